@@ -22,10 +22,10 @@ from kchaos.checkers.acts import LATE_CLIENT_ID, StaleRequest, StartBroker, Topi
 from kchaos.checkers.errors import ModelError, ScenarioDataError
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.links import ARRIVED, LinkMessage
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered
 
-STALE_BROKER_EPOCH = 77
 _APIS = ("LeaderAndIsr", "UpdateMetadata", "StopReplica", "ControlledShutdown")
 _CLOCKS_S = 0.015
 """ZooKeeper's times are cut to milliseconds, and a link writes before it sends."""
@@ -34,7 +34,6 @@ _LEARNS_S = 1.0
 
 ZooKeeper has the new registration before its answer gets to the broker.
 """
-_CODES = {"": 0, "STALE_BROKER_EPOCH": STALE_BROKER_EPOCH, "UNKNOWN_SERVER_ERROR": -1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +100,10 @@ class ControlRequest:
         told = {None: "no broker epoch in this version", -1: "broker epoch -1"}.get(
             self.broker_epoch, f"broker epoch {self.broker_epoch}"
         )
-        answer = {0: "accepted", STALE_BROKER_EPOCH: "refused, STALE_BROKER_EPOCH (77)"}.get(
-            self.error_code, f"answered with error {self.error_code}"
-        )
+        answer = {
+            0: "accepted",
+            ErrorCode.STALE_BROKER_EPOCH: "refused, STALE_BROKER_EPOCH (77)",
+        }.get(self.error_code, f"answered with error {self.error_code}")
         made = ", made by kchaos" if self.is_made else ""
         return (
             f"{self.api} v{self.version} to broker {self.target} ({told}{made}), meant for "
@@ -335,8 +335,10 @@ class _Reader:
             raise ScenarioDataError(f"{read_at}: {error}") from error
         epoch = -1 if told is None else told
         if api == "ControlledShutdown":
-            return STALE_BROKER_EPOCH if generation.refuses_shutdown(epoch, in_force) else 0
-        return _CODES[generation.error_of_broker_epoch(epoch, in_force)]
+            return (
+                ErrorCode.STALE_BROKER_EPOCH if generation.refuses_shutdown(epoch, in_force) else 0
+            )
+        return ErrorCode[generation.error_of_broker_epoch(epoch, in_force) or "NONE"]
 
 
 def _sent(message: LinkMessage, detail: Mapping[str, Any], before: _Sent | None) -> _Sent:

@@ -14,6 +14,7 @@ from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.forms import check_message
 from kchaos.checkers.formats.api_keys import spelled
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.json_form import SOMETIMES
 from kchaos.checkers.model.follow.observations import (
     Answered,
@@ -43,9 +44,7 @@ ARRIVED = ("passed", "released", "delayed")
 _Detail = Mapping[str, Any]
 _FETCHERS = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
 _CONTROL = ("LeaderAndIsr", "UpdateMetadata", "StopReplica")
-_MOVED_TO_TIER = 109
-_OPERATION_NOT_ATTEMPTED = 55
-_INELIGIBLE_REPLICA = 107
+_NOT_WRITTEN = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
 _FULL_FETCH_EPOCHS = (None, 0, -1)
 
 
@@ -120,7 +119,9 @@ def _sent_away(said: Question | Reply) -> frozenset[TopicPartition]:
     if isinstance(said, Question):
         return frozenset()
     return frozenset(
-        about for about, one in said.partitions.items() if one.error_code == _MOVED_TO_TIER
+        about
+        for about, one in said.partitions.items()
+        if one.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
     )
 
 
@@ -350,8 +351,6 @@ def _isr_answered(detail: _Detail, source: int) -> IsrAnswered:
         if not entry.get("error_code")
     }
     refused = frozenset(
-        about
-        for about, entry in _entries(detail)
-        if entry.get("error_code") in (_OPERATION_NOT_ATTEMPTED, _INELIGIBLE_REPLICA)
+        about for about, entry in _entries(detail) if entry.get("error_code") in _NOT_WRITTEN
     )
     return IsrAnswered(leader=source, isrs=isrs, refused=refused)

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.evidence.broker_epochs import STALE_BROKER_EPOCH, ControlRequest
+from kchaos.checkers.evidence.broker_epochs import ControlRequest
 from kchaos.checkers.evidence.partition import OBSERVED, PartitionEvidence, Side
 from kchaos.checkers.findings import KINDS, Finding
+from kchaos.checkers.formats.error_codes import ErrorCode
 
 _UNTOLD = "generation-not-initialised"
+_FENCED = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def stale_request_accepted(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
@@ -24,7 +26,7 @@ def stale_request_accepted(evidence: PartitionEvidence, side: Side) -> Iterator[
     for one in evidence.late_requests if evidence.is_final else ():
         error_code = one.error_for(TopicPartition(evidence.topic, evidence.partition))
         is_accepted = not error_code if side == OBSERVED else not one.predicted_error_code
-        if one.is_late and is_accepted and error_code in (0, STALE_BROKER_EPOCH):
+        if one.is_late and is_accepted and error_code in (0, ErrorCode.STALE_BROKER_EPOCH):
             yield evidence.finding(
                 "stale-request-accepted",
                 brokers=(one.target,),
@@ -73,7 +75,7 @@ def late_requests_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]
     **Does not verify**: what the receiver does otherwise, which logs and later requests show.
     """
     for one in evidence.late_requests if evidence.is_final else ():
-        fenced = one.error_code if one.error_code in (STALE_BROKER_EPOCH, -1) else 0
+        fenced = one.error_code if one.error_code in _FENCED else 0
         if fenced != one.predicted_error_code:
             yield evidence.finding(
                 "not-as-predicted",

@@ -9,10 +9,9 @@ from kchaos.checkers.evidence.epoch_rounds import round_in_words
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import BatchEvidence, PartitionEvidence, ReplicaEvidence
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.values.prediction import EpochRound, PredictedProduce
 from kchaos.checkers.rules.offsets import in_words
-
-_REQUEST_TIMED_OUT = 7
 
 
 def replicas_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
@@ -279,7 +278,7 @@ def _identity(batch: BatchEvidence | None) -> tuple[object, ...] | None:
 def _is_outcome(operation: Operation, expected: PredictedProduce) -> bool:
     if operation.outcome == "ok":
         return expected.acknowledged is True and expected.base_offset == operation.base_offset
-    if operation.error_code == _REQUEST_TIMED_OUT and operation.acks == -1:
+    if operation.error_code == ErrorCode.REQUEST_TIMED_OUT and operation.acks == -1:
         return True
     if operation.outcome in ("info", "pending") and not operation.error_code:
         return True

@@ -7,8 +7,12 @@ from itertools import pairwise
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import DroppedFollower, PartitionEvidence, Side
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.formats.error_codes import ErrorCode
 
-_NOT_ENOUGH_REPLICAS = (19, 20)
+_NOT_ENOUGH_REPLICAS = (
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+)
 
 
 def dropped_while_waiting(evidence: PartitionEvidence, _side: Side) -> Iterator[Finding]:

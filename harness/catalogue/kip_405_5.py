@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import (
     CutLink,
@@ -137,7 +138,9 @@ def _second_election(second: tuple[tuple[int, int, int | None], ...]) -> tuple[S
 
 
 _SOURCE = "KIP-405, follower replication, scenario 5; KAFKA-15241; KAFKA-15695"
-_FENCED, _NOT_LEADER, _OUT_OF_RANGE = 74, 6, 1
+_FENCED = ErrorCode.FENCED_LEADER_EPOCH.value
+_NOT_LEADER = ErrorCode.NOT_LEADER_FOR_PARTITION.value
+_OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE.value
 
 
 def _asked(when: str, request: str, error_code: int, **answer: Any) -> Mapping[str, Any]:

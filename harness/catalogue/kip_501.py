@@ -12,7 +12,6 @@ from kchaos.harness.steps.scenario_steps import CreateTopic, Step
 CONTROLLER, LEADER, OTHER = 0, 1, 2
 ALL = (LEADER, CONTROLLER, OTHER)
 MEASURED = "KIP-501, motivation (under discussion, never merged); measured on real brokers"
-NOT_ENOUGH_REPLICAS = 19
 TOLD = (FETCH_COUNTED, ISR_CHECK)
 """Points at which a leader tells what it knows of its followers."""
 

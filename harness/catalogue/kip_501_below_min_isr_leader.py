@@ -1,12 +1,12 @@
 """KIP-501 says that a partition below min.insync.replicas cannot get another leader: it can."""
 
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import CutLink, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_501 import (
     CONTROLLER,
     LEADER,
-    NOT_ENOUGH_REPLICAS,
     OTHER,
     begun,
     cluster_of,
@@ -60,7 +60,12 @@ KIP_501_BELOW_MIN_ISR_LEADER = Entry(
         (_TWO_OF_THREE, "2.8.2"): Expectation(
             safe=True,
             witness=(
-                {"operation": {"operation": "refused", "error_code": NOT_ENOUGH_REPLICAS}},
+                {
+                    "operation": {
+                        "operation": "refused",
+                        "error_code": ErrorCode.NOT_ENOUGH_REPLICAS.value,
+                    }
+                },
                 {"operation": {"operation": "goes-on", "broker": CONTROLLER, "outcome": "ok"}},
             ),
             source=_SOURCE,

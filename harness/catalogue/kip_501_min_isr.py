@@ -1,5 +1,6 @@
 """KIP-501: writes are refused for want of followers that fetched in time."""
 
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import SlowFetchReads
 from kchaos.harness.catalogue.entry import Entry, Expectation
@@ -7,7 +8,6 @@ from kchaos.harness.catalogue.kip_501 import (
     CONTROLLER,
     LEADER,
     MEASURED,
-    NOT_ENOUGH_REPLICAS,
     OTHER,
     begun,
     cluster_of,
@@ -74,7 +74,12 @@ KIP_501_MIN_ISR = Entry(
             findings=(("under-min-isr", (CONTROLLER, OTHER), -1, -1),),
             witness=(
                 {"hit": {"point": "fetch-read", "broker": LEADER, "fate": "held"}},
-                {"operation": {"operation": "refused", "error_code": NOT_ENOUGH_REPLICAS}},
+                {
+                    "operation": {
+                        "operation": "refused",
+                        "error_code": ErrorCode.NOT_ENOUGH_REPLICAS.value,
+                    }
+                },
             ),
             source=MEASURED,
         )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.leader_points import FETCH_BEGUN, ISR_CHECK
 from kchaos.clusters.agent.point import DiskOperation
 from kchaos.clusters.spec import ClusterSpec
@@ -18,7 +19,6 @@ from kchaos.harness.steps.scenario_steps import AwaitHeld, Heal, Inject, Step, T
 _READS, _CACHED = "slow-reads", "behind-the-page-cache"
 _WRITES, _FLUSHES = "slow-writes", "slow-flushes"
 _LAG_MS = 3000
-_NOT_LEADER = 6
 
 
 def _cluster(kafka: str, **properties: str) -> ClusterSpec:
@@ -110,6 +110,7 @@ def _slow_appends(operation: DiskOperation) -> tuple[Step, ...]:
 
 
 _SOURCE = "measured on real brokers; KIP-501, motivation"
+_NOT_LEADER = ErrorCode.NOT_LEADER_FOR_PARTITION.value
 _NO_LEADER = {"operation": {"operation": "nobody", "error_code": _NOT_LEADER}}
 
 

@@ -1,5 +1,6 @@
 """KIP-501: followers ask in time, their leader reads slowly, and the partition goes offline."""
 
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import HoldRequests, KillBroker, SlowFetchReads
 from kchaos.harness.catalogue.entry import Entry, Expectation
@@ -19,7 +20,7 @@ _HELD, _DOCUMENT = "held-before-the-lock", "as-in-the-document"
 _QUEUED, _ANSWERS = "held-by-a-handler", "answers-held-at-the-link"
 _BROKERS = (1001, 1002, 1003)
 _FOLLOWERS = tuple(sorted(ALL[1:]))
-_NOT_LEADER = 6
+_NOT_LEADER = ErrorCode.NOT_LEADER_FOR_PARTITION.value
 _ALONE = ({"operation": {"operation": "nobody", "error_code": _NOT_LEADER}},)
 
 

@@ -12,6 +12,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ComparisonError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier_tables import Table, tables_of
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.documents.comparison import Cell, Claim, Column, Comparison, Result, Row
 from kchaos.harness.documents.kip_405_page import (
@@ -177,7 +178,10 @@ def _of_a_new_follower(evidence: RunEvidence) -> Iterator[Claim]:
         for one in evidence.links or ()
         if one.source == follower
         and one.direction == "response"
-        and any(part.get("error_code") == 109 for part in (one.detail or {}).get("partitions", ()))
+        and any(
+            part.get("error_code") == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+            for part in (one.detail or {}).get("partitions", ())
+        )
     ]
     yield Claim(
         said="the follower will receive the OFFSET_MOVED_TO_TIERED_STORAGE error",
@@ -234,7 +238,7 @@ def _of_a_reader(evidence: RunEvidence) -> Claim:
     fenced = [
         one.detail.get("operation")
         for one in evidence.observed
-        if one.kind == "asked" and one.detail.get("error_code") == 74
+        if one.kind == "asked" and one.detail.get("error_code") == ErrorCode.FENCED_LEADER_EPOCH
     ]
     consumed = [
         str(one.detail.get("error") or f"{len(one.detail.get('records', ()))} records")

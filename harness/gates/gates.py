@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model import events
 from kchaos.checkers.segments.directory import PartitionContents, read_partition
 from kchaos.clusters.client import NoAnswer, NotSent, Produced
@@ -18,7 +19,6 @@ from kchaos.harness.play.play import Play
 GATE_S = 45.0
 """How long a step's gate may take unless the step says otherwise, in seconds."""
 GONE_ON = ("passed", "released", "delayed")
-_STALE_CONTROLLER_EPOCH = 11
 _MOST_LOOKS = 20
 """How often a disk is read that loses files meanwhile."""
 
@@ -239,7 +239,7 @@ def is_accepted(record: LinkRecord, about: TopicPartition) -> bool:
     """
     of_partition = (record.partition(*about) or {}).get("error_code")
     refused = (record.detail or {}).get("error_code")
-    return not refused and of_partition in (None, 0, _STALE_CONTROLLER_EPOCH)
+    return not refused and of_partition in (None, 0, ErrorCode.STALE_CONTROLLER_EPOCH)
 
 
 def was_taken_out(play: Play, about: TopicPartition, broker: int, controller: int) -> bool:

@@ -1,10 +1,10 @@
 """A follower that asks for the same offset again and again, and gets nothing that it can use."""
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.harness.play.play import Play
 
-OFFSET_OUT_OF_RANGE = 1
 ANSWERS = 100
 """So many answers in a row, all of them the same refusal, are a loop."""
 
@@ -27,7 +27,7 @@ def fetch_loop(play: Play, follower: int, leader: int, about: TopicPartition) ->
     ][-ANSWERS:]
     if len(answers) < ANSWERS:
         return ""
-    if any(_error(record, about) != OFFSET_OUT_OF_RANGE for record in answers):
+    if any(_error(record, about) != ErrorCode.OFFSET_OUT_OF_RANGE for record in answers):
         return ""
     seconds = answers[-1].monotonic_s - answers[0].monotonic_s
     return (

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model import events
 from kchaos.clusters.client import NoAnswer, Produced
 from kchaos.clusters.errors import AwaitTimeout
@@ -14,19 +15,17 @@ from kchaos.clusters.interrupts import check_interrupt
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.replication import unused_probe
 from kchaos.harness.gates.settled import Settled
-from kchaos.harness.play.clients import (
-    NOT_ENOUGH_REPLICAS,
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    REQUEST_TIMED_OUT,
-)
+from kchaos.harness.play.clients import DOES_NOT_LEAD
 from kchaos.harness.play.play import Play
 
 _PROBE_S = 10.0
 _RETRY_S = 0.25
 """How often a refused probe is written again, in seconds."""
-_ASKED_AGAIN = (NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT)
-# UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION
-_DOES_NOT_LEAD = (3, 5, 6)
+_ASKED_AGAIN = (
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.REQUEST_TIMED_OUT,
+)
 
 
 def probe(
@@ -98,7 +97,7 @@ def _refused(
         end: The log end offset behind the last one.
     """
     shown = answer.error_code if isinstance(answer, Produced) else str(answer)
-    if isinstance(answer, NoAnswer) or shown == REQUEST_TIMED_OUT:
+    if isinstance(answer, NoAnswer) or shown == ErrorCode.REQUEST_TIMED_OUT:
         try:
             _await_end(play, about, in_sync, end, settled, abort)
         except AwaitTimeout as error:
@@ -112,7 +111,7 @@ def _refused(
             settled.add("replication-stopped", about, leader, detail)
             return end
     settled.worsen("stalled")
-    if shown in _DOES_NOT_LEAD:
+    if shown in DOES_NOT_LEAD:
         detail = f"broker {leader} is named as leader and answers error {shown} to a write"
         settled.add("offline-partition", about, -1, detail)
     else:
@@ -126,7 +125,7 @@ def _refused(
 
 def _may_still_come(answer: Produced | Exception) -> bool:
     if isinstance(answer, Produced):
-        return answer.error_code in (*_ASKED_AGAIN, *_DOES_NOT_LEAD)
+        return answer.error_code in (*_ASKED_AGAIN, *DOES_NOT_LEAD)
     return isinstance(answer, NoAnswer)
 
 

@@ -5,8 +5,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka.errors import for_code
-
+from kchaos.checkers.formats.error_codes import ErrorCode, error_name
 from kchaos.checkers.model import events
 from kchaos.clusters.api import Broker, Cluster
 from kchaos.clusters.client import (
@@ -19,14 +18,26 @@ from kchaos.clusters.client import (
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.play.recorder import Recorder
 
-NOT_LEADER = 6
-UNKNOWN_TOPIC_OR_PARTITION = 3
-LEADER_NOT_AVAILABLE = 5
-_NOTHING_APPENDED = (NOT_LEADER, UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE)
-REQUEST_TIMED_OUT = 7
-NOT_ENOUGH_REPLICAS = 19
-NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
-_INDEFINITE = (REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND)  # The record is there.
+DOES_NOT_LEAD = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_FOR_PARTITION,
+)
+_APPENDED_NOTHING = (
+    *DOES_NOT_LEAD,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.INVALID_REQUIRED_ACKS,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    ErrorCode.INVALID_RECORD,
+)
+"""What a broker says before it appends; after any other error the record may be there."""
 _PAUSE_S = 0.01
 
 
@@ -125,7 +136,7 @@ class Clients:
                 )
             except (NoAnswer, NotSent) as error:
                 return error
-            if answer.error_code not in _NOTHING_APPENDED or time.monotonic() > deadline:
+            if answer.error_code not in DOES_NOT_LEAD or time.monotonic() > deadline:
                 return answer
             time.sleep(_PAUSE_S)
             now = metadata.state(action.topic, action.partition)
@@ -144,9 +155,8 @@ class Clients:
         if isinstance(answer, Produced) and answer.error_code == 0:
             kind, more = "ok", {"base_offset": answer.base_offset, "promised": action.acks == -1}
         elif isinstance(answer, Produced):
-            kind = "info" if answer.error_code in _INDEFINITE else "fail"
-            name = for_code(answer.error_code).message
-            more = {"error": name, "error_code": answer.error_code}
+            kind = "fail" if answer.error_code in _APPENDED_NOTHING else "info"
+            more = {"error": error_name(answer.error_code), "error_code": answer.error_code}
         else:
             kind = "fail" if isinstance(answer, NotSent | ScenarioError) else "info"
             more = {"error": str(answer)}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.broker_epochs import ControlRequest
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.harness.report.loading import Loaded
 
 
@@ -49,7 +50,7 @@ def most_of(rows: Sequence[ControlRow], most: int) -> tuple[ControlRow, ...]:
 
 def _row(one: ControlRequest) -> ControlRow:
     names = sorted({f"{topic}-{partition}" for topic, partition, _ in one.partitions})
-    answer = {0: "accepted", 77: "STALE_BROKER_EPOCH (77)"}.get(
+    answer = {0: "accepted", ErrorCode.STALE_BROKER_EPOCH: "STALE_BROKER_EPOCH (77)"}.get(
         one.error_code, f"error {one.error_code}"
     )
     made = ", made by kchaos" if one.is_made else ""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model import events
 from kchaos.clusters.client import Fetched, ListedOffset, NoAnswer, NotSent, fetch, list_offset
 from kchaos.clusters.errors import AwaitTimeout
@@ -30,7 +31,6 @@ _REMOTE_READ_MS = 5000
 # heap cannot give it, the reading thread ends and the reader gets nothing and no error.
 _MOST_BYTES = 1 << 20
 # A broker that has just started has not read yet what is in the remote store: readers ask again.
-_REPLICA_NOT_AVAILABLE = 9
 _LETS_GO = ("local.retention.bytes", "local.retention.ms", "retention.bytes", "retention.ms")
 
 
@@ -242,7 +242,7 @@ def _fetched(
         except (NoAnswer, NotSent) as error:
             raise ScenarioError(f"a Fetch from {offset} on was not answered: {error}") from error
         found[:] = [answer]
-        return answer.error_code != _REPLICA_NOT_AVAILABLE
+        return answer.error_code != ErrorCode.REPLICA_NOT_AVAILABLE
 
     await_until(
         is_answered,

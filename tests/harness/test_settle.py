@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.leftovers import work_directory
@@ -27,7 +28,6 @@ from kchaos.harness.gates.probe import is_probe_replicated
 from kchaos.harness.gates.replication import fetcher_failure, first_difference, lasting_difference
 from kchaos.harness.gates.settle import _settle_partition, settle
 from kchaos.harness.gates.settled import Settled
-from kchaos.harness.play.clients import REQUEST_TIMED_OUT
 from kchaos.harness.play.play import Play
 from kchaos.harness.run.runner import RunOptions, begin
 from kchaos.harness.run.scenario import Scenario
@@ -445,7 +445,7 @@ def test_a_follower_that_is_only_slow_has_not_stopped(
     settled = settle(play, [about], bound_s=20)
     releasing.join()
     answer: Any = play.clients.answers["settle-slow-0"]
-    assert answer.error_code == REQUEST_TIMED_OUT
+    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
     tried = [probe["acknowledged"] for probe in settled.probes]
     assert (tried[0], tried[-1]) == (False, True)
     assert (settled.state, settled.reasons) == ("converged", [])

@@ -1,16 +1,15 @@
 """Internal steps of a leader with a fetcher's request: no observation shows them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker import exchange, leader, log_start, tier
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.follow.isr_requests import Asking
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import (
-    OFFSET_MOVED_TO_TIERED_STORAGE,
-    UNKNOWN_SERVER_ERROR,
     answers_as_seen,
 )
 from kchaos.checkers.model.follow.observations import FetchAnswered, Reply
@@ -99,7 +98,7 @@ def _go_on(  # noqa: C901
             exchange.change(world, follower, leader_id, one, replace(one, stage=Stage.ANSWERED))
             yield world
         return
-    if seen is not None and seen.error_code == UNKNOWN_SERVER_ERROR:
+    if seen is not None and seen.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
         yield from _failing(state, follower, leader_id, one)
         return
     if seen is not None and _failed(seen):
@@ -140,18 +139,17 @@ def _names_ids(one: Exchange, lookahead: Lookahead) -> bool:
     return question is not None and (question.version or 0) >= 13
 
 
-_BEFORE_THE_LOG = {
-    70: _is_in_session,
-    71: _is_in_session,
-    100: _names_ids,
-    103: _names_ids,
-    106: _names_ids,
+_BEFORE_THE_LOG: Mapping[int, Callable[[Exchange, Lookahead], bool]] = {
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND: _is_in_session,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH: _is_in_session,
+    ErrorCode.UNKNOWN_TOPIC_ID: _names_ids,
+    ErrorCode.INCONSISTENT_TOPIC_ID: _names_ids,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR: _names_ids,
 }
 """Errors of a whole Fetch with which a leader does not get as far as its log: when they may come.
 
-FETCH_SESSION_ID_NOT_FOUND and INVALID_FETCH_SESSION_EPOCH (kafka.server.FetchManager.newContext),
-UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID and FETCH_SESSION_TOPIC_ID_ERROR. Any other comes of what
-a leader does when it counts the fetch: `exchange.count` predicts it, or it failed (`_failing`).
+Source: kafka.server.FetchManager.newContext. Any other comes of what a leader does when it counts
+the fetch: `exchange.count` predicts it, or it failed (`_failing`).
 """
 
 
@@ -162,7 +160,7 @@ def tier_sends_away(world: World, leader_id: int, one: Exchange, seen: Reply) ->
     """
     for partition, asked in one.asked:
         said = seen.partitions.get(partition)
-        if said is not None and said.error_code == OFFSET_MOVED_TO_TIERED_STORAGE:
+        if said is not None and said.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
             replica = world.replica(leader_id, partition)
             if replica is not None and asked.fetch_offset >= tier.local_start(replica):
                 tier.lose_local(world, leader_id, partition, asked.fetch_offset + 1)
@@ -262,7 +260,9 @@ def _would_be_seen(
 
 
 def _failed(seen: Reply) -> bool:
-    return any(answer.error_code == UNKNOWN_SERVER_ERROR for answer in seen.partitions.values())
+    return any(
+        answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR for answer in seen.partitions.values()
+    )
 
 
 def _failing(state: State, follower: int, leader_id: int, one: Exchange) -> Iterator[World]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker import (
     control_handling,
     exchange,
@@ -19,7 +20,6 @@ from kchaos.checkers.model.follow.internal_follower_steps import at_follower
 from kchaos.checkers.model.follow.internal_leader_steps import at_leader
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import (
-    UNKNOWN_SERVER_ERROR,
     errors_differ,
     files_differ,
     question_differs,
@@ -188,7 +188,7 @@ def _handle(
 ) -> Iterator[World]:
     for one in parts:
         seen = lookahead.control_answers.get(one.number)
-        if seen is not None and seen.error_code == UNKNOWN_SERVER_ERROR:
+        if seen is not None and seen.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
             # It failed on the way, as when the topic's configuration is asked of a ZooKeeper whose
             # session is over (ReplicaManager.becomeLeaderOrFollower): this part before it, or not.
             failed = ((None, "UNKNOWN_SERVER_ERROR"),)

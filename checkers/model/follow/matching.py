@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.follow import observations
 from kchaos.checkers.model.follow.observations import (
     ControlAnswered,
@@ -20,7 +22,6 @@ from kchaos.checkers.model.state.state import Broker
 from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.replica import FetcherThread, Replica
 from kchaos.checkers.model.values.requests import (
-    MOVED_TO_TIER,
     Answer,
     Asked,
     EpochAnswer,
@@ -29,26 +30,33 @@ from kchaos.checkers.model.values.requests import (
     OffsetAnswer,
 )
 
-UNKNOWN_SERVER_ERROR = -1
-OFFSET_MOVED_TO_TIERED_STORAGE = 109
+_NOT_HERE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_FOR_PARTITION,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
 _CODES: Mapping[str, frozenset[int]] = {
-    "": frozenset({0}),
-    "OFFSET_OUT_OF_RANGE": frozenset({1}),
     # A broker without the replica says one or the other, by release and by what it has heard.
-    # While it handles the LeaderAndIsr that names it, it has no epoch, and any is unknown (75).
-    # 2.1 answers a Fetch below version 10 about a log that it does not have with 76: no log is
-    # taken for one that is compressed with zstd (KafkaApis.maybeConvertFetchedData).
-    "UNKNOWN_TOPIC_OR_PARTITION": frozenset({3, 6, 9, 75, 76, 100, 103}),
-    "NOT_LEADER_FOR_PARTITION": frozenset({3, 6, 9, 100, 103}),
-    "STALE_CONTROLLER_EPOCH": frozenset({11}),
-    "STALE_BROKER_EPOCH": frozenset({77}),
-    "FENCED_LEADER_EPOCH": frozenset({74}),
-    "UNKNOWN_LEADER_EPOCH": frozenset({75}),
-    MOVED_TO_TIER: frozenset({OFFSET_MOVED_TO_TIERED_STORAGE}),
-    "UNKNOWN_SERVER_ERROR": frozenset({UNKNOWN_SERVER_ERROR}),
+    # While it handles the LeaderAndIsr that names it, it has no epoch, and any is unknown.
+    # 2.1 answers a Fetch below version 10 about a log that it does not have as if it could not read
+    # the codec: no log is taken for one compressed with zstd (KafkaApis.maybeConvertFetchedData).
+    "UNKNOWN_TOPIC_OR_PARTITION": _NOT_HERE
+    | {ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE},
+    "NOT_LEADER_FOR_PARTITION": _NOT_HERE,
     # What is answered for an epoch that is known already changed between releases.
-    "KNOWN_LEADER_EPOCH": frozenset({0, 11}),
+    "KNOWN_LEADER_EPOCH": frozenset({ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH}),
 }
+"""The codes that the model's errors may have; any other error has its own."""
+
+
+@cache
+def _codes(error: str) -> frozenset[int]:
+    known = _CODES.get(error)
+    return frozenset({ErrorCode[error or "NONE"]}) if known is None else known
 
 
 def question_differs(thread: FetcherThread, predicted: Exchange | None, seen: Question) -> str:
@@ -99,7 +107,7 @@ def answers_as_seen(  # noqa: C901
     A read stops where a request's size does, so fewer batches than there are may be answered. What
     an incremental Fetch answer leaves out has nothing new.
     """
-    if seen.error_code not in _CODES[exchange.error]:
+    if seen.error_code not in _codes(exchange.error):
         return (), f"error {seen.error_code} of all, possible was {exchange.error or 'none'}"
     if exchange.error:
         return (), ""
@@ -148,7 +156,7 @@ def errors_differ(
     """Return how a broker's answer to the controller differs from what was seen, or ""."""
     for partition, error in errors:
         code = seen.error_code if partition is None else seen.errors.get(partition)
-        if code is not None and code not in _CODES.get(error, frozenset({code})):
+        if code is not None and code not in _codes(error):
             about = "" if partition is None else f" for {_name(partition)}"
             return f"error {code}{about}, possible was {error or 'none'}"
     return ""
@@ -196,7 +204,7 @@ def _as_far_as(answer: FetchAnswer, said: FetchAnswered) -> FetchAnswer:
 
 
 def _fetch_differs(answer: FetchAnswer, said: FetchAnswered) -> str:
-    if said.error_code not in _CODES[answer.error]:
+    if said.error_code not in _codes(answer.error):
         return f"error {said.error_code}, possible was {_told(answer)}"
     if answer.error:
         return ""
@@ -229,7 +237,7 @@ def _bases(batch: PredictedBatch) -> tuple[int, ...]:
 
 
 def _epoch_differs(answer: EpochAnswer, said: EpochAnswered) -> str:
-    if said.error_code not in _CODES[answer.error]:
+    if said.error_code not in _codes(answer.error):
         return f"error {said.error_code}, possible was {answer.error or 'none'}"
     if answer.error:
         return ""
@@ -243,7 +251,7 @@ def _epoch_differs(answer: EpochAnswer, said: EpochAnswered) -> str:
 
 
 def _offset_differs(answer: OffsetAnswer, said: OffsetAnswered) -> str:
-    if said.error_code not in _CODES[answer.error]:
+    if said.error_code not in _codes(answer.error):
         return f"error {said.error_code}, possible was {answer.error or 'none'}"
     if not answer.error and said.offset != answer.offset:
         return f"answered offset {said.offset}, possible was {answer.offset}"

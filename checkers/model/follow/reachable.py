@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker import leader
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import answers_as_seen
@@ -16,7 +17,13 @@ from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.replica import Role
 from kchaos.checkers.model.values.requests import Asked, Exchange, LeaderAndIsr, Received, Stage
 
-_NOT_KNOWN = frozenset({3, 100, 103})
+_NOT_KNOWN = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
 
 
 def is_out_of_reach(state: State, changes: Mapping[Component, Any], lookahead: Lookahead) -> bool:

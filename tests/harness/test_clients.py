@@ -1,0 +1,56 @@
+from typing import Any, cast
+
+import pytest
+from kafka.errors import NotEnoughReplicasError, for_code
+
+from kchaos.checkers.formats.error_codes import ErrorCode, error_name
+from kchaos.checkers.model import events
+from kchaos.clusters.api import Cluster
+from kchaos.clusters.client import Produced
+from kchaos.harness.play.clients import Clients
+from kchaos.harness.play.recorder import Recorder
+
+
+class Lines:
+    def __init__(self) -> None:
+        self.ended: list[dict[str, Any]] = []
+
+    def history(self, operation: str, kind: str, **detail: Any) -> None:
+        self.ended.append({"operation": operation, "type": kind, **detail})
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ErrorCode.NOT_LEADER_FOR_PARTITION, "fail"),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, "fail"),
+        (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "info"),
+        (ErrorCode.REQUEST_TIMED_OUT, "info"),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, "info"),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, "info"),
+    ],
+)
+def test_a_produce_has_failed_only_where_the_broker_appended_nothing(
+    error: ErrorCode, kind: str
+) -> None:
+    lines = Lines()
+    clients = Clients(cast(Cluster, None), cast(Recorder, lines))
+    request = events.Produce(
+        operation="n", broker=0, topic="t", partition=0, records=("n-0",), acks=-1
+    )
+    clients._write_answer(request, Produced(error_code=error.value, base_offset=-1), {})
+    assert lines.ended == [
+        {"operation": "n", "type": kind, "error": error.name, "error_code": error.value}
+    ]
+
+
+def test_an_error_without_a_name_here_is_told_by_its_number() -> None:
+    assert error_name(9999) == "error 9999"
+
+
+def test_errors_have_the_numbers_that_a_client_knows_them_by() -> None:
+    renamed = {"UNKNOWN_SERVER_ERROR", "NONE", "MESSAGE_TOO_LARGE", "INVALID_TOPIC_EXCEPTION"}
+    renamed.add("INVALID_REPLICA_ASSIGNMENT")
+    assert for_code(ErrorCode.NOT_ENOUGH_REPLICAS) is NotEnoughReplicasError
+    names = {code.name: for_code(code).message for code in ErrorCode}
+    assert {name for name, known in names.items() if name != known} == renamed
