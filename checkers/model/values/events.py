@@ -2,8 +2,9 @@
 
 A timeline is a sequence of events in the order in which they happened. *Actions* are what the
 scenario did: those of `checkers.acts` upon which the model acts, what clients produced, and what
-was looked at. *Decisions* are what the cluster wrote to ZooKeeper, in zxid order; the model follows
-them, and separately checks that its rules allow each one. Between two events the model lets every
+was looked at. *Decisions* are what the cluster wrote to ZooKeeper, in zxid order, or to KRaft's
+metadata log, where the offset stands for the zxid; the model follows those of ZooKeeper, and
+separately checks that its rules allow each one. Between two events the model lets every
 follower fetch until nothing changes any more, except where a cut or a hold stands in the way.
 
 Events are frozen values with a JSON form: `event_to_json` and `event_from_json`.
@@ -233,7 +234,10 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistered:
-    """`/brokers/ids/N` was created; its czxid is the broker epoch of KIP-380."""
+    """`/brokers/ids/N` was created; its czxid is the broker epoch of KIP-380.
+
+    In a KRaft cluster a process registered; `czxid` is the broker epoch that it was given.
+    """
 
     broker: int
     czxid: int
@@ -242,7 +246,7 @@ class BrokerRegistered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerUnregistered:
-    """`/brokers/ids/N` was deleted, or its session ended."""
+    """`/brokers/ids/N` was deleted, or its session ended; with KRaft somebody had it removed."""
 
     broker: int
     zxid: int = -1
@@ -250,9 +254,49 @@ class BrokerUnregistered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerElected:
-    """`/controller` was created by this broker."""
+    """`/controller` was created by this broker; with KRaft this node leads the quorum now."""
 
     broker: int
+    zxid: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistrationChanged:
+    """A KRaft controller takes a registered broker for alive, for away, or for one that stops.
+
+    Attributes:
+        is_fenced: Whether it takes no part; each registration begins so.
+        is_shutting_down: Whether its controlled shutdown was granted.
+    """
+
+    broker: int
+    is_fenced: bool
+    is_shutting_down: bool
+    zxid: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EligibleReplicas:
+    """A KRaft controller wrote who may lead a partition besides its ISR (KIP-966).
+
+    Attributes:
+        eligible: The eligible leader replicas: outside the ISR, with all that is committed.
+        last_known: The last known leader, once neither ISR nor eligible replicas have a member.
+    """
+
+    topic: str
+    partition: int
+    eligible: tuple[int, ...]
+    last_known: tuple[int, ...]
+    zxid: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureLevelSet:
+    """A KRaft cluster has a feature at a level from now on (KIP-584), such as metadata.version."""
+
+    name: str
+    level: int
     zxid: int = -1
 
 
@@ -290,6 +334,9 @@ Decision = (
     | BrokerRegistered
     | BrokerUnregistered
     | ControllerElected
+    | BrokerRegistrationChanged
+    | EligibleReplicas
+    | FeatureLevelSet
 )
 Event = Action | Decision
 

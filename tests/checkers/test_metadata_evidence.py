@@ -1,0 +1,389 @@
+"""What the metadata log of a KRaft cluster says was decided."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kchaos.checkers.errors import CheckpointError
+from kchaos.checkers.evidence.metadata import MetadataLogs
+from kchaos.checkers.metadata_log import MetadataLogError
+from kchaos.checkers.model.values.events import (
+    BrokerRegistered,
+    BrokerRegistrationChanged,
+    BrokerUnregistered,
+    ControllerElected,
+    EligibleReplicas,
+    FeatureLevelSet,
+    PartitionState,
+    TopicConfigured,
+    TopicCreated,
+)
+from tests.support.metadata_logs import (
+    FIRST_SEGMENT,
+    leader_change,
+    logs_in,
+    metadata_batch,
+    unpack,
+)
+
+TOPIC_ID = "zj02F248SJuIp7M9eTZjQA"
+OTHER_ID = "cy5l6LDoSgGMV93ECA6Fkw"
+Records = Sequence[tuple[str, int, Mapping[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    return unpack("4.1.2-1", tmp_path_factory.mktemp("stored"))
+
+
+@pytest.fixture
+def decided(stored, tmp_path):
+    """What follows from records: a list of events, one batch of records for each."""
+
+    def decide(*events: Records) -> MetadataLogs:
+        return _logs(stored, tmp_path, *events)
+
+    return decide
+
+
+def _logs(stored: Path, folder: Path, *events: Records) -> MetadataLogs:
+    shutil.copytree(stored / "metadata" / "definitions", folder / "metadata" / "definitions")
+    definitions = logs_in(folder).definitions
+    content = leader_change(0, 100, (100,))
+    offset = 1
+    for records in events:
+        content += metadata_batch(definitions, offset, records)
+        offset += len(records)
+    node = folder / "metadata" / "node-100"
+    node.mkdir()
+    (node / FIRST_SEGMENT).write_bytes(content)
+    return logs_in(folder)
+
+
+def _partition(number=0, replicas=(0, 1, 2), **fields):
+    said = {
+        "PartitionId": number,
+        "TopicId": TOPIC_ID,
+        "Replicas": replicas,
+        "Isr": replicas,
+        "Leader": replicas[0],
+        "LeaderEpoch": 0,
+        "PartitionEpoch": 0,
+    }
+    return ("PartitionRecord", 2, said | fields)
+
+
+def _change(number=0, **fields):
+    return ("PartitionChangeRecord", 2, {"PartitionId": number, "TopicId": TOPIC_ID} | fields)
+
+
+def _registered(broker, epoch, **fields):
+    return ("RegisterBrokerRecord", 3, {"BrokerId": broker, "BrokerEpoch": epoch} | fields)
+
+
+def _config(name, value, topic="t", kind=2):
+    said = {"ResourceType": kind, "ResourceName": topic, "Name": name, "Value": value}
+    return ("ConfigRecord", 0, said)
+
+
+TOPIC = ("TopicRecord", 0, {"Name": "t", "TopicId": TOPIC_ID})
+
+
+def _events(logs, *kinds):
+    return [one.event for one in logs.decisions if isinstance(one.event, kinds)]
+
+
+def _state(zxid, leader, leader_epoch, isr, version):
+    return PartitionState(
+        topic="t",
+        partition=0,
+        leader=leader,
+        leader_epoch=leader_epoch,
+        isr=isr,
+        controller_epoch=1,
+        version=version,
+        zxid=zxid,
+    )
+
+
+def test_a_real_log_tells_who_led_who_was_in_sync_and_who_was_away(tmp_path):
+    logs = logs_in(unpack("4.1.2-3", tmp_path))
+
+    known = [one.event for one in logs.decisions]
+    assert known[0] == ControllerElected(broker=100, zxid=0)
+    assert FeatureLevelSet(name="eligible.leader.replicas.version", level=1, zxid=5) in known
+    assert known[known.index(BrokerRegistered(broker=1, czxid=20, zxid=20)) :] == [
+        BrokerRegistered(broker=1, czxid=20, zxid=20),
+        _broker(2, 22, is_fenced=False),
+        _broker(1, 26, is_fenced=False),
+        TopicCreated(topic="t", assignment=((2, 0, 1),), zxid=29),
+        _state(29, 2, 0, (2, 0, 1), 0),
+        _state(50, 2, 0, (2, 1), 1),
+        _broker(0, 51, is_fenced=True),
+        BrokerRegistered(broker=0, czxid=58, zxid=58),
+        _broker(0, 61, is_fenced=False),
+        _state(63, 2, 0, (2, 1, 0), 2),
+        ControllerElected(broker=101, zxid=64),
+        _broker(2, 73, is_fenced=False, is_shutting_down=True),
+        _of_epoch_2(_state(74, 0, 1, (1, 0), 3)),
+        _broker(2, 77, is_fenced=True, is_shutting_down=True),
+        BrokerRegistered(broker=2, czxid=97, zxid=97),
+        _broker(2, 98, is_fenced=False),
+        _of_epoch_2(_state(100, 0, 1, (1, 0, 2), 4)),
+    ]
+    assert logs.topic_ids == {"t": "teYkMYF0SBqvdK-F4jKz_w"}
+    assert logs.cluster_id == "5hDYoA6zTvCemLowMBGPyQ"
+    assert [(one.zxid, one.is_gone) for one in logs.deletions["t"]] == [(101, True)]
+    assert logs.broker_configurations == (("<default>", (("min.insync.replicas", "1"),)),)
+    times = [one.time for one in logs.decisions]
+    assert times == sorted(times)
+
+
+def _broker(broker, zxid, *, is_fenced, is_shutting_down=False):
+    return BrokerRegistrationChanged(
+        broker=broker, is_fenced=is_fenced, is_shutting_down=is_shutting_down, zxid=zxid
+    )
+
+
+def _of_epoch_2(state):
+    return PartitionState(
+        **{name: getattr(state, name) for name in state.__slots__} | {"controller_epoch": 2}
+    )
+
+
+@pytest.mark.parametrize("name", ["3.3.2-1", "3.9.1-1", "4.0.2-1", "4.4.0-1"])
+def test_the_same_acts_are_told_by_the_log_of_each_release(name, tmp_path):
+    logs = logs_in(unpack(name, tmp_path))
+
+    states = _events(logs, PartitionState)
+    isr_sizes = [len(state.isr) for state in states]
+    assert isr_sizes == [3, 2, 3, 2, 3]
+    assert [state.leader == states[0].leader for state in states] == [True] * 3 + [False] * 2
+    assert [state.version for state in states] == [0, 1, 2, 3, 4]
+    registered = _events(logs, BrokerRegistered)
+    assert len(registered) == 5
+    assert all(one.czxid <= one.zxid for one in registered)
+
+
+def test_below_metadata_version_3_6_a_smaller_isr_raises_the_leader_epoch(tmp_path):
+    epochs = {
+        name: [one.leader_epoch for one in _events(_stored(name, tmp_path), PartitionState)]
+        for name in ("3.3.2-1", "4.4.0-1")
+    }
+
+    assert epochs == {"3.3.2-1": [0, 1, 1, 2, 2], "4.4.0-1": [0, 0, 0, 1, 1]}
+
+
+def _stored(name, tmp_path):
+    return logs_in(unpack(name, tmp_path / name))
+
+
+def test_a_snapshot_in_the_place_of_the_first_segments_gives_the_same_state(tmp_path):
+    whole, cut = unpack("4.1.2-1s", tmp_path / "whole"), unpack("4.1.2-1s", tmp_path / "cut")
+    for node in (cut / "metadata").glob("node-*"):
+        for segment in node.glob("*.log"):
+            if int(segment.stem) < 52:
+                segment.unlink()
+
+    known, from_snapshot = logs_in(whole), logs_in(cut)
+
+    assert known.start_offset == 0
+    assert from_snapshot.start_offset == 52
+    assert from_snapshot.topic_ids == known.topic_ids
+    assert from_snapshot.broker_configurations == known.broker_configurations
+    last = _events(known, PartitionState)[-1]
+    assert _events(from_snapshot, PartitionState)[-1] == last
+    assert _last_registrations(from_snapshot) == _last_registrations(known)
+
+
+def _last_registrations(logs):
+    return {one.broker: one.czxid for one in _events(logs, BrokerRegistered)}
+
+
+def test_without_a_snapshot_for_what_is_gone_the_log_cannot_be_read(tmp_path):
+    folder = unpack("4.1.2-1s", tmp_path)
+    for file in (folder / "metadata").glob("node-*/*"):
+        if file.suffix == ".checkpoint" or (file.suffix == ".log" and int(file.stem) < 52):
+            file.unlink()
+
+    with pytest.raises(MetadataLogError, match="begins at offset 52, and no snapshot"):
+        _ = logs_in(folder).decisions
+
+
+def test_a_change_leaves_what_it_does_not_name_and_counts_the_epochs(decided):
+    logs = decided(
+        [TOPIC, _partition()],
+        [_change(Isr=(0, 1))],
+        [_change(Leader=1, Isr=(1,))],
+        [_change(Leader=1)],
+        [_change(Leader=-1)],
+    )
+
+    assert _events(logs, PartitionState) == [
+        _state(2, 0, 0, (0, 1, 2), 0),
+        _state(3, 0, 0, (0, 1), 1),
+        _state(4, 1, 1, (1,), 2),
+        _state(5, 1, 2, (1,), 3),
+        _state(6, -1, 3, (1,), 4),
+    ]
+
+
+def test_all_partitions_of_a_topic_are_created_at_once(decided):
+    logs = decided([TOPIC, _partition(), _partition(1, (1, 2)), _config("retention.ms", "5")])
+
+    assert _events(logs, TopicCreated) == [
+        TopicCreated(topic="t", assignment=((0, 1, 2), (1, 2)), zxid=2)
+    ]
+
+
+def test_more_partitions_and_other_replicas_are_decisions_of_their_own(decided):
+    logs = decided(
+        [TOPIC, _partition()],
+        [_partition(1, (1, 2))],
+        [_change(Replicas=(2, 1, 0))],
+        [_change(Replicas=(2, 1, 0))],
+    )
+
+    assert [one.assignment for one in _events(logs, TopicCreated)] == [
+        ((0, 1, 2),),
+        ((0, 1, 2), (1, 2)),
+        ((2, 1, 0), (1, 2)),
+    ]
+
+
+def test_eligible_and_last_known_leaders_are_decisions_when_they_change(decided):
+    logs = decided(
+        [TOPIC, _partition()],
+        [_change(Isr=(0,), EligibleLeaderReplicas=(1,))],
+        [_change(Isr=(), Leader=-1, EligibleLeaderReplicas=(0, 1), LastKnownElr=())],
+        [_change(EligibleLeaderReplicas=(), LastKnownElr=(0,))],
+        [_change(Isr=(0,))],
+        [("ClearElrRecord", 0, {"TopicName": ""})],
+        [("ClearElrRecord", 0, {"TopicName": "t"})],
+    )
+
+    assert [
+        (one.eligible, one.last_known, one.zxid) for one in _events(logs, EligibleReplicas)
+    ] == [
+        ((1,), (), 3),
+        ((0, 1), (), 4),
+        ((), (0,), 5),
+        ((), (), 7),
+    ]
+    assert [state.version for state in _events(logs, PartitionState)] == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_process_that_asks_again_is_registered_once(decided):
+    logs = decided(
+        [_registered(1, 1)],
+        [_registered(1, 1)],
+        [("BrokerRegistrationChangeRecord", 1, {"BrokerId": 1, "Fenced": -1})],
+        [_registered(1, 9)],
+    )
+
+    assert _events(logs, BrokerRegistered, BrokerRegistrationChanged) == [
+        BrokerRegistered(broker=1, czxid=1, zxid=1),
+        _broker(1, 3, is_fenced=False),
+        BrokerRegistered(broker=1, czxid=9, zxid=4),
+    ]
+
+
+def test_the_epoch_of_a_registration_may_be_before_its_record(decided):
+    logs = decided([TOPIC, _partition()], [_change(Isr=(0, 2)), _registered(1, 3)])
+
+    assert _events(logs, BrokerRegistered) == [BrokerRegistered(broker=1, czxid=3, zxid=4)]
+
+
+def test_fencing_shutting_down_and_leaving_are_told_by_records_of_all_kinds(decided):
+    changed = "BrokerRegistrationChangeRecord"
+    logs = decided(
+        [_registered(1, 1, Fenced=False)],
+        [("FenceBrokerRecord", 0, {"Id": 1, "Epoch": 1})],
+        [("UnfenceBrokerRecord", 0, {"Id": 1, "Epoch": 1})],
+        [(changed, 1, {"BrokerId": 1, "InControlledShutdown": 1})],
+        [(changed, 1, {"BrokerId": 1, "Fenced": 1})],
+        [(changed, 1, {"BrokerId": 1})],
+        [("UnregisterBrokerRecord", 0, {"BrokerId": 1, "BrokerEpoch": 1})],
+    )
+
+    assert _events(logs, BrokerRegistered, BrokerRegistrationChanged, BrokerUnregistered) == [
+        BrokerRegistered(broker=1, czxid=1, zxid=1),
+        _broker(1, 1, is_fenced=False),
+        _broker(1, 2, is_fenced=True),
+        _broker(1, 3, is_fenced=False),
+        _broker(1, 4, is_fenced=False, is_shutting_down=True),
+        _broker(1, 5, is_fenced=True, is_shutting_down=True),
+        BrokerUnregistered(broker=1, zxid=7),
+    ]
+
+
+def test_settings_of_topics_and_brokers_are_as_they_were_last(decided):
+    logs = decided(
+        [TOPIC, _config("retention.ms", "5"), _config("cleanup.policy", "compact"), _partition()],
+        [_config("retention.ms", None)],
+        [_config("min.insync.replicas", "2", topic="", kind=4)],
+        [_config("log.retention.ms", "7", topic="1", kind=4)],
+        [_config("something", "else", topic="x", kind=16)],
+    )
+
+    assert logs.topic_configurations == {"t": {"cleanup.policy": "compact"}}
+    assert logs.broker_configurations == (
+        ("<default>", (("min.insync.replicas", "2"),)),
+        ("1", (("log.retention.ms", "7"),)),
+    )
+    assert _events(logs, TopicConfigured) == [
+        TopicConfigured(
+            topic="t",
+            configuration=(("cleanup.policy", "compact"), ("retention.ms", "5")),
+            zxid=2,
+        ),
+        TopicConfigured(topic="t", configuration=(("cleanup.policy", "compact"),), zxid=5),
+    ]
+
+
+def test_a_topic_that_is_deleted_and_made_anew_has_another_id(decided):
+    logs = decided(
+        [TOPIC, _partition()],
+        [("RemoveTopicRecord", 0, {"TopicId": TOPIC_ID})],
+        [("TopicRecord", 0, {"Name": "t", "TopicId": OTHER_ID}), _partition(TopicId=OTHER_ID)],
+    )
+
+    assert logs.topic_ids == {"t": OTHER_ID}
+    assert [(one.zxid, one.is_gone) for one in logs.deletions["t"]] == [(3, False)]
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ([_change()], "PartitionChangeRecord at offset 1"),
+        ([TOPIC, _change(3)], "PartitionChangeRecord at offset 2"),
+        ([_partition()], "PartitionRecord at offset 1"),
+        ([("BrokerRegistrationChangeRecord", 0, {"BrokerId": 7})], "at offset 1 is about 7"),
+        ([("UnregisterBrokerRecord", 0, {"BrokerId": 7})], "UnregisterBrokerRecord"),
+        ([("RemoveTopicRecord", 0, {"TopicId": TOPIC_ID})], "RemoveTopicRecord"),
+        ([("ClearElrRecord", 0, {"TopicName": "t"})], "ClearElrRecord"),
+        ([TOPIC, _partition(1)], r"topic t has partitions \[1\]"),
+    ],
+)
+def test_a_record_about_what_nobody_made_shows_another_clusters_log(decided, records, message):
+    with pytest.raises(MetadataLogError, match=message):
+        _ = decided(records).decisions
+
+
+def test_without_definitions_nothing_is_read(stored, tmp_path):
+    assert _logs(stored, tmp_path, [TOPIC, _partition()]).decisions
+    shutil.rmtree(tmp_path / "metadata" / "definitions")
+
+    with pytest.raises(MetadataLogError, match="metadata/definitions: there is no definition"):
+        _ = logs_in(tmp_path).decisions
+
+
+def test_meta_properties_of_another_node_are_told(tmp_path):
+    folder = unpack("4.1.2-1", tmp_path) / "metadata"
+    shutil.copy(folder / "node-1" / "meta.properties", folder / "node-2")
+
+    with pytest.raises(CheckpointError, match=r"node-2/meta.properties is node 1's"):
+        _ = logs_in(tmp_path).cluster_ids
