@@ -42,10 +42,13 @@ from kchaos.checkers.model.state.state import Broker, Checkpoint
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
+    BrokerRegistrationChanged,
     BrokerUnregistered,
     ControllerElected,
     DeleteRecords,
+    EligibleReplicas,
     Event,
+    FeatureLevelSet,
     HighWatermarkObserved,
     LogCleaned,
     LogStartObserved,
@@ -124,6 +127,8 @@ def happen(  # noqa: C901, PLR0915
             outboxes.broker_unregistered(world, event)
         case ControllerElected():
             outboxes.controller_elected(world, event)
+        case BrokerRegistrationChanged() | EligibleReplicas() | FeatureLevelSet():
+            raise ModelError(f"{type(event).__name__}: only a KRaft cluster decides that")
         case Snapshot() | TierRead() | AskBrokerToStop():
             pass
         case _:
