@@ -24,6 +24,7 @@ from kchaos.harness.commands.cli_options import (
     trust,
 )
 from kchaos.harness.commands.cli_player import add_player_commands
+from kchaos.harness.commands.cli_releases import bisect, versions
 from kchaos.harness.printable import printable
 
 
@@ -346,6 +347,8 @@ def measure(
 
 cli.add_command(explore)
 cli.add_command(compare)
+cli.add_command(versions)
+cli.add_command(bisect)
 add_player_commands(cli)
 add_night_commands(cli)
 add_machine_commands(cli)

@@ -1,12 +1,11 @@
 """The commands about this machine: a cluster to play with, what is known, kept and left behind."""
 
-import json
 from pathlib import Path
 
 import click
 
 from kchaos.clusters.releases import Mode
-from kchaos.harness.commands.cli_options import as_json, driver, mode, offline, sayer
+from kchaos.harness.commands.cli_options import driver, mode, offline, sayer
 
 
 @click.command()
@@ -59,18 +58,6 @@ def compose(kafka: str, offline: bool) -> None:
 
 
 @click.command()
-@click.option("--fetch", is_flag=True, help="Bring those that are tested into the cache.")
-@as_json
-def versions(fetch: bool, as_json: bool) -> None:
-    """Show how well each Kafka release is known, and which are in the cache."""
-    from kchaos.harness.commands.versions import known_releases, version_lines
-
-    known = known_releases(fetch=fetch)
-    lines = [json.dumps(one.to_json()) for one in known] if as_json else version_lines(known)
-    click.echo("\n".join(lines))
-
-
-@click.command()
 def doctor() -> int:
     """Say what this machine can do."""
     from kchaos.clusters.doctor import examine
@@ -119,5 +106,5 @@ def gc() -> int:
 
 def add_machine_commands(group: click.Group) -> None:
     """Adds them to the command line."""
-    for command in (up, compose, versions, doctor, repair, gc):
+    for command in (up, compose, doctor, repair, gc):
         group.add_command(command)

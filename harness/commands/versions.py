@@ -5,11 +5,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from kchaos.checkers.model.releases.every_rule import EVERY_RULE
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.status import Status, status
 from kchaos.checkers.model.releases.versions import RELEASED, line_of, parse_version
 from kchaos.clusters.distribution import resolve
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.releases import KNOWN_RELEASES
+from kchaos.harness.commands.show import wrapped
+from kchaos.harness.errors import UsageError
 
 _COLUMNS = ("compared", "played", "neither", "in the cache")
 _NOTES = (
@@ -55,6 +59,62 @@ def known_releases(*, fetch: bool) -> tuple[Known, ...]:
         )
         for release in RELEASED
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleChange:
+    """A rule of replication that only one of two releases has."""
+
+    rule: Rule
+    is_gained: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `--json` prints for it."""
+        return {
+            "rule": self.rule.name,
+            "gained": self.is_gained,
+            "releases": str(self.rule.releases),
+            "protocol": self.rule.protocol,
+            "meaning": self.rule.meaning,
+            "source": self.rule.source,
+        }
+
+
+def rules_between(older: str, newer: str) -> tuple[RuleChange, ...]:
+    """The rules that one of two releases has and the other has not, those gained first.
+
+    Raises:
+        UsageError: A release whose rules nobody has read.
+    """
+    for release in (older, newer):
+        if release not in RELEASED:
+            raise UsageError(
+                f"the rules of {release} are not known; they are from {RELEASED[0]} to "
+                f"{RELEASED[-1]}"
+            )
+    before, after = parse_version(older), parse_version(newer)
+    changes = [
+        RuleChange(rule=rule, is_gained=rule.releases.includes(after))
+        for rule in EVERY_RULE
+        if rule.releases.includes(before) != rule.releases.includes(after)
+    ]
+    return tuple(sorted(changes, key=lambda change: not change.is_gained))
+
+
+def difference_lines(older: str, newer: str, changes: Sequence[RuleChange]) -> list[str]:
+    """What differs between two releases, in lines of 80 columns."""
+    lines = []
+    for is_gained, heading in (
+        (True, f"{newer} has, and {older} has not:"),
+        (False, f"{older} has, and {newer} has not:"),
+    ):
+        same = [change.rule for change in changes if change.is_gained is is_gained]
+        lines += [heading, *([] if same else ["  nothing that the model knows"])]
+        for rule in same:
+            protocol = f", at protocol {rule.protocol} or later" if rule.protocol else ""
+            lines += wrapped(f"{rule.name} ({rule.releases}{protocol}): {rule.meaning}")
+        lines.append("")
+    return lines[:-1]
 
 
 def version_lines(known: Sequence[Known]) -> list[str]:

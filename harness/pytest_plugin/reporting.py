@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kchaos.checkers.run_directory import REPORT
 from kchaos.harness.pytest_plugin.fixtures import CHAOS, CLUSTER
 from kchaos.harness.pytest_plugin.options import settings_of
 
@@ -137,6 +136,8 @@ def _run_lines(item: pytest.Item, live: "Chaos") -> Iterator[str]:
     kept = settings_of(item.config).keep != "never"
     yield f"run: {live.path}" + ("" if kept else " (removed after the test: --kchaos-keep=never)")
     yield f"replay: {live.run.read('run.json')['replay']}"
+    from kchaos.checkers.run_directory import REPORT
+
     report = live.path / REPORT
     if report.is_file():
         yield f"report: {report}"

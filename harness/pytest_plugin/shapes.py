@@ -25,10 +25,12 @@ class Shape:
     """What `@pytest.mark.kafka_cluster(...)` says.
 
     Attributes:
-        release: One release or path, a tuple of them, or None for what the options say.
+        release: One release or path; a tuple of them, to run the test on each; brokers' ids to
+            their releases, for a cluster of several; or None for what the options say.
         judged_as: The release whose rules the brokers are judged by; None for their own, or the
             nearest one to a build that was not published, or what the options say.
-        brokers: How many; their ids count up from 0, and the last one is the first controller.
+        brokers: How many, where `release` does not name them; their ids count up from 0, and the
+            last one is the first controller.
         zookeepers: How many.
         properties: Broker properties, over those that make the gates quick.
         linked: Whether broker-to-broker and ZooKeeper traffic goes through links.
@@ -38,7 +40,7 @@ class Shape:
             JVMs run with an agent.
     """
 
-    release: str | tuple[str, ...] | None = None
+    release: str | tuple[str, ...] | Mapping[int, str] | None = None
     judged_as: str | None = None
     brokers: int = 3
     zookeepers: int = 1
@@ -72,25 +74,51 @@ def shape_of(node: pytest.Item) -> Shape:
     shape = Shape(**marker.kwargs)
     if isinstance(shape.release, list):
         return Shape(**{**marker.kwargs, "release": tuple(shape.release)})
+    if isinstance(shape.release, Mapping):
+        _check_mixed(node, shape.release, marker.kwargs)
     return shape
+
+
+def _check_mixed(
+    node: pytest.Item, release: Mapping[Any, Any], given: Mapping[str, object]
+) -> None:
+    named = sorted(release.items(), key=str)
+    if not named or not all(
+        isinstance(broker, int) and broker >= 0 and isinstance(kafka, str)
+        for broker, kafka in named
+    ):
+        raise pytest.UsageError(
+            f"{node.nodeid}: release={release!r} must give each broker's id its release, such as "
+            '{0: "1.1.1", 1: "2.0.1"}'
+        )
+    if given.get("brokers", len(named)) != len(named):
+        raise pytest.UsageError(
+            f"{node.nodeid}: release names {len(named)} brokers, and brokers={given['brokers']}"
+        )
 
 
 def releases_of(node: pytest.Item, settings: Settings) -> tuple[str, ...]:
     """The releases that a test runs on, if it says so or an option does; else none.
 
-    A test that names one release itself is about that one: it is not multiplied, and gets none.
+    A test that names one release itself, or each broker's, is about that: it is not multiplied, and
+    gets none.
     """
     release = shape_of(node).release
-    if isinstance(release, str):
+    if isinstance(release, str | Mapping):
         return ()
     return release if release is not None else settings.releases
 
 
 def release_for(node: pytest.Item) -> str:
-    """The release of a test that runs on one: the marker's, or the newest known one."""
+    """The release of a test that runs on one: the marker's, or the newest known one.
+
+    Of a cluster of several it is that of the broker with the least id.
+    """
     release = shape_of(node).release
     if isinstance(release, str):
         return release
+    if isinstance(release, Mapping):
+        return release[min(release)]
     from kchaos.clusters.releases import KNOWN_RELEASES
 
     return KNOWN_RELEASES[-1]
@@ -108,7 +136,11 @@ def spec_for(node: pytest.Item, release: str, settings: Settings) -> "ClusterSpe
         from kchaos.harness.catalogue.settings import QUICK
 
     shape = shape_of(node)
-    ids = tuple(range(shape.brokers))
+    if isinstance(shape.release, Mapping):
+        kafkas = dict(sorted(shape.release.items()))
+    else:
+        kafkas = dict.fromkeys(range(shape.brokers), release)
+    ids = tuple(kafkas)
     # An option is about what the options name, not about what a marker does.
     judged_as = shape.judged_as or (settings.judged_as if release in settings.releases else None)
     properties = {name: str(value) for name, value in (shape.properties or {}).items()}
@@ -116,11 +148,11 @@ def spec_for(node: pytest.Item, release: str, settings: Settings) -> "ClusterSpe
         brokers=tuple(
             BrokerSpec(
                 id=broker,
-                kafka=release,
+                kafka=kafka,
                 judged_as=judged_as,
                 points=tuple(shape.points),
             )
-            for broker in ids
+            for broker, kafka in kafkas.items()
         ),
         zookeepers=shape.zookeepers,
         properties={**QUICK, **properties},

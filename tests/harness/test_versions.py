@@ -62,3 +62,32 @@ def test_as_json_every_release_has_a_line_of_its_own(capsys: pytest.CaptureFixtu
     }
     assert shown["0.11.0.3"]["read_at"] == "source jar"
     assert shown["1.1.1"]["played"] is True
+
+
+def test_two_releases_differ_by_the_rules_that_only_one_of_them_has(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["versions", "--from", "2.8.2", "--to", "3.9.1"]) == 0
+    out = capsys.readouterr().out
+    gained, lost = out.split("2.8.2 has, and 3.9.1 has not:")
+    assert gained.startswith("3.9.1 has, and 2.8.2 has not:")
+    assert "KAFKA-15583 (3.7.0 on)" in " ".join(gained.split())
+    assert max(map(len, out.splitlines())) <= 80
+
+    assert run(["versions", "--from", "3.9.1", "--to", "2.8.2"]) == 0
+    turned = capsys.readouterr().out
+    assert lost.strip() in turned.split("3.9.1 has, and 2.8.2 has not:")[0]
+
+    assert run(["versions", "--from", "2.8.2", "--to", "2.8.2"]) == 0
+    assert capsys.readouterr().out.count("nothing that the model knows") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["--from", "2.8.2"], "name both"), (["--from", "2.8.2", "--to", "9.0.0"], "9.0.0")],
+)
+def test_releases_that_cannot_be_compared_are_refused(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["versions", *arguments]) == 64
+    assert said in capsys.readouterr().err

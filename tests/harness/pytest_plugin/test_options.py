@@ -3,7 +3,7 @@
 import pytest
 
 from kchaos.harness.pytest_plugin.options import Settings, settings_of
-from kchaos.harness.pytest_plugin.shapes import settle_bound_for, spec_for
+from kchaos.harness.pytest_plugin.shapes import release_for, releases_of, settle_bound_for, spec_for
 
 pytest_plugins = ("pytester",)
 
@@ -209,6 +209,30 @@ def test_a_marker_says_what_its_kafka_is_judged_as_and_an_option_of_its_own_rele
     assert judged_as(marked, "/builds/a") == {"3.9.0"}
     assert judged_as(plain, "/builds/b") == {"3.9.1"}
     assert judged_as(plain, "2.8.2") == {None}
+
+
+def test_a_marker_may_give_each_broker_its_release(pytester: pytest.Pytester) -> None:
+    mixed, wrong, short = pytester.getitems(
+        """
+        import pytest
+
+        @pytest.mark.kafka_cluster(release={1: "2.0.1", 0: "1.1.1"})
+        def test_mixed(): pass
+        @pytest.mark.kafka_cluster(release={"0": "1.1.1"})
+        def test_wrong(): pass
+        @pytest.mark.kafka_cluster(release={0: "1.1.1"}, brokers=3)
+        def test_short(): pass
+        """
+    )
+    settings = _settings(pytester, "--kafka-release", "2.8.2")
+    spec = spec_for(mixed, release_for(mixed), settings)
+
+    assert releases_of(mixed, settings) == ()
+    assert [(broker.id, broker.kafka) for broker in spec.brokers] == [(0, "1.1.1"), (1, "2.0.1")]
+    with pytest.raises(pytest.UsageError, match="must give each broker's id its release"):
+        spec_for(wrong, "1.1.1", settings)
+    with pytest.raises(pytest.UsageError, match="release names 1 brokers, and brokers=3"):
+        spec_for(short, "1.1.1", settings)
 
 
 def test_an_unknown_argument_of_the_marker_is_refused(pytester: pytest.Pytester) -> None:

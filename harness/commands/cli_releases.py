@@ -1,0 +1,119 @@
+"""The commands that compare releases: what is known of them, and where a bug came or went."""
+
+import json
+from pathlib import Path
+
+import click
+
+from kchaos.harness.commands.cli_complete import entries, releases
+from kchaos.harness.commands.cli_options import (
+    as_json,
+    driver,
+    offline,
+    runs_directory,
+    sayer,
+    settle_bound,
+)
+
+
+@click.command()
+@click.option("--fetch", is_flag=True, help="Bring those that are tested into the cache.")
+@click.option(
+    "--from",
+    "older",
+    metavar="RELEASE",
+    shell_complete=releases,
+    help="With --to: how replication differs between two releases.",
+)
+@click.option("--to", "newer", metavar="RELEASE", shell_complete=releases, help="See --from.")
+@as_json
+def versions(fetch: bool, older: str | None, newer: str | None, as_json: bool) -> None:
+    """Show how well each Kafka release is known, or what differs between two."""
+    from kchaos.harness.commands.versions import (
+        difference_lines,
+        known_releases,
+        rules_between,
+        version_lines,
+    )
+
+    if (older is None) != (newer is None):
+        raise click.UsageError("--from and --to go together: name both releases")
+    if older is not None and newer is not None:
+        changes = rules_between(older, newer)
+        if as_json:
+            lines = [json.dumps(change.to_json()) for change in changes]
+        else:
+            lines = difference_lines(older, newer, changes)
+    else:
+        known = known_releases(fetch=fetch)
+        lines = [json.dumps(one.to_json()) for one in known] if as_json else version_lines(known)
+    click.echo("\n".join(lines))
+
+
+@click.command()
+@click.argument("name", metavar="NAME|FILE", shell_complete=entries)
+@click.option(
+    "--good", required=True, metavar="RELEASE", shell_complete=releases, help="Does not show it."
+)
+@click.option("--bad", required=True, metavar="RELEASE", shell_complete=releases, help="Shows it.")
+@click.option("--case", help="Of the entry, where it has several.")
+@click.option(
+    "--runs",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="Plays of the releases on both sides of a border.",
+)
+@as_json
+@runs_directory
+@driver
+@offline
+@settle_bound
+def bisect(
+    name: str,
+    good: str,
+    bad: str,
+    case: str | None,
+    runs: int,
+    as_json: bool,
+    runs_dir: Path,
+    driver: str,
+    offline: bool,
+    settle_bound_s: float | None,
+) -> int:
+    """Find between which releases a bug came or went, by playing it.
+
+    NAME is a bug of `kchaos list`, FILE a run or a scenario. The first releases of the lines
+    between --good and --bad are bisected, and then the lines that have a backport.
+    """
+    from kchaos.harness.commands.bisect import Plays, borders, lines_between, scenario_for
+    from kchaos.harness.commands.exits import AS_EXPECTED, FINDING
+    from kchaos.harness.commands.reproduce import judged
+    from kchaos.harness.run.runner import RunOptions, play
+
+    say = sayer()
+    options = RunOptions(
+        runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
+    )
+    # All that can be refused is refused before a cluster starts.
+    lines = lines_between(good, bad)
+    scenario_for(name, case, bad)
+
+    def play_release(release: str) -> bool | None:
+        say(f"playing {release}")
+        run = play(scenario_for(name, case, release), options=options, say=lambda _text: None)
+        return judged(run, say).results.safe
+
+    plays = Plays(play_release, say=say)
+    code = AS_EXPECTED
+    plays.require(good=good, bad=bad)
+    for border in borders(lines, plays.is_bad):
+        confirmed = plays.confirmed(border, runs)
+        sure = all(told == f"{runs} of {runs}" for told in confirmed.values())
+        code = code if sure else FINDING
+        if as_json:
+            click.echo(json.dumps(border.to_json() | {"confirmed": confirmed}))
+        else:
+            times = ", ".join(f"{release} {told}" for release, told in confirmed.items())
+            click.echo(f"{border} ({times})")
+    return code
