@@ -45,9 +45,10 @@ def generation_not_initialised(evidence: PartitionEvidence, side: Side) -> Itera
     registered, and to which no LeaderAndIsr about the partition has come since its start, or none
     that it did not refuse as a whole.
     **Does not verify**: a broker that registered again without a restart, which goes on with what
-    it knows; anything in a run without links.
+    it knows; anything in a run without links, or in one that ended before it settled: there the
+    request may just not have come yet.
     """
-    if not evidence.is_final:
+    if not evidence.is_final or (side == OBSERVED and evidence.settle is None):
         return
     running = {one.broker for one in evidence.side(side) if one.is_running}
     if side == OBSERVED:

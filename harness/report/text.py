@@ -250,10 +250,15 @@ def _rounds(paper: Paper, loaded: Loaded) -> None:
     if not pairs:
         return
     paper.heading("Epoch questions (follower -> leader)")
-    for pair in pairs[:MOST_MOMENTS]:
-        paper.add(_round(pair, bool(loaded.prediction)), indent=2, hang=4)
-    if len(pairs) > MOST_MOMENTS:
-        paper.add(f"{len(pairs) - MOST_MOMENTS} more are in the HTML report", indent=2)
+    told = [
+        (text, len([*alike]))
+        for text, alike in groupby(_round(pair, bool(loaded.prediction)) for pair in pairs)
+    ]
+    for text, times in told[:MOST_MOMENTS]:
+        paper.add(f"{text}  ({times} times)" if times > 1 else text, indent=2, hang=4)
+    if len(told) > MOST_MOMENTS:
+        left = sum(times for _, times in told[MOST_MOMENTS:])
+        paper.add(f"{left} more are in the HTML report", indent=2)
 
 
 def _round(pair: Pair, has_prediction: bool) -> str:

@@ -27,6 +27,7 @@ LATE = ControlRequest(
     partitions=(("t", 0, 0),),
     source="links.jsonl:9",
 )
+AT_REST = {"state": "stalled", "reasons": []}
 REFUSED = replace(LATE, version=1, broker_epoch=60, error_code=77, predicted_error_code=77)
 
 
@@ -84,16 +85,23 @@ def test_an_answer_that_is_not_the_releases_is_not_as_predicted() -> None:
 
 
 def test_a_running_broker_that_nobody_told_is_found() -> None:
-    planted = evidence(replica(0, BOTH), replica(1, BOTH), never_told=(1,))
+    planted = evidence(replica(0, BOTH), replica(1, BOTH), never_told=(1,), settle=AT_REST)
 
     assert shown(generation_not_initialised(planted, OBSERVED)) == [
         ("generation-not-initialised", (1,), -1, -1)
     ]
 
 
+def test_a_broker_that_nobody_told_yet_in_a_run_that_never_settled_is_none() -> None:
+    failed_at_a_step = evidence(replica(0, BOTH), replica(1, BOTH), never_told=(1,))
+
+    assert shown(generation_not_initialised(failed_at_a_step, OBSERVED)) == []
+
+
 def test_a_broker_that_was_told_or_does_not_run_is_none() -> None:
-    told = evidence(replica(0, BOTH), replica(1, BOTH))
-    down = evidence(replica(0, BOTH), replica(1, BOTH, is_running=False), never_told=(1,))
+    told = evidence(replica(0, BOTH), replica(1, BOTH), settle=AT_REST)
+    stopped = replica(1, BOTH, is_running=False)
+    down = evidence(replica(0, BOTH), stopped, never_told=(1,), settle=AT_REST)
 
     assert shown(generation_not_initialised(told, OBSERVED)) == []
     assert shown(generation_not_initialised(down, OBSERVED)) == []

@@ -138,16 +138,17 @@ def test_a_partition_without_a_leader_is_offline_once_although_two_sources_say_s
 
 
 def test_a_partition_whose_isr_is_down_is_not_offline_by_kafkas_fault() -> None:
-    down = evidence(replica(0, is_running=False), replica(1), leader=-1, isr=(0,))
+    down = evidence(replica(0, is_running=False), replica(1), leader=-1, isr=(0,), settle=settled())
 
     assert shown(not_settled(down, OBSERVED)) == []
 
 
 def test_too_few_in_sync_replicas_are_found_only_if_enough_run() -> None:
-    planted = evidence(replica(0), replica(1), isr=(0,), min_insync_replicas=2)
-    down = evidence(replica(0), replica(1, is_running=False), isr=(0,), min_insync_replicas=2)
+    planted = evidence(replica(0), replica(1), isr=(0,), min_insync_replicas=2, settle=settled())
+    down = replace(planted, replicas=(replica(0), replica(1, is_running=False)))
 
     assert shown(not_settled(planted, OBSERVED)) == [("under-min-isr", (), -1, -1)]
+    assert shown(not_settled(replace(planted, settle=None), OBSERVED)) == []
     assert shown(not_settled(down, OBSERVED)) == []
 
 

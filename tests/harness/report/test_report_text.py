@@ -207,3 +207,13 @@ def test_a_copy_keeps_the_name_of_its_run_and_replays_from_where_it_lies(tmp_pat
 
     assert text.splitlines()[0] == "KAFKA-6361"
     assert f"A='x y' kchaos replay --driver local '{copy}'" in text
+
+
+def test_a_question_that_repeats_is_one_line(tmp_path: Path) -> None:
+    run = diverged(tmp_path / "run").seal()
+    prediction = prediction_of(run)
+    prediction["rounds"] += [prediction["rounds"][0] | {"requested_epoch": 7}] * 3
+    lines = text_report(judge_as(run, prediction=prediction)).splitlines()
+
+    (asked,) = (line for line in lines if "epoch 7?" in line)
+    assert asked.endswith("* predicted, not seen  (3 times)")
