@@ -67,6 +67,18 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     ),
     (
         _S,
+        "fetcher-ended",
+        "an error ended a thread that replicates, or its fetches of a partition, by its own log",
+        (),
+    ),
+    (
+        _S,
+        "out-of-sync",
+        "a replica stayed out of the ISR for 14 s or longer, and no fault or time-out explains it",
+        (),
+    ),
+    (
+        _S,
         "offline-partition",
         "after everything is healed a partition has no leader, or one that does not lead it; or it "
         "had none for want of followers that did all they could to stay in sync",
@@ -129,12 +141,6 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     ),
     (_N, "broker-error", "a broker logged errors, or an exception that nobody caught", ()),
     (_N, "thread-ended", "an error ended a thread of a broker, by the broker's own log", ()),
-    (
-        _N,
-        "out-of-sync",
-        "a replica stayed out of the ISR for 14 s or longer, and no fault acted that explains it",
-        (),
-    ),
     (_N, "torn-tail", "the last bytes of the active segment are an unfinished batch", ()),
     (_N, "zero-tail", "the active segment is preallocated and ends in zeros", ()),
     (

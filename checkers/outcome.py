@@ -21,6 +21,8 @@ SENTENCES = {
     "offline-partition": "{partition} has no working leader",
     "replication-stopped": "{brokers} do not replicate {partition} any more",
     "fetch-loop": "{brokers} fetch the same offset of {partition} for ever",
+    "fetcher-ended": "an error ended the replication of {partition} on {brokers}",
+    "out-of-sync": "{brokers} stayed out of the ISR of {partition} for no reason",
     "under-min-isr": "{partition} has fewer in-sync replicas than min.insync.replicas",
     "generation-not-initialised": "{brokers} never got the first LeaderAndIsr",
     "stale-request-accepted": "{brokers} obeyed a control request of an earlier broker epoch",

@@ -37,6 +37,18 @@ class Limit:
         return self.least is not None and (number == -1 or number >= self.least)
 
 
+WAITS_MS: Mapping[str, int] = {
+    "controller.socket.timeout.ms": 30_000,
+    "replica.socket.timeout.ms": 30_000,
+    "request.timeout.ms": 30_000,
+    "zookeeper.session.timeout.ms": 18_000,
+}
+"""What a healthy broker may wait for in silence, with Kafka's defaults: an answer to its
+AlterPartition from a controller that is gone, an answer to its Fetch, the controller for one to a
+LeaderAndIsr, ZooKeeper for the end of a session (6 s before 2.5)."""
+OUTLASTS = 1.5
+"""Times the longest of these, something that should have happened by itself has not."""
+
 FOLLOWED = frozenset(
     {
         # When something happens: the model lets it happen at any time.

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import RunDirectoryError, ScenarioDataError
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.forms import check_step
@@ -177,6 +178,13 @@ class Outcome:
     traceback: str | None = field(default=None, metadata=SOMETIMES)
     seconds: float | None = None
     settle: Settled | None = field(default=None, metadata=SOMETIMES)
+
+    def gives_reason(self, broker: int, about: TopicPartition | None) -> bool:
+        """Whether settling says why the partition is not at rest; without one, why the broker."""
+        reasons = () if self.settle is None else self.settle.reasons
+        if about is None:
+            return any(reason["broker"] == broker for reason in reasons)
+        return any((reason.get("topic"), reason.get("partition")) == about for reason in reasons)
 
 
 def number_in(properties: Mapping[str, str], name: str) -> int | None:

@@ -1,21 +1,26 @@
-"""What brokers' own logs say of errors: notes of the run, with their places."""
+"""What brokers' own logs say of errors, with their places: what ends replication, and the rest."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.segments.directory import topic_partition
 
 _ERROR = re.compile(r"\[[^]]*\] (ERROR|FATAL) (.*)")
 # A stack trace begins with the exception's class, and says nothing of the level before it.
 _UNCAUGHT = re.compile(r"Exception in thread|\[[^]]*\] \w+ .*\b[Uu](ncaught|nhandled) exception")
 _EXCEPTION = re.compile(r"(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error|Throwable)\b")
+_FETCHER_ENDS = re.compile(r"\[ReplicaFetcher.*\bError due to\b")
+# Up to 2.2 an error ends the thread; from 2.3 on (KIP-461) most end the fetches of one partition.
+_FETCHES_END = re.compile(
+    r"\[ReplicaFetcher.*\b(?:Failed to truncate|Unexpected error occurred during truncation for"
+    r"|(?:Error|Unexpected error occurred) while processing data for partition) (?P<partition>\S+)"
+)
 _ENDS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    # Up to 2.2 a failure ends the thread, from 2.3 on (KIP-461) it ends the partition's fetches.
-    ("a fetcher thread", re.compile(r"ReplicaFetcher.*\bError due to\b")),
-    ("the fetches of a partition", re.compile(r"artition \S+ marked as failed")),
     ("a request handler", re.compile(r"kafka-request-handler.*(Exiting|[Uu]ncaught)")),
     (
         "a controller's thread",
@@ -32,25 +37,31 @@ class _Logged:
     text: str
     exception: str
     ends: str
+    replicates: bool
+    partition: TopicPartition | None = None
 
 
 def logged_errors(evidence: RunEvidence) -> Iterator[Finding]:
-    """Yields a note for each broker whose log has errors, and one for each thread that one ended.
+    """Yields a note for each broker whose log has errors, and what is said of ended threads.
 
-    Whether replication went on after that is asked when the run settles (`replication-stopped`).
+    An error that ends a fetcher thread, or its fetches of a partition, is `fetcher-ended`, once for
+    each broker and partition: a later leader epoch may have repaired that, and until then nothing
+    was replicated. Where settling says why that partition is not at rest, it says this too; then it
+    is a note, `thread-ended`, as for other threads.
 
     **Verifies**: each line of each server.log of level ERROR or FATAL, or of an exception that
     nobody caught.
     **Does not verify**: that an error was to be expected of what was done to the cluster; other
-    levels, though up to 2.2 a partition that is given up is told as a warning by some releases.
+    levels: a partition that is "marked as failed" because its leader is in a newer leader epoch
+    logs no error, and waits for its LeaderAndIsr.
     """
     for broker, lines in evidence.server_logs.items():
         errors = list(_errors(broker, lines))
         if not errors:
             continue
         kinds: dict[str, _Logged] = {}
-        for one in errors:
-            kinds.setdefault(re.sub(r"\d+", "N", one.text)[:120], one)
+        for logged in errors:
+            kinds.setdefault(re.sub(r"\d+", "N", logged.text)[:120], logged)
         first = errors[0]
         yield Finding(
             kind="broker-error",
@@ -59,35 +70,55 @@ def logged_errors(evidence: RunEvidence) -> Iterator[Finding]:
             f"{first.place}: {first.text[:160]}",
             evidence={
                 "errors": len(errors),
-                "kinds": [_shown(one) for one in list(kinds.values())[:_MOST_SHOWN]],
+                "kinds": [_shown(logged) for logged in list(kinds.values())[:_MOST_SHOWN]],
             },
         )
-        for one in errors:
-            if one.ends:
-                yield Finding(
-                    kind="thread-ended",
-                    brokers=(broker,),
-                    message=f"an error ended {one.ends} of broker {broker}, at {one.place}: "
-                    f"{one.text[:160]}",
-                    evidence=_shown(one),
-                )
+        told = set[TopicPartition | None]()
+        for logged in errors:
+            is_found = logged.replicates and not evidence.outcome.gives_reason(
+                broker, logged.partition
+            )
+            if not logged.ends or (is_found and logged.partition in told):
+                continue
+            if is_found:
+                told.add(logged.partition)
+            yield Finding(
+                kind="fetcher-ended" if is_found else "thread-ended",
+                topic=logged.partition.topic if logged.partition else "",
+                partition=logged.partition.partition if logged.partition else -1,
+                brokers=(broker,),
+                message=f"an error ended {logged.ends} of broker {broker}, at {logged.place}: "
+                f"{logged.text[:160]}",
+                evidence=_shown(logged),
+            )
 
 
 def _errors(broker: int, lines: Sequence[str]) -> Iterator[_Logged]:
     for number, line in enumerate(lines, start=1):
+        error = _ERROR.match(line)
         ends = next((name for name, pattern in _ENDS if pattern.search(line)), "")
-        found = _ERROR.match(line)
-        if found is None and not ends and not _UNCAUGHT.match(line):
+        partition = None
+        is_thread = error is not None and _FETCHER_ENDS.search(line) is not None
+        fetches = _FETCHES_END.search(line) if error is not None else None
+        if is_thread:
+            ends = "a fetcher thread"
+        elif fetches is not None:
+            ends = f"the fetches of {fetches['partition']}"
+            name = topic_partition(fetches["partition"])
+            partition = TopicPartition(*name) if name is not None else None
+        elif error is None and not ends and not _UNCAUGHT.match(line):
             continue
         after = lines[number] if number < len(lines) else ""
         exception = _EXCEPTION.match(after)
         yield _Logged(
             place=f"brokers/{broker}/server.log:{number}",
-            text=line if found is None else found[2],
+            text=line if error is None else error[2],
             exception=exception[0] if exception else "",
             ends=ends,
+            replicates=is_thread or fetches is not None,
+            partition=partition,
         )
 
 
-def _shown(one: _Logged) -> dict[str, Any]:
-    return {"place": one.place, "text": one.text[:300], "exception": one.exception}
+def _shown(logged: _Logged) -> dict[str, Any]:
+    return {"place": logged.place, "text": logged.text[:300], "exception": logged.exception}

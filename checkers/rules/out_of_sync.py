@@ -1,30 +1,44 @@
 """Whether replication goes on during a run: who stays out of an ISR although no fault acts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.dropped import Healthy
+from kchaos.checkers.evidence.given_settings import given_settings
 from kchaos.checkers.evidence.observed import Observed
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.model.values.events import Event, PartitionState, TopicCreated
+from kchaos.checkers.settings import OUTLASTS, WAITS_MS
 
-BOUND_S = 14.0
-"""From how many seconds on it is told: beyond a follower's time-outs and pauses by default."""
+LEAST_S = 14.0
+"""From how many seconds on it is a finding, where no time-out of the brokers is longer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OutOfSync:
+    """A time in which a replica was out of the ISR for no reason."""
+
+    about: TopicPartition
+    broker: int
+    begun: float
+    ended: float
 
 
 def out_of_sync(evidence: RunEvidence) -> Iterator[Finding]:
-    """Yields a note for each replica that stayed out of the ISR for `BOUND_S` or longer.
+    """Yields each replica that stayed out of the ISR for no reason, as long as `bound_s` says.
 
     Counted is the time in which the replica's broker and the leader's were registered and ran, and
-    no fault acted on the cluster: any fault may be what keeps a replica out.
+    no fault acted on the cluster: any fault may be what keeps a replica out. Where settling says
+    why a partition is not at rest, that is the finding.
 
     **Verifies**: every partition that is judged, from ZooKeeper's log, the acts, and the faults in
     observations.jsonl, up to the last snapshot.
     **Does not verify**: that a replica could have been quicker, for it may have had much to fetch.
     """
+    bound = bound_s(evidence)
     progress = _Progress(assigned=dict.fromkeys(evidence.partitions, ()))
     happened: list[tuple[float, Event | Observed]] = [
         *((one.time, one.event) for one in evidence.events),
@@ -32,8 +46,27 @@ def out_of_sync(evidence: RunEvidence) -> Iterator[Finding]:
     ]
     for time, what in sorted(happened, key=lambda pair: pair[0]):
         progress.take(what)
-        yield from progress.looked(time)
-    yield from progress.looked(max((one.time for one in evidence.snapshots), default=0.0), end=True)
+        yield from _findings(evidence, bound, progress.looked(time))
+    end = max((snapshot.time for snapshot in evidence.snapshots), default=0.0)
+    yield from _findings(evidence, bound, progress.looked(end, end=True))
+
+
+def bound_s(evidence: RunEvidence) -> float:
+    """Returns from how many seconds on: longer than a broker may wait in silence for an answer."""
+    given = [setting for setting in given_settings(evidence) if setting.name in WAITS_MS]
+    everywhere = {setting.name for setting in given if setting.owner == "every broker"}
+    waits = [int(setting.value) for setting in given if setting.value.strip().isdecimal()]
+    waits += [default for name, default in WAITS_MS.items() if name not in everywhere]
+    return max(LEAST_S, OUTLASTS * max(waits, default=0) / 1000)
+
+
+def _findings(
+    evidence: RunEvidence, bound: float, looked: Iterable[_OutOfSync]
+) -> Iterator[Finding]:
+    for out in looked:
+        long = out.ended - out.begun >= bound
+        if long and not evidence.outcome.gives_reason(out.broker, out.about):
+            yield _finding(out, bound)
 
 
 @dataclass(slots=True)
@@ -60,15 +93,14 @@ class _Progress:
             for number, replicas in enumerate(what.assignment):
                 self.assigned[TopicPartition(what.topic, number)] = replicas
 
-    def looked(self, time: float, *, end: bool = False) -> Iterator[Finding]:
-        """Yields who was out of sync for too long, of those who are so no more."""
+    def looked(self, time: float, *, end: bool = False) -> Iterator[_OutOfSync]:
+        """Yields those who are out of sync no more, and at the end all who are."""
         out = set() if end else set(self._out())
-        for one in out - self.since.keys():
-            self.since[one] = time
-        for one in self.since.keys() - out:
-            begun = self.since.pop(one)
-            if time - begun >= BOUND_S:
-                yield _finding(*one, begun, time)
+        for replica in out - self.since.keys():
+            self.since[replica] = time
+        for about, broker in sorted(self.since.keys() - out):
+            begun = self.since.pop((about, broker))
+            yield _OutOfSync(about=about, broker=broker, begun=begun, ended=time)
 
     def _out(self) -> Iterator[tuple[TopicPartition, int]]:
         if self.acting:
@@ -82,15 +114,15 @@ class _Progress:
                     yield about, broker
 
 
-def _finding(about: TopicPartition, broker: int, begun: float, ended: float) -> Finding:
-    seconds: dict[str, Any] = {"from": begun, "to": ended, "bound_s": BOUND_S}
+def _finding(out: _OutOfSync, bound: float) -> Finding:
+    seconds: dict[str, Any] = {"from": out.begun, "to": out.ended, "bound_s": bound}
     return Finding(
         kind="out-of-sync",
-        topic=about.topic,
-        partition=about.partition,
-        brokers=(broker,),
-        message=f"broker {broker} was out of the ISR of {about.topic}-{about.partition} for "
-        f"{ended - begun:.1f} s while it and the leader ran and no fault acted; {BOUND_S:g} s is "
-        "where that is told",
+        topic=out.about.topic,
+        partition=out.about.partition,
+        brokers=(out.broker,),
+        message=f"broker {out.broker} was out of the ISR of {out.about.topic}-"
+        f"{out.about.partition} for {out.ended - out.begun:.1f} s while it and the leader ran and "
+        f"no fault acted; no time-out explains {bound:g} s",
         evidence=seconds,
     )

@@ -3,17 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from kchaos.checkers.settings import OUTLASTS, WAITS_MS
+
 LEAST_S = 20.0
-_TIMES = 1.5
-_DEFAULTS_MS = {
-    "controller.socket.timeout.ms": 30_000,
-    "replica.socket.timeout.ms": 30_000,
-    "request.timeout.ms": 30_000,
-    "zookeeper.session.timeout.ms": 18_000,
-}
-"""What a healthy broker may wait for in silence, with Kafka's defaults: an answer to its
-AlterPartition from a controller that is gone, an answer to its Fetch, the controller for one to a
-LeaderAndIsr, ZooKeeper for the end of a session (6 s before 2.5)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +35,14 @@ def settle_bound(
     waits_ms = [
         (int(properties.get(name, default)), name)
         for properties in brokers
-        for name, default in _DEFAULTS_MS.items()
+        for name, default in WAITS_MS.items()
     ]
     longest_ms, name = max(waits_ms, default=(0, ""))
-    needed_s = max(LEAST_S, _TIMES * longest_ms / 1000)
+    needed_s = max(LEAST_S, OUTLASTS * longest_ms / 1000)
     if wanted_s is not None:
         source = f"set for this run; its brokers' time-outs need {needed_s:g} s"
         return SettleBound(seconds=wanted_s, source=source, needed_s=needed_s)
-    source = f"{_TIMES:g} times the longest time-out, {name}={longest_ms}"
+    source = f"{OUTLASTS:g} times the longest time-out, {name}={longest_ms}"
     if needed_s == LEAST_S:
         source = f"the least there is; the longest time-out is {name}={longest_ms}"
     return SettleBound(seconds=needed_s, source=source, needed_s=needed_s)

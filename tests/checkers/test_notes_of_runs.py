@@ -1,22 +1,30 @@
-"""Notes of a run: what brokers logged, and replicas that stayed out of sync for no known reason."""
+"""What brokers logged of errors, and replicas that stayed out of sync for no known reason."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import KINDS, Question
 from kchaos.checkers.rules.logged import logged_errors
-from kchaos.checkers.rules.out_of_sync import BOUND_S, out_of_sync
+from kchaos.checkers.rules.out_of_sync import LEAST_S, out_of_sync
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.settings import WAITS_MS
 from tests.support.run_builder import RunBuilder
 
 STAMP = "[2026-01-01 00:00:00,000]"
 
 
-def notes_of_log(path: Path, *lines: str) -> list[tuple[str, str]]:
+def notes_of_log(
+    path: Path, *lines: str, reasons: Sequence[Mapping[str, object]] = ()
+) -> list[tuple[str, str]]:
+    run = RunDirectory(path)
     (path / "brokers/1").mkdir(parents=True)
     (path / "brokers/1/server.log").write_text("".join(f"{line}\n" for line in lines))
-    return [(one.kind, one.message) for one in logged_errors(RunEvidence(RunDirectory(path)))]
+    if reasons:
+        run.write("outcome.json", {"settle": {"state": "failed", "reasons": [*reasons]}})
+    return [(found.kind, found.message) for found in logged_errors(RunEvidence(run))]
 
 
 def test_a_log_without_errors_has_no_note(tmp_path: Path) -> None:
@@ -31,24 +39,72 @@ def test_errors_are_one_note_with_their_place_and_number(tmp_path: Path) -> None
     assert "first at brokers/1/server.log:2: failed 1 (kafka.X)" in message
 
 
+FETCHER = "[ReplicaFetcher replicaId=1, leaderId=0, fetcherId=0]"
+BREAKS = "Unexpected error occurred while processing data for partition t-0 at offset 3 (kafka.X)"
+
+
 @pytest.mark.parametrize(
     ("line", "ended"),
     [
         ("ERROR [ReplicaFetcherThread-0-1], Error due to  (kafka.X)", "a fetcher thread"),
-        ("WARN [ReplicaFetcher replicaId=0] Partition t-0 marked as failed", "of a partition"),
-        ("ERROR [controller-event-thread]: Error due to (kafka.X)", "a controller's thread"),
+        (f"ERROR {FETCHER}: Error due to (kafka.X)", "a fetcher thread"),
+        (f"ERROR {FETCHER} {BREAKS}", "the fetches of t-0"),
+        (f"ERROR {FETCHER} Error while processing data for partition t-0 at", "the fetches of t-0"),
+        (f"ERROR {FETCHER} Failed to truncate t-0 at offset 4", "the fetches of t-0"),
     ],
 )
-def test_a_line_that_ends_a_thread_is_a_note_of_its_own(
+def test_an_error_that_ends_a_thread_that_replicates_is_a_safety_finding(
     line: str, ended: str, tmp_path: Path
 ) -> None:
     notes = notes_of_log(tmp_path, f"{STAMP} {line}")
+    assert [kind for kind, _ in notes] == ["broker-error", "fetcher-ended"]
+    assert f"ended {ended} of broker 1, at brokers/1/server.log:1" in notes[1][1]
+    assert KINDS["fetcher-ended"].question is Question.SAFETY
+
+
+def test_fetches_that_ended_twice_are_found_once(tmp_path: Path) -> None:
+    notes = notes_of_log(tmp_path, *[f"{STAMP} ERROR {FETCHER} {BREAKS}"] * 2)
+    assert [kind for kind, _ in notes] == ["broker-error", "fetcher-ended"]
+
+
+def test_a_partition_that_waits_for_its_next_leader_epoch_is_no_error(tmp_path: Path) -> None:
+    waits = f"{FETCHER} Partition t-0 has an older epoch (5) than the current leader. Will await"
+    failed = f"{FETCHER} Partition t-0 marked as failed (kafka.server.ReplicaFetcherThread)"
+    assert notes_of_log(tmp_path, f"{STAMP} INFO {waits}", f"{STAMP} WARN {failed}") == []
+
+
+@pytest.mark.parametrize(
+    ("broker", "partition", "kind"),
+    [(1, 0, "thread-ended"), (0, 0, "thread-ended"), (1, 1, "fetcher-ended")],
+)
+def test_what_settling_says_of_the_partition_is_not_found_twice(
+    broker: int, partition: int, kind: str, tmp_path: Path
+) -> None:
+    reason = {"kind": "replication-stopped", "broker": broker, "topic": "t", "partition": partition}
+    notes = notes_of_log(tmp_path, f"{STAMP} ERROR {FETCHER} {BREAKS}", reasons=[reason])
+    assert [kind for kind, _ in notes] == ["broker-error", kind]
+
+
+def test_the_end_of_another_thread_is_a_note(tmp_path: Path) -> None:
+    line = "ERROR [controller-event-thread]: Error due to (kafka.X)"
+    notes = notes_of_log(tmp_path, f"{STAMP} {line}")
     assert [kind for kind, _ in notes] == ["broker-error", "thread-ended"]
-    assert ended in notes[1][1]
+    assert "a controller's thread" in notes[1][1]
 
 
-def out_for(path: Path, seconds: float, *, fault: bool = False, registered: bool = True) -> int:
-    build = RunBuilder(path).register(0, 0x10)
+QUICK = dict.fromkeys(WAITS_MS, "1000")
+
+
+def out_for(
+    path: Path,
+    seconds: float,
+    *,
+    fault: bool = False,
+    registered: bool = True,
+    properties: Mapping[str, str] = QUICK,
+    settled: bool = True,
+) -> int:
+    build = RunBuilder(path, properties=dict(properties)).register(0, 0x10)
     build = build.register(1, 0x11) if registered else build
     build = build.topic("t", (0, 1)).state(0, 0, (0, 1)).state(0, 1, (0,))
     if fault:
@@ -57,11 +113,29 @@ def out_for(path: Path, seconds: float, *, fault: bool = False, registered: bool
     build.clock += seconds
     build.state(0, 2, (0, 1))
     build.write_zookeeper()
-    return len([*out_of_sync(RunEvidence(build.run))])
+    scenario = build.run.read("scenario.json")
+    cluster = {"brokers": [], "properties": build.properties}
+    build.run.write("scenario.json", scenario | {"cluster": cluster}, replace=True)
+    if not settled:
+        reason = {"kind": "replication-stopped", "broker": 1, "topic": "t", "partition": 0}
+        settle = {"state": "failed", "reasons": [reason]}
+        build.run.write("outcome.json", {"settle": settle}, replace=True)
+    found = [*out_of_sync(RunEvidence(build.run))]
+    assert {finding.question for finding in found} <= {Question.SAFETY}
+    return len(found)
 
 
-def test_a_replica_that_stays_out_of_the_isr_without_a_fault_is_told(tmp_path: Path) -> None:
-    assert out_for(tmp_path / "long", BOUND_S) == 1
-    assert out_for(tmp_path / "short", BOUND_S - 3) == 0
-    assert out_for(tmp_path / "fault", BOUND_S, fault=True) == 0
-    assert out_for(tmp_path / "gone", BOUND_S, registered=False) == 0
+def test_a_replica_that_stays_out_of_the_isr_without_a_fault_is_found(tmp_path: Path) -> None:
+    assert out_for(tmp_path / "long", LEAST_S) == 1
+    assert out_for(tmp_path / "short", LEAST_S - 3) == 0
+    assert out_for(tmp_path / "fault", LEAST_S, fault=True) == 0
+    assert out_for(tmp_path / "gone", LEAST_S, registered=False) == 0
+    assert out_for(tmp_path / "settled", LEAST_S, settled=False) == 0
+
+
+def test_a_replica_that_may_wait_for_an_answer_is_given_its_time(tmp_path: Path) -> None:
+    slow = QUICK | {"replica.socket.timeout.ms": "20000"}
+    assert out_for(tmp_path / "within", LEAST_S + 10, properties=slow) == 0
+    assert out_for(tmp_path / "beyond", 31, properties=slow) == 1
+    assert out_for(tmp_path / "defaults", 40, properties={}) == 0
+    assert out_for(tmp_path / "beyond defaults", 45, properties={}) == 1
