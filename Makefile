@@ -1,11 +1,13 @@
-# What is run while working. Two processes: most of the slow tests wait for clusters.
+# What is run while working.
 PYTHON ?= .venv/bin/python
 PYTEST := $(PYTHON) -m pytest -q -n 2 --dist loadgroup
+# A play waits for its cluster a third of its time, so three of them keep two cores busy.
+PLAYS := $(PYTHON) -m pytest -q -n 3 --dist loadgroup
 NO_JVM := not cluster and not spark and not docker
 # Without compiled modules every process compiles the whole product and its tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick check test test-all coverage
+.PHONY: quick check test test-all cases coverage
 
 quick: ## unit tests without the slow ones: under half a minute
 	$(PYTEST) --dist worksteal -m "$(NO_JVM) and not slow"
@@ -17,7 +19,10 @@ test: check ## all that needs no cluster
 	$(PYTEST) -m "$(NO_JVM)"
 
 test-all: check ## all there is, as CI has it (.ci/run)
-	$(PYTEST)
+	$(PLAYS)
+
+cases: ## each case on each of its releases; CI plays those at a border
+	KCHAOS_ALL_CASES=1 $(PLAYS) tests/cases
 
 coverage: ## lines of the model by module, over its tests and the stored golden runs
 	$(PYTEST) -m "$(NO_JVM)" --cov kchaos.checkers.model --cov-branch --cov-report term \

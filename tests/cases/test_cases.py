@@ -5,9 +5,12 @@ A case is a module of this folder with `RELEASES` (each with whether the run is 
 and where they differ from the usual `PROPERTIES`, `BROKERS`, `FIRST_BROKER`, the controller,
 `KAFKA`, the releases of single brokers, and `BROKER_PROPERTIES`, likewise. The most telling ones
 are `late_leader_and_isr`, `one_way_cut_of_fetches` and `kafka_13141`.
+
+CI plays a case on both sides of each border that it is about; `make cases` plays all its releases.
 """
 
 import importlib
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +33,28 @@ CELLS = [
     pytest.param(name, release, id=f"{name}-{release}")
     for name, case in CASES.items()
     for release in case.RELEASES
+]
+# What goes as on a release that is played: between two borders, or beyond the last.
+ALSO_SHOWN_BY_OTHERS = {
+    ("diverging_epoch_at_an_older_protocol", "2.8.0"),
+    ("effective_min_isr", "3.9.1"),
+    ("expansion_before_high_watermark", "2.8.2"),
+    ("fetch_reads_held", "2.8.2"),
+    ("fetches_left_undone", "2.1.1"),
+    ("leader_missed_an_epoch", "2.5.1"),
+    ("maximal_isr_is_enough", "2.8.2"),
+    ("records_deleted", "2.8.2"),
+    ("replication_throttled", "2.8.2"),
+    ("response_limits", "2.8.2"),
+    ("retention_by_time", "1.1.1"),
+    ("retention_by_time", "2.8.2"),
+    ("stop_replica_at_its_own_epoch", "2.8.2"),
+    ("wish_before_news", "3.9.1"),
+}
+PLAYED = [
+    cell
+    for cell in CELLS
+    if cell.values not in ALSO_SHOWN_BY_OTHERS or os.environ.get("KCHAOS_ALL_CASES")
 ]
 
 
@@ -56,7 +81,7 @@ def scenario_of(name: str, release: str) -> Scenario:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(("name", "release"), CELLS)
+@pytest.mark.parametrize(("name", "release"), PLAYED)
 def test_brokers_do_what_the_case_says_and_what_the_model_predicts(
     name: str, release: str, tmp_path: Path
 ) -> None:

@@ -22,12 +22,16 @@ CELLS = [
 ]
 # What another cell shows as well, and slower: `kchaos measure` plays these, as what is long.
 ALSO_SHOWN_BY_OTHERS = {
+    ("KAFKA-6361", "n15", "1.1.1"),
     ("KAFKA-6361", "n15", "2.0.1"),
     ("KAFKA-6361", "n15", "2.8.2"),
+    ("KAFKA-6361", "n25", "1.1.1"),
     ("KAFKA-6361", "n25", "2.0.1"),
     ("KAFKA-6361", "n25", "2.8.2"),
     ("KAFKA-7235", "protocol-0.10.2", "2.2.2"),
+    ("KAFKA-7897", "follower-restarts", "2.1.1"),
     ("KAFKA-12315", "moved", "3.9.1"),
+    ("KIP-101-1", "read", "0.11.0.3"),
     ("KAFKA-7601-four-replicas", "follower-killed", "2.0.1"),
     ("KAFKA-7601-four-replicas", "follower-killed", "2.3.1"),
     ("KAFKA-7601-four-replicas", "follower-stopped", "2.2.1"),
@@ -47,9 +51,14 @@ ALSO_SHOWN_BY_OTHERS = {
     ("KIP-279-compaction", "rebuilt", "3.9.1"),
     ("KIP-279-compaction", "not-rebuilt", "2.0.1"),
     ("KIP-279-compaction", "not-rebuilt", "3.9.1"),
+    ("KIP-380-missed-bounce", "clean", "2.2.2"),
     ("KIP-380-missed-bounce", "moved", "2.2.2"),
     ("KIP-380-missed-bounce", "paused", "2.2.2"),
     ("KIP-380-stale-controlled-shutdown", "asked-itself", "2.1.1"),
+    ("KIP-380-stale-controlled-shutdown", "live-broker", "2.2.2"),
+    ("KIP-380-stale-leader-and-isr", "forgets-high-watermarks", "2.2.2"),
+    ("KIP-380-stale-leader-and-isr", "leads-again", "2.2.2"),
+    ("KIP-380-stale-stop-replica", "stopped", "2.2.2"),
     ("KIP-405-2", "out-of-sync-follower", "3.6.2"),
     ("KIP-405-3", "never-uploaded", "3.6.2"),
     ("KIP-405-4", "never-uploaded", "3.6.2"),
@@ -63,7 +72,8 @@ ALSO_SHOWN_BY_OTHERS = {
 def at_borders(name: str, case: str) -> set[str]:
     """Return the releases of a case whose neighbours end otherwise: the last red, the first green.
 
-    Where all of them end alike it is the newest one that is played here at all.
+    Where all of them end alike it is the newest one that is played here at all. A case whose border
+    another case of its entry shows is played nowhere here.
     """
     expectations = entry_named(name).expectations
     releases = sorted((one for played, one in expectations if played == case), key=parse_version)
@@ -77,7 +87,7 @@ def at_borders(name: str, case: str) -> set[str]:
         if before != after
     }
     played = [one for one in releases if (name, case, one) not in ALSO_SHOWN_BY_OTHERS]
-    return borders.intersection(played) or set(played[-1:])
+    return borders.intersection(played) if borders else set(played[-1:])
 
 
 QUICK = [
