@@ -1,8 +1,9 @@
-"""Whether the machine has the memory for a cluster."""
+"""What memory and cores the machine, or a container's limit, leaves for clusters."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -32,6 +33,44 @@ def available_mib() -> int | None:
 
 def _left_in_groups() -> Iterator[int]:
     """Yield what each control group that this process is in has left below its limit, in MiB."""
+    for folder, version in _groups("memory"):
+        limit, used = _OF_VERSION_1 if version == 1 else ("memory.max", "memory.current")
+        with contextlib.suppress(OSError, ValueError):
+            # "max" is no number, and no limit. Cached files are given back when needed.
+            most = int((folder / limit).read_text())
+            cached = _inactive_files(folder)
+            yield max(0, most - int((folder / used).read_text()) + cached) >> 20
+
+
+def usable_cores() -> float:
+    """Return how many cores this process may use: fewer than there are where it is limited."""
+    cores = [float(len(os.sched_getaffinity(0)))]
+    for folder, version in _groups("cpu"):
+        with contextlib.suppress(OSError, ValueError):
+            # "max" is no number, and no limit; nor is -1 one.
+            if version == 1:
+                quota = int((folder / "cpu.cfs_quota_us").read_text())
+                period = int((folder / "cpu.cfs_period_us").read_text())
+            else:
+                quota, period = map(int, (folder / "cpu.max").read_text().split())
+            if quota > 0 and period > 0:
+                cores.append(quota / period)
+    return min(cores)
+
+
+def clusters_at_once(heaps_mib: Sequence[int]) -> int:
+    """Return how many clusters of JVMs with these heaps fit side by side; 1 at least.
+
+    There is one for every two cores, and no more than have memory.
+    """
+    by_cores = int(usable_cores() // 2)
+    available = available_mib()
+    by_memory = by_cores if available is None else available // _needed_mib(heaps_mib)
+    return max(1, min(by_cores, by_memory))
+
+
+def _groups(controller: str) -> Iterator[tuple[Path, int]]:
+    """Yield the control groups that limit this process, each with its version, 1 or 2."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -39,19 +78,15 @@ def _left_in_groups() -> Iterator[int]:
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers == "":
-            root, limit, used = _ROOT, "memory.max", "memory.current"
-        elif "memory" in controllers.split(","):
-            root, limit, used = _ROOT / "memory", *_OF_VERSION_1
+            root, version = _ROOT, 2
+        elif controller in controllers.split(","):
+            root, version = _ROOT / controller, 1
         else:
             continue
         group = root / path.lstrip("/")
         # Inside a container the path may be its host's; then the root is its own group.
         for folder in [group, *group.parents] if group.is_dir() else [root]:
-            with contextlib.suppress(OSError, ValueError):
-                # "max" is no number, and no limit. Cached files are given back when needed.
-                most = int((folder / limit).read_text())
-                cached = _inactive_files(folder)
-                yield max(0, most - int((folder / used).read_text()) + cached) >> 20
+            yield folder, version
             if folder == root:
                 break
 
@@ -66,10 +101,14 @@ def _inactive_files(group: Path) -> int:
 
 def check_memory(heaps_mib: Sequence[int]) -> None:
     """Raise MachineError when JVMs with these heaps do not fit into the memory that is left."""
-    needed = sum(heap + _BESIDE_HEAP_MIB for heap in heaps_mib)
+    needed = _needed_mib(heaps_mib)
     available = available_mib()
     if available is not None and available < needed:
         raise MachineError(
             f"{len(heaps_mib)} JVMs need about {needed} MiB and {available} MiB are available; "
             "stop something, or make the cluster smaller"
         )
+
+
+def _needed_mib(heaps_mib: Sequence[int]) -> int:
+    return sum(heap + _BESIDE_HEAP_MIB for heap in heaps_mib)

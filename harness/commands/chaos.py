@@ -1,7 +1,6 @@
 """`kchaos chaos`: random schedules on real brokers, side by side, and what came of them."""
 
 import json
-import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from kchaos.checkers.evidence.about import marked
 from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.memory import clusters_at_once
 from kchaos.clusters.ready import fetch
 from kchaos.clusters.releases import release_of
 from kchaos.harness.commands.children import Children, play_many
@@ -21,6 +21,9 @@ from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 
 _SEEDS = 1_000_000
+_HEAP_MIB = 256
+_MOST_JVMS = 5
+"""A drawn cluster has four brokers at most, and ZooKeeper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +45,8 @@ class Wanted:
 
 
 def default_side_by_side() -> int:
-    """How many clusters run at once unless told: one for every two cores, one at least."""
-    return max(1, len(os.sched_getaffinity(0)) // 2)
+    """How many clusters run at once unless told: as cores and memory allow, one at least."""
+    return clusters_at_once([_HEAP_MIB] * _MOST_JVMS)
 
 
 def chaos(

@@ -89,6 +89,9 @@ def lines_in(folder: Path) -> list[dict[str, Any]]:
                 raise
             runs = []
         for path in runs:
+            # What a night had no time to end left an unsealed run, which is none of its lines.
+            if file.is_file() and path.name not in lines and not RunDirectory(path).is_sealed:
+                continue
             # What a night's folder knows beyond the run itself is kept.
             lines[path.name] = lines.get(path.name, {}) | line_of(path) | {"place": str(path)}
     if not lines:

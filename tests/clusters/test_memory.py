@@ -1,11 +1,12 @@
 """How much memory there is for a cluster, also in a container with a limit."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from kchaos.clusters import memory
-from kchaos.clusters.memory import available_mib
+from kchaos.clusters.memory import available_mib, clusters_at_once, usable_cores
 
 
 @pytest.fixture
@@ -39,3 +40,22 @@ def test_a_group_without_a_limit_leaves_the_machines_memory(groups: Path) -> Non
     machine = available_mib()
     assert machine is not None
     assert machine > 150
+
+
+@pytest.mark.parametrize(("limit", "cores"), [("50000 100000", 0.5), ("max 100000", None)])
+def test_a_groups_share_of_the_cores_counts(groups: Path, limit: str, cores: float | None) -> None:
+    (groups / "cpu.max").write_text(limit)
+    (groups / "cpu").mkdir()
+    (groups / "cpu/cpu.cfs_quota_us").write_text("50000" if cores else "-1")
+    (groups / "cpu/cpu.cfs_period_us").write_text("100000")
+    assert usable_cores() == (cores or len(os.sched_getaffinity(0)))
+
+
+def test_clusters_side_by_side_are_limited_by_cores_and_by_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "usable_cores", lambda: 9.0)
+    monkeypatch.setattr(memory, "available_mib", lambda: 3000)
+    assert clusters_at_once([100]) == 4
+    assert clusters_at_once([256] * 2) == 3
+    assert clusters_at_once([256] * 50) == 1

@@ -1,0 +1,411 @@
+"""`kchaos nightly`: drawn schedules until a budget is used up, and a summary in the morning."""
+
+import contextlib
+import fcntl
+import json
+import os
+import random
+import re
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+from kchaos.clusters.errors import MachineError
+from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.ready import fetch
+from kchaos.clusters.releases import release_of
+from kchaos.harness.commands.children import Children
+from kchaos.harness.commands.summary import require_baseline, summarise
+from kchaos.harness.errors import UsageError
+from kchaos.harness.player.drawing import draw
+from kchaos.harness.run.runner import RunOptions
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.summary.lines import LINES, Line, append_line, line_of, lines_in, read_lines
+from kchaos.harness.summary.summary import Summary
+
+NIGHT = "night.json"
+_LOCK = ".lock"
+_SEEDS = 1_000_000_000
+FIRST_PLAY_S = 90.0
+"""How long a play is taken to need while none has been played, and no baseline says."""
+_LOOK_S = 1.0
+
+
+class Player(Protocol):
+    """What plays scenarios: `Children`, or a stand-in."""
+
+    def play(self, scenario: Scenario) -> Line:
+        """Plays and judges it once; returns a line with `run`, the run's path."""
+
+    def stop(self) -> None:
+        """Ends what is under way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Night:
+    """What is played. It is kept in night.json; the same schedules follow from the same values.
+
+    Attributes:
+        kafkas: Releases or paths; each gets every seed.
+        seed: Of the first schedules.
+        mixes: Each with how often it is drawn beside the others.
+        steps: Acts of a schedule.
+        shard: Which part of the seeds, from 1, and of how many.
+    """
+
+    kafkas: tuple[str, ...]
+    seed: int
+    mixes: Mapping[str, float]
+    steps: int
+    gated: bool
+    shard: tuple[int, int] = (1, 1)
+
+    def schedules(self) -> Iterator[tuple[int, str, str]]:
+        """Yields seed, Kafka and mix of each schedule, without end."""
+        part, parts = self.shard
+        seed = self.seed + part - 1
+        while True:
+            chance = random.Random(f"mix of {seed}")
+            for kafka in self.kafkas:
+                yield seed, kafka, chance.choices([*self.mixes], [*self.mixes.values()])[0]
+            seed += parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When a night ends, and what is kept of it.
+
+    Attributes:
+        for_s: No play goes on after so many seconds, and none is begun that would.
+        runs: How many schedules; None for as many as there is time for.
+        keep: Of the runs that conform, are safe and expected: all (None), or the newest so many.
+        max_bytes: How much runs may take on disk; None for any.
+    """
+
+    for_s: float | None
+    runs: int | None
+    keep: int | None
+    max_bytes: int | None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Course:
+    """How a night goes."""
+
+    folder: Path
+    limits: Limits
+    began: float
+    guess_s: float
+    say: Callable[[str], None]
+    done: Callable[[Line], None]
+    lines: list[Line] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def left_s(self) -> float:
+        limit = self.limits.for_s
+        return float("inf") if limit is None else self.began + limit - time.monotonic()
+
+    @property
+    def longest_s(self) -> float:
+        """How long a play needs: as the longest of this night, or, before the first, as guessed."""
+        return max((one["wall_s"] for one in self.lines if one.get("wall_s")), default=self.guess_s)
+
+    def take(self, line: Line) -> None:
+        """Keeps the line of a run that has ended, and of the runs those that are to stay."""
+        append_line(self.folder / LINES, line)
+        self.lines.append(line)
+        self.done(line)
+        why = f"; {line['unknown']}" if line["unknown"] else ""
+        words = {True: "yes", False: "no", None: "unknown"}
+        self.say(
+            f"{len(self.lines)}: {line['run']}: conforms: {words[line['conforms']]}, "
+            f"safe: {words[line['safe']]}{why}"
+        )
+        self._prune()
+
+    def _prune(self) -> None:
+        kept = [line for line in self.lines if (self.folder / line["run"]).is_dir()]
+        green = [line for line in kept if _is_green(line)]
+        if self.limits.keep is not None:
+            for line in green[: max(0, len(green) - self.limits.keep)]:
+                shutil.rmtree(self.folder / line["run"])
+        if self.limits.max_bytes is None:
+            return
+        sizes = {line["run"]: _size(self.folder / line["run"]) for line in kept}
+        shown = Counter(key for line in kept for key in _shows(line))
+        others = [line for line in kept if not _is_green(line)]
+        for line in [*green, *others]:
+            if sum(sizes.values()) <= self.limits.max_bytes:
+                return
+            is_last = any(shown[key] < 2 for key in _shows(line))
+            if not _is_green(line) and is_last:
+                continue
+            shutil.rmtree(self.folder / line["run"], ignore_errors=True)
+            sizes[line["run"]] = 0
+            shown.subtract(_shows(line))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether what must be kept takes more than it may."""
+        limit = self.limits.max_bytes
+        return limit is not None and limit < sum(
+            _size(self.folder / line["run"]) for line in self.lines
+        )
+
+
+def nightly(
+    night: Night,
+    *,
+    folder: Path,
+    limits: Limits,
+    side_by_side: int,
+    baseline: Path | None,
+    fail_on: Sequence[str],
+    options: RunOptions,
+    say: Callable[[str], None],
+    done: Callable[[Line], None],
+    player: Callable[[Path], Player] | None = None,
+) -> Summary:
+    """Plays until a limit is reached, or Ctrl-C; writes the summary, and returns it.
+
+    Args:
+        folder: Where runs, lines and summary go. A night that is there already goes on if it has
+            the same values.
+        fail_on: As in `kchaos summary`.
+        player: Makes what plays, with a work directory; None for child processes.
+
+    Raises:
+        UsageError: No play fits into the budget, or the folder has another night or is in use.
+        MachineError: The machine cannot go on.
+        KeyboardInterrupt: Ctrl-C; the summary is written.
+    """
+    require_baseline(baseline, fail_on)
+    earlier = [] if baseline is None else lines_in(baseline)
+    longest_s = max((one["wall_s"] for one in earlier if one.get("wall_s")), default=FIRST_PLAY_S)
+    if limits.for_s is not None and limits.for_s < longest_s:
+        raise UsageError(
+            f"--for {limits.for_s:.0f}s is too short: one play took up to {longest_s:.0f} s"
+            if longest_s != FIRST_PLAY_S
+            else f"--for {limits.for_s:.0f}s is too short: the first play is given "
+            f"{FIRST_PLAY_S:.0f} s, since nothing says how long one takes"
+        )
+    releases = _releases(night.kafkas, options, say)
+    with _only_one(folder):
+        _agree(folder, night)
+        known = list(read_lines(folder / LINES)) if (folder / LINES).is_file() else []
+        course = _Course(
+            folder=folder,
+            limits=limits,
+            began=time.monotonic(),
+            guess_s=longest_s,
+            say=say,
+            done=done,
+            lines=list(known),
+        )
+        say(f"seeds from {night.seed} on, {side_by_side} clusters at once, into {folder}")
+
+        def told() -> Summary:
+            return summarise(
+                [folder],
+                baseline=baseline,
+                fail_on=fail_on,
+                output=folder,
+                say=say,
+                warnings=course.warnings,
+            )
+
+        try:
+            with work_directory("nightly") as work:
+                made = player(work) if player is not None else Children(options=options, work=work)
+                _play(night, course, made, releases, side_by_side)
+        except BaseException as error:
+            what = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+            course.warnings.append(f"the night ended early: {what}")
+            if course.lines:
+                # What ended the night is told, also where the summary cannot be written either.
+                with contextlib.suppress(OSError):
+                    told()
+            raise
+        return told()
+
+
+def _play(
+    night: Night,
+    course: _Course,
+    player: Player,
+    releases: Mapping[str, str],
+    side_by_side: int,
+) -> None:
+    """Plays side by side. No play is begun that could not end in time, and none goes on then."""
+    known = {(line.get("seed"), line.get("kafka")) for line in course.lines}
+    schedules = (one for one in night.schedules() if one[:2] not in known)
+    under_way: dict[Future[Line], tuple[int, str, str]] = {}
+    left = None if course.limits.runs is None else course.limits.runs - len(known)
+
+    def play(seed: int, kafka: str, mix: str) -> Line:
+        began = time.monotonic()
+        told: dict[str, Any] = {"seed": seed, "kafka": kafka, "mix": mix}
+        try:
+            scenario = draw(
+                seed,
+                kafka=kafka,
+                release=releases[kafka],
+                steps=night.steps,
+                mix=mix,
+                gated=night.gated,
+            )
+            path = Path(str(player.play(scenario)["run"]))
+        except (MachineError, UsageError, OSError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - one play that fails ends no night: it is unknown
+            nothing = line_of(course.folder / f"seed-{seed}-{mix}-{releases[kafka]}")
+            nothing |= {"release": releases[kafka], "case": mix, "entry": "chaos"}
+            return nothing | told | {"unknown": f"the play failed: {error}"}
+        return line_of(path) | told | {"wall_s": round(time.monotonic() - began, 3)}
+
+    with ThreadPoolExecutor(max_workers=side_by_side) as pool:
+        try:
+            while True:
+                while (
+                    len(under_way) < side_by_side
+                    and left != 0
+                    and course.left_s >= course.longest_s
+                    and not course.is_full
+                ):
+                    schedule = next(schedules)
+                    under_way[pool.submit(play, *schedule)] = schedule
+                    left = None if left is None else left - 1
+                if not under_way:
+                    break
+                ended, _ = wait(under_way, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    del under_way[future]
+                    line = future.result()
+                    course.take(line)
+                if course.left_s <= 0 and under_way:
+                    seeds = ", ".join(str(seed) for seed, _, _ in under_way.values())
+                    course.warnings.append(
+                        f"the budget was used up while seeds {seeds} were played: they were ended"
+                    )
+                    player.stop()
+                    break
+        except BaseException:
+            player.stop()
+            raise
+    if course.is_full:
+        course.warnings.append(
+            "the night ended early: the runs that must be kept take more than --max-size"
+        )
+
+
+def _releases(
+    kafkas: Sequence[str], options: RunOptions, say: Callable[[str], None]
+) -> dict[str, str]:
+    """The release by which each Kafka is judged; a broken or unknown one is refused here."""
+    return {
+        kafka: release_of(
+            fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
+        ).judged_as
+        for kafka in kafkas
+    }
+
+
+@contextlib.contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """The folder, made if need be, and nobody else's for the block.
+
+    Raises:
+        UsageError: Another night is played there, or it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise UsageError(
+            f"there can be no night in {folder}: {error.strerror}; choose another --output"
+        ) from error
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"another kchaos plays a night in {folder}: choose another --output"
+            ) from None
+        yield
+    finally:
+        os.close(lock)
+
+
+def _agree(folder: Path, night: Night) -> None:
+    """Writes night.json, or makes sure that the one that is there says the same."""
+    file = folder / NIGHT
+    asked = json.loads(json.dumps(asdict(night)))
+    if file.exists():
+        there = json.loads(file.read_text())
+        other = [name for name, value in asked.items() if there.get(name) != value]
+        if other:
+            raise UsageError(
+                f"{folder} has another night ({', '.join(other)}: see {file}): choose another "
+                "--output, or say the same to go on with it"
+            )
+        return
+    file.write_text(json.dumps(asked | {"kchaos": version("kchaos")}, indent=1) + "\n")
+
+
+def seed_of(folder: Path, seed: int | None) -> int:
+    """The seed that was asked for, else that of the night in the folder, else any."""
+    if seed is not None:
+        return seed
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        return int(json.loads((folder / NIGHT).read_text())["seed"])
+    return random.SystemRandom().randrange(_SEEDS)
+
+
+def seconds_in(text: str) -> float:
+    """The seconds of a duration such as 2h, 90m, 1h30m or 45s.
+
+    Raises:
+        ValueError: It is none.
+    """
+    parts = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", text)
+    if not text or parts is None:
+        raise ValueError(f"{text!r} is no duration such as 2h, 90m, 1h30m or 45s")
+    hours, minutes, seconds = (int(part or 0) for part in parts.groups())
+    return float(hours * 3600 + minutes * 60 + seconds)
+
+
+def bytes_in(text: str) -> int:
+    """The bytes of a size such as 500M or 2G.
+
+    Raises:
+        ValueError: It is none.
+    """
+    parts = re.fullmatch(r"(\d+)([KMG])", text)
+    if parts is None:
+        raise ValueError(f"{text!r} is no size such as 500M or 2G")
+    return int(parts[1]) << {"K": 10, "M": 20, "G": 30}[parts[2]]
+
+
+def _is_green(line: Line) -> bool:
+    return line["safe"] is True and line["conforms"] is True and line["expected"] is True
+
+
+def _shows(line: Line) -> set[tuple[str, str]]:
+    """What the evidence of a run is evidence of, beside others that show it too."""
+    shown = {finding["fingerprint"] for finding in line["findings"]}
+    if line["unknown"]:
+        shown.add(re.sub("[0-9]+", "N", str(line["unknown"])))
+    return {(str(line["release"]), one) for one in shown}
+
+
+def _size(folder: Path) -> int:
+    with contextlib.suppress(FileNotFoundError):
+        return sum(file.lstat().st_size for file in folder.rglob("*"))
+    return 0

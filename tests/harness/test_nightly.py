@@ -1,0 +1,273 @@
+"""A night: played until its budget is used up, told in a summary, and little of it kept."""
+
+import fcntl
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import write_judgement
+from kchaos.clusters.errors import MachineError
+from kchaos.harness.commands import nightly as module
+from kchaos.harness.commands.cli import run as kchaos
+from kchaos.harness.commands.exits import USAGE
+from kchaos.harness.commands.nightly import (
+    Limits,
+    Night,
+    bytes_in,
+    nightly,
+    seconds_in,
+    seed_of,
+)
+from kchaos.harness.errors import UsageError
+from kchaos.harness.run.runner import RunOptions
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.summary.lines import LINES, read_lines
+from tests.golden.stored import unpacked
+
+NIGHT = Night(kafkas=("2.8.2",), seed=7, mixes={"cuts": 1.0}, steps=2, gated=True)
+NO_LIMITS = Limits(for_s=None, runs=None, keep=None, max_bytes=None)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_releases", lambda kafkas, *_: {one: one for one in kafkas})
+
+
+class Stored:
+    """Plays nothing: each play is a copy of a stored run, judged."""
+
+    def __init__(self, runs: list[Path], folder: Path) -> None:
+        self.runs, self.folder = runs, folder
+        self.played: list[Scenario] = []
+        self.stopped = threading.Event()
+        self.before: Callable[[int], None] = lambda _: None
+
+    def play(self, scenario: Scenario) -> dict[str, Any]:
+        self.played.append(scenario)
+        number = len(self.played)
+        self.before(number)
+        source = self.runs[(number - 1) % len(self.runs)]
+        place = self.folder / f"run-{number}"
+        shutil.copytree(source, place)
+        return {"run": str(place)}
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("stored")
+    made = [unpacked(release, folder) for release in ("1.1.1", "2.8.2")]
+    for run in made:
+        write_judgement(run, judge(run))
+    return [run.path for run in made]
+
+
+@pytest.fixture
+def play(runs: list[Path], tmp_path: Path) -> Any:
+    """Plays a night of stored runs into `tmp_path`/night; the stand-in is its attribute."""
+    folder = tmp_path / "night"
+    stored = Stored(runs, folder)
+
+    def play(**more: Any) -> Any:
+        limits = more.pop("limits", Limits(for_s=None, runs=4, keep=None, max_bytes=None))
+        given: dict[str, Any] = {
+            "folder": folder,
+            "limits": limits,
+            "side_by_side": 1,
+            "baseline": None,
+            "fail_on": (),
+            "options": RunOptions(runs_directory=folder),
+            "say": lambda _: None,
+            "done": lambda _: None,
+            "player": lambda _: stored,
+        }
+        return nightly(more.pop("night", NIGHT), **{**given, **more})
+
+    play.stored, play.folder = stored, folder  # type: ignore[attr-defined]
+    return play
+
+
+def kept(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("run-*"))
+
+
+def test_a_night_has_seeds_lines_a_summary_and_an_answer(play: Any) -> None:
+    summary = play()
+    assert [one.seed for one in play.stored.played] == [7, 8, 9, 10]
+    assert summary.answer == "fails"
+    assert {path.name for path in play.folder.iterdir() if path.suffix} == {
+        *("night.json", "night.jsonl", "summary.html", "summary.md", "summary.json", "junit.xml")
+    }
+    lines = list(read_lines(play.folder / LINES))
+    assert [(one["seed"], one["mix"], one["safe"]) for one in lines[:2]] == [
+        (7, "cuts", False),
+        (8, "cuts", True),
+    ]
+    assert json.loads((play.folder / "night.json").read_text())["seed"] == 7
+
+
+def test_the_same_values_give_the_same_schedules_and_each_kafka_every_seed() -> None:
+    night = Night(kafkas=("a", "b"), seed=3, mixes={"x": 1, "y": 2}, steps=1, gated=True)
+    first, again = night.schedules(), night.schedules()
+    drawn = [next(first) for _ in range(60)]
+    assert drawn == [next(again) for _ in range(60)]
+    assert [one[:2] for one in drawn[:4]] == [(3, "a"), (3, "b"), (4, "a"), (4, "b")]
+    mixes = [mix for _, _, mix in drawn]
+    assert 20 < mixes.count("y") < 60
+
+
+def test_shards_share_all_seeds_and_no_seed() -> None:
+    seeds = []
+    for part in (1, 2, 3):
+        night = Night(kafkas=("a",), seed=10, mixes={"x": 1}, steps=1, gated=True, shard=(part, 3))
+        schedules = night.schedules()
+        seeds.append([next(schedules)[0] for _ in range(4)])
+    assert sorted(seed for part in seeds for seed in part) == list(range(10, 22))
+
+
+def test_only_runs_in_which_something_is_wrong_stay(play: Any) -> None:
+    play(limits=Limits(for_s=None, runs=4, keep=0, max_bytes=None))
+    assert kept(play.folder) == ["run-1", "run-3"]
+    told = json.loads((play.folder / "summary.json").read_text())
+    assert [one["run"] for one in told["lines"]] == ["run-1", "run-2", "run-3", "run-4"]
+
+
+def test_the_newest_good_runs_stay_as_many_as_asked(play: Any) -> None:
+    play(limits=Limits(for_s=None, runs=6, keep=1, max_bytes=None))
+    assert kept(play.folder) == ["run-1", "run-3", "run-5", "run-6"]
+
+
+def test_what_is_too_large_goes_but_for_the_last_that_shows_a_bug(play: Any) -> None:
+    summary = play(limits=Limits(for_s=None, runs=9, keep=None, max_bytes=1))
+    assert kept(play.folder) == ["run-1"]
+    assert "more than --max-size" in summary.warnings[0]
+
+
+def test_a_play_that_could_not_end_in_time_is_not_begun(
+    play: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("kchaos.harness.commands.nightly.time.monotonic", lambda: now[0])
+
+    def took(number: int) -> None:
+        now[0] += 100 if number == 1 else 40
+
+    play.stored.before = took
+    play(limits=Limits(for_s=230, runs=None, keep=None, max_bytes=None))
+    assert len(play.stored.played) == 2
+
+
+def test_what_plays_when_the_budget_is_used_up_is_ended(
+    play: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("kchaos.harness.commands.nightly.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(module, "_LOOK_S", 0.01)
+
+    def hang(number: int) -> None:
+        if number == 2:
+            now[0] = 1000.0
+            assert play.stored.stopped.wait(30)
+            raise KeyboardInterrupt
+
+    play.stored.before = hang
+    summary = play(limits=Limits(for_s=500, runs=None, keep=None, max_bytes=None))
+    assert "seeds 8 were played: they were ended" in summary.warnings[0]
+    assert len(summary.lines) == 1
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MachineError("no memory")])
+def test_what_ends_a_night_leaves_what_there_is(play: Any, error: BaseException) -> None:
+    def fail(number: int) -> None:
+        if number == 3:
+            raise error
+
+    play.stored.before = fail
+    with pytest.raises(type(error)):
+        play()
+    told = json.loads((play.folder / "summary.json").read_text())
+    assert [one["run"] for one in told["lines"]] == ["run-1", "run-2"]
+    assert "the night ended early" in told["warnings"][0]
+    assert play.stored.stopped.is_set()
+
+
+def test_a_night_goes_on_where_it_ended(play: Any) -> None:
+    play(limits=Limits(for_s=None, runs=2, keep=None, max_bytes=None))
+    summary = play(limits=Limits(for_s=None, runs=4, keep=None, max_bytes=None))
+    assert [one.seed for one in play.stored.played] == [7, 8, 9, 10]
+    assert len(summary.lines) == 4
+    assert seed_of(play.folder, None) == 7
+
+
+def test_a_play_that_fails_is_unknown_and_the_night_goes_on(play: Any) -> None:
+    def fail(number: int) -> None:
+        if number == 2:
+            raise RuntimeError("a play ended with exit code 70")
+
+    play.stored.before = fail
+    summary = play(fail_on=["unknown"])
+    assert summary.answer == "unknown"
+    assert [line["unknown"] for line in summary.failing] == [
+        "the play failed: a play ended with exit code 70"
+    ]
+    assert len(summary.lines) == 4
+
+
+def test_another_night_in_the_folder_is_refused_and_stays(play: Any) -> None:
+    play()
+    before = (play.folder / "night.json").read_bytes()
+    other = Night(kafkas=("3.9.1",), seed=7, mixes={"cuts": 1.0}, steps=2, gated=True)
+    with pytest.raises(UsageError, match="has another night \\(kafkas"):
+        play(night=other)
+    assert (play.folder / "night.json").read_bytes() == before
+
+
+def test_two_nights_at_once_in_a_folder_are_refused(play: Any) -> None:
+    play.folder.mkdir()
+    with (play.folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(UsageError, match="another kchaos plays a night"):
+            play()
+    assert play.stored.played == []
+
+
+def test_a_budget_that_is_too_short_for_one_run_is_refused(play: Any) -> None:
+    with pytest.raises(UsageError, match="--for 10s is too short"):
+        play(limits=Limits(for_s=10, runs=None, keep=None, max_bytes=None))
+    assert not play.folder.exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--for", "soon"],
+        ["--for", ""],
+        ["--runs", "1", "--shard", "2/5"],
+        ["--runs", "1", "--shard", "6/5", "--seed", "1"],
+        ["--runs", "1", "--max-size", "big"],
+        ["--runs", "1", "--keep", "some"],
+        ["--runs", "1", "--mix", "nothing"],
+        ["--runs", "1", "--mix", "cuts=many"],
+        ["--runs", "1", "--fail-on", "new"],
+    ],
+)
+def test_bad_options_are_refused_before_anything_is_made(
+    options: list[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "night"
+    assert kchaos(["nightly", "--kafka", "2.8.2", "--output", str(folder), *options]) == USAGE
+    assert not folder.exists()
+
+
+def test_durations_and_sizes_are_read() -> None:
+    assert [seconds_in(text) for text in ("2h", "1h30m", "45s")] == [7200, 5400, 45]
+    assert [bytes_in(text) for text in ("3K", "500M", "2G")] == [3 << 10, 500 << 20, 2 << 30]
