@@ -27,3 +27,6 @@ cases: ## each case on each of its releases; CI plays those at a border
 coverage: ## lines of the model by module, over its tests and the stored golden runs
 	$(PYTEST) -m "$(NO_JVM)" --cov kchaos.checkers.model --cov-branch --cov-report term \
 		tests/checkers/model tests/golden
+
+pages: ## the pages for people, in build/pages/; a link that leads nowhere is refused
+	$(PYTHON) -m mkdocs build --strict

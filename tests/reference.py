@@ -1,0 +1,109 @@
+"""docs/reference.md: every finding, fault and step, taken from the code that defines them.
+
+    python -m tests.reference
+
+writes the page; `tests/test_reference.py` compares it.
+"""
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from kchaos.checkers.findings import KINDS, Question
+from kchaos.checkers.outcome import SENTENCES
+from kchaos.faults import FAULTS
+from kchaos.harness.steps.scenario_steps import STEPS
+
+PAGE = Path(__file__).parent.parent / "docs/reference.md"
+
+_HEAD = """# Reference: findings, faults, steps
+
+Written by `python -m tests.reference`; do not edit.
+"""
+_QUESTIONS = {
+    Question.SAFETY: (
+        "Findings about safety",
+        "Each of these makes a run unsafe. The report begins with the words in italics.",
+    ),
+    Question.CONFORMANCE: (
+        "Findings about conformance",
+        "Each of these says that the brokers did something else than the model of their release.",
+    ),
+    Question.NEITHER: (
+        "Notes",
+        "These answer neither question; they are there for whoever reads the run.",
+    ),
+}
+
+
+def page() -> str:
+    """Return the page, from the definitions as they are."""
+    return "\n".join([_HEAD, *_findings(), *_faults(), *_steps()])
+
+
+def _findings() -> Iterator[str]:
+    for question, (heading, about) in _QUESTIONS.items():
+        yield f"## {heading}\n\n{about}\n"
+        for kind in KINDS.values():
+            if kind.question is question:
+                told = SENTENCES.get(kind.name)
+                outcome = f" *{re.sub('[{}]', '', told)}*" if told else ""
+                implied = f" Implies {', '.join(kind.implies)}." if kind.implies else ""
+                yield f"- **{kind.name}**: {_sentence(kind.meaning)}{implied}{outcome}"
+        yield ""
+
+
+def _faults() -> Iterator[str]:
+    yield "## Faults\n"
+    yield "In pytest: `with chaos.inject(KillBroker(broker=0)): ...`. In a scenario: a step.\n"
+    by_plane: dict[str, dict[str, type[Any]]] = {}
+    for name, fault in sorted(FAULTS.items()):
+        by_plane.setdefault(fault.__module__.split(".")[2], {})[name] = fault
+    for plane, faults in sorted(by_plane.items()):
+        yield f"### {plane}\n"
+        yield from _classes(faults)
+
+
+def _steps() -> Iterator[str]:
+    yield "## Steps\n"
+    yield "Each is performed, and then waits at its gate until its effect is observed.\n"
+    yield from _classes(dict(sorted(STEPS.items())))
+
+
+def _classes(classes: Mapping[str, type[Any]]) -> Iterator[str]:
+    for name, each in classes.items():
+        paragraphs, attributes = _docstring(each)
+        yield f"#### {name}\n\n{paragraphs}\n"
+        names = [field.name for field in fields(each)]
+        lines = [
+            f"- `{name}`: {attributes[name]}" if name in attributes else f"- `{name}`"
+            for name in names
+        ]
+        if lines:
+            yield "\n".join(lines) + "\n"
+
+
+def _docstring(each: type[Any]) -> tuple[str, dict[str, str]]:
+    """Return the text of a docstring, and its attributes by name."""
+    text, _, attributes = (inspect.getdoc(each) or "").partition("Attributes:\n")
+    attributes = re.split(r"\n\n\S", attributes)[0]
+    told: dict[str, str] = {}
+    name = ""
+    for line in attributes.splitlines():
+        if match := re.fullmatch(r"    (\w+): (.*)", line):
+            name = match[1]
+            told[name] = match[2]
+        elif name and line.strip():
+            told[name] += f" {line.strip()}"
+    return text.strip(), told
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
