@@ -6,7 +6,7 @@ standard library, so that every room may use it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 CutStyle = Literal["silent", "reset"]
@@ -19,6 +19,10 @@ Manner = Literal["hold", "delay", "skip", "fail"]
 Readers = Literal["all", "followers", "consumers"]
 CONTROLLER_BROKER_CHANGE = "controller-broker-change"
 """The point at which a controller begins to handle that brokers came or went."""
+
+
+# As `json_form.SOMETIMES`: a field that is left out where it has its default.
+_IF_OTHER = {"sometimes": True}
 
 
 class TopicPartition(NamedTuple):
@@ -77,6 +81,7 @@ class StartBroker:
         message_format: `log.message.format.version` if set, else None.
         unclean_leader_election: `unclean.leader.election.enable`.
         min_insync_replicas: `min.insync.replicas`.
+        replica_fetchers: `num.replica.fetchers`; only written down where it is more than 1.
     """
 
     broker: int
@@ -85,6 +90,7 @@ class StartBroker:
     message_format: str | None = None
     unclean_leader_election: bool = False
     min_insync_replicas: int = 1
+    replica_fetchers: int = field(default=1, metadata=_IF_OTHER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -422,12 +428,16 @@ _Kind = TypeVar("_Kind", bound=Act)
 
 def act_of(kind: type[_Kind], value: Any) -> _Kind:
     """The act with those fields of `value` that this kind of act has."""
-    return kind(**{field.name: getattr(value, field.name) for field in fields(kind)})
+    return kind(**{one.name: getattr(value, one.name) for one in fields(kind)})
 
 
 def fields_of(value: Any) -> dict[str, Any]:
     """The fields of an act, or of another such value, as plain JSON values by name."""
-    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return {
+        one.name: _plain(getattr(value, one.name))
+        for one in fields(value)
+        if one.metadata != _IF_OTHER or getattr(value, one.name) != one.default
+    }
 
 
 def unknown_style(cut: CutLink | CutZooKeeper) -> str:

@@ -61,6 +61,7 @@ FOLLOWED = frozenset(
         # What the model reads.
         *("inter.broker.protocol.version", "log.message.format.version", "message.format.version"),
         *("min.insync.replicas", "unclean.leader.election.enable", "controlled.shutdown.enable"),
+        "num.replica.fetchers",
         # What shows in the links, in ZooKeeper and on disk.
         *("replica.fetch.max.bytes", "replica.fetch.response.max.bytes", "fetch.max.bytes"),
         *("compression.type", "broker.rack"),
@@ -159,9 +160,6 @@ _STAMPED = "brokers change the timestamps of what they get"
 _CONNECTIONS = "brokers may be refused or lose connections to each other"
 
 LIMITED: Mapping[str, Limit] = {
-    "num.replica.fetchers": Limit(
-        values=("1",), why="a follower may have several fetches under way to one leader"
-    ),
     "auto.leader.rebalance.enable": Limit(
         values=("false",), why="a controller elects preferred leaders on its own account"
     ),

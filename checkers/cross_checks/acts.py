@@ -323,6 +323,7 @@ def settings_of(start: StartBroker) -> tuple[object, ...]:
         start.message_format,
         start.unclean_leader_election,
         start.min_insync_replicas,
+        start.replica_fetchers,
     )
 
 
@@ -333,4 +334,5 @@ def settings_in(properties: Mapping[str, Any]) -> tuple[object, ...]:
         properties.get("log.message.format.version"),
         properties.get("unclean.leader.election.enable") == "true",
         1 if (least := number_in(properties, "min.insync.replicas")) is None else least,
+        1 if (count := number_in(properties, "num.replica.fetchers")) is None else count,
     )

@@ -3,11 +3,11 @@
 An action names the last zxid that was there when it was taken, and follows every decision up to it.
 """
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kchaos.checkers.acts import fields_of
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.model.values.events import Decision, Event, event_from_json
@@ -57,7 +57,7 @@ def read_actions(files: EvidenceFiles) -> Iterator[TimedEvent]:
             event = event_from_json(line.action)
         except ValueError as error:
             raise ScenarioDataError(f"{files.place(line.read_at)}: action: {error}") from error
-        written = (one.name for one in dataclasses.fields(event))
+        written = fields_of(event)
         files.lacks(line.read_at, (f"action: {one}" for one in written if one not in line.action))
         yield TimedEvent(
             event=event,

@@ -110,8 +110,10 @@ def _exchanges(messages: Iterable[LinkMessage]) -> list[_Exchange]:
         said = message.said
         if not isinstance(said, Question | Reply) or said.api == "ListOffsets":
             continue
-        pair = (said.follower, said.leader)
-        exchange = found.setdefault((said.number, said.api), _Exchange(said.api, *pair))
+        pair = (said.follower, said.source)
+        exchange = found.setdefault(
+            (said.number, said.api), _Exchange(said.api, said.follower, said.leader)
+        )
         if isinstance(said, Question):
             if exchange.asked_at is None:
                 exchange.asked_at = message.wall_time_s

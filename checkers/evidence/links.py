@@ -4,6 +4,7 @@ Messages about internal topics (`__…`) are left out of what is said, and so is
 not read. The fields of a message's detail are named here and nowhere else.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -46,6 +47,8 @@ _FETCHERS = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
 _CONTROL = ("LeaderAndIsr", "UpdateMetadata", "StopReplica")
 _NOT_WRITTEN = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
 _FULL_FETCH_EPOCHS = (None, 0, -1)
+# From 0.11 on, and before.
+_FETCHER = re.compile(r"(?:broker-\d+-fetcher-|ReplicaFetcherThread-)(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +107,7 @@ def _without_rebuilds(messages: Iterable[LinkMessage]) -> Iterator[LinkMessage]:
     for message in messages:
         said = message.said
         if isinstance(said, Question | Reply):
-            pair = (said.follower, said.leader)
+            pair = (said.follower, said.source)
             if said.api == "Fetch":
                 building[pair] = _sent_away(said)
             elif said.number in passed or (
@@ -218,6 +221,7 @@ def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -
         is_full=is_full,
         forgotten=frozenset(about for about, _ in _entries(detail, "forgotten")),
         version=message.api_version,
+        fetcher=_fetcher(message),
     )
 
 
@@ -244,7 +248,14 @@ def _reply(message: LinkMessage, detail: _Detail, source: int, target: int) -> R
         leader=target,
         partitions=answered,
         error_code=detail.get("error_code") or 0,
+        fetcher=_fetcher(message),
     )
+
+
+def _fetcher(message: LinkMessage) -> int:
+    """Number of the thread that a fetcher's connection belongs to, which its client id names."""
+    named = _FETCHER.match(message.client_id or "")
+    return 0 if named is None else int(named[1])
 
 
 def _start(entry: _Detail) -> int | None:

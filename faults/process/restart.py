@@ -129,4 +129,5 @@ def start_of(broker: Broker) -> StartBroker:
         message_format=properties.get("log.message.format.version"),
         unclean_leader_election=properties.get("unclean.leader.election.enable") == "true",
         min_insync_replicas=int(properties.get("min.insync.replicas", "1")),
+        replica_fetchers=int(properties.get("num.replica.fetchers", "1")),
     )

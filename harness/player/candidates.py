@@ -64,6 +64,8 @@ _MIXED: dict[str, float] = {
 }
 SHUTDOWNS = "shutdowns"
 """The mix whose brokers ask their controller before they stop; in the others none does."""
+THROTTLES = "throttles"
+"""The mix in which replication is throttled, and followers fetch with several threads."""
 MIXES: Mapping[str, Mapping[str, float]] = {
     "mixed": _MIXED,
     "cuts": _MIXED | {"cut": 7, "cut-one-way": 4, "cut-zookeeper": 3, "elect": 5},
@@ -76,7 +78,7 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     "formats": _MIXED
     | {"configure-format": 6, "roll-format": 4, "forge-epochs": 3, "elect": 6, "kill": 3},
     "disks": _MIXED | {"kill": 5, "stop": 4, "heal": 3, "lose-epochs": 8, "wipe": 6},
-    "throttles": _MIXED | {"throttle": 8, "kill": 5, "stop": 3, "heal": 6, "elect": 5},
+    THROTTLES: _MIXED | {"throttle": 8, "kill": 5, "stop": 3, "heal": 6, "elect": 5},
 }
 """By name, what a schedule is mostly made of."""
 

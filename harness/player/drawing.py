@@ -9,10 +9,11 @@ from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import CutZooKeeper, ExpireSession, PauseBroker
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.errors import UsageError
-from kchaos.harness.player.candidates import MIXES, SHUTDOWNS, Draw, duration, options
+from kchaos.harness.player.candidates import MIXES, SHUTDOWNS, THROTTLES, Draw, duration, options
 from kchaos.harness.player.drawn_settings import (
     CONTROLLED_SHUTDOWN,
     ENTRY,
+    SEVERAL_FETCHERS,
     case_of,
     draw_settings,
     title_of,
@@ -78,6 +79,7 @@ def draw(
                 **QUICK,
                 **settings.properties,
                 **(CONTROLLED_SHUTDOWN if mix == SHUTDOWNS else {}),
+                **(SEVERAL_FETCHERS if mix == THROTTLES else {}),
             },
         ),
         steps=(acts[0], *(one for act in acts[1:] for one in _played(act, gated))),

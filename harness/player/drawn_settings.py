@@ -18,6 +18,11 @@ CONTROLLED_SHUTDOWN: Mapping[str, str] = {
     "controlled.shutdown.retry.backoff.ms": "200",
 }
 """With these a broker that stops asks its controller first, three times at most."""
+SEVERAL_FETCHERS: Mapping[str, str] = {
+    "num.replica.fetchers": "2",
+    "replica.fetch.response.max.bytes": "200",
+}
+"""With these a follower has two threads for a leader, and an answer little room."""
 _UNCLEAN = 0.25
 _TWO_IN_SYNC = 0.35
 

@@ -28,7 +28,7 @@ STEPS = (
 
 
 def seen(run, release):
-    answers = [*messages(run, "FETCH", 1, 0, direction="response")]
+    answers = [*messages(run, "Fetch", 1, 0, direction="response")]
     carried = [
         {
             partition

@@ -13,8 +13,7 @@ _NEITHER = (".class", ".path", "location", "password", "sasl.", "ssl.", "authori
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
-        ("num.replica.fetchers", "2", "several fetches"),
-        ("num.replica.fetchers", "1", ""),
+        ("num.replica.fetchers", "2", ""),
         ("retention.ms", "1000", ""),
         ("local.retention.ms", "1000", "delete records"),
         ("retention.ms", "-1", ""),
@@ -42,7 +41,7 @@ def test_a_setting_is_followed_or_it_is_said_what_it_changes(
 def test_retention_of_a_tiered_topic_is_followed() -> None:
     assert not_followed("local.retention.ms", "1000")
     assert not not_followed("local.retention.ms", "1000", is_tiered=True)
-    assert not_followed("num.replica.fetchers", "2", is_tiered=True)
+    assert not_followed("preallocate", "true", is_tiered=True)
 
 
 def test_every_name_in_the_lists_is_kafkas_and_in_one_of_them() -> None:

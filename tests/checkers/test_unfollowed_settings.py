@@ -31,13 +31,13 @@ def test_a_run_without_such_settings_conforms(tmp_path: Path) -> None:
     [
         (
             [],
-            {"num_replica_fetchers": "2"},
-            "every broker was given num.replica.fetchers=2, which the model does not follow",
+            {"log_preallocate": "true"},
+            "every broker was given log.preallocate=true, which the model does not follow",
         ),
         (
-            [("/config/brokers/1", {"leader.replication.throttled.rate": "300"})],
+            [("/config/brokers/1", {"log.preallocate": "true"})],
             {},
-            "broker 1 was given leader.replication.throttled.rate=300",
+            "broker 1 was given log.preallocate=true",
         ),
         (
             [("/config/brokers/<default>", {"log.retention.ms": "1000"})],
@@ -50,9 +50,9 @@ def test_a_run_without_such_settings_conforms(tmp_path: Path) -> None:
             "brokers may delete records of t, and without links nobody knows when they did",
         ),
         (
-            [("/config/topics/t", {"follower.replication.throttled.replicas": "*"})],
+            [("/config/topics/t", {"preallocate": "true"})],
             {},
-            "topic t was given follower.replication.throttled.replicas=*",
+            "topic t was given preallocate=true",
         ),
     ],
     ids=[

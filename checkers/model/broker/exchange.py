@@ -1,7 +1,8 @@
 """Requests of fetcher threads in flight, step by step: sent, arrived, read, answered, handled.
 
-A thread has one request in flight that it awaits. A request that it gave up stays with the leader,
-which may still read its log for it: the answer reaches nobody. Read from kafka.server.
+A thread, known by its source (`values.fetchers`), has one request in flight that it awaits. A
+request that it gave up stays with the leader, which may still read its log for it: the answer
+reaches nobody. Read from kafka.server.
 ReplicaFetcherThread, ReplicaFetcherBlockingSend, ReplicaManager.fetchMessages and DelayedFetch,
 1.1.1 and 2.8.2. What a thread asks after OFFSET_OUT_OF_RANGE, and when, is in `offset_reset`.
 """
@@ -15,6 +16,7 @@ from kchaos.checkers.model.broker import offset_reset
 from kchaos.checkers.model.state.state import Broker
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.epoch_cache import latest_epoch
+from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import EpochRound
 from kchaos.checkers.model.values.replica import FetcherState, FetcherThread
 from kchaos.checkers.model.values.requests import (
@@ -33,33 +35,33 @@ LIST_OFFSETS = "ListOffsets"
 _NOT_TOLD = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
-def awaited(world: World, broker_id: int, leader: int) -> Exchange | None:
+def awaited(world: World, broker_id: int, source: int) -> Exchange | None:
     """Return the request that the thread waits for, None if it is free to send one."""
-    return next((one for one in world.exchanges(broker_id, leader) if one.is_awaited), None)
+    return next((one for one in world.exchanges(broker_id, source) if one.is_awaited), None)
 
 
-def end_session(world: World, broker_id: int, leader: int, failed: Exchange) -> None:
+def end_session(world: World, broker_id: int, source: int, failed: Exchange) -> None:
     """End the thread's fetch session if what failed is a Fetch: the next one is full then.
 
     Source: FetchSessionHandler.handleError, called in ReplicaFetcherThread.fetchFromLeader alone,
     1.1.1, 2.2.2 and 2.8.2.
     """
-    thread = world.thread(broker_id, leader)
+    thread = world.thread(broker_id, source)
     if thread is not None and failed.api == FETCH:
-        world.put_thread(broker_id, leader, replace(thread, session=None))
+        world.put_thread(broker_id, source, replace(thread, session=None))
 
 
-def go_on_without_asking(world: World, broker_id: int, leader: int) -> bool:
+def go_on_without_asking(world: World, broker_id: int, source: int) -> bool:
     """Let a thread that waits for nothing do what needs no question; returns whether it did.
 
     It gives up what it asked with ListOffsets and got no answer to, or it truncates partitions.
     """
-    broker, thread = world.broker(broker_id), world.thread(broker_id, leader)
+    broker, thread = world.broker(broker_id), world.thread(broker_id, source)
     assert broker is not None
     assert thread is not None
     if thread.reset is not None:
         if thread.reset.is_asked:
-            give_up_reset(world, broker_id, leader)
+            give_up_reset(world, broker_id, source)
         return thread.reset.is_asked
     generation = broker.generation
     found = False
@@ -68,23 +70,23 @@ def go_on_without_asking(world: World, broker_id: int, leader: int) -> bool:
             continue
         last_epoch = latest_epoch(world.known_replica(broker_id, partition).entries)
         if generation.epoch_request_version is None or not generation.asks_for_epoch(last_epoch):
-            following.truncate_without_asking(world, broker_id, leader, partition)
+            following.truncate_without_asking(world, broker_id, source, partition)
             found = True
     return found
 
 
-def give_up_reset(world: World, broker_id: int, leader: int) -> None:
+def give_up_reset(world: World, broker_id: int, source: int) -> None:
     """Let a thread that is out of range go on without an answer to ListOffsets."""
-    thread = world.thread(broker_id, leader)
+    thread = world.thread(broker_id, source)
     assert thread is not None
     assert thread.reset is not None
-    offset_reset.give_up(world, broker_id, leader)
-    _handle_answers(world, broker_id, leader, thread.reset.rest)
+    offset_reset.give_up(world, broker_id, source)
+    _handle_answers(world, broker_id, source, thread.reset.rest)
 
 
-def question(world: World, broker_id: int, leader: int, api: str) -> Exchange | None:
+def question(world: World, broker_id: int, source: int, api: str) -> Exchange | None:
     """Return the request that the thread would send now, None if it has nothing to ask."""
-    broker, thread = world.broker(broker_id), world.thread(broker_id, leader)
+    broker, thread = world.broker(broker_id), world.thread(broker_id, source)
     if broker is None or thread is None or thread.is_dead or not broker.is_working:
         return None
     if thread.reset is not None or api == LIST_OFFSETS:
@@ -101,45 +103,45 @@ def question(world: World, broker_id: int, leader: int, api: str) -> Exchange | 
     return Exchange(api=api, asked=asked) if asked else None
 
 
-def ask(world: World, broker_id: int, leader: int) -> Exchange | None:
+def ask(world: World, broker_id: int, source: int) -> Exchange | None:
     """Let the thread send what it has to ask; returns that as it stands then, None for nothing."""
     for api in (LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, FETCH):
-        asked = question(world, broker_id, leader, api)
+        asked = question(world, broker_id, source, api)
         if asked is not None:
-            return send(world, broker_id, leader, asked)
+            return send(world, broker_id, source, asked)
     return None
 
 
-def send(world: World, broker_id: int, leader: int, exchange: Exchange) -> Exchange:
+def send(world: World, broker_id: int, source: int, exchange: Exchange) -> Exchange:
     """Put a request on its way; returns it as it stands then."""
-    kept = _holds(world, broker_id, leader, exchange, "request")
+    kept = _holds(world, broker_id, leader_of(source), exchange, "request")
     sent = replace(exchange, holds=kept)
-    world.put_exchanges(broker_id, leader, (*world.exchanges(broker_id, leader), sent))
-    thread = world.thread(broker_id, leader)
+    world.put_exchanges(broker_id, source, (*world.exchanges(broker_id, source), sent))
+    thread = world.thread(broker_id, source)
     if exchange.api == LIST_OFFSETS and thread is not None and thread.reset is not None:
         asked = replace(thread.reset, is_asked=True)
-        world.put_thread(broker_id, leader, replace(thread, reset=asked))
+        world.put_thread(broker_id, source, replace(thread, reset=asked))
     return sent
 
 
-def change(world: World, broker_id: int, leader: int, before: Exchange, after: Exchange) -> None:
+def change(world: World, broker_id: int, source: int, before: Exchange, after: Exchange) -> None:
     """Let a request in flight stand otherwise."""
-    exchanges = list(world.exchanges(broker_id, leader))
+    exchanges = list(world.exchanges(broker_id, source))
     exchanges[exchanges.index(before)] = after
-    world.put_exchanges(broker_id, leader, tuple(exchanges))
+    world.put_exchanges(broker_id, source, tuple(exchanges))
 
 
-def end(world: World, broker_id: int, leader: int, exchange: Exchange) -> None:
+def end(world: World, broker_id: int, source: int, exchange: Exchange) -> None:
     """Let a request in flight be over."""
-    exchanges = list(world.exchanges(broker_id, leader))
+    exchanges = list(world.exchanges(broker_id, source))
     exchanges.remove(exchange)
-    world.put_exchanges(broker_id, leader, tuple(exchanges))
+    world.put_exchanges(broker_id, source, tuple(exchanges))
 
 
 def read(
     world: World,
     broker_id: int,
-    leader: int,
+    source: int,
     exchange: Exchange,
     asks: leading.Ask | None = None,
     withheld: frozenset[TopicPartition] = frozenset(),
@@ -151,11 +153,11 @@ def read(
     Returns:
         The request as it stands then, and whether the leader's own state changed.
     """
-    looked = look(world, broker_id, leader, exchange, withheld)
-    return count(world, broker_id, leader, looked, asks)
+    looked = look(world, broker_id, source, exchange, withheld)
+    return count(world, broker_id, source, looked, asks)
 
 
-def answer(world: World, broker_id: int, leader: int, exchange: Exchange) -> tuple[Exchange, bool]:
+def answer(world: World, broker_id: int, source: int, exchange: Exchange) -> tuple[Exchange, bool]:
     """Let the leader do all that is left until its answer is made, without waiting for records.
 
     Returns:
@@ -163,18 +165,18 @@ def answer(world: World, broker_id: int, leader: int, exchange: Exchange) -> tup
     """
     changed = False
     if exchange.stage in (Stage.SENT, Stage.ARRIVED):
-        exchange = look(world, broker_id, leader, exchange)
+        exchange = look(world, broker_id, source, exchange)
     if exchange.stage is Stage.READ:
-        exchange, changed = count(world, broker_id, leader, exchange)
+        exchange, changed = count(world, broker_id, source, exchange)
     if exchange.stage is Stage.WAITING:
-        exchange = answer_waiting(world, broker_id, leader, exchange)
+        exchange = answer_waiting(world, broker_id, source, exchange)
     return exchange, changed
 
 
 def look(
     world: World,
     broker_id: int,
-    leader: int,
+    source: int,
     exchange: Exchange,
     withheld: frozenset[TopicPartition] = frozenset(),
 ) -> Exchange:
@@ -185,6 +187,7 @@ def look(
     updateFollowerLogReadResults), and others may come in between. Of `withheld`
     partitions it sends no records (`leader.may_throttle`).
     """
+    leader = leader_of(source)
     answers: list[tuple[TopicPartition, Answer]] = []
     refused = exchange.refused | not_told(world, leader, exchange)
     for partition, asked in exchange.asked:
@@ -196,24 +199,24 @@ def look(
         elif exchange.api == LIST_OFFSETS:
             answers.append((partition, leading.answer_offset(world, leader, partition, asked)))
         else:
-            tells = _tells_epoch(world, broker_id, leader)
+            tells = _tells_epoch(world, broker_id, source)
             answer = leading.answer_epoch(world, leader, partition, asked, tells_epoch=tells)
             for forgery in world.forgeries():
                 if (forgery.source, forgery.target) == (broker_id, leader):
                     answer = EpochAnswer(error=forgery.error)
             answers.append((partition, answer))
     after = replace(exchange, stage=Stage.READ, answers=tuple(answers), refused=refused)
-    change(world, broker_id, leader, exchange, after)
+    change(world, broker_id, source, exchange, after)
     return after
 
 
-def not_told(world: World, leader: int, exchange: Exchange) -> frozenset[TopicPartition]:
+def not_told(world: World, source: int, exchange: Exchange) -> frozenset[TopicPartition]:
     """Return the partitions of a Fetch that the leader's metadata cache does not have.
 
     They are refused when the request arrives, one by one, and the others are read
     (kafka.server.KafkaApis.handleFetchRequest).
     """
-    broker = world.broker(leader)
+    broker = world.broker(leader_of(source))
     if broker is None or broker.told is None or exchange.api != FETCH:
         return frozenset()
     return frozenset(partition for partition, _ in exchange.asked) - broker.told
@@ -222,7 +225,7 @@ def not_told(world: World, leader: int, exchange: Exchange) -> frozenset[TopicPa
 def count(
     world: World,
     broker_id: int,
-    leader: int,
+    source: int,
     exchange: Exchange,
     asks: leading.Ask | None = None,
 ) -> tuple[Exchange, bool]:
@@ -235,6 +238,7 @@ def count(
     Returns:
         The request as it stands then, and whether the leader's own state changed.
     """
+    leader = leader_of(source)
     answering = world.broker(leader)
     assert answering is not None
     asked = dict(exchange.asked)
@@ -250,7 +254,7 @@ def count(
                 failed = replace(
                     exchange, stage=Stage.ANSWERED, answers=(), error=leading.OUT_OF_RANGE
                 )
-                change(world, broker_id, leader, exchange, failed)
+                change(world, broker_id, source, exchange, failed)
                 return failed, True
             moved = _high_watermark(world, leader, partition)
             if moved != before and answering.generation.answers_with_moved_high_watermark:
@@ -261,7 +265,7 @@ def count(
     waits = all(map(_says_nothing, read)) and (bool(read) or not exchange.refused)
     stage = Stage.WAITING if waits else Stage.ANSWERED
     after = replace(exchange, stage=stage, answers=() if waits else tuple(answers))
-    change(world, broker_id, leader, exchange, after)
+    change(world, broker_id, source, exchange, after)
     return after, changed
 
 
@@ -272,7 +276,7 @@ def _without_records(answer: FetchAnswer, is_withheld: bool) -> FetchAnswer:
 def answer_waiting(
     world: World,
     broker_id: int,
-    leader: int,
+    source: int,
     exchange: Exchange,
     withheld: frozenset[TopicPartition] = frozenset(),
 ) -> Exchange:
@@ -280,6 +284,7 @@ def answer_waiting(
 
     For `withheld` see `look`.
     """
+    leader = leader_of(source)
     answers = []
     for partition, asked in exchange.asked:
         if partition in exchange.refused:
@@ -288,70 +293,70 @@ def answer_waiting(
             fetched = leading.read(world, leader, partition, asked)
             answers.append((partition, _without_records(fetched, partition in withheld)))
     after = replace(exchange, stage=Stage.ANSWERED, answers=tuple(answers))
-    change(world, broker_id, leader, exchange, after)
+    change(world, broker_id, source, exchange, after)
     return after
 
 
-def hold_answer(world: World, broker_id: int, leader: int, exchange: Exchange) -> Exchange:
+def hold_answer(world: World, broker_id: int, source: int, exchange: Exchange) -> Exchange:
     """Let the holds that are about an answer keep it; returns it as it stands then."""
-    kept = _holds(world, broker_id, leader, exchange, "response")
+    kept = _holds(world, broker_id, leader_of(source), exchange, "response")
     after = replace(exchange, holds=kept)
-    change(world, broker_id, leader, exchange, after)
+    change(world, broker_id, source, exchange, after)
     return after
 
 
-def handle(world: World, broker_id: int, leader: int, exchange: Exchange) -> bool:
+def handle(world: World, broker_id: int, source: int, exchange: Exchange) -> bool:
     """Let the follower handle an answer; returns whether that changed anything."""
-    end(world, broker_id, leader, exchange)
+    end(world, broker_id, source, exchange)
     if exchange.error:
-        end_session(world, broker_id, leader, exchange)
+        end_session(world, broker_id, source, exchange)
         return False
-    thread = world.thread(broker_id, leader)
+    thread = world.thread(broker_id, source)
     if exchange.api == LIST_OFFSETS:
         if thread is None or thread.reset is None or not exchange.answers:
             return False
         ((_, answer),) = exchange.answers
-        moved = offset_reset.handle_answer(world, broker_id, leader, answer)
-        return _handle_answers(world, broker_id, leader, thread.reset.rest) or moved
+        moved = offset_reset.handle_answer(world, broker_id, source, answer)
+        return _handle_answers(world, broker_id, source, thread.reset.rest) or moved
     asked = dict(exchange.asked)
     answers = tuple((partition, asked[partition], one) for partition, one in exchange.answers)
-    changed = _handle_answers(world, broker_id, leader, answers)
-    thread = world.thread(broker_id, leader)
+    changed = _handle_answers(world, broker_id, source, answers)
+    thread = world.thread(broker_id, source)
     session = frozenset(asked)
     if exchange.api == FETCH and thread is not None and thread.session != session:
-        world.put_thread(broker_id, leader, replace(thread, session=session))
+        world.put_thread(broker_id, source, replace(thread, session=session))
     return changed
 
 
 def _handle_answers(
     world: World,
     broker_id: int,
-    leader: int,
+    source: int,
     answers: tuple[tuple[TopicPartition, Asked, Answer], ...],
 ) -> bool:
     """Handle one partition after the other, up to one that is out of range: the rest waits."""
     changed = False
     for index, (partition, asked, answer) in enumerate(answers):
-        broker, thread = world.broker(broker_id), world.thread(broker_id, leader)
+        broker, thread = world.broker(broker_id), world.thread(broker_id, source)
         if broker is None or not broker.is_running or thread is None or thread.is_dead:
             break
         if thread.reset is not None:
             waiting = replace(thread.reset, rest=answers[index:])
-            world.put_thread(broker_id, leader, replace(thread, reset=waiting))
+            world.put_thread(broker_id, source, replace(thread, reset=waiting))
             break
         if isinstance(answer, FetchAnswer):
             moved = following.handle_fetch_answer(
-                world, broker_id, leader, partition, asked, answer
+                world, broker_id, source, partition, asked, answer
             )
         elif isinstance(answer, EpochAnswer):
             moved = following.handle_epoch_answer(
-                world, broker_id, leader, partition, asked, answer
+                world, broker_id, source, partition, asked, answer
             )
         changed = moved or changed
     return changed
 
 
-def rounds(world: World, broker_id: int, leader: int, exchange: Exchange) -> list[EpochRound]:
+def rounds(world: World, broker_id: int, source: int, exchange: Exchange) -> list[EpochRound]:
     """Return what an answer says about leader epochs."""
     found = []
     asked = dict(exchange.asked)
@@ -362,11 +367,11 @@ def rounds(world: World, broker_id: int, leader: int, exchange: Exchange) -> lis
         if end_of_epoch is None:
             continue
         by_fetch = isinstance(answer, FetchAnswer)
-        tells = by_fetch or _tells_epoch(world, broker_id, leader)
+        tells = by_fetch or _tells_epoch(world, broker_id, source)
         found.append(
             EpochRound(
                 follower=broker_id,
-                leader=leader,
+                leader=leader_of(source),
                 topic=partition.topic,
                 partition=partition.partition,
                 requested_epoch=asked[partition].requested_epoch,
@@ -422,9 +427,9 @@ def _asked(
     )
 
 
-def _tells_epoch(world: World, broker_id: int, leader: int) -> bool:
+def _tells_epoch(world: World, broker_id: int, source: int) -> bool:
     """Tell whether an answer between the two names its epoch (OffsetForLeaderEpoch v1)."""
-    asking, answering = world.broker(broker_id), world.broker(leader)
+    asking, answering = world.broker(broker_id), world.broker(leader_of(source))
     if asking is None or answering is None:
         return False
     return answering.generation.tells_epoch(asking.generation.epoch_request_version or 0)

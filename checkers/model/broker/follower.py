@@ -55,9 +55,10 @@ def become_follower(
     target_offset = broker.generation.truncation_at_once(replica)
     if target_offset is not None:
         truncate(world, broker_id, partition, target_offset)
-    thread = world.thread(broker_id, state.leader) or FetcherThread()
+    source = world.source(broker_id, state.leader, partition)
+    thread = world.thread(broker_id, source) or FetcherThread()
     fetch = broker.generation.first_fetch(world.known_replica(broker_id, partition))
-    world.put_thread(broker_id, state.leader, thread.with_fetch(partition, fetch))
+    world.put_thread(broker_id, source, thread.with_fetch(partition, fetch))
 
 
 def leave_fetchers(world: World, broker_id: int, partition: TopicPartition) -> None:

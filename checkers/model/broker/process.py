@@ -199,15 +199,17 @@ def _end_connections(world: World, gone: int) -> None:
         world.put_thread(gone, leader, None)
     for other in world.broker_ids():
         # What the links were seen to have in their hands they were also seen to deliver, or not.
-        left = [one for one in world.exchanges(other, gone) if one.is_at_links]
-        world.put_exchanges(other, gone, tuple(left))
-        sent = world.exchanges(gone, other)
-        world.put_exchanges(
-            gone,
-            other,
-            tuple(
-                replace(one, is_awaited=False)
-                for one in sent
-                if one.is_at_leader or one.is_at_links
-            ),
-        )
+        for source in world.sources(other, gone):
+            left = [one for one in world.exchanges(other, source) if one.is_at_links]
+            world.put_exchanges(other, source, tuple(left))
+        for source in world.sources(gone, other):
+            sent = world.exchanges(gone, source)
+            world.put_exchanges(
+                gone,
+                source,
+                tuple(
+                    replace(one, is_awaited=False)
+                    for one in sent
+                    if one.is_at_leader or one.is_at_links
+                ),
+            )

@@ -18,6 +18,7 @@ from kchaos.checkers.model.state.state import Read
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.epoch_cache import Entries, truncate_from_end, truncate_from_start
 from kchaos.checkers.model.values.events import RemoteCopy, Snapshot, TierRead
+from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import (
     PredictedBatch,
@@ -217,7 +218,7 @@ def cannot_rebuild(
 def rebuild(
     world: World,
     broker_id: int,
-    leader_id: int,
+    source: int,
     partition: TopicPartition,
     segment: RemoteSegment,
 ) -> bool:
@@ -227,13 +228,13 @@ def rebuild(
     remote: whether anybody finds it there is another question (TierStateMachine
     .buildRemoteLogAuxState).
     """
-    thread: FetcherThread | None = world.thread(broker_id, leader_id)
+    thread: FetcherThread | None = world.thread(broker_id, source)
     fetch = thread.fetch(partition) if thread is not None else None
     broker = world.broker(broker_id)
     if thread is None or fetch is None or broker is None:
         return False
     replica = world.known_replica(broker_id, partition)
-    of_leader = world.known_replica(leader_id, partition)
+    of_leader = world.known_replica(leader_of(source), partition)
     next_offset = segment.end_offset + 1
     log = Log(
         batches=tuple(one for one in of_leader.log.batches if one.last_offset < next_offset),
@@ -260,7 +261,7 @@ def rebuild(
         ),
     )
     stands = replace(fetch, fetch_offset=next_offset, unnoted_epoch=-1)
-    world.put_thread(broker_id, leader_id, thread.with_fetch(partition, stands))
+    world.put_thread(broker_id, source, thread.with_fetch(partition, stands))
     return True
 
 

@@ -11,6 +11,7 @@ from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import FetchAsked, Question, Reply
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import Truncation
 from kchaos.checkers.model.values.requests import (
     MOVED_TO_TIER,
@@ -24,40 +25,40 @@ from kchaos.checkers.model.values.requests import (
 
 
 def at_follower(  # noqa: C901
-    state: State, broker_id: int, leader_id: int, lookahead: Lookahead, index: int, decided: int
+    state: State, broker_id: int, source: int, lookahead: Lookahead, index: int, decided: int
 ) -> Iterator[World]:
     """A fetcher thread handles an answer, truncates without a question, or asks as before."""
     world = World(state)
-    thread = world.thread(broker_id, leader_id)
+    thread = world.thread(broker_id, source)
     if thread is None or thread.is_dead:
         return
-    waiting = exchange.awaited(world, broker_id, leader_id)
+    waiting = exchange.awaited(world, broker_id, source)
     if waiting is not None:
         if waiting.stage is Stage.DELIVERED:
-            exchange.handle(world, broker_id, leader_id, waiting)
+            exchange.handle(world, broker_id, source, waiting)
             handled = world
             yield world
-            yield from _rebuilt(state, broker_id, leader_id, waiting)
-            item = lookahead.next_of(broker_id, leader_id, index)
-            yield from _dropped(state, broker_id, leader_id, waiting, item)
-            is_killed = lookahead.is_killed_before_asking(broker_id, leader_id, index)
+            yield from _rebuilt(state, broker_id, source, waiting)
+            item = lookahead.next_of(broker_id, source, index)
+            yield from _dropped(state, broker_id, source, waiting, item)
+            is_killed = lookahead.is_killed_before_asking(broker_id, source, index)
             if is_killed or _is_copied(state, broker_id):
-                yield from _half_handled(state, broker_id, leader_id, waiting)
+                yield from _half_handled(state, broker_id, source, waiting)
                 yield from _half_truncated(state, broker_id, waiting, handled)
         elif waiting.api == LIST_OFFSETS and state(("control", broker_id)) is not None:
-            yield _given_up(state, broker_id, leader_id, waiting)
+            yield _given_up(state, broker_id, source, waiting)
         return
-    if exchange.go_on_without_asking(world, broker_id, leader_id):
+    if exchange.go_on_without_asking(world, broker_id, source):
         yield world
         return
     if thread.reset is not None:
-        leading = world.broker(leader_id)
+        leading = world.broker(leader_of(source))
         if leading is None or not leading.is_working:
             # Who has no connection is seen to ask for nothing.
-            exchange.give_up_reset(world, broker_id, leader_id)
+            exchange.give_up_reset(world, broker_id, source)
             yield world
         return
-    question = exchange.question(World(state), broker_id, leader_id, FETCH)
+    question = exchange.question(World(state), broker_id, source, FETCH)
     if question is None:
         return
     question = replace(
@@ -69,40 +70,40 @@ def at_follower(  # noqa: C901
             or not topic_settings.is_throttled(world, broker_id, about, "follower")
         ),
     )
-    item = lookahead.next_of(broker_id, leader_id, index)
+    item = lookahead.next_of(broker_id, source, index)
     if isinstance(item, Reply) and item.api == FETCH and item.number not in lookahead.questions:
         # The request repeated the one before, so the links did not record it.
         asked = World(state)
         sent = replace(question, number=item.number, stage=Stage.ARRIVED)
-        exchange.send(asked, broker_id, leader_id, sent)
+        exchange.send(asked, broker_id, source, sent)
         yield asked
         return
-    if not lookahead.may_have_repeated(broker_id, leader_id, index):
+    if not lookahead.may_have_repeated(broker_id, source, index):
         return
     for about, asks in question.asked:
         offset = asks.fetch_offset
-        if not lookahead.has_asked_from(broker_id, leader_id, about, index, offset):
+        if not lookahead.has_asked_from(broker_id, source, about, index, offset):
             return
-    for after in _idle_round(state, broker_id, leader_id, question):
+    for after in _idle_round(state, broker_id, source, question):
         # Its fetchers have most likely ended with its session.
         after.is_unlikely = lookahead.has_closed(broker_id, index, decided)
         yield after
 
 
-def _given_up(state: State, broker_id: int, leader_id: int, waiting: Exchange) -> World:
+def _given_up(state: State, broker_id: int, source: int, waiting: Exchange) -> World:
     """A fetcher waits no more for ListOffsets, so that a control request can be handled.
 
     It would show by its next question, and after that request there may be none.
     """
     world = World(state)
     given_up = replace(waiting, is_awaited=False)
-    exchange.change(world, broker_id, leader_id, waiting, given_up)
+    exchange.change(world, broker_id, source, waiting, given_up)
     world.is_unlikely = True
     return world
 
 
 def _dropped(
-    state: State, broker_id: int, leader_id: int, waiting: Exchange, item: object
+    state: State, broker_id: int, source: int, waiting: Exchange, item: object
 ) -> Iterator[World]:
     """An answer comes while a request takes partitions from the thread, to give them back anew.
 
@@ -126,8 +127,8 @@ def _dropped(
     if len(kept) < len(waiting.answers):
         world = World(state)
         rest = replace(waiting, answers=kept)
-        exchange.change(world, broker_id, leader_id, waiting, rest)
-        exchange.handle(world, broker_id, leader_id, rest)
+        exchange.change(world, broker_id, source, waiting, rest)
+        exchange.handle(world, broker_id, source, rest)
         yield world
 
 
@@ -138,7 +139,7 @@ def _is_asked_anew(item: Question, about: TopicPartition, before: Asked) -> bool
     return isinstance(anew, FetchAsked) and anew.fetch_offset == before.fetch_offset
 
 
-def _rebuilt(state: State, broker_id: int, leader_id: int, waiting: Exchange) -> Iterator[World]:
+def _rebuilt(state: State, broker_id: int, source: int, waiting: Exchange) -> Iterator[World]:
     """A follower that was sent to the remote tier has built what it lacks from there.
 
     It asks its leader where to begin and reads from the tier within this one step; where it then
@@ -147,16 +148,14 @@ def _rebuilt(state: State, broker_id: int, leader_id: int, waiting: Exchange) ->
     for partition, answer in waiting.answers:
         if not isinstance(answer, FetchAnswer) or answer.error != MOVED_TO_TIER:
             continue
-        for segment in tier.rebuilds(World(state), broker_id, leader_id, partition):
+        for segment in tier.rebuilds(World(state), broker_id, leader_of(source), partition):
             world = World(state)
-            exchange.handle(world, broker_id, leader_id, waiting)
-            if tier.rebuild(world, broker_id, leader_id, partition, segment):
+            exchange.handle(world, broker_id, source, waiting)
+            if tier.rebuild(world, broker_id, source, partition, segment):
                 yield world
 
 
-def _half_handled(
-    state: State, broker_id: int, leader_id: int, waiting: Exchange
-) -> Iterator[World]:
+def _half_handled(state: State, broker_id: int, source: int, waiting: Exchange) -> Iterator[World]:
     """A follower has noted the epochs of some fetched batches, and has not written them yet."""
     for partition, answer in waiting.answers:
         if not isinstance(answer, FetchAnswer):
@@ -164,13 +163,13 @@ def _half_handled(
         for count in range(answer.noted + 1, len(answer.batches) + 1):
             world = World(state)
             more = answer.batches[answer.noted : count]
-            if following.note_epochs(world, broker_id, leader_id, partition, more):
+            if following.note_epochs(world, broker_id, source, partition, more):
                 noted = replace(answer, noted=count)
                 answers = tuple(
                     (about, noted if about == partition else one) for about, one in waiting.answers
                 )
                 after = replace(waiting, answers=answers)
-                exchange.change(world, broker_id, leader_id, waiting, after)
+                exchange.change(world, broker_id, source, waiting, after)
                 yield world
 
 
@@ -208,16 +207,14 @@ def _is_copied(state: State, broker_id: int) -> bool:
     return any(state(("copying", label, broker_id)) is not None for label in labels)
 
 
-def _idle_round(
-    state: State, broker_id: int, leader_id: int, question: Exchange
-) -> Iterator[World]:
+def _idle_round(state: State, broker_id: int, source: int, question: Exchange) -> Iterator[World]:
     """A Fetch and its answer that say nothing new, which the links do not record."""
-    world = World(state)
+    world, leader_id = World(state), leader_of(source)
     if not (world.passes(broker_id, leader_id) and world.passes(leader_id, broker_id)):
         return
     changed = False
     for partition, asked in question.asked:
-        if exchange.not_told(world, leader_id, question):
+        if exchange.not_told(world, source, question):
             return
         answer = leader.read(world, leader_id, partition, asked)
         replica = world.known_replica(broker_id, partition)
@@ -232,7 +229,7 @@ def _idle_round(
         offset = asked.fetch_offset
         changed = leader.update_view(world, leader_id, partition, broker_id, offset) or changed
         changed = (
-            following.handle_fetch_answer(world, broker_id, leader_id, partition, asked, answer)
+            following.handle_fetch_answer(world, broker_id, source, partition, asked, answer)
             or changed
         )
     if changed:

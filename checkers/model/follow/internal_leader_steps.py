@@ -15,6 +15,7 @@ from kchaos.checkers.model.follow.matching import (
 from kchaos.checkers.model.follow.observations import FetchAnswered, Reply
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.requests import (
     Exchange,
     FetchAnswer,
@@ -23,14 +24,14 @@ from kchaos.checkers.model.values.requests import (
 
 
 def at_leader(
-    state: State, follower: int, leader_id: int, one: Exchange, lookahead: Lookahead, index: int
+    state: State, follower: int, source: int, one: Exchange, lookahead: Lookahead, index: int
 ) -> Iterator[World]:
     """A leader looks at its log for a request, or ends the wait of a Fetch.
 
     Its log may begin later by then, as far as later messages have that.
     """
-    yield from _at_leader(state, follower, leader_id, one, lookahead, index)
-    moved = World(state)
+    yield from _at_leader(state, follower, source, one, lookahead, index)
+    moved, leader_id = World(state), leader_of(source)
     for about, _ in one.asked:
         replica = moved.replica(leader_id, about)
         if replica is None:
@@ -41,33 +42,33 @@ def at_leader(
             log_start.move(moved, leader_id, about, start)
     if moved.changes:
         for world in _at_leader(
-            state.changed(moved.changes), follower, leader_id, one, lookahead, index
+            state.changed(moved.changes), follower, source, one, lookahead, index
         ):
             world.changes = {**moved.changes, **world.changes}
             yield world
 
 
 def _at_leader(
-    state: State, follower: int, leader_id: int, one: Exchange, lookahead: Lookahead, index: int
+    state: State, follower: int, source: int, one: Exchange, lookahead: Lookahead, index: int
 ) -> Iterator[World]:
     if not one.is_at_leader or one.number is None:
         return
-    for withheld in _withheld(state, follower, leader_id, one, lookahead):
+    for withheld in _withheld(state, follower, source, one, lookahead):
         asking = Asking(lookahead, index)
-        yield from _go_on(state, follower, leader_id, one, lookahead, index, asking, withheld)
+        yield from _go_on(state, follower, source, one, lookahead, index, asking, withheld)
         if asking.is_open:
             asking = Asking(lookahead, index, declines=True)
-            yield from _go_on(state, follower, leader_id, one, lookahead, index, asking, withheld)
+            yield from _go_on(state, follower, source, one, lookahead, index, asking, withheld)
 
 
 def _withheld(
-    state: State, follower: int, leader_id: int, one: Exchange, lookahead: Lookahead
+    state: State, follower: int, source: int, one: Exchange, lookahead: Lookahead
 ) -> Iterable[frozenset[TopicPartition]]:
     """Return of which partitions a leader may send no records, likeliest first.
 
     The quota is asked of for each partition by itself, so it may be used up for some of them.
     """
-    world = World(state)
+    world, leader_id = World(state), leader_of(source)
     throttled = frozenset(
         about for about, _ in one.asked if leader.may_throttle(world, leader_id, about, follower)
     )
@@ -84,7 +85,7 @@ def _withheld(
 def _go_on(  # noqa: C901
     state: State,
     follower: int,
-    leader_id: int,
+    source: int,
     one: Exchange,
     lookahead: Lookahead,
     index: int,
@@ -95,36 +96,36 @@ def _go_on(  # noqa: C901
     world = World(state)
     if seen is not None and seen.error_code in _BEFORE_THE_LOG:
         if _BEFORE_THE_LOG[seen.error_code](one, lookahead):
-            exchange.change(world, follower, leader_id, one, replace(one, stage=Stage.ANSWERED))
+            exchange.change(world, follower, source, one, replace(one, stage=Stage.ANSWERED))
             yield world
         return
     if seen is not None and seen.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
-        yield from _failing(state, follower, leader_id, one)
+        yield from _failing(state, follower, source, one)
         return
     if seen is not None and _failed(seen):
-        yield from _failing(state, follower, leader_id, one)
+        yield from _failing(state, follower, source, one)
         return
     if seen is not None and one.stage is not Stage.READ:
-        tier_sends_away(world, leader_id, one, seen)
+        tier_sends_away(world, leader_of(source), one, seen)
     if one.stage is Stage.ARRIVED and not one.refused:
-        yield from _refused_first(state, follower, leader_id, one, seen)
+        yield from _refused_first(state, follower, source, one, seen)
     if one.stage is Stage.ARRIVED:
-        after, _ = exchange.read(world, follower, leader_id, one, asking, withheld)
+        after, _ = exchange.read(world, follower, source, one, asking, withheld)
     elif one.stage is Stage.READ:
-        after, _ = exchange.count(world, follower, leader_id, one, asking)
+        after, _ = exchange.count(world, follower, source, one, asking)
     else:
-        after = exchange.answer_waiting(world, follower, leader_id, one, withheld)
-    if one.stage is Stage.WAITING and _would_be_seen(follower, leader_id, after, lookahead, index):
+        after = exchange.answer_waiting(world, follower, source, one, withheld)
+    if one.stage is Stage.WAITING and _would_be_seen(follower, source, after, lookahead, index):
         return
-    if not _may_be_answered(world, follower, leader_id, one, after, seen):
+    if not _may_be_answered(world, follower, source, one, after, seen):
         return
     yield world
     if after.stage is Stage.WAITING:
-        yield from _at_once(state, follower, leader_id, one, lookahead, index, asking, withheld)
+        yield from _at_once(state, follower, source, one, lookahead, index, asking, withheld)
     if one.stage is Stage.ARRIVED and one.api == FETCH:
         # What others do may come between its look at the log and counting the follower's offset.
         looked = World(state)
-        exchange.look(looked, follower, leader_id, one, withheld)
+        exchange.look(looked, follower, source, one, withheld)
         yield looked
 
 
@@ -167,22 +168,22 @@ def tier_sends_away(world: World, leader_id: int, one: Exchange, seen: Reply) ->
 
 
 def _refused_first(
-    state: State, follower: int, leader_id: int, one: Exchange, seen: Reply | None
+    state: State, follower: int, source: int, one: Exchange, seen: Reply | None
 ) -> Iterator[World]:
     """A leader refuses a partition that it has not been told of, and hears of it right then."""
     world = World(state)
-    unknown = exchange.not_told(world, leader_id, one)
+    unknown = exchange.not_told(world, source, one)
     said = {} if seen is None else seen.partitions
     refused = frozenset(about for about in unknown if about in said and said[about].error_code)
     if refused:
-        exchange.change(world, follower, leader_id, one, replace(one, refused=refused))
+        exchange.change(world, follower, source, one, replace(one, refused=refused))
         yield world
 
 
 def _at_once(
     state: State,
     follower: int,
-    leader_id: int,
+    source: int,
     one: Exchange,
     lookahead: Lookahead,
     index: int,
@@ -194,33 +195,33 @@ def _at_once(
     It may have been told before, then the links do not record the answer.
     """
     world = World(state)
-    broker = world.broker(leader_id)
+    broker = world.broker(leader_of(source))
     if broker is None or not broker.generation.answers_nothing_at_once:
         return
     looked = one
     if one.stage is Stage.ARRIVED:
-        looked = exchange.look(world, follower, leader_id, one, withheld)
-    waiting, _ = exchange.count(world, follower, leader_id, looked, asking)
+        looked = exchange.look(world, follower, source, one, withheld)
+    waiting, _ = exchange.count(world, follower, source, looked, asking)
     answered = replace(waiting, stage=Stage.ANSWERED, answers=looked.answers)
     seen = None if one.number is None else lookahead.replies.get(one.number)
     if seen is None:
-        is_told = not _would_be_seen(follower, leader_id, answered, lookahead, index)
+        is_told = not _would_be_seen(follower, source, answered, lookahead, index)
         if is_told and one.is_awaited:
-            exchange.change(world, follower, leader_id, waiting, answered)
-            exchange.handle(world, follower, leader_id, answered)
+            exchange.change(world, follower, source, waiting, answered)
+            exchange.handle(world, follower, source, answered)
             yield world
         return
     answers, differs = answers_as_seen(answered, seen)
     if not differs:
         told = replace(answered, answers=answers)
-        exchange.change(world, follower, leader_id, waiting, told)
+        exchange.change(world, follower, source, waiting, told)
         yield world
 
 
 def _may_be_answered(
     world: World,
     follower: int,
-    leader_id: int,
+    source: int,
     before: Exchange,
     after: Exchange,
     seen: Reply | None,
@@ -231,20 +232,20 @@ def _may_be_answered(
     if seen is not None or after.error:
         answers, differs = ((), "") if seen is None else answers_as_seen(after, seen)
         if not differs:
-            exchange.change(world, follower, leader_id, after, replace(after, answers=answers))
+            exchange.change(world, follower, source, after, replace(after, answers=answers))
         return not differs
     if _is_new(after):
         # No answer was seen to leave: it is still there, or the links were asked no more.
         return True
     if before.stage is Stage.WAITING and after.is_awaited:
         # The links do not record an answer that says nothing new.
-        exchange.handle(world, follower, leader_id, after)
+        exchange.handle(world, follower, source, after)
         return True
     return False
 
 
 def _would_be_seen(
-    follower: int, leader_id: int, answered: Exchange, lookahead: Lookahead, index: int
+    follower: int, source: int, answered: Exchange, lookahead: Lookahead, index: int
 ) -> bool:
     """Tell whether an answer that nobody saw would be news to the links by its high watermark."""
     number = answered.number
@@ -252,7 +253,7 @@ def _would_be_seen(
         return False
     return any(
         lookahead.would_be_seen(
-            number, follower, leader_id, about, said.high_watermark, said.log_start_offset, index
+            number, follower, source, about, said.high_watermark, said.log_start_offset, index
         )
         for about, said in answered.answers
         if isinstance(said, FetchAnswer)
@@ -265,7 +266,7 @@ def _failed(seen: Reply) -> bool:
     )
 
 
-def _failing(state: State, follower: int, leader_id: int, one: Exchange) -> Iterator[World]:
+def _failing(state: State, follower: int, source: int, one: Exchange) -> Iterator[World]:
     """A Fetch fails in the leader after its read, before or after the follower's offset counted.
 
     Up to 2.6 handling a Fetch may end in a write to ZooKeeper that fails, or find a replica that no
@@ -278,9 +279,9 @@ def _failing(state: State, follower: int, leader_id: int, one: Exchange) -> Iter
         world = World(state)
         before = one
         if counts and one.stage is Stage.ARRIVED:
-            before, _ = exchange.read(world, follower, leader_id, one)
+            before, _ = exchange.read(world, follower, source, one)
         answered = replace(before, stage=Stage.ANSWERED, answers=failed)
-        exchange.change(world, follower, leader_id, before, answered)
+        exchange.change(world, follower, source, before, answered)
         yield world
 
 

@@ -66,11 +66,12 @@ def silent_steps(state: State, lookahead: Lookahead, index: int, decided: int) -
         yield from _learn(state, broker_id, lookahead, index)
     for leader_id in working:
         for broker_id in world.broker_ids():
-            for one in world.exchanges(broker_id, leader_id):
-                yield from at_leader(state, broker_id, leader_id, one, lookahead, index)
+            for source in world.sources(broker_id, leader_id):
+                for one in world.exchanges(broker_id, source):
+                    yield from at_leader(state, broker_id, source, one, lookahead, index)
     for broker_id in working:
-        for leader_id in world.leaders(broker_id):
-            yield from at_follower(state, broker_id, leader_id, lookahead, index, decided)
+        for source in world.leaders(broker_id):
+            yield from at_follower(state, broker_id, source, lookahead, index, decided)
     yield from _produces(state, lookahead, index)
     yield from _copies(state)
 
@@ -79,29 +80,29 @@ def early_questions(state: State, lookahead: Lookahead, index: int) -> Iterator[
     """Yield each request that may have been sent before the links saw it."""
     world = World(state)
     for broker_id in world.broker_ids():
-        for leader_id in world.leaders(broker_id):
-            item = lookahead.next_of(broker_id, leader_id, index)
+        for source in world.leaders(broker_id):
+            item = lookahead.next_of(broker_id, source, index)
             if not isinstance(item, Question) or _is_known(world, item):
                 continue
             after = World(state)
-            if exchange.awaited(after, broker_id, leader_id) is None and not ask(after, item):
+            if exchange.awaited(after, broker_id, source) is None and not ask(after, item):
                 yield after
 
 
 def ask(world: World, seen: Question) -> str:
     """Let a fetcher thread send a request that was seen; returns why it cannot, or ""."""
-    follower, leader_id = seen.follower, seen.leader
-    broker, thread = world.broker(follower), world.thread(follower, leader_id)
+    follower, source = seen.follower, seen.source
+    broker, thread = world.broker(follower), world.thread(follower, source)
     if broker is None or thread is None:
-        return f"broker {follower} has no fetcher for broker {leader_id}"
-    predicted = exchange.question(world, follower, leader_id, seen.api)
+        return f"broker {follower} has no fetcher for broker {seen.leader}"
+    predicted = exchange.question(world, follower, source, seen.api)
     if predicted is not None and seen.api == FETCH:
         in_session = frozenset[TopicPartition]() if seen.is_full else thread.session or frozenset()
         wanted = (in_session | frozenset(seen.partitions)) - seen.forgotten
         sent = exchange.question(
-            _with_session(world, follower, leader_id, None if seen.is_full else in_session),
+            _with_session(world, follower, source, None if seen.is_full else in_session),
             follower,
-            leader_id,
+            source,
             FETCH,
         )
         assert sent is not None
@@ -118,7 +119,7 @@ def ask(world: World, seen: Question) -> str:
     differs = question_differs(thread, predicted, seen)
     if differs or predicted is None:
         return differs
-    exchange.send(world, follower, leader_id, replace(predicted, number=seen.number))
+    exchange.send(world, follower, source, replace(predicted, number=seen.number))
     return ""
 
 
@@ -139,19 +140,19 @@ def _begins_elsewhere(world: World, broker_id: int, about: TopicPartition, said:
 
 
 def _with_session(
-    world: World, follower: int, leader_id: int, session: frozenset[TopicPartition] | None
+    world: World, follower: int, source: int, session: frozenset[TopicPartition] | None
 ) -> World:
-    thread = world.thread(follower, leader_id)
+    thread = world.thread(follower, source)
     assert thread is not None
     if thread.session == session:
         return world
     other = World(world.get)
-    other.put(("thread", follower, leader_id), replace(thread, session=session))
+    other.put(("thread", follower, source), replace(thread, session=session))
     return other
 
 
 def _is_known(world: World, seen: Question) -> bool:
-    return any(one.number == seen.number for one in world.exchanges(seen.follower, seen.leader))
+    return any(one.number == seen.number for one in world.exchanges(seen.follower, seen.source))
 
 
 def _of_process(state: State, broker_id: int) -> Iterator[World]:

@@ -72,7 +72,9 @@ def asked_by_a_repeated_fetch(
         return
     if _may_want(world, leader_id, partition, replica, seen):
         (follower,) = seen - set(replica.isr)
-        if not lookahead.may_have_repeated(follower, leader_id, index):
+        if not lookahead.may_have_repeated(
+            follower, world.source(follower, leader_id, partition), index
+        ):
             return
         leader.want_isr(world, leader_id, partition, seen)
         world.is_unlikely = lookahead.fetches_before_isr_asked(

@@ -29,6 +29,7 @@ from kchaos.checkers.model.values.events import (
     LogStartObserved,
     PartitionState,
 )
+from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.requests import EARLIEST
 
 
@@ -80,8 +81,8 @@ class Lookahead:
             case Question():
                 if what.number not in self.questions:
                     self.questions[what.number] = what
-                    self._sent[what.follower, what.leader].append((index, what.number[1]))
-                self._of_pair[what.follower, what.leader].append((index, what))
+                    self._sent[what.follower, what.source].append((index, what.number[1]))
+                self._of_pair[what.follower, what.source].append((index, what))
                 for about, asked in what.partitions.items():
                     if isinstance(asked, FetchAsked):
                         key = (what.follower, what.leader, about)
@@ -93,7 +94,7 @@ class Lookahead:
                     self.replies.setdefault(what.number, what)
                 else:
                     self.replies[what.number] = what
-                self._of_pair[what.follower, what.leader].append((index, what))
+                self._of_pair[what.follower, what.source].append((index, what))
                 self._note_epochs(index, what)
             case ControlAnswered():
                 self.control_answers.setdefault(what.number, what)
@@ -162,39 +163,39 @@ class Lookahead:
                 key = (reply.leader, about, said.base_offset)
                 self._read[key].append((index, said.first_leader_epoch))
 
-    def next_of(self, follower: int, leader: int, index: int) -> Question | Reply | None:
+    def next_of(self, follower: int, source: int, index: int) -> Question | Reply | None:
         """Return the next message between a fetcher and its leader, from an index on."""
-        items = self._of_pair.get((follower, leader), [])
+        items = self._of_pair.get((follower, source), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         return items[at][1] if at < len(items) else None
 
-    def may_have_repeated(self, follower: int, leader: int, index: int) -> bool:
+    def may_have_repeated(self, follower: int, source: int, index: int) -> bool:
         """Tell whether the links passed on a request at an index that they did not record.
 
         A fetcher numbers its requests one after the other, whichever connection they take. So there
         was none between two recorded ones whose numbers follow each other.
         """
-        sent = self._sent.get((follower, leader), [])
+        sent = self._sent.get((follower, source), [])
         at = bisect_left(sent, index, key=lambda item: item[0])
         return at in (0, len(sent)) or sent[at][1] != sent[at - 1][1] + 1
 
     def has_asked_from(
-        self, follower: int, leader: int, about: TopicPartition, index: int, fetch_offset: int
+        self, follower: int, source: int, about: TopicPartition, index: int, fetch_offset: int
     ) -> bool:
         """Tell whether the last Fetch seen before an index asked from this offset, if one was.
 
         The links do not record one that repeats the one before; the first from an offset they do.
         """
-        asked = self._asked.get((follower, leader, about), [])
+        asked = self._asked.get((follower, leader_of(source), about), [])
         at = bisect_left(asked, index, key=lambda item: item[0])
         return at == 0 or asked[at - 1][1] == fetch_offset
 
-    def is_killed_before_asking(self, follower: int, leader: int, index: int) -> bool:
+    def is_killed_before_asking(self, follower: int, source: int, index: int) -> bool:
         """Tell whether a follower is killed, from an index on, before that fetcher asks again."""
         killed = next((at for at in self._killed.get(follower, ()) if at >= index), None)
         if killed is None:
             return False
-        items = self._of_pair.get((follower, leader), [])
+        items = self._of_pair.get((follower, source), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         later = (item for item in items[at:] if isinstance(item[1], Question))
         asks = next(later, None)
@@ -218,7 +219,7 @@ class Lookahead:
         self,
         number: Number,
         follower: int,
-        leader: int,
+        source: int,
         about: TopicPartition,
         high_watermark: int,
         log_start_offset: int,
@@ -231,13 +232,13 @@ class Lookahead:
         Args:
             number: Of the request.
             follower: Who asked.
-            leader: Who answers.
+            source: Of the thread that asked (`values.fetchers`).
             about: The partition.
             high_watermark: In the answer.
             log_start_offset: In the answer.
             index: How many observations were taken.
         """
-        items = self._of_pair.get((follower, leader), [])
+        items = self._of_pair.get((follower, source), [])
         for _, what in reversed(items[: bisect_left(items, index, key=lambda item: item[0])]):
             if isinstance(what, Reply) and what.number[0] == number[0]:
                 said = what.partitions.get(about)
@@ -301,9 +302,9 @@ class Lookahead:
             if at >= index and (answered is None or at < answered)
         )
 
-    def is_told_before_asking(self, follower: int, leader: int, index: int) -> bool:
+    def is_told_before_asking(self, follower: int, source: int, index: int) -> bool:
         """Tell whether a follower hears of partitions, from an index on, before it asks again."""
-        items = self._of_pair.get((follower, leader), [])
+        items = self._of_pair.get((follower, source), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         asks = next((one for one, what in items[at:] if isinstance(what, Question)), None)
         return any(

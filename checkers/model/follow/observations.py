@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.values.events import Action, Decision, PartitionState, RemoteCopy
+from kchaos.checkers.model.values.fetchers import source_of
 from kchaos.checkers.model.values.requests import StopReplica
 
 Number = tuple[int, int]
@@ -116,6 +117,7 @@ class Question:
         is_idle: Whether the links did not record it: it repeated the one before. It is known by
             its answer; `partitions` is empty.
         version: Of the request, None where that was not seen.
+        fetcher: Number of the follower's thread for that leader.
     """
 
     number: Number
@@ -127,6 +129,12 @@ class Question:
     is_full: bool = True
     forgotten: frozenset[TopicPartition] = frozenset()
     version: int | None = None
+    fetcher: int = 0
+
+    @property
+    def source(self) -> int:
+        """The source of the thread that asks (`values.fetchers`)."""
+        return source_of(self.leader, self.fetcher)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +143,7 @@ class Reply:
 
     Attributes:
         error_code: Of the answer as a whole: the leader did not look at its log.
+        fetcher: As in `Question`.
     """
 
     number: Number
@@ -144,6 +153,12 @@ class Reply:
     leader: int
     partitions: Mapping[TopicPartition, Answered]
     error_code: int = 0
+    fetcher: int = 0
+
+    @property
+    def source(self) -> int:
+        """As in `Question`."""
+        return source_of(self.leader, self.fetcher)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

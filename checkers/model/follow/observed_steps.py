@@ -184,7 +184,7 @@ def _produce(world: World, request: Produce) -> None:
 
 
 def _found(world: World, seen: Question | Reply) -> Exchange | None:
-    exchanges = world.exchanges(seen.follower, seen.leader)
+    exchanges = world.exchanges(seen.follower, seen.source)
     return next((one for one in exchanges if one.number == seen.number), None)
 
 
@@ -208,30 +208,30 @@ def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
         target = world.broker(seen.leader)
         if target is not None and target.is_running and is_readable(target, seen):
             arrived = replace(found, stage=Stage.ARRIVED)
-            exchange.change(world, seen.follower, seen.leader, found, arrived)
+            exchange.change(world, seen.follower, seen.source, found, arrived)
         else:
-            exchange.end(world, seen.follower, seen.leader, found)
+            exchange.end(world, seen.follower, seen.source, found)
     elif seen.fate is Fate.ABANDONED:
-        exchange.end(world, seen.follower, seen.leader, found)
+        exchange.end(world, seen.follower, seen.source, found)
 
 
 def _give_up_others(world: World, seen: Question) -> None:
     """A thread that asks anew has given up what it waited for."""
-    waiting = exchange.awaited(world, seen.follower, seen.leader)
+    waiting = exchange.awaited(world, seen.follower, seen.source)
     if waiting is None:
         return
     if waiting.stage is Stage.DELIVERED and not waiting.was_paused:
         raise Excluded("the fetcher has an answer to handle first", is_pending=True)
     if waiting.stage is Stage.DELIVERED:
-        exchange.end(world, seen.follower, seen.leader, waiting)
+        exchange.end(world, seen.follower, seen.source, waiting)
     else:
         given_up = replace(waiting, is_awaited=False)
-        exchange.change(world, seen.follower, seen.leader, waiting, given_up)
-    exchange.end_session(world, seen.follower, seen.leader, waiting)
-    if world.thread(seen.follower, seen.leader) is None:
+        exchange.change(world, seen.follower, seen.source, waiting, given_up)
+    exchange.end_session(world, seen.follower, seen.source, waiting)
+    if world.thread(seen.follower, seen.source) is None:
         return
     # Before it asks anew it does what it can do without an answer.
-    exchange.go_on_without_asking(world, seen.follower, seen.leader)
+    exchange.go_on_without_asking(world, seen.follower, seen.source)
 
 
 def _reply(world: World, seen: Reply, lookahead: Lookahead) -> None:
@@ -240,7 +240,7 @@ def _reply(world: World, seen: Reply, lookahead: Lookahead) -> None:
         return
     if found.stage is not Stage.ANSWERED:
         raise Excluded(_why_not_answered(world, seen, found))
-    follower, leader_id = seen.follower, seen.leader
+    follower, source = seen.follower, seen.source
     if seen.fate in (Fate.WAITS, Fate.REPLACED):
         return
     if seen.fate is Fate.FORGED:
@@ -248,15 +248,15 @@ def _reply(world: World, seen: Reply, lookahead: Lookahead) -> None:
     if seen.fate is Fate.ABANDONED or not found.is_awaited:
         if seen.fate is not Fate.ABANDONED and not seen.error_code:
             # It went through, as the links tell, to a thread that was ended meanwhile.
-            world.notes += exchange.rounds(world, follower, leader_id, found)
-        exchange.end(world, follower, leader_id, found)
+            world.notes += exchange.rounds(world, follower, source, found)
+        exchange.end(world, follower, source, found)
         return
     if seen.error_code:
-        exchange.end(world, follower, leader_id, found)
-        exchange.end_session(world, follower, leader_id, found)
+        exchange.end(world, follower, source, found)
+        exchange.end_session(world, follower, source, found)
         return
-    world.notes += exchange.rounds(world, follower, leader_id, found)
-    exchange.change(world, follower, leader_id, found, replace(found, stage=Stage.DELIVERED))
+    world.notes += exchange.rounds(world, follower, source, found)
+    exchange.change(world, follower, source, found, replace(found, stage=Stage.DELIVERED))
 
 
 def _forged(world: World, found: Exchange, seen: Reply, lookahead: Lookahead) -> Exchange:
@@ -273,7 +273,7 @@ def _forged(world: World, found: Exchange, seen: Reply, lookahead: Lookahead) ->
             )
         answers.append((partition, EpochAnswer(error=error)))
     forged = replace(found, answers=tuple(answers))
-    exchange.change(world, seen.follower, seen.leader, found, forged)
+    exchange.change(world, seen.follower, seen.source, found, forged)
     return forged
 
 
@@ -281,7 +281,7 @@ def _why_not_answered(world: World, seen: Reply, found: Exchange) -> str:
     broker = world.broker(seen.leader)
     if broker is None or not broker.is_working or not found.is_at_leader:
         return f"broker {seen.leader} cannot have answered: the request is {found.stage}"
-    possible, _ = exchange.answer(world, seen.follower, seen.leader, found)
+    possible, _ = exchange.answer(world, seen.follower, seen.source, found)
     return answers_as_seen(possible, seen)[1] or "another answer was possible before"
 
 
@@ -398,7 +398,7 @@ def is_farewell(world: World, seen: Question) -> bool:
     had asked before is answered to nobody: the record in that answer is never appended.
     """
     is_empty = seen.api == FETCH and not seen.partitions and not seen.is_full
-    return is_empty and world.thread(seen.follower, seen.leader) is None
+    return is_empty and world.thread(seen.follower, seen.source) is None
 
 
 def is_readable(leader: Broker, seen: Question) -> bool:

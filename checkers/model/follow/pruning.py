@@ -33,8 +33,8 @@ def step_at_once(state: State, lookahead: Lookahead, index: int) -> World | None
         step = _told_nothing_new(state, broker_id, broker, lookahead, index)
         if step is not None:
             return step
-        for leader_id in world.leaders(broker_id):
-            step = _answered_nothing_new(state, broker_id, leader_id, lookahead, index)
+        for source in world.leaders(broker_id):
+            step = _answered_nothing_new(state, broker_id, source, lookahead, index)
             if step is not None:
                 return step
     return None
@@ -113,7 +113,7 @@ def _acts_alike(before: Broker, after: Broker) -> bool:
 
 
 def _answered_nothing_new(
-    state: State, broker_id: int, leader_id: int, lookahead: Lookahead, index: int
+    state: State, broker_id: int, source: int, lookahead: Lookahead, index: int
 ) -> World | None:
     """A follower handles an answer that changes nothing of what it has.
 
@@ -121,28 +121,28 @@ def _answered_nothing_new(
     asks again.
     """
     world = World(state)
-    waiting = exchange.awaited(world, broker_id, leader_id)
+    waiting = exchange.awaited(world, broker_id, source)
     if waiting is None or waiting.stage is not Stage.DELIVERED or waiting.was_paused:
         return None
     if state(("control", broker_id)) is not None:
         return None
-    if lookahead.is_told_before_asking(broker_id, leader_id, index):
+    if lookahead.is_told_before_asking(broker_id, source, index):
         return None
     if any(
         isinstance(one, FetchAnswer) and one.error == MOVED_TO_TIER for _, one in waiting.answers
     ):
         return None
-    before = world.thread(broker_id, leader_id)
+    before = world.thread(broker_id, source)
     if before is None or before.is_dead:
         return None
-    exchange.handle(world, broker_id, leader_id, waiting)
-    own = (("exchanges", broker_id, leader_id), ("thread", broker_id, leader_id))
+    exchange.handle(world, broker_id, source, waiting)
+    own = (("exchanges", broker_id, source), ("thread", broker_id, source))
     if any(
         component not in own and state(component) != value
         for component, value in world.changes.items()
     ):
         return None
-    after = world.thread(broker_id, leader_id)
+    after = world.thread(broker_id, source)
     if after is None or replace(after, session=before.session) != before:
         return None
     return world

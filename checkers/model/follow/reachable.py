@@ -14,6 +14,7 @@ from kchaos.checkers.model.follow.matching import answers_as_seen
 from kchaos.checkers.model.follow.observations import FetchAnswered
 from kchaos.checkers.model.state.state import Component, State
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.replica import Role
 from kchaos.checkers.model.values.requests import Asked, Exchange, LeaderAndIsr, Received, Stage
 
@@ -37,14 +38,15 @@ def is_out_of_reach(state: State, changes: Mapping[Component, Any], lookahead: L
     world = World(state)
     for component, value in changes.items():
         match component:
-            case "exchanges", follower, leader_id:
+            case "exchanges", follower, source:
                 exchanges = value or ()
-                pairs = [(follower, leader_id, one) for one in exchanges]
+                pairs = [(follower, leader_of(source), one) for one in exchanges]
             case "replica", leader_id, _:
                 pairs = [
                     (follower, leader_id, one)
                     for follower in world.broker_ids()
-                    for one in world.exchanges(follower, leader_id)
+                    for source in world.sources(follower, leader_id)
+                    for one in world.exchanges(follower, source)
                 ]
             case _:
                 continue

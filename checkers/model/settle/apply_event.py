@@ -146,6 +146,8 @@ def _forge(world: World, event: ForgeAnswers | EndForgery) -> None:
 def _start(world: World, event: StartBroker, generation: Generation | None) -> None:
     if world.running(event.broker) is not None:
         raise ModelError(f"broker {event.broker} runs already; stop it first")
+    if event.replica_fetchers > len(world.sources(event.broker, 0)):
+        world.put(("fetchers", event.broker), event.replica_fetchers)
     process.start(
         world,
         event,

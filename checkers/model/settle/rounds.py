@@ -13,6 +13,7 @@ from kchaos.checkers.model.broker import exchange, leader
 from kchaos.checkers.model.broker.exchange import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import EpochRound
 from kchaos.checkers.model.values.requests import Exchange, Stage
 
@@ -46,8 +47,8 @@ def settle(world: World, perform: Perform = _at_once) -> None:
         changed = _control(world, perform)
         changed = _learn(world, perform) or changed
         for broker_id in world.broker_ids():
-            for leader_id in world.leaders(broker_id):
-                changed = perform(world, _work, broker_id, leader_id) or changed
+            for source in world.leaders(broker_id):
+                changed = perform(world, _work, broker_id, source) or changed
         if not changed:
             return
     raise ModelError(f"followers still change after {_ROUNDS_LIMIT} rounds; this is the model's")
@@ -119,67 +120,67 @@ def _reaches_controller(world: World, broker_id: int) -> bool:
     return not held and world.passes(broker_id, controller) and world.passes(controller, broker_id)
 
 
-def _work(world: World, broker_id: int, leader_id: int) -> bool:
+def _work(world: World, broker_id: int, source: int) -> bool:
     """Do one round of a fetcher thread's doWork: truncate, then fetch."""
-    broker, thread = world.broker(broker_id), world.thread(broker_id, leader_id)
+    broker, thread = world.broker(broker_id), world.thread(broker_id, source)
     if broker is None or thread is None or thread.is_dead or not broker.is_working:
         return False
-    waiting = exchange.awaited(world, broker_id, leader_id)
+    waiting = exchange.awaited(world, broker_id, source)
     if waiting is not None:
-        changed = _go_on(world, broker_id, leader_id, waiting)
-        changed = _reset_offsets(world, broker_id, leader_id) or changed
-        is_over = exchange.awaited(world, broker_id, leader_id) is None
+        changed = _go_on(world, broker_id, source, waiting)
+        changed = _reset_offsets(world, broker_id, source) or changed
+        is_over = exchange.awaited(world, broker_id, source) is None
         return changed or (is_over and waiting.api == LIST_OFFSETS)
-    changed = exchange.go_on_without_asking(world, broker_id, leader_id)
+    changed = exchange.go_on_without_asking(world, broker_id, source)
     for api in (OFFSET_FOR_LEADER_EPOCH, FETCH):
-        asked = exchange.question(world, broker_id, leader_id, api)
-        if asked is not None and world.passes(broker_id, leader_id):
-            sent = exchange.send(world, broker_id, leader_id, asked)
-            changed = _go_on(world, broker_id, leader_id, sent) or changed
-            if exchange.awaited(world, broker_id, leader_id) is not None:
+        asked = exchange.question(world, broker_id, source, api)
+        if asked is not None and world.passes(broker_id, leader_of(source)):
+            sent = exchange.send(world, broker_id, source, asked)
+            changed = _go_on(world, broker_id, source, sent) or changed
+            if exchange.awaited(world, broker_id, source) is not None:
                 return True
-    return _reset_offsets(world, broker_id, leader_id) or changed
+    return _reset_offsets(world, broker_id, source) or changed
 
 
-def _reset_offsets(world: World, broker_id: int, leader_id: int) -> bool:
+def _reset_offsets(world: World, broker_id: int, source: int) -> bool:
     """Let a thread that is out of range ask for its leader's end and start."""
     changed = False
-    while (asked := exchange.question(world, broker_id, leader_id, LIST_OFFSETS)) is not None:
-        sent = exchange.send(world, broker_id, leader_id, asked)
-        changed = _go_on(world, broker_id, leader_id, sent) or changed
-        if exchange.awaited(world, broker_id, leader_id) is not None:
+    while (asked := exchange.question(world, broker_id, source, LIST_OFFSETS)) is not None:
+        sent = exchange.send(world, broker_id, source, asked)
+        changed = _go_on(world, broker_id, source, sent) or changed
+        if exchange.awaited(world, broker_id, source) is not None:
             return True
-        thread = world.thread(broker_id, leader_id)
+        thread = world.thread(broker_id, source)
         if thread is not None and thread.reset is not None and thread.reset.is_asked:
-            exchange.go_on_without_asking(world, broker_id, leader_id)
+            exchange.go_on_without_asking(world, broker_id, source)
     return changed
 
 
-def _go_on(world: World, broker_id: int, leader_id: int, request: Exchange) -> bool:
+def _go_on(world: World, broker_id: int, source: int, request: Exchange) -> bool:
     """Let a request go as far as it gets; returns whether anything changed but its way."""
     if request.holds:
         return False
     changed = False
     if request.stage is Stage.SENT:
-        if not world.passes(broker_id, leader_id):
+        if not world.passes(broker_id, leader_of(source)):
             # What stays in a cut times out at last, and the thread asks anew.
-            exchange.end(world, broker_id, leader_id, request)
+            exchange.end(world, broker_id, source, request)
             return False
-        request, changed = exchange.answer(world, broker_id, leader_id, request)
-        if not world.passes(leader_id, broker_id):
-            exchange.end(world, broker_id, leader_id, request)
+        request, changed = exchange.answer(world, broker_id, source, request)
+        if not world.passes(leader_of(source), broker_id):
+            exchange.end(world, broker_id, source, request)
             return changed
-        request = exchange.hold_answer(world, broker_id, leader_id, request)
+        request = exchange.hold_answer(world, broker_id, source, request)
         if request.holds:
-            world.notes += exchange.rounds(world, broker_id, leader_id, request)
+            world.notes += exchange.rounds(world, broker_id, source, request)
             delivered = replace(request, stage=Stage.DELIVERED)
-            exchange.change(world, broker_id, leader_id, request, delivered)
+            exchange.change(world, broker_id, source, request, delivered)
             return True
-    elif not world.passes(leader_id, broker_id):
+    elif not world.passes(leader_of(source), broker_id):
         return False
-    answered = exchange.rounds(world, broker_id, leader_id, request)
+    answered = exchange.rounds(world, broker_id, source, request)
     is_held = request.stage is Stage.DELIVERED
-    moved = exchange.handle(world, broker_id, leader_id, request)
+    moved = exchange.handle(world, broker_id, source, request)
     if not is_held:
         _note_rounds(world, answered, is_new=moved)
     return moved or changed or is_held

@@ -58,7 +58,7 @@ def _fetcher(
         return "failed"
     if replica.role is not Role.FOLLOWER or replica.leader is None:
         return "none"
-    thread = world.thread(broker_id, replica.leader)
+    thread = world.thread(broker_id, world.source(broker_id, replica.leader, partition))
     fetch = thread.fetch(partition) if thread is not None else None
     if thread is None or fetch is None:
         return "none"

@@ -9,8 +9,10 @@ A component's name is a tuple whose first item says what it is:
 | ("partitions", N) | the partitions that have a replica on broker N |
 | ("replica", N, tp) | `Replica`: log and epoch cache on disk, role and views in memory |
 | ("checkpoint", N, tp) | `Checkpoint`: what `replication-offset-checkpoint` may hold |
-| ("leaders", N) | the leaders to which broker N has a fetcher thread |
-| ("thread", N, L) | `FetcherThread` of broker N for leader L |
+| ("fetchers", N) | num.replica.fetchers of broker N at most, where that is more than 1 |
+| ("leaders", N) | the sources L of broker N's fetcher threads (`values.fetchers`): leaders, |
+| | unless it has several threads for one |
+| ("thread", N, L) | `FetcherThread` of broker N for source L |
 | ("exchanges", N, L) | requests of that thread in flight, and those it gave up, oldest first |
 | ("assignment", tp) | replica ids, preferred one first |
 | ("topic configuration", T) | (name, value) of what `/config/topics` holds |

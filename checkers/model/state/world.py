@@ -20,6 +20,7 @@ from kchaos.checkers.model.state.state import (
     State,
 )
 from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.model.values.fetchers import fetcher_of, source_of
 from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.checkers.model.values.replica import FetcherThread, Replica
 from kchaos.checkers.model.values.requests import Controller, Exchange, Outbox
@@ -130,7 +131,7 @@ class World:
     # -- fetchers ---------------------------------------------------------------------------
 
     def leaders(self, broker: int) -> tuple[int, ...]:
-        """Return the leaders to which the broker has fetcher threads, ascending."""
+        """Return the sources of the broker's fetcher threads, ascending (`values.fetchers`)."""
         found: tuple[int, ...] = self.get(("leaders", broker)) or ()
         return found
 
@@ -146,6 +147,17 @@ class World:
         if wanted != leaders:
             self.put(("leaders", broker), tuple(sorted(wanted)))
         self.put(("thread", broker, leader), value)
+
+    def source(self, broker: int, leader: int, partition: TopicPartition) -> int:
+        """Return the source of the thread with which a broker fetches a partition."""
+        found = self.broker(broker)
+        fetchers = 1 if found is None else found.configuration.replica_fetchers
+        return source_of(leader, fetcher_of(partition, fetchers))
+
+    def sources(self, broker: int, leader: int) -> tuple[int, ...]:
+        """Return the sources of all threads that a broker may have had for a leader."""
+        most = self.get(("fetchers", broker)) or 1
+        return tuple(source_of(leader, fetcher) for fetcher in range(most))
 
     def exchanges(self, broker: int, leader: int) -> tuple[Exchange, ...]:
         """Return the requests in flight between a follower and its leader, oldest first."""

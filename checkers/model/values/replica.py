@@ -163,7 +163,7 @@ class OffsetReset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetcherThread:
-    """The thread that fetches from one leader (num.replica.fetchers=1).
+    """A thread that fetches from one leader (`values.fetchers`).
 
     Attributes:
         partitions: (partition, how it stands), ascending.

@@ -11,7 +11,7 @@ import pytest
 
 from kchaos.clusters.configuration import BROKER_DEFAULTS
 from kchaos.harness.errors import UsageError
-from kchaos.harness.player.candidates import KINDS, MIXES, SHUTDOWNS
+from kchaos.harness.player.candidates import KINDS, MIXES, SHUTDOWNS, THROTTLES
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.player.drawn_settings import CONTROLLED_SHUTDOWN
 from kchaos.harness.run.scenario import Scenario
@@ -218,6 +218,12 @@ def test_brokers_ask_before_they_stop_in_the_mix_of_shutdowns_alone(mix: str) ->
     asks = {name: value for name, value in properties.items() if "controlled.shutdown" in name}
     assert asks == (CONTROLLED_SHUTDOWN if mix == SHUTDOWNS else {})
     assert BROKER_DEFAULTS["controlled.shutdown.enable"] == "false"
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_followers_have_several_fetchers_in_the_mix_of_throttles_alone(mix: str) -> None:
+    properties = draw(1, kafka="2.8.2", steps=5, mix=mix).cluster.properties
+    assert properties.get("num.replica.fetchers", "1") == ("2" if mix == THROTTLES else "1")
 
 
 def test_the_same_seed_draws_the_same_schedule_in_another_process() -> None:

@@ -1,0 +1,60 @@
+"""A follower fetches from one leader with two threads, and a cut keeps one request of each waiting.
+
+Which partition a thread has is said by its hash. Each thread has a connection, a fetch session and
+a request in flight of its own, and truncates by itself when its leader changes.
+"""
+
+from typing import Any
+
+from kchaos import (
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    HoldRequests,
+    Inject,
+    KillBroker,
+    Produce,
+    TakeSnapshot,
+)
+from tests.support.looking import about, messages
+
+RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
+PROPERTIES = {"num.replica.fetchers": "2"}
+_PARTITIONS = (0, 1, 2)
+
+
+def _written(name: str, acks: int = -1) -> Any:
+    return (
+        Produce(operation=f"{name}-{one}", topic="t", partition=one, records=2, acks=acks)
+        for one in _PARTITIONS
+    )
+
+
+STEPS = (
+    CreateTopic(topic="t", assignment=((0, 1),) * len(_PARTITIONS)),
+    *_written("both"),
+    Inject(
+        name="held",
+        fault=HoldRequests(name="held", api="Fetch", source=1, target=0, topic="t", partition=1),
+    ),
+    Produce(operation="passes", topic="t", partition=0, records=1, acks=-1),
+    TakeSnapshot(label="held"),
+    Heal(name="held"),
+    *_written("after"),
+    AwaitHighWatermark(topic="t", partition=1, brokers=(0, 1), high_watermark=4),
+    Inject(name="down", fault=KillBroker(broker=0)),
+    *(AwaitState(topic="t", partition=one, leader=1, isr=(1,)) for one in _PARTITIONS),
+    *_written("alone", acks=1),
+    Heal(name="down"),
+    *(AwaitState(topic="t", partition=one, leader=1, isr=(0, 1)) for one in _PARTITIONS),
+    *_written("again"),
+)
+
+
+def seen(run, release):
+    by_client: dict[str, set[int]] = {}
+    for line in messages(run, "Fetch", 1, 0, direction="request"):
+        named = {one for one in _PARTITIONS if about(line, partition=one)}
+        by_client.setdefault(line["client_id"], set()).update(named)
+    assert sorted(map(sorted, by_client.values())) == [[0, 2], [1]], by_client
