@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Literal
 
 from kchaos.clusters.errors import ReleaseError
@@ -175,6 +176,15 @@ def judging_release_of(text: str) -> str:
     return nearest
 
 
+def _meant_by(text: str) -> str:
+    """Return the newest known release that the text may stand for, such as 2.0.1 for "2.0"."""
+    known = KNOWN_RELEASES + KRAFT_RELEASES
+    wanted = text.lower().removeprefix("v").removeprefix("kafka-")
+    begun = [release for release in known if f"{release}.".startswith(f"{wanted}.")]
+    near = get_close_matches(wanted, known, n=1, cutoff=0.7) if wanted else []
+    return [*near, *begun][-1] if near or begun else ""
+
+
 def release_of(text: str) -> Release:
     """Return the release called ``text``, such as ``1.1.1`` or ``0.10.2.2``.
 
@@ -190,8 +200,10 @@ def release_of(text: str) -> Release:
             named = tuple(int(part) for part in line.line.split("."))
             if number[:length] == named and len(number) == length + 1:
                 return Release(number=number, text=text.strip(), line=line)
+    meant = _meant_by(text.strip())
     raise ReleaseError(
-        f"{text!r} is no known Kafka release; known are "
+        f"{text!r} is no known Kafka release; "
+        f"{f'did you mean {meant}? ' if meant else ''}known are "
         f"{', '.join(KNOWN_RELEASES + KRAFT_RELEASES)} "
         "and other patch releases of the same lines, or give the path of a distribution "
         "folder or .tgz"
