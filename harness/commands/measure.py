@@ -1,6 +1,7 @@
 """Measuring: entries played many times unattended, and the table in the docs."""
 
 import json
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from kchaos.checkers.results import results_line
 from kchaos.harness.catalogue import CATALOGUE, Entry, entry_named, scenario_of
 from kchaos.harness.commands.exits import exit_code_for_lines
-from kchaos.harness.commands.reproduce import judged
+from kchaos.harness.commands.reproduce import judged, time_left
 from kchaos.harness.errors import HarnessError
 from kchaos.harness.run.runner import RunOptions, play
 
@@ -60,8 +61,10 @@ def measure(
         for _ in range(_wanted(entry, release, runs) - done[(entry.name, case, release)])
     ]
     say(f"{sum(done.values())} runs in {file}, {len(todo)} to play")
+    began = time.monotonic()
     for number, (entry, case, release) in enumerate(todo, start=1):
-        say(f"== {number} of {len(todo)}: {entry.name} {case} on {release}")
+        left = time_left(time.monotonic() - began, number - 1, len(todo))
+        say(f"== {number} of {len(todo)}{left}: {entry.name} {case} on {release}")
         run = play(scenario_of(entry, case, release), options=options, say=_quiet)
         one = judged(run, say)
         line = results_line(one.results)

@@ -1,5 +1,6 @@
 """Playing catalogue entries: run, judge, tell, and at the end one Spark job over all of it."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,9 @@ from kchaos.clusters.releases import release_of
 from kchaos.harness.catalogue import Entry, scenario_of
 from kchaos.harness.commands.judge_runs import write_report_or_say
 from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.scenario import Scenario
+
+_MINUTES_FROM_S = 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,22 +48,34 @@ def reproduce(
         judged_as: The release whose rules a patched build is judged by, or None.
         done: Called with each run once it is judged.
     """
-    played = []
+    todo: list[tuple[str, str, Scenario]] = []
     for kafka in kafkas:
         # A broken or unknown Kafka is refused before the first cluster starts.
         release = fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
         rules = judged_as or release_of(release).judged_as
         for case in cases or cases_shown(entry, rules, say):
             scenario = scenario_of(entry, case, kafka, release=rules, judged_as=judged_as)
-            for number in range(1, runs + 1):
-                count = f", run {number} of {runs}" if runs > 1 else ""
-                title = entry.cases[case]
-                say(f"== {entry.name} {case or ''} on {Path(kafka).name}{count}: {title}")
-                run = play(scenario, options=options, say=say)
-                one = judged(run, say)
-                played.append(one)
-                done(one)
+            todo += [(kafka, case, scenario)] * runs
+    began = time.monotonic()
+    played: list[Played] = []
+    for number, (kafka, case, scenario) in enumerate(todo, start=1):
+        name = f"{entry.name} {case}".strip()
+        left = time_left(time.monotonic() - began, number - 1, len(todo))
+        say(f"== {number} of {len(todo)}{left}: {name} on {Path(kafka).name}: {entry.cases[case]}")
+        run = play(scenario, options=options, say=say)
+        one = judged(run, say)
+        played.append(one)
+        done(one)
     return played
+
+
+def time_left(spent_s: float, done: int, wanted: int) -> str:
+    """How long the rest takes if it goes on as before, in brackets; "" before the first is done."""
+    if not done or wanted == 1:
+        return ""
+    left = spent_s / done * (wanted - done)
+    told = f"{left / 60:.0f} min" if left >= _MINUTES_FROM_S else f"{left:.0f} s"
+    return f" (about {told} left)"
 
 
 def cases_shown(entry: Entry, release: str, say: Callable[[str], None]) -> list[str]:
