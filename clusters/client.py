@@ -320,6 +320,7 @@ def list_offset(
     version: int,
     timeout_s: float = 10.0,
     from_follower: bool = False,
+    leader_epoch: int = -1,
 ) -> ListedOffset:
     """Asks a leader for an offset, as a consumer.
 
@@ -330,6 +331,8 @@ def list_offset(
         version: Of ListOffsetsRequest, 4 or later.
         from_follower: Whether a follower answers too (ListOffsetsRequest.DEBUGGING_REPLICA_ID). The
             end is the log end offset then, else the high watermark.
+        leader_epoch: The one that the client believes in, -1 for none; a broker with another one
+            says so.
 
     Raises:
         NotSent: The broker does not accept the connection.
@@ -337,7 +340,7 @@ def list_offset(
     """
     kinds = ListOffsetsRequest.ListOffsetsTopic
     wanted = kinds.ListOffsetsPartition(
-        partition_index=partition, current_leader_epoch=-1, timestamp=timestamp
+        partition_index=partition, current_leader_epoch=leader_epoch, timestamp=timestamp
     )
     request = ListOffsetsRequest(
         replica_id=_DEBUGGING if from_follower else _CONSUMER,

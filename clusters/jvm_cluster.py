@@ -304,6 +304,8 @@ class JvmCluster:
             addresses={id_: each.client_address for id_, each in self._controllers.items()},
             definitions=_record_definitions(newest),
         )
+        if self.links is not None:
+            self.links.ask_for_topics(self._kraft.topic_named)
         for controller in self._controllers.values():
             controller.start()
 

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import itertools
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kchaos.checkers.acts import Direction
@@ -96,10 +96,15 @@ _ABSENT_IN_OLD_VERSIONS: dict[tuple[int, Direction], tuple[str, ...]] = {
 
 
 class TopicNames:
-    """Names of topic ids: those that were set, and those that control requests told."""
+    """Names of topic ids: those that were set, and those that control requests told.
+
+    Brokers of a KRaft cluster get no such requests: ``ask`` is called for an id that is not known,
+    as Kafka prints it, and returns its name or None.
+    """
 
     def __init__(self) -> None:
         self._names: dict[bytes, str] = {_METADATA_TOPIC_ID: METADATA_TOPIC}
+        self.ask: Callable[[str], str | None] | None = None
 
     def add(self, topic_id: bytes, name: str) -> None:
         """Remember one name; the newest wins."""
@@ -108,7 +113,13 @@ class TopicNames:
 
     def name_of(self, topic: str | bytes) -> str | None:
         """The name of a topic id, or the name itself; None for an unknown id."""
-        return topic if isinstance(topic, str) else self._names.get(topic)
+        if isinstance(topic, str):
+            return topic
+        if topic not in self._names and self.ask is not None and any(topic):
+            name = self.ask(_id_text(topic))
+            if name is not None:
+                self._names[topic] = name
+        return self._names.get(topic)
 
 
 def partitions_of(topics: list[dict[str, Any]]) -> list[tuple[PartitionKey, Any]]:

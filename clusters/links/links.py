@@ -77,6 +77,10 @@ class Links:
         self._brokers[broker_id] = address
         return address
 
+    def ask_for_topics(self, ask: Callable[[str], str | None]) -> None:
+        """Have the name of each topic id that is not known asked for; see ``TopicNames``."""
+        self._topics.ask = ask
+
     def add_controller(self, controller_id: int, target: tuple[str, int]) -> tuple[str, int]:
         """Listen in front of a KRaft controller; returns (host, port) for all its peers.
 

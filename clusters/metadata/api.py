@@ -46,10 +46,13 @@ class LeaderAndIsr:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """A broker's registration; ``czxid`` is its broker epoch (KIP-380), ``text`` what it says."""
+    """A broker's registration; ``czxid`` is its broker epoch (KIP-380), ``text`` what it says.
+
+    ``session_id`` is its ZooKeeper session, None with KRaft.
+    """
 
     czxid: int
-    session_id: int
+    session_id: int | None
     text: str
 
 

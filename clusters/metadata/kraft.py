@@ -24,6 +24,7 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsResponse,
 )
 
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.metadata_records import MetadataRecordError, RecordDefinitions
 from kchaos.clusters.client import NoAnswer, NotSent, send
 from kchaos.clusters.errors import AwaitTimeout
@@ -45,9 +46,7 @@ from kchaos.clusters.waiting import await_until
 
 _ANSWER_S = 10.0
 _SET, _DELETE = 0, 1
-_PREFERRED, _NOT_NEEDED = 0, 84
-_NO_SESSION = -1
-_NOT_CONTROLLER = 41
+_PREFERRED = 0
 _OFFICE_S = 30.0
 """So long a newly elected controller may take to begin, in seconds."""
 
@@ -151,7 +150,7 @@ class KraftMetadata:
             found = self._image().brokers.get(broker)
             if found is None or found.is_fenced:
                 return None
-            return Registration(czxid=found.epoch, session_id=_NO_SESSION, text=found.text)
+            return Registration(czxid=found.epoch, session_id=None, text=found.text)
 
     def incarnation(self, broker: int) -> BrokerImage | None:
         """Return the broker as it registered last, fenced or not."""
@@ -173,6 +172,15 @@ class KraftMetadata:
         """Return the topics that there are."""
         with self._lock:
             return sorted(name for name in self._image().topic_ids if not name.startswith("__"))
+
+    def topic_named(self, topic_id: str) -> str | None:
+        """Return the topic that has this id, as Kafka prints it; None if nobody can say."""
+        with self._lock:
+            try:
+                names = self._image().topic_ids
+            except MetadataUnavailable:
+                return None
+            return next((name for name, known in names.items() if known == topic_id), None)
 
     def assignment(self, topic: str) -> Mapping[int, Sequence[int]]:
         """Return the replicas of each partition; nothing if there is no such topic."""
@@ -288,7 +296,7 @@ class KraftMetadata:
         _refuse(answer, what)
         for elected in answer.replica_election_results:
             for result in elected.partition_result:
-                if result.error_code != _NOT_NEEDED:
+                if result.error_code != ErrorCode.ELECTION_NOT_NEEDED:
                     _refuse(result, what)
 
     def is_electing(self) -> bool:
@@ -312,7 +320,7 @@ class KraftMetadata:
             except (NotSent, NoAnswer) as error:
                 raise MetadataUnavailable(f"controller {leader} gave no answer: {error}") from error
             answers.append(answer)
-            return _NOT_CONTROLLER not in _error_codes(answer.to_dict())
+            return ErrorCode.NOT_CONTROLLER not in _error_codes(answer.to_dict())
 
         try:
             await_until(

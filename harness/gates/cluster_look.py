@@ -27,13 +27,25 @@ class ClusterLook:
     Attributes:
         registered: Brokers whose session lives.
         answering: Brokers whose process runs, is not paused and has its network.
-        controller: The broker that is the controller, or None.
+        controller: The broker, or the node of KRaft, that is the controller, or None.
+        controllers: Controllers of KRaft whose process runs and is not paused.
     """
 
     play: Play
     registered: frozenset[int]
     answering: frozenset[int]
     controller: int | None
+    controllers: frozenset[int] = frozenset()
+
+    @property
+    def can_decide(self) -> bool:
+        """Return whether the controller works, and nothing keeps it from its metadata."""
+        elected = self.controller
+        if elected is None:
+            return False
+        if self.play.cluster.spec.is_kraft:
+            return elected in self.controllers
+        return elected in self.working and not self.keeps_back(elected, None)
 
     @property
     def working(self) -> frozenset[int]:
@@ -137,6 +149,9 @@ def look_at(play: Play) -> ClusterLook:
         ),
         registered=frozenset(metadata.registered()),
         controller=metadata.controller(),
+        controllers=frozenset(
+            node.id for node in play.cluster.controllers.values() if is_answering(node)
+        ),
     )
 
 

@@ -37,7 +37,7 @@ def await_fetching(
             abort()
 
     links_of(play.cluster).await_record(
-        _fetching(about, follower, leader),
+        _fetching(play, about, follower, leader),
         timeout_s=timeout_s,
         waiting_for=f"broker {follower} to fetch {about.topic}-{about.partition} from {leader}",
         since=_led_since(play, about, follower, leader),
@@ -49,7 +49,7 @@ def is_fetching(play: Play, about: TopicPartition, follower: int, leader: int) -
     """Whether what `await_fetching` awaits has happened already; True without links."""
     if play.cluster.links is None:
         return True
-    is_fetch = _fetching(about, follower, leader)
+    is_fetch = _fetching(play, about, follower, leader)
     records = links_of(play.cluster).log(_led_since(play, about, follower, leader))
     return any(is_fetch(record) for record in records)
 
@@ -94,15 +94,28 @@ def _fetches(play: Play, follower: int, leader: int) -> int:
     )
 
 
-def _fetching(about: TopicPartition, follower: int, leader: int) -> Callable[[LinkRecord], bool]:
-    """Recognises a request for the partition's records that the leader gets."""
-    return lambda record: (
-        record.api_key == ApiKey.FETCH
-        and record.direction == "request"
-        and record.fate in gates.GONE_ON
-        and (record.source, record.target) == (follower, leader)
-        and record.partition(*about) is not None
-    )
+def _fetching(
+    play: Play, about: TopicPartition, follower: int, leader: int
+) -> Callable[[LinkRecord], bool]:
+    """Recognises a request for the partition's records that the leader gets.
+
+    With KRaft no request tells the follower of the leader's present term. Its own request has the
+    leader epoch of that, or of a later one.
+    """
+    state = play.cluster.metadata.state(*about) if play.cluster.spec.is_kraft else None
+    least_epoch = -1 if state is None else state.leader_epoch
+
+    def is_fetch(record: LinkRecord) -> bool:
+        if (record.api_key, record.direction) != (ApiKey.FETCH, "request"):
+            return False
+        if record.fate not in gates.GONE_ON or (record.source, record.target) != (follower, leader):
+            return False
+        named = record.partition(*about)
+        return named is not None and (
+            state is None or int(named.get("current_leader_epoch", -1)) >= least_epoch
+        )
+
+    return is_fetch
 
 
 def _led_since(play: Play, about: TopicPartition, follower: int, leader: int) -> int:
@@ -114,6 +127,8 @@ def _led_since(play: Play, about: TopicPartition, follower: int, leader: int) ->
     """
     started = max(play.observer.links_started.get(broker, 0) for broker in (follower, leader))
     since = started
+    if play.cluster.spec.is_kraft:
+        return since
     before: int | None = None
     heard = [
         record

@@ -14,6 +14,7 @@ from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import links_of
 from kchaos.harness.errors import NotPossible
+from kchaos.harness.gates import applied
 from kchaos.harness.play.play import Play
 
 GATE_S = 45.0
@@ -179,8 +180,12 @@ def await_delivered(
 
     Seen at the link: the controller's request that names this leader and leader epoch, or a later
     epoch, and the broker's answer to it. The state alone says what was decided, not who has
-    heard of it. Without links nothing is awaited.
+    heard of it. Without links nothing is awaited. With KRaft the broker itself is asked
+    (`applied`).
     """
+    if play.cluster.spec.is_kraft:
+        applied.await_applied(play, about, broker, state, timeout_s=timeout_s)
+        return
     if play.cluster.links is None:
         return
     is_answer = _delivery(about, broker, state)
@@ -197,6 +202,8 @@ def await_delivered(
 
 def is_delivered(play: Play, about: TopicPartition, broker: int, state: LeaderAndIsr) -> bool:
     """Whether what `await_delivered` awaits has happened already; True without links."""
+    if play.cluster.spec.is_kraft:
+        return applied.has_applied(play, about, broker, state)
     if play.cluster.links is None:
         return True
     is_answer = _delivery(about, broker, state)

@@ -61,10 +61,7 @@ def await_quiet(play: Play, *, level: bool = False) -> None:
 def _missing(play: Play, *, level: bool) -> Iterator[str]:
     look = look_at(play)
     elected = look.controller
-    is_stuck = elected is not None and (
-        elected not in look.working or look.keeps_back(elected, None)
-    )
-    if not look.working or is_stuck:
+    if not look.working or (elected is not None and not look.can_decide):
         # Nobody works, or it is a controller that cannot, and whose session has not ended.
         return
     if elected is None:
@@ -78,11 +75,14 @@ def _missing(play: Play, *, level: bool) -> Iterator[str]:
 def _left_in_isr(play: Play, elected: int, known: frozenset[int]) -> frozenset[int]:
     """Brokers that the controller does not take out of the ISR (KAFKA-3143).
 
-    Up to 2.2 those that were gone when it was elected; its predecessor is one of them.
+    Up to 2.2 those that were gone when it was elected; its predecessor is one of them. A controller
+    of KRaft fences them all.
 
     Args:
         known: Who has been registered since its election.
     """
+    if play.cluster.spec.is_kraft:
+        return frozenset()
     release = parse_version(play.cluster.brokers[elected].judged_as)
     if KAFKA_3143.releases.includes(release):
         return frozenset()

@@ -22,7 +22,7 @@ def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
 
     A broker counts only once the controller has handled everything up to then: it gives a new topic
     its leader, and for a stated time nothing more comes. Without links nobody can say, and none
-    is.
+    is. With KRaft nobody tells a broker anything: it reads the metadata log by itself.
 
     Args:
         brokers: Registered ones that host a replica, so that there is something to tell them.
@@ -30,7 +30,7 @@ def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
     Raises:
         AwaitTimeout: The controller made no leader for a new topic: nobody can say what is wrong.
     """
-    if play.cluster.links is None:
+    if play.cluster.links is None or play.cluster.spec.is_kraft:
         return {}
     suspects = {one: _in_words(play, one) for one in brokers if _is_untold(play, one)}
     if not suspects:

@@ -12,6 +12,7 @@ from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.directory import partition_directories
 from kchaos.checkers.segments.tier import STORE
 from kchaos.clusters.api import Broker, Cluster
+from kchaos.clusters.kraft_storage import METADATA_FOLDER
 from kchaos.clusters.tiered import FOLDER
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.observation import observe_broker
@@ -180,6 +181,9 @@ def _files(directory: Path) -> dict[str, bytes]:
     if not directory.is_dir():
         return files
     for folder in (directory, *partition_directories(directory)):
+        if folder.name == METADATA_FOLDER:
+            # It is written all the time, and collected at the end.
+            continue
         for file in sorted(folder.iterdir()):
             hidden = file.name.startswith(".") or file.name.endswith(".tmp")
             if hidden or file.suffix in _SKIPPED_SUFFIXES or not file.is_file():

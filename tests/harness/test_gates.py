@@ -61,7 +61,12 @@ def state(leader: int, leader_epoch: int, isr: tuple[int, ...] = ()) -> LeaderAn
 def play_of(
     tmp_path: Path, metadata: Metadata, broker: Broker | None = None, links: object = None
 ) -> Play:
-    cluster = SimpleNamespace(brokers={0: broker or Broker()}, metadata=metadata, links=links)
+    cluster = SimpleNamespace(
+        brokers={0: broker or Broker()},
+        metadata=metadata,
+        links=links,
+        spec=SimpleNamespace(is_kraft=False),
+    )
     run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
     return Play(cluster=cast(Any, cluster), run=run, say=print)
 
@@ -238,7 +243,7 @@ def delivered(*records: LinkRecord, since: int = 0) -> bool:
     def log(wanted: int) -> list[LinkRecord]:
         return [one for one in records if one.sequence >= wanted]
 
-    cluster = SimpleNamespace(links=SimpleNamespace(log=log))
+    cluster = SimpleNamespace(links=SimpleNamespace(log=log), spec=SimpleNamespace(is_kraft=False))
     play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
     play.observer.links_started[1] = since
     return gates.is_delivered(play, ABOUT, 1, state(0, 3))
@@ -310,7 +315,11 @@ def test_what_an_earlier_process_answered_was_not_delivered_to_this_one() -> Non
 
 
 def test_a_cluster_without_links_delivers_unseen() -> None:
-    play = Play(cluster=cast(Any, SimpleNamespace(links=None)), run=cast(Any, None), say=print)
+    play = Play(
+        cluster=cast(Any, SimpleNamespace(links=None, spec=SimpleNamespace(is_kraft=False))),
+        run=cast(Any, None),
+        say=print,
+    )
     assert gates.is_delivered(play, ABOUT, 1, state(0, 3))
 
 
@@ -375,6 +384,9 @@ def test_ctrl_c_is_taken_while_a_follower_is_awaited(
     monkeypatch.setattr(fetching, "check_interrupt", interrupted)
     monkeypatch.setattr(fetching, "_led_since", lambda *_: 0)
     links = SimpleNamespace(await_record=lambda _, **how: how["abort"]())
-    play = cast(Any, SimpleNamespace(cluster=SimpleNamespace(links=links)))
+    play = cast(
+        Any,
+        SimpleNamespace(cluster=SimpleNamespace(links=links, spec=SimpleNamespace(is_kraft=False))),
+    )
     with pytest.raises(KeyboardInterrupt):
         fetching.await_fetching(play, ABOUT, 1, 0, timeout_s=1, abort=abort)

@@ -119,7 +119,13 @@ def observed(
         for one in (0, 1, 2)
     }
     metadata = ZooKeeperMetadata(ZooKeeper(registered, state, controller_epoch))
-    cluster = SimpleNamespace(brokers=brokers, links=links, metadata=metadata)
+    cluster = SimpleNamespace(
+        brokers=brokers,
+        links=links,
+        metadata=metadata,
+        controllers={},
+        spec=SimpleNamespace(is_kraft=False),
+    )
     run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
     now = Play(cluster=cast(Any, cluster), run=run, say=print)
     now.observer.registered[controller_epoch] = frozenset(registered_before)

@@ -23,7 +23,9 @@ TOLD_1 = record(ApiKey.LEADER_AND_ISR, 1)
 def play_of(records: list[SimpleNamespace], *, started: dict[int, int] | None = None) -> Play:
     links = SimpleNamespace(log=lambda since: records[since:])
     metadata = SimpleNamespace(registration=lambda broker: SimpleNamespace(czxid=40 + broker))
-    cluster = SimpleNamespace(links=links, metadata=metadata, brokers={})
+    cluster = SimpleNamespace(
+        links=links, metadata=metadata, brokers={}, spec=SimpleNamespace(is_kraft=False)
+    )
     play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
     play.observer.links_started.update(started or {})
     return play

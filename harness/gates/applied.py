@@ -1,0 +1,65 @@
+"""Whether a broker of a KRaft cluster has taken up what its controller decided.
+
+A broker reads the metadata log by itself, and a while after it has read a decision its replicas
+change. It says which leader epoch a replica has when it is asked for an offset by a client that
+believes in one: with another one it refuses (KIP-320).
+"""
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.clusters.client import NoAnswer, NotSent, list_offset
+from kchaos.clusters.interrupts import check_interrupt
+from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.clusters.waiting import await_until
+from kchaos.harness.play.play import Play
+
+_LATEST = -1
+_VERSION = 4
+_ANSWER_S = 5.0
+
+
+def await_applied(
+    play: Play, about: TopicPartition, broker: int, state: LeaderAndIsr, *, timeout_s: float
+) -> None:
+    """Returns once the broker's replica has the leader epoch of this state, or a later one."""
+
+    def check() -> None:
+        check_interrupt()
+        play.cluster.brokers[broker].check_running()
+
+    seen: dict[str, int] = {}
+    await_until(
+        lambda: _has_epoch(play, about, broker, state.leader_epoch, seen),
+        timeout_s=timeout_s,
+        waiting_for=f"broker {broker} to have leader epoch {state.leader_epoch} of "
+        f"{about.topic}-{about.partition}",
+        last_seen=lambda: f"it answers with error {seen.get('error', 'none')}",
+        remedy=f"it reads the metadata log: see brokers/{broker}/server.log",
+        abort=check,
+    )
+    play.observed("delivered", broker=broker, state=state.to_json())
+
+
+def has_applied(play: Play, about: TopicPartition, broker: int, state: LeaderAndIsr) -> bool:
+    """Whether what `await_applied` awaits has happened already."""
+    return _has_epoch(play, about, broker, state.leader_epoch, {})
+
+
+def _has_epoch(
+    play: Play, about: TopicPartition, broker: int, leader_epoch: int, seen: dict[str, int]
+) -> bool:
+    try:
+        answer = list_offset(
+            play.cluster.brokers[broker].client_address,
+            topic=about.topic,
+            partition=about.partition,
+            timestamp=_LATEST,
+            version=_VERSION,
+            timeout_s=_ANSWER_S,
+            from_follower=True,
+            leader_epoch=leader_epoch,
+        )
+    except (NotSent, NoAnswer):
+        return False
+    seen["error"] = answer.error_code
+    return answer.error_code in (0, ErrorCode.FENCED_LEADER_EPOCH)

@@ -1,0 +1,103 @@
+"""A scenario on a KRaft cluster, from start to seal, and the gates that are other ones there."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.clusters.client import ListedOffset, NotSent
+from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import KillBroker
+from kchaos.harness.gates import applied
+from kchaos.harness.gates.cluster_look import look_at
+from kchaos.harness.gates.uninitialised import uninitialised
+from kchaos.harness.play.play import Play
+from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.scenario_steps import AwaitState, CreateTopic, Heal, Inject
+
+ABOUT = TopicPartition("t", 0)
+STATE = LeaderAndIsr(leader=0, leader_epoch=3, isr=(0, 1))
+
+
+def play_of(**cluster: Any) -> Play:
+    brokers = {0: SimpleNamespace(id=0, client_address="", is_running=True, is_paused=False)}
+    made = SimpleNamespace(brokers=brokers, spec=SimpleNamespace(is_kraft=True), **cluster)
+    return Play(cluster=cast(Any, made), run=cast(Any, None), say=print)
+
+
+@pytest.mark.parametrize(
+    ("answer", "has"),
+    [
+        (0, True),
+        (ErrorCode.FENCED_LEADER_EPOCH, True),
+        (ErrorCode.UNKNOWN_LEADER_EPOCH, False),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False),
+        (None, False),
+    ],
+    ids=["this epoch", "a later one", "an earlier one", "no such replica yet", "no answer"],
+)
+def test_a_broker_has_a_decision_once_its_replica_has_the_leader_epoch(
+    answer: int | None, has: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def list_offset(_address: str, **how: Any) -> ListedOffset:
+        asked.append(how["leader_epoch"])
+        if answer is None:
+            raise NotSent("nobody is there")
+        return ListedOffset(error_code=answer, offset=0, leader_epoch=3)
+
+    monkeypatch.setattr(applied, "list_offset", list_offset)
+    assert applied.has_applied(play_of(), ABOUT, 0, STATE) is has
+    assert asked == [3]
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_a_paused_controller_can_decide_nothing(is_paused: bool) -> None:
+    controller = SimpleNamespace(
+        id=100, is_running=True, is_paused=is_paused, pause=print, resume=print
+    )
+    metadata = SimpleNamespace(registered=lambda: {0}, controller=lambda: 100)
+    node = play_of(controllers={100: controller}, metadata=metadata, links=None)
+    assert look_at(node).can_decide is not is_paused
+
+
+def test_nobody_tells_a_broker_of_kraft_anything_so_none_is_untold() -> None:
+    links = SimpleNamespace(log=lambda _since: [])
+    assert uninitialised(play_of(links=links), [0]) == {}
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("release", ["3.9.1", "4.1.2"])
+def test_a_killed_leader_comes_back_and_the_replicas_settle(release: str, tmp_path: Path) -> None:
+    topic: dict[str, Any] = {"topic": "t", "partition": 0}
+    scenario = Scenario(
+        entry="test",
+        case="killed",
+        release=release,
+        cluster=ClusterSpec(brokers=brokers_of(release), mode="kraft"),
+        steps=(
+            CreateTopic(
+                topic="t", assignment=((0, 1, 2),), configuration=(("min.insync.replicas", "2"),)
+            ),
+            Produce(operation="before", records=5, acks=-1, **topic),
+            Inject(name="killed", fault=KillBroker(broker=0)),
+            AwaitState(**topic, leader=1, isr=(1, 2)),
+            Heal(name="killed"),
+            Produce(operation="after", records=5, acks=-1, **topic),
+        ),
+    )
+    run = play(scenario, options=RunOptions(runs_directory=tmp_path), say=print)
+    outcome = json.loads((run.path / "outcome.json").read_text())
+    assert outcome["unknown"] is None
+    settled = outcome["settle"]
+    assert settled["state"] == "converged"
+    assert settled["last_seen"]["t-0"]["ends"] == {"0": 11, "1": 11, "2": 11}
+    assert sorted(settled["last_seen"]["t-0"]["isr"]) == [0, 1, 2]
