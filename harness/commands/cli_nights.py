@@ -29,7 +29,7 @@ _baseline = click.option(
 
 def add_night_commands(group: click.Group) -> None:
     """Adds the commands of a nightly job to the command line."""
-    for command in (nightly, summary, pack, unpack):
+    for command in (nightly, summary, tables, pack, unpack):
         group.add_command(command)
 
 
@@ -152,6 +152,12 @@ def _keep(text: str) -> int | None:
     type=click.IntRange(1),
     help="Clusters at once.  [default: as cores and memory allow]",
 )
+@click.option(
+    "--tables",
+    "tables_folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Add the runs to the Parquet tables in this folder, as kchaos tables does.",
+)
 @as_json
 @driver
 @offline
@@ -171,6 +177,7 @@ def nightly(
     steps: int,
     gates: bool,
     side_by_side: int | None,
+    tables_folder: Path | None,
     as_json: bool,
     driver: str,
     offline: bool,
@@ -207,6 +214,7 @@ def nightly(
         side_by_side=side_by_side or default_side_by_side(),
         baseline=baseline,
         fail_on=fail_on,
+        tables=tables_folder,
         options=RunOptions(
             runs_directory=output, offline=offline, driver=driver, settle_bound_s=settle_bound_s
         ),
@@ -241,6 +249,28 @@ def summary(
         folders, baseline=baseline, fail_on=fail_on, output=output or folders[0], say=sayer()
     )
     return exit_code_of_summary(made)
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--output",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder of the tables, which is made or added to.",
+)
+def tables(runs: tuple[Path, ...], output: Path) -> None:
+    """Add runs to tables in Parquet, for DuckDB, Spark and others.
+
+    RUNS are run directories, or folders of them. A run's rows take the place of those that it had;
+    docs/tables.md has every column.
+    """
+    from kchaos.harness.run.directories import find_runs
+    from kchaos.harness.summary.tables import append, rows_of
+
+    found = find_runs(runs)
+    append(map(rows_of, found), output)
+    click.echo(f"{len(found)} runs in {output}")
 
 
 @click.command()

@@ -28,6 +28,7 @@ from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.summary.lines import LINES, Line, append_line, line_of, lines_in, read_lines
 from kchaos.harness.summary.summary import Summary
+from kchaos.harness.summary.tables import Rows, append, rows_of
 
 NIGHT = "night.json"
 _LOCK = ".lock"
@@ -105,6 +106,7 @@ class _Course:
     say: Callable[[str], None]
     done: Callable[[Line], None]
     lines: list[Line] = field(default_factory=list)
+    rows: list[tuple[str, Rows]] | None
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -120,6 +122,9 @@ class _Course:
     def take(self, line: Line) -> None:
         """Keeps the line of a run that has ended, and of the runs those that are to stay."""
         append_line(self.folder / LINES, line)
+        place = self.folder / line["run"]
+        if self.rows is not None and place.is_dir():
+            self.rows.append(rows_of(place))
         self.lines.append(line)
         self.done(line)
         why = f"; {line['unknown']}" if line["unknown"] else ""
@@ -168,6 +173,7 @@ def nightly(
     side_by_side: int,
     baseline: Path | None,
     fail_on: Sequence[str],
+    tables: Path | None = None,
     options: RunOptions,
     say: Callable[[str], None],
     done: Callable[[Line], None],
@@ -179,6 +185,7 @@ def nightly(
         folder: Where runs, lines and summary go. A night that is there already goes on if it has
             the same values.
         fail_on: As in `kchaos summary`.
+        tables: Where the runs are added to Parquet tables, or None.
         player: Makes what plays, with a work directory; None for child processes.
 
     Raises:
@@ -208,10 +215,13 @@ def nightly(
             say=say,
             done=done,
             lines=list(known),
+            rows=None if tables is None else [],
         )
         say(f"seeds from {night.seed} on, {side_by_side} clusters at once, into {folder}")
 
         def told() -> Summary:
+            if tables is not None and course.rows:
+                append(course.rows, tables)
             return summarise(
                 [folder],
                 baseline=baseline,

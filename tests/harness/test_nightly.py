@@ -140,6 +140,14 @@ def test_only_runs_in_which_something_is_wrong_stay(play: Any) -> None:
     assert [one["run"] for one in told["lines"]] == ["run-1", "run-2", "run-3", "run-4"]
 
 
+def test_a_nights_tables_have_also_the_runs_that_were_deleted(play: Any, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    limits = Limits(for_s=None, runs=4, keep=0, max_bytes=None)
+    play(limits=limits, tables=tmp_path / "tables")
+    files = (tmp_path / "tables/runs").glob("day=*/*.parquet")
+    assert sum(parquet.ParquetFile(file).metadata.num_rows for file in files) == 4
+
+
 def test_the_newest_good_runs_stay_as_many_as_asked(play: Any) -> None:
     play(limits=Limits(for_s=None, runs=6, keep=1, max_bytes=None))
     assert kept(play.folder) == ["run-1", "run-3", "run-5", "run-6"]

@@ -1,0 +1,383 @@
+"""Tables of many runs as Parquet: what they have, a row for each thing, and none twice.
+
+`TABLES` says every column with its type and meaning; docs/tables.md is made of it:
+
+    python -m kchaos.harness.summary.tables docs/tables.md
+
+A table is a folder with a part for each day on which runs began. A run's rows take the place of
+those that it had, so that a second judgement doubles nothing.
+"""
+
+import contextlib
+import datetime
+import fcntl
+import json
+import os
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kchaos.checkers.errors import CheckError
+from kchaos.checkers.evidence.observed import Observed
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.results import Results, read_judgement
+from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
+from kchaos.clusters.errors import MachineError
+from kchaos.harness.errors import UsageError
+from kchaos.harness.summary.lines import line_of
+from kchaos.harness.summary.summary import mix_of
+
+SCHEMA = 1
+"""The version of the tables; it is in each file, and in `runs`."""
+NO_DAY = "__HIVE_DEFAULT_PARTITION__"
+"""The part of runs that do not say when they began: `day` is null there."""
+_TEXT, _WHOLE, _NUMBER, _YES = "text", "whole number", "number", "yes or no"
+_TIME, _TEXTS, _WHOLES = "time", "texts", "whole numbers"
+_VERSION = b"kchaos.schema"
+_OF_AN_OPERATION = (
+    *("operation", "function", "broker", "topic", "partition", "acks", "codec", "outcome"),
+    *("promised", "error", "is_probe"),
+)
+_RUN = ("run", _TEXT, "the run's own name, wherever a copy of it lies")
+
+TABLES: Mapping[str, tuple[tuple[str, str, str], ...]] = {
+    "runs": (
+        _RUN,
+        ("schema", _WHOLE, "the version of these tables"),
+        ("started", _TIME, "when it began"),
+        ("judged", _TIME, "when its newest judgement was written; null if nobody judged it"),
+        ("entry", _TEXT, "the catalogue's name; `chaos` for a drawn schedule"),
+        ("case", _TEXT, "which case of the entry"),
+        ("mix", _TEXT, "what kind of schedule: a drawn one's mix, else entry and case"),
+        ("release", _TEXT, "the release that was asked for"),
+        ("build", _TEXT, "builds of one's own that brokers ran, with their digests"),
+        ("build_digest", _TEXT, "the digest of the first of them"),
+        ("driver", _TEXT, "how the cluster was started"),
+        ("machine", _TEXT, "the platform that played it"),
+        ("played_by", _TEXT, "the kchaos that played it"),
+        ("judged_by", _TEXT, "the kchaos that judged it"),
+        ("seed", _WHOLE, "of the schedule"),
+        ("conforms", _YES, "whether it did what the model predicts; null if unknown"),
+        ("safe", _YES, "whether it is safe; null if unknown"),
+        ("expected", _YES, "whether all is as expected"),
+        ("reason", _TEXT, "why it is not as expected"),
+        ("unknown", _TEXT, "why an answer is unknown"),
+        ("seconds", _NUMBER, "how long it took, its cluster's start included"),
+        ("waited_s", _NUMBER, "how much of that was spent at gates"),
+        ("fingerprints", _TEXTS, "of its findings about safety and conformance, each once"),
+    ),
+    "findings": (
+        _RUN,
+        ("number", _WHOLE, "its place among the run's findings, from 0"),
+        ("fingerprint", _TEXT, "the same for the same bug in another run"),
+        ("kind", _TEXT, "the finding's name"),
+        ("question", _TEXT, "`safety`, `conformance` or `neither`"),
+        ("topic", _TEXT, "null for a finding about no partition"),
+        ("partition", _WHOLE, "likewise"),
+        ("brokers", _WHOLES, "the brokers concerned"),
+        ("first_offset", _WHOLE, "inclusive; null if none"),
+        ("last_offset", _WHOLE, "inclusive; null if none"),
+        ("snapshot", _TEXT, "in which it was seen"),
+        ("message", _TEXT, "one sentence"),
+    ),
+    "steps": (
+        _RUN,
+        ("number", _WHOLE, "the scenario's step, from 0"),
+        ("name", _TEXT, "what was done, or awaited"),
+        ("is_gate", _YES, "whether it only waits"),
+        ("began", _TIME, "when it began"),
+        ("seconds", _NUMBER, "until the next one began"),
+    ),
+    "faults": (
+        _RUN,
+        ("name", _TEXT, "its name in the scenario"),
+        ("fault", _TEXT, "its kind"),
+        ("step", _WHOLE, "the step that injected it"),
+        ("lasting", _YES, "whether it acts until it is healed"),
+        ("injected", _TIME, "when its effect was observed"),
+        ("healed", _TIME, "null if it never was, or does not last"),
+    ),
+    "writes": (
+        _RUN,
+        ("operation", _TEXT, "its name in the scenario"),
+        ("broker", _WHOLE, "to whom it was sent"),
+        ("topic", _TEXT, "the topic"),
+        ("partition", _WHOLE, "the partition"),
+        ("acks", _WHOLE, "0, 1, or -1 for all in-sync replicas: Kafka's own number"),
+        ("records", _WHOLE, "how many"),
+        ("codec", _TEXT, "what compressed them"),
+        ("outcome", _TEXT, "`ok`, `fail` (no effect), `info` (nobody knows) or `pending`"),
+        ("promised", _YES, "whether Kafka promised to keep them"),
+        ("base_offset", _WHOLE, "of the first; null if no answer said"),
+        ("last_offset", _WHOLE, "of the last, inclusive; likewise"),
+        ("error", _TEXT, "what came back instead"),
+        ("error_code", _WHOLE, "Kafka's number of it"),
+        ("invoked", _TIME, "when it was sent"),
+        ("ended", _TIME, "when it was answered; null if it never was"),
+        ("seconds", _NUMBER, "between the two"),
+        ("is_probe", _YES, "whether settling wrote it, to see that replication works"),
+    ),
+    "reads": (
+        _RUN,
+        ("operation", _TEXT, "its name in the scenario"),
+        ("function", _TEXT, "`read`, or `fetch` of a stated version"),
+        ("broker", _WHOLE, "who was asked"),
+        ("topic", _TEXT, "the topic"),
+        ("partition", _WHOLE, "the partition"),
+        ("records", _WHOLE, "how many came"),
+        ("outcome", _TEXT, "as of writes"),
+        ("base_offset", _WHOLE, "of the first that came; null if none"),
+        ("error", _TEXT, "what came instead"),
+        ("error_code", _WHOLE, "Kafka's number of it"),
+        ("invoked", _TIME, "when it was asked"),
+        ("ended", _TIME, "when it was answered; null if it never was"),
+    ),
+    "brokers": (
+        _RUN,
+        ("broker", _WHOLE, "its id"),
+        ("release", _TEXT, "what it ran at the start"),
+        ("judged_as", _TEXT, "the release whose rules it is judged by"),
+        ("build", _TEXT, "a build of one's own, with its digest"),
+    ),
+    "witnesses": (
+        _RUN,
+        ("number", _WHOLE, "its place among the expectation's, from 0"),
+        ("wanted", _TEXT, "what had to be there, as JSON"),
+        ("found", _YES, "whether it was"),
+        ("seen", _TEXT, "what was found, or what there was instead"),
+    ),
+}
+"""Each table's columns: name, type and meaning. All but `run` may be null."""
+
+Rows = Mapping[str, Sequence[Mapping[str, Any]]]
+"""Rows by table."""
+
+
+def rows_of(path: Path) -> tuple[str, Rows]:
+    """The day on which a run began, and its rows in every table.
+
+    A run that cannot be read has one row, in `runs`, which says why.
+    """
+    line = line_of(path)
+    started = line["started_at"]
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+    own = {name: line.get(name) for name, _, _ in TABLES["runs"]}
+    own |= {
+        "schema": SCHEMA,
+        "started": _when(started),
+        "mix": mix_of(line),
+        "build_digest": _digest(str(line["build"] or "")),
+        "fingerprints": [finding["fingerprint"] for finding in line["findings"]],
+    }
+    rows["runs"].append(own)
+    try:
+        run = RunDirectory.open(path)
+        if run.judgements():
+            newest = run.judgements()[-1]
+            results = path / JUDGEMENTS / newest / "results.json"
+            own["judged"] = _when(results.stat().st_mtime)
+            _add_judgement(rows, read_judgement(run, newest))
+        evidence = RunEvidence(run)
+        own["run"] = evidence.about.name or path.name
+        _add_evidence(rows, evidence)
+    except (CheckError, OSError) as error:
+        own["unknown"] = own["unknown"] or str(error)
+    day = NO_DAY if started is None else str(_time(started).date())
+    return day, {name: [_filled(str(own["run"]), row) for row in rows[name]] for name in rows}
+
+
+def append(rows: Iterable[tuple[str, Rows]], folder: Path) -> None:
+    """Adds the rows of runs to the tables in a folder; rows that the same runs had go away.
+
+    Raises:
+        MachineError: pyarrow is not installed.
+        UsageError: The tables there are of another version, or somebody writes to them now.
+        OSError: The disk refuses; each file is there whole, as it was or as it is to be.
+    """
+    by_day: dict[str, list[Rows]] = defaultdict(list)
+    for day, of_run in rows:
+        by_day[day].append(of_run)
+    with _only_one(folder):
+        for day, of_day in by_day.items():
+            runs = {row["run"] for of_run in of_day for row in of_run["runs"]}
+            for name in TABLES:
+                new = [row for of_run in of_day for row in of_run[name]]
+                _write(folder / name / f"day={day}" / "rows.parquet", name, new, runs)
+
+
+def _write(file: Path, name: str, rows: Sequence[Mapping[str, Any]], runs: set[str]) -> None:
+    arrow, compute, parquet = _pyarrow()
+    table = arrow.Table.from_pylist([dict(row) for row in rows], schema=_schema(arrow, name))
+    if file.exists():
+        there = parquet.ParquetFile(file).read()
+        version = (there.schema.metadata or {}).get(_VERSION)
+        if version != str(SCHEMA).encode():
+            raise UsageError(
+                f"{file} has tables of another version than {SCHEMA}: name another folder"
+            )
+        others = compute.invert(compute.is_in(there["run"], arrow.array(sorted(runs))))
+        table = arrow.concat_tables([there.filter(others), table])
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        parquet.write_table(table.sort_by("run"), temporary, compression="zstd")
+        temporary.rename(file)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _schema(arrow: Any, name: str) -> Any:
+    kinds = {
+        _TEXT: arrow.string(),
+        _WHOLE: arrow.int64(),
+        _NUMBER: arrow.float64(),
+        _YES: arrow.bool_(),
+        _TIME: arrow.timestamp("us", tz="UTC"),
+        _TEXTS: arrow.list_(arrow.string()),
+        _WHOLES: arrow.list_(arrow.int64()),
+    }
+    columns = [(column, kinds[kind]) for column, kind, _ in TABLES[name]]
+    return arrow.schema(columns, metadata={_VERSION: str(SCHEMA).encode()})
+
+
+def _pyarrow() -> tuple[Any, Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MachineError(
+            f"tables need {error.name}, which is not installed: pip install 'kchaos[spark]'"
+        ) from error
+    return pyarrow, pyarrow.compute, pyarrow.parquet
+
+
+@contextlib.contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise UsageError(f"another kchaos writes tables in {folder}: wait until it ends") from None
+    finally:
+        os.close(lock)
+
+
+def _add_judgement(rows: Mapping[str, list[dict[str, Any]]], results: Results) -> None:
+    for number, finding in enumerate(results.findings):
+        rows["findings"].append(
+            {
+                "number": number,
+                "fingerprint": finding.fingerprint,
+                "kind": finding.kind,
+                "question": finding.question.value,
+                "topic": finding.topic,
+                "partition": _known(finding.partition),
+                "brokers": list(finding.brokers),
+                "first_offset": _known(finding.first_offset),
+                "last_offset": _known(finding.last_offset),
+                "snapshot": finding.snapshot,
+                "message": finding.message,
+            }
+        )
+    for number, witness in enumerate(results.witness):
+        wanted = json.dumps(witness.wanted)
+        row = {"number": number, "wanted": wanted, "found": witness.found, "seen": witness.seen}
+        rows["witnesses"].append(row)
+
+
+def _add_evidence(rows: Mapping[str, list[dict[str, Any]]], evidence: RunEvidence) -> None:
+    rows["runs"][0]["machine"] = evidence.about.platform
+    for broker, about in sorted(evidence.about.brokers.items()):
+        told = {"release": about.release, "judged_as": about.judged_as, "build": about.build}
+        rows["brokers"].append({"broker": broker, **told})
+    for operation in evidence.operations:
+        row = {
+            **{name: getattr(operation, name) for name in _OF_AN_OPERATION},
+            "records": len(operation.payloads),
+            "base_offset": _known(operation.base_offset),
+            "last_offset": _known(operation.last_offset),
+            "error_code": operation.error_code or None,
+            "invoked": _when(operation.invoked_at),
+            "ended": _when(operation.ended_at),
+            "seconds": None
+            if operation.ended_at is None
+            else round(operation.ended_at - operation.invoked_at, 6),
+        }
+        table = "writes" if operation.function == "produce" else "reads"
+        rows[table].append({name: row[name] for name, _, _ in TABLES[table] if name in row})
+    rows["steps"].extend(_steps(evidence.observed))
+    rows["faults"].extend(_faults(evidence.observed))
+
+
+def _steps(observed: Sequence[Observed]) -> Iterator[dict[str, Any]]:
+    steps = [line for line in observed if line.kind == "step"]
+    last = max((line.time for line in observed if steps and line.step == steps[-1].step), default=0)
+    for step, end in zip(steps, [*(step.time for step in steps[1:]), last], strict=True):
+        name = step.text("name")
+        yield {
+            "number": step.step,
+            "name": name,
+            "is_gate": name.startswith("Await"),
+            "began": _when(step.time),
+            "seconds": round(end - step.time, 6),
+        }
+
+
+def _faults(observed: Sequence[Observed]) -> Iterator[dict[str, Any]]:
+    healed = {line.text("name"): line.time for line in observed if line.kind == "healed"}
+    for line in observed:
+        if line.kind == "injected":
+            lasting = bool(line.detail.get("lasting"))
+            yield {
+                "name": line.text("name"),
+                "fault": line.text("fault"),
+                "step": line.step,
+                "lasting": lasting,
+                "injected": _when(line.time),
+                "healed": _when(healed.get(line.text("name"))) if lasting else None,
+            }
+
+
+def _filled(run: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with nulls for empty texts, and its run."""
+    return {name: None if value == "" else value for name, value in row.items()} | {"run": run}
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number
+
+
+def _digest(build: str) -> str | None:
+    digest = re.search("sha256:([0-9a-f]+)", build)
+    return None if digest is None else digest[1]
+
+
+def _time(seconds: float) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+
+
+def _when(seconds: float | None) -> datetime.datetime | None:
+    return None if seconds is None else _time(seconds)
+
+
+def columns_page() -> str:
+    """The part of docs/tables.md that says every column."""
+    lines = []
+    for name, columns in TABLES.items():
+        lines += [f"### {name}", "", "| column | type | meaning |", "|---|---|---|"]
+        lines += ["| day | date | the part: when the run began, in UTC |"]
+        lines += [f"| {column} | {kind} | {meaning} |" for column, kind, meaning in columns]
+        lines.append("")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    before, marker, _ = page.read_text().partition("## Columns\n\n")
+    page.write_text(before + marker + columns_page())
