@@ -118,7 +118,7 @@ def _entry_json(entry: Any) -> dict[str, Any]:
     "--spark/--no-spark",
     default=None,
     help="Whether a Spark job judges all runs together at the end (not with --json).  "
-    "[default: where Spark is installed]",
+    "[default: from 1,000 runs on, where Spark is installed]",
 )
 @as_json
 @runs_directory
@@ -154,7 +154,7 @@ def reproduce(
         runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
     )
     say = sayer()
-    spark = not as_json and with_spark(spark, offline=offline, say=say)
+    spark = not as_json and with_spark(spark, runs=runs, offline=offline, say=say)
 
     def done(one: Played) -> None:
         if as_json:
@@ -239,7 +239,7 @@ def replay(
     "--spark/--no-spark",
     default=None,
     help="Spark, or plain Python, which judges one run in seconds.  "
-    "[default: Spark where it is installed]",
+    "[default: Spark from 1,000 runs on, where it is installed, or with --master or --output]",
 )
 @click.option(
     "--output",

@@ -17,6 +17,9 @@ from kchaos.harness.commands.show import result_lines
 from kchaos.harness.report import write_report
 from kchaos.harness.run.directories import find_runs
 
+SPARK_FROM = 1000
+"""So many runs are judged with Spark unless told: its start costs what some hundred runs do."""
+
 
 def judge_paths(
     paths: Sequence[Path],
@@ -31,7 +34,7 @@ def judge_paths(
 
     Args:
         spark: Whether Spark does it; else each run gets a judgement beside its evidence. None:
-            where it is installed, or a master or an output is named.
+            from `SPARK_FROM` runs on where it is installed, or if a master or an output is named.
         master: Spark's master, or None for this machine.
         output: The folder that Spark makes for its Parquet files; None makes the next number in
             `judgements-spark/` beside the first run.
@@ -43,7 +46,7 @@ def judge_paths(
     runs = find_runs(paths)
     if spark is None and (master is not None or output is not None):
         spark = True
-    if with_spark(spark, offline=offline, say=say):
+    if with_spark(spark, runs=len(runs), offline=offline, say=say):
         # A name that is no text has no place in Spark's tables.
         odd = [run for run in runs if not str(run).isprintable()]
         plain = [run for run in runs if run not in odd]
@@ -115,12 +118,18 @@ def spark_agrees(runs: Sequence[Path], *, offline: bool, say: Callable[[str], No
     return agreed == len(paths)
 
 
-def with_spark(wanted: bool | None, *, offline: bool, say: Callable[[str], None]) -> bool:
-    """Whether Spark judges: as it is wanted, or, for None, if it is installed; that is said.
+def with_spark(
+    wanted: bool | None, *, runs: int, offline: bool, say: Callable[[str], None]
+) -> bool:
+    """Whether Spark judges: as it is wanted, or, for None, if there are many runs.
+
+    Where many runs are judged without it, because it is not installed, that is said.
 
     Raises:
         MachineError: It is wanted and cannot start, or there is no Java for it.
     """
+    if wanted is None and runs < SPARK_FROM:
+        return False
     if wanted is None and (missing := _missing_for_spark()):
         say(f"plain Python judges: {missing} is not installed (pip install 'kchaos[spark]')")
         return False

@@ -72,7 +72,7 @@ def lines_in(folder: Path) -> list[dict[str, Any]]:
     """A line for each run of a folder: those of its `night.jsonl`, and its run directories.
 
     Where both know a run the directory counts, which may have been judged again. `place` says where
-    the directory is, or is None where it was deleted.
+    the directory is, or is None where it was deleted. A file of lines may be empty.
 
     Raises:
         UsageError: There is no run, or a line is none.
@@ -94,7 +94,7 @@ def lines_in(folder: Path) -> list[dict[str, Any]]:
                 continue
             # What a night's folder knows beyond the run itself is kept.
             lines[path.name] = lines.get(path.name, {}) | line_of(path) | {"place": str(path)}
-    if not lines:
+    if not lines and not folder.is_file():
         raise UsageError(f"{folder} is no folder with runs, and no {LINES}")
     return list(lines.values())
 

@@ -135,7 +135,7 @@ def summary_of(
         if missing := sorted(played - known):
             warned.append(
                 f"the baseline has no run of {', '.join(missing)} (it has "
-                f"{', '.join(sorted(known))}): whatever they show counts as new"
+                f"{', '.join(sorted(known)) or 'none'}): whatever they show counts as new"
             )
         if missing := sorted(known - played):
             warned.append(

@@ -225,3 +225,29 @@ def test_no_machine_error_is_seen_where_there_is_none() -> None:
     assert machine_error_in(error) is None
     assert machine_error_in(None) is None
     assert exit_code_of(error) == 2
+
+
+def test_few_runs_are_judged_in_plain_python_and_many_or_when_asked_by_spark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    required: list[bool] = []
+
+    def require_spark(*, offline: bool) -> None:
+        required.append(offline)
+
+    monkeypatch.setattr(judge_runs, "require_spark", require_spark)
+
+    def with_spark(wanted: bool | None, runs: int) -> bool:
+        return judge_runs.with_spark(wanted, runs=runs, offline=True, say=said.append)
+
+    few, many = judge_runs.SPARK_FROM - 1, judge_runs.SPARK_FROM
+    monkeypatch.setattr(judge_runs, "_missing_for_spark", lambda: "")
+    assert [with_spark(None, few), with_spark(None, many)] == [False, True]
+    assert [with_spark(True, 1), with_spark(False, many)] == [True, False]
+    assert len(required) == 2
+    monkeypatch.setattr(judge_runs, "_missing_for_spark", lambda: "pyspark")
+    assert with_spark(None, few) is False
+    assert said == []
+    assert with_spark(None, many) is False
+    assert "pyspark is not installed" in said[0]

@@ -166,6 +166,15 @@ def test_a_night_is_a_baseline_also_when_its_runs_are_deleted(night: Path, tmp_p
     assert kchaos(["summary", str(night), "--baseline", str(before), "--fail-on", "new"]) == 0
 
 
+def test_an_empty_file_is_a_baseline_that_knows_nothing(night: Path, tmp_path: Path) -> None:
+    (tmp_path / "first.jsonl").touch()
+    baseline = lines_in(tmp_path / "first.jsonl")
+    assert baseline == []
+    summary = summary_of(lines_in(night), baseline=baseline, fail_on=["new"])
+    assert [bug.status for bug in summary.bugs] == ["new"]
+    assert "the baseline has no run" in summary.warnings[0]
+
+
 def test_a_line_that_was_cut_off_is_left_out_and_a_wrong_one_is_named(tmp_path: Path) -> None:
     file = tmp_path / LINES
     append_line(file, line("a"))

@@ -1,0 +1,98 @@
+"""The recipes for CI: their syntax, and each command with its options."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from kchaos.harness.commands.cli import cli
+from kchaos.harness.commands.nightly import Night
+
+yaml = pytest.importorskip("yaml")
+RECIPES = sorted((Path(__file__).parents[2] / "docs/ci").glob("*.yml"))
+_OF_THE_MACHINE = re.compile(r"\$\{\{[^}]*\}\}|\$[A-Z_]+")
+_SHELL = ("||", "&&", ">", ">>", "|", ";")
+
+
+def scripts(value: Any, name: str = "") -> Iterator[str]:
+    """Yields each command line of a recipe, whichever job it belongs to."""
+    match value:
+        case dict():
+            for key, inner in value.items():
+                yield from scripts(inner, str(key))
+        case list():
+            for inner in value:
+                yield from scripts(inner, name)
+        case str() if name in ("run", "script", "before_script", "after_script"):
+            yield from value.splitlines()
+
+
+def kchaos_lines(recipe: Path) -> list[list[str]]:
+    """The words of each kchaos command, up to what is the shell's."""
+    lines = []
+    for line in scripts(yaml.safe_load(recipe.read_text())):
+        words = shlex.split(_OF_THE_MACHINE.sub("1", line))
+        if words[:1] == ["kchaos"]:
+            end = next((at for at, word in enumerate(words) if word in _SHELL), len(words))
+            lines.append(words[1:end])
+    return lines
+
+
+def test_there_is_a_recipe_for_each() -> None:
+    assert [recipe.name for recipe in RECIPES] == ["github-actions.yml", "gitlab-ci.yml"]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+def test_each_command_of_a_recipe_is_one_of_kchaos(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "baseline.jsonl").touch()
+    lines = kchaos_lines(recipe)
+    assert [words[0] for words in lines] == ["nightly", "summary"]
+    for name, *arguments in lines:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        # Reads every option by its type; nothing is carried out.
+        command.make_context(name, arguments)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+def test_an_option_that_does_not_exist_would_be_noticed(recipe: Path) -> None:
+    (name, *arguments), *_ = kchaos_lines(recipe)
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    with pytest.raises(click.NoSuchOption):
+        command.make_context(name, [*arguments, "--no-such-option"])
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+def test_the_parts_of_a_recipe_are_the_shards_and_the_summary_has_all(recipe: Path) -> None:
+    content = yaml.safe_load(recipe.read_text())
+    jobs = content.get("jobs", content)
+    nightly, summary = kchaos_lines(recipe)
+    parts = int(nightly[nightly.index("--shard") + 1].split("/")[1])
+    night = jobs["night"]
+    side_by_side = night["strategy"]["matrix"]["part"] if "strategy" in night else None
+    assert parts == (night["parallel"] if side_by_side is None else len(side_by_side))
+    assert [word for word in summary if word.startswith("night-")] == [
+        f"night-{part}" for part in range(1, parts + 1)
+    ]
+    seeds = set()
+    for part in range(1, parts + 1):
+        schedules = Night(
+            kafkas=("2.8.2",), seed=1, mixes={"cuts": 1}, steps=1, gated=True, shard=(part, parts)
+        ).schedules()
+        seeds |= {next(schedules)[0] for _ in range(5)}
+    assert len(seeds) == 5 * parts
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+def test_a_recipe_has_cache_schedule_and_artefacts(recipe: Path) -> None:
+    text = recipe.read_text()
+    for word in ("KCHAOS_CACHE", "schedule", "cache", "artifact", "junit.xml", "summary"):
+        assert word in text, word
