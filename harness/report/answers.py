@@ -1,5 +1,6 @@
 """The three answers of a judgement, in words and in a form that can be drawn."""
 
+import re
 import shlex
 from dataclasses import dataclass
 from typing import Literal
@@ -9,6 +10,8 @@ from kchaos.checkers.witness import Witness
 from kchaos.harness.report.loading import Loaded
 
 Answer = Literal["yes", "no", "unknown", "none"]
+
+_TICKET = re.compile(r"KAFKA-\d+")
 
 SYMBOLS: dict[Answer, str] = {"yes": "✓", "no": "✗", "unknown": "?", "none": "-"}
 
@@ -173,6 +176,13 @@ def replay_of(loaded: Loaded) -> str:
         return f"kchaos replay {here}"
     # The last word is the path of the day on which it was played.
     return recorded.removesuffix(shlex.quote(shlex.split(recorded)[-1])) + here
+
+
+def tickets_of(loaded: Loaded) -> tuple[str, ...]:
+    """The Jira tickets that the entry's name and the expectation's source name."""
+    source = (loaded.scenario.expectation or {}).get("source", "")
+    named = _TICKET.findall(f"{loaded.run.entry} {source}")
+    return tuple(dict.fromkeys(named))
 
 
 def title_of(loaded: Loaded) -> str:

@@ -22,6 +22,7 @@ from kchaos.harness.report.replicas import PartitionView, partition_views
 from kchaos.harness.report.rounds import observed_rounds, predicted_rounds, side_by_side
 from kchaos.harness.report.tier_drawing import drawn_readings
 from kchaos.harness.report.time_drawing import draw_time
+from kchaos.harness.report.witness_text import witness_text
 
 MOST_FINDINGS = 300
 MOST_MOMENTS = 600
@@ -53,7 +54,7 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["as_json"] = json.dumps
+    environment.filters["witness_text"] = witness_text
     environment.filters["seconds"] = lambda seconds: f"{seconds:.3f}"
     return environment.get_template("report.html")
 
@@ -69,6 +70,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "name": loaded.evidence.name,
         "judgement": loaded.judgement,
         "title": answers.title_of(loaded),
+        "tickets": answers.tickets_of(loaded),
         "outcome": answers.outcome_of(loaded),
         "headline": answers.headline(loaded),
         "summary": answers.summary(loaded),

@@ -1,6 +1,5 @@
 """The report as text for a terminal: the same content, condensed, no line wider than asked."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
@@ -19,6 +18,7 @@ from kchaos.harness.report.paper import Paper
 from kchaos.harness.report.replicas import PartitionView, ReplicaView, partition_views
 from kchaos.harness.report.rounds import Pair, observed_rounds, predicted_rounds, side_by_side
 from kchaos.harness.report.tier_text import tier_sections
+from kchaos.harness.report.witness_text import witness_text
 
 MOST_FINDINGS, MOST_SPANS, MOST_MOMENTS, MOST_PARTITIONS, MOST_REQUESTS = 30, 24, 80, 12, 40
 """More than this of a kind is cut short, and the text says so."""
@@ -101,7 +101,7 @@ def _head(paper: Paper, loaded: Loaded, views: Sequence[PartitionView]) -> None:
         paper.add(answers.expectation_of(loaded), style="quiet")
     for witness in answers.witnesses_of(loaded):
         found = "found" if witness.found else "NOT FOUND"
-        said = f"witness {json.dumps(witness.wanted)}: {found}; {witness.seen}"
+        said = f"witness {found}: {witness_text(witness.wanted)}; {witness.seen}"
         paper.add(said, indent=2, hang=2, style="quiet" if witness.found else "no")
 
 
