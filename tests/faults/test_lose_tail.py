@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from kchaos.clusters.api import Collectable
 from kchaos.faults import KillBroker, LoseTail
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.errors import FaultError, NotAvailable
+from tests.support.stand_ins import StandInCluster
 
 CODECS = {"none": 0, "gzip": 1}
 
@@ -29,51 +29,28 @@ def entry(base_offset: int, records: int, *, magic: int, codec: str = "none") ->
 
 
 @dataclass
-class StoppedBroker:
-    """A folder where a broker's logs would be; nothing here is ever started."""
-
-    log_directory: Path
-    id: int = 1
-    is_running: bool = False
-    capabilities: frozenset[type] = frozenset({Collectable})
-    release: str = "2.8.2"
-    is_paused: bool = False
-    pid: None = None
-    properties: dict[str, str] = field(default_factory=dict)
-    points: frozenset[str] = frozenset()
-
-
-class NothingRegistered:
-    def registration(self, broker: int) -> None:
-        return None
-
-    def controller(self) -> None:
-        return None
-
-
-@dataclass
 class Folder:
-    brokers: dict[int, StoppedBroker]
+    """The log of a broker that was stopped."""
+
+    cluster: StandInCluster
     journal: MemoryJournal = field(default_factory=MemoryJournal)
-    links: None = None
-    gate: None = None
-    why_unlinked: str = "nothing runs here"
-    metadata: NothingRegistered = field(default_factory=NothingRegistered)
 
     @property
     def segment(self) -> Path:
-        return self.brokers[1].log_directory / "t-0" / f"{0:020}.log"
+        return self.cluster.brokers[1].log_directory / "t-0" / f"{0:020}.log"
 
     def lose(self, log_end_offset: int) -> Any:
         fault = LoseTail(broker=1, topic="t", partition=0, log_end_offset=log_end_offset)
-        with fault.inject(self, self.journal) as injection:  # type: ignore[arg-type]
+        with fault.inject(cast(Any, self.cluster), self.journal) as injection:
             return injection
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    (tmp_path / "t-0").mkdir()
-    return Folder({1: StoppedBroker(tmp_path)})
+    cluster = StandInCluster(brokers=(1,), folder=tmp_path)
+    cluster.brokers[1].stop()
+    (cluster.brokers[1].log_directory / "t-0").mkdir(parents=True)
+    return Folder(cluster)
 
 
 @pytest.mark.parametrize(
@@ -136,16 +113,16 @@ def test_what_cannot_lose_its_tail_is_refused(folder):
     with pytest.raises(FaultError, match="holds no segment: is the partition on this broker"):
         folder.lose(0)
     folder.segment.write_bytes(entry(0, 1, magic=2))
-    (folder.brokers[1].log_directory / ".kafka_cleanshutdown").touch()
+    (folder.cluster.brokers[1].log_directory / ".kafka_cleanshutdown").touch()
     with pytest.raises(NotAvailable, match="stopped cleanly, which flushes all its logs"):
         folder.lose(0)
-    folder.brokers[1].is_running = True
+    folder.cluster.brokers[1].start()
     with pytest.raises(NotAvailable, match="broker 1 runs: kill it before"):
         folder.lose(0)
-    folder.brokers[1].capabilities = frozenset()
+    folder.cluster.brokers[1].capabilities = frozenset()
     with pytest.raises(NotAvailable, match="broker 1 is not Collectable with this driver"):
         folder.lose(0)
-    folder.brokers.clear()
+    folder.cluster.brokers.clear()
     with pytest.raises(NotAvailable, match="the cluster has no broker 1"):
         folder.lose(0)
 

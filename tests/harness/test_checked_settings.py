@@ -15,6 +15,7 @@ from kchaos.harness.run.runner import RunOptions, play
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.run.settings import check_settings, kafkas_of
 from kchaos.harness.steps.scenario_steps import CreateTopic, Inject, Step
+from tests.support.stand_ins import StandInCluster
 
 FORMAT, PROTOCOL = "log.message.format.version", "inter.broker.protocol.version"
 
@@ -117,8 +118,9 @@ def test_a_scenario_that_is_refused_makes_no_run(tmp_path: Path) -> None:
 
 
 def test_a_topic_made_by_hand_with_a_setting_that_a_broker_lacks_is_not_made() -> None:
-    broker = SimpleNamespace(release="1.1.1", properties={})
-    play_of = cast(Any, SimpleNamespace(cluster=SimpleNamespace(brokers={0: broker})))
+    cluster = StandInCluster(brokers=(0,))
+    cluster.brokers[0].release = "1.1.1"
+    play_of = cast(Any, SimpleNamespace(cluster=cluster))
     unknown = CreateTopic(
         topic="t", assignment=((0,),), configuration=(("max.compaction.lag.ms", "1"),)
     )

@@ -2,16 +2,14 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.harness.play.play import Play
 from kchaos.harness.steps.cleaning import AwaitCleaned
+from tests.support.stand_ins import StandInCluster, play_on
 
 CLEANED = AwaitCleaned(broker=0, topic="t", partition=0, cleaned_until=4, timeout_s=0.2)
 
@@ -28,13 +26,9 @@ def segment(base_offset: int, *values: bytes) -> bytes:
 
 @pytest.fixture
 def play(tmp_path: Path) -> Play:
-    broker = SimpleNamespace(
-        id=0, is_running=True, log_directory=tmp_path / "log", check_running=lambda: None
-    )
-    (tmp_path / "log" / "t-0").mkdir(parents=True)
-    cluster = SimpleNamespace(brokers={0: broker}, metadata=SimpleNamespace(position=lambda: 5))
-    run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
-    return Play(cluster=cast(Any, cluster), run=run, say=print)
+    cluster = StandInCluster(brokers=(0,), folder=tmp_path)
+    (cluster.brokers[0].log_directory / "t-0").mkdir(parents=True)
+    return play_on(cluster, tmp_path)
 
 
 def checkpoint(play: Play, offset: int) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -13,6 +13,7 @@ from kchaos.harness.errors import ScenarioError
 from kchaos.harness.play import collect
 from kchaos.harness.play.collect import collect_logs, collect_zookeeper, take_snapshot
 from kchaos.harness.play.play import Play
+from tests.support.stand_ins import StandInCluster, play_on
 
 
 class ZooKeeper:
@@ -29,11 +30,9 @@ class ZooKeeper:
 
 
 def play_of(tmp_path: Path, brokers: dict[int, Any]) -> Play:
-    spec = SimpleNamespace(tiered=False)
-    metadata = ZooKeeperMetadata(ZooKeeper())
-    cluster = SimpleNamespace(brokers=brokers, metadata=metadata, spec=spec)
-    run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
-    return Play(cluster=cast(Any, cluster), run=run, say=print)
+    cluster = StandInCluster(brokers=(), metadata=ZooKeeperMetadata(ZooKeeper()))
+    cluster.brokers.update(brokers)
+    return play_on(cluster, tmp_path)
 
 
 def written(root: Path) -> list[str]:

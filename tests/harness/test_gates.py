@@ -10,7 +10,6 @@ import pytest
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import events
-from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters import client
 from kchaos.clusters.client import NoAnswer, NotSent, Produced
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
@@ -21,6 +20,7 @@ from kchaos.harness.gates import fetching, gates
 from kchaos.harness.play import clients
 from kchaos.harness.play.play import Play
 from kchaos.harness.steps.clients import Produce
+from tests.support.stand_ins import StandInCluster, play_on
 
 ABOUT = TopicPartition("t", 0)
 NOT_LEADER = Produced(error_code=6, base_offset=-1)
@@ -41,34 +41,12 @@ class Metadata:
         return self._states.pop(0) if len(self._states) > 1 else self._states[0]
 
 
-class Broker:
-    """Stands in for a broker whose process may have ended."""
-
-    release = "1.1.1"
-    client_address = "127.0.0.1:1"
-    is_running = True
-    has_ended = False
-
-    def check_running(self) -> None:
-        if self.has_ended:
-            raise BrokerExited(name="broker 0", exit_code=1, last_lines=(), log="server.log")
-
-
 def state(leader: int, leader_epoch: int, isr: tuple[int, ...] = ()) -> LeaderAndIsr:
     return LeaderAndIsr(leader=leader, leader_epoch=leader_epoch, isr=isr or (leader,))
 
 
-def play_of(
-    tmp_path: Path, metadata: Metadata, broker: Broker | None = None, links: object = None
-) -> Play:
-    cluster = SimpleNamespace(
-        brokers={0: broker or Broker()},
-        metadata=metadata,
-        links=links,
-        spec=SimpleNamespace(is_kraft=False),
-    )
-    run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
-    return Play(cluster=cast(Any, cluster), run=run, say=print)
+def play_of(tmp_path: Path, metadata: Metadata, *, linked: bool = False) -> Play:
+    return play_on(StandInCluster(brokers=(0,), linked=linked, metadata=metadata), tmp_path)
 
 
 def produced(
@@ -122,7 +100,7 @@ def test_a_state_that_changes_between_two_refusals_makes_the_run_unknown(
 def test_where_links_tell_when_it_heard_of_the_change_the_refusal_is_the_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    play = play_of(tmp_path, Metadata(state(0, 1), state(1, 2)), links=object())
+    play = play_of(tmp_path, Metadata(state(0, 1), state(1, 2)), linked=True)
     assert produced(play, monkeypatch, NOT_LEADER, DONE) == NOT_LEADER
     assert (ended(play)["type"], ended(play)["error_code"]) == ("fail", 6)
 
@@ -137,7 +115,7 @@ def test_an_election_during_a_produce_makes_the_run_unknown_only_without_links(
     (tmp_path / "unlinked").mkdir()
     with pytest.raises(ScenarioError, match="during produce p"):
         step.perform(play_of(tmp_path / "unlinked", Metadata(*states)))
-    step.perform(play_of(tmp_path, Metadata(*states), links=object()))
+    step.perform(play_of(tmp_path, Metadata(*states), linked=True))
 
 
 def test_an_isr_that_changes_alone_is_no_change_of_the_term(
@@ -204,9 +182,8 @@ def test_a_leader_epoch_is_awaited_that_is_as_late_or_later(tmp_path: Path) -> N
 
 
 def test_a_broker_that_ends_by_itself_ends_the_wait(tmp_path: Path) -> None:
-    broker = Broker()
-    broker.has_ended = True
-    play = play_of(tmp_path, Metadata(state(0, 1)), broker)
+    play = play_of(tmp_path, Metadata(state(0, 1)))
+    cast(Any, play.cluster.brokers[0]).exit_code = 1
     with pytest.raises(BrokerExited, match="broker 0 exited with code 1"):
         gates.await_state(play, ABOUT, leader=1, timeout_s=60)
 
@@ -351,8 +328,9 @@ def test_a_segment_that_is_deleted_while_the_disk_is_read_lets_it_be_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int, is_read: bool
 ) -> None:
     """A broker deletes the local segments of a tiered log, and those behind a truncation."""
-    segments = tmp_path / "t-0"
-    segments.mkdir()
+    cluster = StandInCluster(folder=tmp_path)
+    segments = cluster.brokers[0].log_directory / "t-0"
+    segments.mkdir(parents=True)
     looks: list[Path] = []
 
     def read(directory: Path, *, decode_records: bool) -> str:
@@ -362,9 +340,7 @@ def test_a_segment_that_is_deleted_while_the_disk_is_read_lets_it_be_read_again(
         return "read"
 
     monkeypatch.setattr(gates, "read_partition", read)
-    brokers = {0: SimpleNamespace(log_directory=tmp_path)}
-    cluster = SimpleNamespace(brokers=brokers)
-    play = Play(cluster=cast(Any, cluster), run=RunDirectory(tmp_path), say=print)
+    play = play_on(cluster, tmp_path)
     if is_read:
         assert cast(Any, gates.contents(play, 0, ABOUT)) == "read"
     else:

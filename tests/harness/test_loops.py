@@ -1,13 +1,13 @@
 """A fetch loop, as the links see it."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.harness.gates.loops import ANSWERS, fetch_loop
 from kchaos.harness.play.play import Play
+from tests.support.stand_ins import StandInCluster
 
 ABOUT = TopicPartition("t", 0)
 
@@ -35,8 +35,7 @@ def answers(*error_codes: int) -> list[LinkRecord]:
 
 
 def loop(records: list[LinkRecord] | None) -> str:
-    links = None if records is None else SimpleNamespace(log=lambda: records)
-    cluster = SimpleNamespace(links=links, brokers={})
+    cluster = StandInCluster(linked=records is not None, records=records or ())
     play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
     return fetch_loop(play, 1, 0, ABOUT)
 

@@ -1,14 +1,12 @@
 """Steps that only look, on literal log lines, link records and checkpoint files: no cluster."""
 
 import os
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
@@ -20,23 +18,19 @@ from kchaos.harness.steps.observing import (
     AwaitMessage,
     AwaitPoint,
 )
+from tests.support.stand_ins import StandInBroker, StandInCluster, play_on
 
 KEPT = AwaitHighWatermarkKept(
     topic="t", partition=0, brokers=(0,), high_watermark=3, writes=2, timeout_s=0.3
 )
 
 
-class Broker:
-    """Stands in for a broker; each time somebody asks whether it runs, it may write a file."""
+@dataclass
+class Broker(StandInBroker):
+    """Each time somebody asks whether it runs, it may write a file."""
 
-    id = 0
-    is_running = True
-
-    def __init__(self, folder: Path) -> None:
-        self.log_directory = folder
-        self.server_log = folder / "server.log"
-        self.writes: list[int] = []
-        self._written = 0
+    writes: list[int] = field(default_factory=list)
+    _written: int = 0
 
     def check_running(self) -> None:
         if self.writes:
@@ -50,33 +44,18 @@ class Broker:
         os.utime(file, ns=(self._written, self._written))
 
 
-class Links:
-    """Stands in for the links: it has seen these records, and sees no more."""
-
-    def __init__(self, *records: LinkRecord) -> None:
-        self._records = records
-
-    def await_record(
-        self, predicate: Callable[[LinkRecord], bool], *, timeout_s: float, **_: Any
-    ) -> LinkRecord:
-        for record in self._records:
-            if predicate(record):
-                return record
-        raise AwaitTimeout(
-            waited_for="a record", last_seen="no other", remedy="", timeout_s=timeout_s
-        )
-
-
 @pytest.fixture
 def broker(tmp_path: Path) -> Broker:
-    return Broker(tmp_path)
+    cluster = StandInCluster(brokers=())
+    broker = Broker(cluster, 0, log_directory=tmp_path, server_log=tmp_path / "server.log")
+    broker.start()
+    return broker
 
 
 def play_of(broker: Broker, *records: LinkRecord) -> Play:
-    metadata = SimpleNamespace(position=lambda: 5)
-    cluster = SimpleNamespace(brokers={0: broker}, metadata=metadata, links=Links(*records))
-    run = RunDirectory.create(broker.log_directory / "run", run={}, scenario={})
-    return Play(cluster=cast(Any, cluster), run=run, say=print)
+    cluster = StandInCluster(brokers=(), records=records)
+    cluster.brokers[0] = broker
+    return play_on(cluster, broker.log_directory)
 
 
 def answer(error_code: int, **changed: Any) -> LinkRecord:
@@ -203,10 +182,10 @@ class Gate:
 
 
 def at_a_point(gate: Gate | None, folder: Path) -> Play:
-    spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="2.8.2", points=("isr-check",)),))
-    brokers = {0: Broker(folder)}
-    cluster = SimpleNamespace(gate=gate, spec=spec, brokers=brokers)
-    return cast(Play, SimpleNamespace(cluster=cluster))
+    cluster = StandInCluster(brokers=(0,))
+    cluster.spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="2.8.2", points=("isr-check",)),))
+    cluster.gate = cast(Any, gate)
+    return play_on(cluster, folder)
 
 
 def test_a_point_is_awaited_so_often_from_now_on(tmp_path: Path) -> None:
@@ -216,7 +195,7 @@ def test_a_point_is_awaited_so_often_from_now_on(tmp_path: Path) -> None:
 
 
 def test_a_point_that_the_broker_does_not_have_is_refused(tmp_path: Path) -> None:
-    without = at_a_point(None, tmp_path), at_a_point(Gate(), tmp_path)
+    without = at_a_point(None, tmp_path / "none"), at_a_point(Gate(), tmp_path / "other")
     for play, point in zip(without, ("isr-check", "x"), strict=True):
         with pytest.raises(ScenarioError, match=rf"broker 0 runs without the point {point}"):
             AwaitPoint(broker=0, point=point).perform(play)

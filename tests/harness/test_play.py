@@ -18,12 +18,12 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.values.events import Produce
-from kchaos.checkers.run_directory import RunDirectory
 from kchaos.faults import CutLink as CutLinkFault
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.play.play import Play
 from kchaos.harness.run.scenario import step_from_json, step_to_json
 from kchaos.harness.steps.scenario_steps import Inject
+from tests.support.stand_ins import StandInCluster, play_on
 
 CUT = CutLink(source=0, target=1, name="rack")
 
@@ -31,18 +31,11 @@ CUT = CutLink(source=0, target=1, name="rack")
 @pytest.fixture
 def play(tmp_path: Path) -> Play:
     metadata = SimpleNamespace(position=lambda: 5)
-    logs = tmp_path / "logs"
-    logs.mkdir()
-    broker = SimpleNamespace(
-        id=1,
-        judged_as="1.1.1",
-        properties={"min.insync.replicas": "2"},
-        log_directory=logs,
-        server_log=tmp_path / "server.log",
-    )
-    cluster = SimpleNamespace(brokers={1: broker}, metadata=metadata, links=None)
-    run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
-    return Play(cluster=cast(Any, cluster), run=run, say=print)
+    cluster = StandInCluster(brokers=(1,), linked=False, folder=tmp_path, metadata=metadata)
+    cluster.brokers[1].judged_as = "1.1.1"
+    cluster.brokers[1].properties = {"min.insync.replicas": "2"}
+    cluster.brokers[1].log_directory.mkdir()
+    return play_on(cluster, tmp_path)
 
 
 def written(play: Play, act: Act) -> Any:

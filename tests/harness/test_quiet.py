@@ -10,18 +10,17 @@ from typing import Any, cast
 import pytest
 
 from kchaos.checkers.judge import judge
-from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import ExpireSession, KillBroker
 from kchaos.harness.gates import quiet
 from kchaos.harness.gates.quiet import await_quiet
-from kchaos.harness.play.play import Play
 from kchaos.harness.run.runner import RunOptions, play
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
+from tests.support.stand_ins import StandInCluster, play_on
 
 CONTROLLER = 2
 
@@ -49,22 +48,6 @@ class ZooKeeper:
         return json.dumps(answers[path]).encode(), SimpleNamespace(version=0)
 
 
-class Links:
-    """A log of records, and pairs of brokers between which a rule may keep messages back."""
-
-    def __init__(
-        self, *records: LinkRecord, kept_back: Sequence[tuple[int, int | None]] = ()
-    ) -> None:
-        self.records = records
-        self.kept_back = kept_back
-
-    def log(self, since: int) -> list[LinkRecord]:
-        return [one for one in self.records if one.sequence >= since]
-
-    def may_keep_back(self, source: int, target: int | None) -> bool:
-        return (source, target) in self.kept_back
-
-
 def record(sequence: int, api: ApiKey, source: int, target: int, direction: str) -> LinkRecord:
     entry = {"topic": "t", "partition": 0, "error_code": 0, "leader": 0, "leader_epoch": 3}
     return LinkRecord(
@@ -84,6 +67,13 @@ def record(sequence: int, api: ApiKey, source: int, target: int, direction: str)
     )
 
 
+def at_links(
+    *records: LinkRecord, kept_back: Sequence[tuple[int, int | None]] = ()
+) -> Mapping[str, Any]:
+    """What a `StandInCluster` gets: messages, and where a rule may keep messages back."""
+    return {"records": records, "kept_back": kept_back}
+
+
 def heard(broker: int) -> tuple[LinkRecord, LinkRecord]:
     """The exchange with which the controller tells the broker of leader 0 in leader epoch 3."""
     asked = record(1, ApiKey.LEADER_AND_ISR, CONTROLLER, broker, "request")
@@ -97,7 +87,7 @@ LED_BY_0 = {"leader": 0, "leader_epoch": 3, "isr": [0, 1], "controller_epoch": 1
 def observed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    links: Links,
+    links: Mapping[str, Any],
     *,
     registered: Sequence[int] = (0, 1, 2),
     state: Mapping[str, Any] = LED_BY_0,
@@ -111,45 +101,47 @@ def observed(
         registered_before: Who was registered when the controller was first looked at.
     """
     monkeypatch.setattr(quiet, "QUIET_S", 0.05)
-    log = tmp_path / "server.log"
-    brokers = {
-        one: SimpleNamespace(
-            id=one, is_running=True, server_log=log, log_directory=tmp_path, judged_as=release
-        )
-        for one in (0, 1, 2)
-    }
-    metadata = ZooKeeperMetadata(ZooKeeper(registered, state, controller_epoch))
-    cluster = SimpleNamespace(
-        brokers=brokers,
-        links=links,
-        metadata=metadata,
-        controllers={},
-        spec=SimpleNamespace(is_kraft=False),
+    cluster = StandInCluster(
+        brokers=(0, 1, 2),
+        **links,
+        folder=tmp_path,
+        metadata=ZooKeeperMetadata(ZooKeeper(registered, state, controller_epoch)),
     )
-    run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
-    now = Play(cluster=cast(Any, cluster), run=run, say=print)
+    for broker in cluster.brokers.values():
+        broker.judged_as = release
+    now = play_on(cluster, tmp_path)
     now.observer.registered[controller_epoch] = frozenset(registered_before)
     await_quiet(now)
-    if not (run.path / "observations.jsonl").is_file():
+    if not (now.run.path / "observations.jsonl").is_file():
         return ""
-    return "".join(line["detail"] for line in run.read_lines("observations.jsonl"))
+    return "".join(line["detail"] for line in now.run.read_lines("observations.jsonl"))
 
 
 def test_all_have_heard_and_the_follower_fetches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    links = Links(*heard(0), *heard(1), FETCH)
+    links = at_links(*heard(0), *heard(1), FETCH)
     assert observed(tmp_path, monkeypatch, links) == ""
 
 
 @pytest.mark.parametrize(
     ("links", "registered", "state", "missing"),
     [
-        (Links(*heard(0), FETCH), (0, 1, 2), LED_BY_0, "broker 1 has not heard of t-0"),
-        (Links(*heard(0), *heard(1)), (0, 1, 2), LED_BY_0, "broker 1 has not fetched t-0 from 0"),
-        (Links(*heard(0)), (0, 2), LED_BY_0, "[1] are gone, and t-0 has leader 0 and ISR [0, 1]"),
+        (at_links(*heard(0), FETCH), (0, 1, 2), LED_BY_0, "broker 1 has not heard of t-0"),
         (
-            Links(*heard(1)),
+            at_links(*heard(0), *heard(1)),
+            (0, 1, 2),
+            LED_BY_0,
+            "broker 1 has not fetched t-0 from 0",
+        ),
+        (
+            at_links(*heard(0)),
+            (0, 2),
+            LED_BY_0,
+            "[1] are gone, and t-0 has leader 0 and ISR [0, 1]",
+        ),
+        (
+            at_links(*heard(1)),
             (1, 2),
             {"leader": -1, "leader_epoch": 4, "isr": [1], "controller_epoch": 1},
             "t-0 has no leader, and of its ISR [1] some could lead",
@@ -160,7 +152,7 @@ def test_all_have_heard_and_the_follower_fetches(
 def test_what_is_still_to_come_is_awaited_and_named(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    links: Links,
+    links: Mapping[str, Any],
     registered: Sequence[int],
     state: Mapping[str, Any],
     missing: str,
@@ -172,15 +164,18 @@ def test_what_is_still_to_come_is_awaited_and_named(
 @pytest.mark.parametrize(
     ("links", "registered"),
     [
-        (Links(*heard(0), kept_back=[(CONTROLLER, 1)]), (0, 1, 2)),
-        (Links(*heard(0), *heard(1), kept_back=[(1, 0)]), (0, 1, 2)),
-        (Links(*heard(0), kept_back=[(CONTROLLER, None)]), (0, 2)),
-        (Links(), (0, 1)),
+        (at_links(*heard(0), kept_back=[(CONTROLLER, 1)]), (0, 1, 2)),
+        (at_links(*heard(0), *heard(1), kept_back=[(1, 0)]), (0, 1, 2)),
+        (at_links(*heard(0), kept_back=[(CONTROLLER, None)]), (0, 2)),
+        (at_links(), (0, 1)),
     ],
     ids=["from the controller", "from the leader", "the controller's ZooKeeper", "the controller"],
 )
 def test_what_a_fault_keeps_back_is_not_awaited(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: Links, registered: Sequence[int]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    links: Mapping[str, Any],
+    registered: Sequence[int],
 ) -> None:
     assert observed(tmp_path, monkeypatch, links, registered=registered) == ""
 
@@ -188,13 +183,13 @@ def test_what_a_fault_keeps_back_is_not_awaited(
 @pytest.mark.parametrize(
     ("links", "missing"),
     [
-        (Links(*heard(1), kept_back=[(CONTROLLER, 0)]), ""),
-        (Links(*heard(1)), "broker 0 has not heard of t-0"),
+        (at_links(*heard(1), kept_back=[(CONTROLLER, 0)]), ""),
+        (at_links(*heard(1)), "broker 0 has not heard of t-0"),
     ],
     ids=["kept from the controller", "late"],
 )
 def test_a_follower_is_not_awaited_before_its_leader_has_heard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: Links, missing: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: Mapping[str, Any], missing: str
 ) -> None:
     detail = observed(tmp_path, monkeypatch, links)
     assert missing in detail
@@ -237,7 +232,7 @@ def told(sequence: int, *, alive: Sequence[int], isr: Sequence[int], of: int) ->
 def test_who_was_taken_out_and_is_in_the_isr_again_was_taken_in_by_the_leader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Sequence[LinkRecord], is_awaited: bool
 ) -> None:
-    links = Links(*heard(0), *said)
+    links = at_links(*heard(0), *said)
     detail = observed(tmp_path, monkeypatch, links, registered=(0, 2))
     assert ("[1] are gone" in detail) is is_awaited
 
@@ -264,7 +259,7 @@ def test_what_a_former_controller_wrote_behind_the_present_one_is_not_awaited(
             "partitions": [] if told_of is None else [partition],
         },
     )
-    detail = observed(tmp_path, monkeypatch, Links(update), state=state, controller_epoch=5)
+    detail = observed(tmp_path, monkeypatch, at_links(update), state=state, controller_epoch=5)
     assert ("has not heard of t-0" in detail) is is_awaited
 
 
@@ -283,7 +278,7 @@ def test_up_to_2_2_a_controller_leaves_who_was_gone_before_it_in_the_isr(
     detail = observed(
         tmp_path,
         monkeypatch,
-        Links(*heard(0)),
+        at_links(*heard(0)),
         registered=(0, 2),
         release=release,
         registered_before=registered_before,
@@ -303,7 +298,7 @@ def test_a_leader_that_a_follower_was_told_of_in_vain_ends_no_fetching(
         ),
     )
     again = tuple(replace(one, sequence=one.sequence + 5, correlation_id=3) for one in heard(1))
-    links = Links(*heard(0), *heard(1), FETCH, *refused, *again)
+    links = at_links(*heard(0), *heard(1), FETCH, *refused, *again)
     assert observed(tmp_path, monkeypatch, links) == ""
 
 

@@ -14,6 +14,7 @@ from kchaos.harness.gates import gates
 from kchaos.harness.play.play import Play
 from kchaos.harness.steps import raw_requests
 from kchaos.harness.steps.raw_requests import FetchAs
+from tests.support.stand_ins import StandInCluster
 
 STEP = FetchAs(
     operation="client", topic="t", partition=0, broker=0, high_watermark=2, timeout_s=0.2
@@ -39,10 +40,8 @@ def performed(monkeypatch: pytest.MonkeyPatch, answers: dict[int, Answer]) -> li
     def history(operation: str, outcome: str, **detail: Any) -> None:
         told.append({"operation": operation, "outcome": outcome, **detail})
 
-    broker = SimpleNamespace(client_address="a:1", server_log="server.log", is_running=True, id=0)
-    broker.check_running = lambda: None
     play = SimpleNamespace(
-        cluster=SimpleNamespace(brokers={0: broker}, check_running=lambda: None),
+        cluster=StandInCluster(brokers=(0,)),
         recorder=SimpleNamespace(history=history),
         interrupts=SimpleNamespace(check=lambda: None),
     )
@@ -79,7 +78,9 @@ def test_an_error_is_kept_too_and_is_no_answer_in_a_wrong_format(monkeypatch) ->
 
 
 def test_a_version_without_any_answer_ends_the_run(monkeypatch) -> None:
-    with pytest.raises(ScenarioError, match="Fetch version 1 was not answered: a:1 gave none"):
+    with pytest.raises(
+        ScenarioError, match=r"Fetch version 1 was not answered: 127\.0\.0\.1:0 gave none"
+    ):
         performed(monkeypatch, {0: (0, 2, b""), 4: (0, 2, b"")})
 
 

@@ -34,6 +34,7 @@ from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
 from tests.support.run_builder import segment
+from tests.support.stand_ins import StandInCluster, play_on
 
 ABOUT = TopicPartition("t", 0)
 SEEN = LeaderAndIsr(leader=0, leader_epoch=1, isr=(0, 1))
@@ -55,9 +56,8 @@ ADDED = "[2026-01-01 10:00:01,000] INFO [ReplicaFetcherManager on broker 1] Adde
 
 def failure(tmp_path: Path, *lines: str, leader: int = 0, since: int = 0) -> str:
     """What broker 1 says of following t-0, after these lines of its log."""
-    log = tmp_path / "server.log"
-    log.write_text("".join(line + "\n" for line in lines))
-    cluster = SimpleNamespace(brokers={1: SimpleNamespace(server_log=log)})
+    cluster = StandInCluster(folder=tmp_path)
+    cluster.brokers[1].server_log.write_text("".join(line + "\n" for line in lines))
     play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
     play.observer.log_started[1] = since
     return fetcher_failure(play, 1, leader, ABOUT)
@@ -131,8 +131,7 @@ def test_lines_from_before_the_process_started_do_not_count(tmp_path: Path) -> N
 
 
 def test_a_broker_without_a_log_has_no_failed_fetcher(tmp_path: Path) -> None:
-    cluster = SimpleNamespace(brokers={1: SimpleNamespace(server_log=tmp_path / "none.log")})
-    play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
+    play = play_on(StandInCluster(folder=tmp_path), tmp_path)
     assert fetcher_failure(play, 1, 0, ABOUT) == ""
 
 
@@ -190,7 +189,7 @@ def test_a_broker_that_exits_by_itself_while_others_settle_is_looked_at_again(
         return bool(found)
 
     monkeypatch.setattr("kchaos.harness.gates.settle._is_settled", look)
-    play = Play(cluster=cast(Any, SimpleNamespace(brokers={})), run=cast(Any, None), say=print)
+    play = Play(cluster=cast(Any, StandInCluster(brokers=())), run=cast(Any, None), say=print)
     settled = Settled()
     _settle_partition(play, ABOUT, {}, settled)
     assert (settled.state, list(looks)) == ("converged", [])
@@ -228,17 +227,13 @@ def never() -> None:
 
 def disks(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> Play:
     """Brokers 0, 1, ... whose disks hold these logs of t-0."""
-    brokers = {}
-    for broker, log in enumerate(logs):
-        folder = tmp_path / str(broker) / "t-0"
+    cluster = StandInCluster(brokers=range(len(logs)), folder=tmp_path)
+    for broker, log in zip(cluster.brokers.values(), logs, strict=True):
+        folder = broker.log_directory / "t-0"
         folder.mkdir(parents=True)
         (folder / "00000000000000000000.log").write_bytes(segment(log))
-        brokers[broker] = SimpleNamespace(log_directory=folder.parent)
-        brokers[broker].is_running = False
-    spec = SimpleNamespace(tiered=False)
-    cluster = SimpleNamespace(brokers=brokers, spec=spec, has_given_addresses=False)
-    run = RunDirectory(tmp_path)
-    return Play(cluster=cast(Any, cluster), run=run, say=print)
+        broker.stop()
+    return play_on(cluster, tmp_path)
 
 
 def different(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> dict[str, Any] | None:

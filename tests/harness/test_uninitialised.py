@@ -9,6 +9,7 @@ import kchaos.harness.gates.uninitialised as module
 from kchaos.clusters.links import ApiKey
 from kchaos.harness.gates.uninitialised import uninitialised
 from kchaos.harness.play.play import Play
+from tests.support.stand_ins import StandInCluster
 
 
 def record(api_key: ApiKey, target: int, **more: Any) -> SimpleNamespace:
@@ -21,11 +22,11 @@ TOLD_1 = record(ApiKey.LEADER_AND_ISR, 1)
 
 
 def play_of(records: list[SimpleNamespace], *, started: dict[int, int] | None = None) -> Play:
-    links = SimpleNamespace(log=lambda since: records[since:])
     metadata = SimpleNamespace(registration=lambda broker: SimpleNamespace(czxid=40 + broker))
-    cluster = SimpleNamespace(
-        links=links, metadata=metadata, brokers={}, spec=SimpleNamespace(is_kraft=False)
-    )
+    in_order = [
+        record(**vars(message) | {"sequence": place}) for place, message in enumerate(records)
+    ]
+    cluster = StandInCluster(records=cast(Any, in_order), metadata=metadata)
     play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
     play.observer.links_started.update(started or {})
     return play
@@ -71,14 +72,14 @@ def test_what_an_earlier_process_of_it_got_does_not_count() -> None:
 def test_a_controller_that_tells_it_while_it_is_awaited_has_told_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    records = [TOLD_0]
+    play = play_of([TOLD_0])
 
     def tells(_play: Play) -> str:
-        records.append(TOLD_1)
+        cast(Any, play.cluster).links.records.append(record(**vars(TOLD_1) | {"sequence": 1}))
         return "at last"
 
     monkeypatch.setattr(module, "controller_works", tells)
-    assert uninitialised(play_of(records), [0, 1]) == {}
+    assert uninitialised(play, [0, 1]) == {}
 
 
 def test_without_links_nobody_can_say() -> None:

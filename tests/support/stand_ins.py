@@ -1,4 +1,4 @@
-"""A cluster that only remembers, for the question what an interruption leaves behind.
+"""A cluster that only remembers, and shows what a test gives it; `play_on` makes a play of it.
 
 Nothing here stands in for Kafka: whether a fault has its effect is shown on real clusters. Every
 call into the cluster or the journal is a moment, counted before and after it takes effect, and
@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from kchaos.checkers.acts import Act, ForgeAnswers, Hold
+from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.agent import POINTS
 from kchaos.clusters.api import (
     Collectable,
@@ -27,8 +28,11 @@ from kchaos.clusters.api import (
     Pausable,
     Restartable,
 )
-from kchaos.clusters.errors import BrokerExited
+from kchaos.clusters.errors import AwaitTimeout, BrokerExited
+from kchaos.clusters.links import LinkRecord
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.harness.play.play import Play
 
 
 class Stat(NamedTuple):
@@ -100,7 +104,7 @@ class StandInBroker:
     capabilities: frozenset[type] = frozenset(
         {Killable, Pausable, Restartable, Collectable, Disconnectable, Injectable}
     )
-    server_log: str = "server.log"
+    server_log: Path = Path("server.log")
     release: str = "2.8.2"
     judged_as: str = "2.8.2"
     build: str = ""
@@ -205,7 +209,15 @@ class Rule:
 
 @dataclass
 class StandInLinks:
+    """Links that have seen these records, and see no more.
+
+    Attributes:
+        kept_back: Pairs between which a rule may keep messages back.
+    """
+
     cluster: StandInCluster
+    records: Sequence[LinkRecord] = ()
+    kept_back: Sequence[tuple[int, int | None]] = ()
     kept: list[Rule] = field(default_factory=list)
 
     def _install(self, act: Any) -> Rule:
@@ -234,6 +246,21 @@ class StandInLinks:
 
     def counts(self) -> dict[Any, Any]:
         return {}
+
+    def log(self, since: int = 0) -> list[LinkRecord]:
+        return [record for record in self.records if record.sequence >= since]
+
+    def may_keep_back(self, source: int, target: int | None) -> bool:
+        return (source, target) in self.kept_back
+
+    def await_record(
+        self, predicate: Callable[[LinkRecord], bool], *, timeout_s: float, **_: Any
+    ) -> LinkRecord:
+        for record in filter(predicate, self.records):
+            return record
+        raise AwaitTimeout(
+            waited_for="a record", last_seen="no other", remedy="", timeout_s=timeout_s
+        )
 
 
 @dataclass
@@ -267,18 +294,43 @@ class StandInJournal:
 
 
 class StandInCluster:
-    """Brokers 0 and 1, both up; 0 is the controller."""
+    """Brokers, all of them up; 0 is the controller.
 
-    def __init__(self, *, linked: bool = True) -> None:
+    Args:
+        folder: Where their logs are, in the folder `broker-N`; it need not be there.
+        metadata: What its metadata is asked in place of; else the nodes of `client`.
+    """
+
+    def __init__(
+        self,
+        *,
+        brokers: Iterable[int] = (0, 1),
+        linked: bool = True,
+        records: Sequence[LinkRecord] = (),
+        kept_back: Sequence[tuple[int, int | None]] = (),
+        folder: Path = Path("/nowhere"),
+        metadata: object = None,
+    ) -> None:
         self.moments = Moments()
         self.client = ZooKeeper(self.moments)
         self.rules: set[int] = set()
-        self.links = StandInLinks(self) if linked else None
+        self.links = StandInLinks(self, records, kept_back) if linked else None
         self.gate = StandInGate(StandInLinks(self))
         self.has_given_addresses = False
         self.why_unlinked = "" if linked else "start it with linked=True"
         self.zookeeper_addresses: tuple[tuple[str, int], ...] = ()
-        self.brokers = {broker: StandInBroker(self, broker) for broker in (0, 1)}
+        self.brokers = {
+            broker: StandInBroker(
+                self,
+                broker,
+                log_directory=folder / f"broker-{broker}",
+                server_log=folder / f"broker-{broker}.log",
+            )
+            for broker in brokers
+        }
+        self.spec = ClusterSpec(brokers=brokers_of("2.8.2", tuple(self.brokers) or (0,)))
+        self.metadata: Any = metadata or ZooKeeperMetadata(self.client)
+        self.controllers: dict[int, Any] = {}
         self.sessions = 0
         for broker in self.brokers.values():
             broker.start()
@@ -299,9 +351,9 @@ class StandInCluster:
                 if broker.is_running:
                     self.register(broker.id)
 
-    @property
-    def metadata(self) -> ZooKeeperMetadata:
-        return ZooKeeperMetadata(self.client)
+    def check_running(self) -> None:
+        for broker in self.brokers.values():
+            broker.check_running()
 
     def unhealed(self) -> list[str]:
         """What a healed cluster would not show."""
@@ -316,3 +368,9 @@ class StandInCluster:
             if f"/brokers/ids/{broker.id}" not in self.client.nodes:
                 problems.append(f"broker {broker.id} is not registered")
         return problems
+
+
+def play_on(cluster: StandInCluster, folder: Path) -> Play:
+    """Return a play on the stand-in; its run directory is `run` in the folder."""
+    run = RunDirectory.create(folder / "run", run={}, scenario={})
+    return Play(cluster=cast(Any, cluster), run=run, say=print)

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.client import NotSent
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.links import ApiKey, LinkRecord
@@ -22,6 +21,7 @@ from kchaos.harness.play.play import Play
 from kchaos.harness.run.scenario import step_from_json, step_to_json
 from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
 from kchaos.harness.steps.scenario_steps import AwaitHeld, Heal, Inject
+from tests.support.stand_ins import StandInCluster, play_on
 
 CONTROLLER = 2
 LED_BY_0 = {"leader": 0, "leader_epoch": 3, "isr": (0, 1), "controller_epoch": 2}
@@ -59,24 +59,19 @@ def play_with(
     **state: Any,
 ) -> Play:
     properties = {"unclean.leader.election.enable": str(unclean).lower()}
-    brokers = {
-        one: SimpleNamespace(
-            id=one,
-            is_running=one in running,
-            properties=properties,
-            server_log=tmp_path / "none.log",
-            check_running=lambda: None,
-        )
-        for one in (0, 1, 2)
-    }
-    links = SimpleNamespace(
-        may_keep_back=lambda *ends: ends in kept_back, log=lambda since: list(told)
-    )
     known = LeaderAndIsr(**{**LED_BY_0, **state})
-    metadata = metadata_with(registered, known)
-    cluster = SimpleNamespace(brokers=brokers, links=links, metadata=metadata)
-    run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
-    return Play(cluster=cast(Any, cluster), run=run, say=print)
+    cluster = StandInCluster(
+        brokers=(0, 1, 2),
+        records=told,
+        kept_back=kept_back,
+        folder=tmp_path,
+        metadata=metadata_with(registered, known),
+    )
+    for broker in cluster.brokers.values():
+        broker.properties = properties
+        if broker.id not in running:
+            broker.process = None
+    return play_on(cluster, tmp_path)
 
 
 @pytest.fixture(autouse=True)
