@@ -14,6 +14,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.broker import leader
 from kchaos.checkers.model.follow import matching
+from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.state import world
 from kchaos.checkers.record import record_of
 from tests.golden.stored import SETTINGS, unpacked
@@ -24,6 +25,7 @@ Replaced = tuple[Any, str, Callable[..., Any]]
 RUNS: Mapping[str, Replaced] = {
     "fetchers-1.1.1": (world, "fetcher_of", lambda *_: 0),
     "fetchers-3.9.1": (world, "fetcher_of", lambda *_: 0),
+    "retention-by-size-1.1.1": (Lookahead, "begins_later", lambda *_: None),
     "response-limits-1.1.1": (matching, "_is_full", lambda *_: False),
     "response-limits-3.9.1": (matching, "_is_full", lambda *_: False),
     "throttled-1.1.1": (leader, "may_throttle", lambda *_: False),
