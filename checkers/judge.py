@@ -367,6 +367,8 @@ def _deleted_by_others(evidence: RunEvidence) -> Iterator[tuple[TopicPartition, 
     }
     for about in sorted(names):
         for one in evidence.deletions.get(about.topic, ()):
+            if one.time < math.inf and evidence.is_linked and not evidence.is_tiered:
+                continue
             what = "is to be deleted" if one.time == math.inf else "was deleted"
             what += "" if one.is_gone or one.time == math.inf else " and made again"
             yield (

@@ -92,6 +92,7 @@ from kchaos.harness.steps.scenario_steps import ReorderReplicas as ReorderReplic
 from kchaos.harness.steps.scenario_steps import Step as Step
 from kchaos.harness.steps.scenario_steps import TakeSnapshot as TakeSnapshot
 from kchaos.harness.steps.scenario_steps import Tell as Tell
+from kchaos.harness.steps.topics import DeleteTopic as DeleteTopic
 
 __version__: str
 

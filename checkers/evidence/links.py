@@ -46,6 +46,8 @@ _Detail = Mapping[str, Any]
 _FETCHERS = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
 _CONTROL = ("LeaderAndIsr", "UpdateMetadata", "StopReplica")
 _NOT_WRITTEN = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
+# LeaderAndIsr.LeaderDuringDelete
+_WHILE_DELETED = -2
 _FULL_FETCH_EPOCHS = (None, 0, -1)
 # From 0.11 on, and before.
 _FETCHER = re.compile(r"(?:broker-\d+-fetcher-|ReplicaFetcherThread-)(\d+)")
@@ -316,6 +318,9 @@ def _control_sent(message: LinkMessage, detail: _Detail, target: int) -> Control
         states=states,
         live=None if live is None else frozenset(map(_broker_id, live)),
         told=frozenset(about for about, _ in _entries(detail)),
+        deleted=frozenset(
+            about for about, entry in _entries(detail) if entry.get("leader") == _WHILE_DELETED
+        ),
         stopped=stopped,
     )
 

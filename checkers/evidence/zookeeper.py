@@ -20,6 +20,7 @@ from kchaos.checkers.model.values.events import (
     PartitionState,
     TopicConfigured,
     TopicCreated,
+    TopicDeleted,
 )
 from kchaos.checkers.opening import bounded_json
 from kchaos.checkers.segments.directory import topic_partition
@@ -177,10 +178,10 @@ class _DecisionReader:
             case _:
                 return None
 
-    def _topic(self, topic: str, change: ZnodeChange) -> TopicCreated | None:
+    def _topic(self, topic: str, change: ZnodeChange) -> TopicCreated | TopicDeleted | None:
         if change.operation == "delete":
             self.assignments.pop(topic, None)
-            return None
+            return TopicDeleted(topic=topic, zxid=change.zxid)
         partitions = _field(change, _json(change), "partitions")
         if topic_partition(f"{topic}-0") is None or not isinstance(partitions, dict):
             raise _bad_znode(change, "no topic's name, or no object of partitions")

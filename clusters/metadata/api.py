@@ -100,6 +100,12 @@ class ClusterMetadata(Protocol):
         Raises MetadataRefused when there is one of that name.
         """
 
+    def delete_topic(self, topic: str) -> None:
+        """Ask for a topic to be deleted; return at once.
+
+        Raises MetadataRefused when that is asked for already.
+        """
+
     def configure_topic(self, topic: str, configuration: Mapping[str, str]) -> None:
         """Replace a topic's own configuration and tell every broker; return at once.
 

@@ -231,6 +231,10 @@ class KraftMetadata:
         (answer,) = self._ask(request, CreateTopicsResponse, version=5).topics
         _refuse(answer, f"the topic {topic} is not created")
 
+    def delete_topic(self, topic: str) -> None:
+        """Refuse it: how a KRaft cluster deletes a topic is not followed yet."""
+        raise MetadataRefused(f"kchaos does not delete {topic} of a KRaft cluster")
+
     def configure_topic(self, topic: str, configuration: Mapping[str, str]) -> None:
         """Set what is wanted and delete what is there besides, in one request."""
         self._configure(TOPIC_RESOURCE, topic, configuration)

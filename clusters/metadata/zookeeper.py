@@ -32,6 +32,7 @@ _CONFIGURATIONS = "/config/topics"
 _BROKER_CONFIGURATIONS = "/config/brokers"
 _CHANGES = "/config/changes/config_change_"
 _REASSIGNMENT = "/admin/reassign_partitions"
+_DELETIONS = "/admin/delete_topics"
 _PREFERRED_ELECTION = "/admin/preferred_replica_election"
 _LOOKS_S = 5.0
 """So long what is only read is asked for again, when its member of the ensemble ends meanwhile."""
@@ -115,6 +116,10 @@ class ZooKeeperMetadata:
         self._create(f"{_CONFIGURATIONS}/{topic}", settings)
         partitions = {str(index): list(ids) for index, ids in enumerate(assignment)}
         self._create(f"{_TOPICS}/{topic}", {"version": 1, "partitions": partitions})
+
+    def delete_topic(self, topic: str) -> None:
+        """Write the znode that the controller watches and removes when it is done."""
+        self._ask(partial(self.client.create, makepath=True), f"{_DELETIONS}/{topic}", b"")
 
     def configure_topic(self, topic: str, configuration: Mapping[str, str]) -> None:
         """Write the znodes as ``kafka-configs --alter --entity-type topics`` does."""

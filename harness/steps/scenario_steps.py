@@ -39,6 +39,7 @@ from kchaos.harness.steps.observing import (
 from kchaos.harness.steps.raw_requests import FetchAs
 from kchaos.harness.steps.tier import AwaitLocalStart, AwaitOffsets, AwaitTiered
 from kchaos.harness.steps.tier_reading import TierRead, read_before
+from kchaos.harness.steps.topics import DeleteTopic
 
 
 class Step(Protocol):
@@ -348,6 +349,7 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitThrottled,
         AwaitCleaned,
         DeleteRecords,
+        DeleteTopic,
         AwaitLogStart,
         SetLogLevel,
         AwaitLeader,

@@ -1,4 +1,4 @@
-"""Runs with a setting that the model follows: explained, and not by a model that does not know it.
+"""Runs with what people set and ask for: explained, and not by a model that does not follow it.
 
 Each was played on real brokers by a case of `tests/cases`, and stored as the runs at borders are:
 `python -m tests.golden.make --setting NAME RUN`.
@@ -12,9 +12,9 @@ import pytest
 
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow
-from kchaos.checkers.model.broker import leader
+from kchaos.checkers.model.broker import leader, log_start
+from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.follow import matching
-from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.state import world
 from kchaos.checkers.record import record_of
 from tests.golden.stored import SETTINGS, unpacked
@@ -25,13 +25,19 @@ Replaced = tuple[Any, str, Callable[..., Any]]
 RUNS: Mapping[str, Replaced] = {
     "fetchers-1.1.1": (world, "fetcher_of", lambda *_: 0),
     "fetchers-3.9.1": (world, "fetcher_of", lambda *_: 0),
-    "retention-by-size-1.1.1": (Lookahead, "begins_later", lambda *_: None),
+    "retention-by-size-1.1.1": (
+        log_start,
+        "furthest",
+        lambda _world, _broker, _about, replica: replica.log.log_start_offset,
+    ),
     "response-limits-1.1.1": (matching, "_is_full", lambda *_: False),
     "response-limits-3.9.1": (matching, "_is_full", lambda *_: False),
+    "topic-deleted-1.1.1": (outboxes, "topic_deleted", lambda *_: None),
+    "topic-deleted-3.9.1": (outboxes, "topic_deleted", lambda *_: None),
     "throttled-1.1.1": (leader, "may_throttle", lambda *_: False),
     "throttled-3.9.1": (leader, "may_throttle", lambda *_: False),
 }
-"""What a model without the setting does otherwise: a module, a function of it, and another one."""
+"""What a model without it does otherwise: a module or class, a function of it, and another one."""
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -24,6 +24,13 @@ Errors = tuple[tuple[TopicPartition | None, str], ...]
 """What a broker answers: (partition, or None for the whole request; Kafka's error or "")."""
 
 
+_OF_A_LEADER = (
+    *("isr change", "isr answer", "isr wanted", "isr unanswered", "isr refused"),
+    *("appended", "shortened"),
+)
+"""What else is known of a replica, and goes with it."""
+
+
 def may_handle(world: World, broker_id: int, received: Received) -> bool:
     """Tell whether a broker can handle a request now: who is refused waits for no fetcher."""
     is_refused = bool(_refusal(world, broker_id, received))
@@ -62,7 +69,7 @@ def handle(world: World, broker_id: int, received: Received, *, is_last: bool = 
     if isinstance(request, UpdateMetadata):
         now = world.broker(broker_id)
         assert now is not None
-        told = None if now.told is None else now.told | request.told
+        told = None if now.told is None else (now.told | request.told) - request.deleted
         world.put_broker(broker_id, replace(now, live=request.live, told=told))
         return ((None, ""),)
     if isinstance(request, StopReplica):
@@ -131,6 +138,9 @@ def _stop_replica(world: World, broker_id: int, request: StopReplica) -> str:
     follower.leave_fetchers(world, broker_id, request.partition)
     follower.end_idle_threads(world, broker_id)
     if request.deletes:
+        leader.fail_produces(world, broker_id, request.partition)
+        for what in _OF_A_LEADER:
+            world.put((what, broker_id, request.partition), None)
         kept = tuple(one for one in world.partitions(broker_id) if one != request.partition)
         world.put(("partitions", broker_id), kept)
         world.put(("replica", broker_id, request.partition), None)

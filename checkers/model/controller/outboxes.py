@@ -22,6 +22,7 @@ from kchaos.checkers.model.values.events import (
     ControllerElected,
     PartitionState,
     TopicCreated,
+    TopicDeleted,
 )
 from kchaos.checkers.model.values.replica import Role
 from kchaos.checkers.model.values.requests import (
@@ -43,6 +44,23 @@ def topic_created(world: World, event: TopicCreated) -> None:
         known.add(partition)
         world.put(("assignment", partition), replicas)
     world.put(("topics",), tuple(sorted(known)))
+
+
+def topic_deleted(world: World, event: TopicDeleted) -> None:
+    """Forget the topic: one of that name that is made again is another one, from epoch 0 on.
+
+    Its replicas are gone by then: a controller removes the znode when every broker has answered
+    (kafka.controller.TopicDeletionManager.completeDeleteTopic, 1.1.1, 2.8.2 and 3.8.0).
+    """
+    known: tuple[TopicPartition, ...] = world.get(("topics",)) or ()
+    for partition in known:
+        if partition.topic == event.topic:
+            world.put(("assignment", partition), None)
+            world.put(("state", partition), None)
+    world.put(("topics",), tuple(one for one in known if one.topic != event.topic))
+    world.put(("topic configuration", event.topic), None)
+    for broker_id in world.broker_ids():
+        world.put(("adopted", broker_id, event.topic), None)
 
 
 def partition_state(world: World, event: PartitionState) -> None:

@@ -170,6 +170,7 @@ class ControlSent:
         states: Of a LeaderAndIsr.
         live: Of an UpdateMetadata, as far as it was read.
         told: Of an UpdateMetadata, the partitions that it tells of.
+        deleted: Of those, the ones whose topic is being deleted.
         stopped: Of a StopReplica, one value for each partition.
     """
 
@@ -182,6 +183,7 @@ class ControlSent:
     states: tuple[PartitionState, ...] = ()
     live: frozenset[int] | None = None
     told: frozenset[TopicPartition] = frozenset()
+    deleted: frozenset[TopicPartition] = frozenset()
     stopped: tuple[StopReplica, ...] = ()
 
 

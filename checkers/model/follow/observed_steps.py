@@ -302,7 +302,7 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
         requests += [LeaderAndIsr(states=(state,)) for state in seen.states]
     elif seen.api == "UpdateMetadata":
         live = frozenset(world.registered()) if seen.live is None else seen.live
-        requests.append(UpdateMetadata(live=live, told=seen.told))
+        requests.append(UpdateMetadata(live=live, told=seen.told, deleted=seen.deleted))
     requests += seen.stopped
     received = world.get(("control", seen.broker)) or ()
     added = tuple(

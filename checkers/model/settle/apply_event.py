@@ -58,6 +58,7 @@ from kchaos.checkers.model.values.events import (
     TierRead,
     TopicConfigured,
     TopicCreated,
+    TopicDeleted,
 )
 from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, PredictedProduce
 from kchaos.checkers.model.values.replica import Replica
@@ -115,6 +116,8 @@ def happen(  # noqa: C901, PLR0915
             _log_start(world, event)
         case TopicCreated():
             outboxes.topic_created(world, event)
+        case TopicDeleted():
+            outboxes.topic_deleted(world, event)
         case TopicConfigured():
             topic_settings.configured(world, event)
         case AdoptTopicConfiguration():

@@ -196,6 +196,14 @@ class TopicCreated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDeleted:
+    """`/brokers/topics/T` was removed: every replica had been deleted."""
+
+    topic: str
+    zxid: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfigured:
     """`/config/topics/T` was written.
 
@@ -329,6 +337,7 @@ Action = (
 )
 Decision = (
     TopicCreated
+    | TopicDeleted
     | TopicConfigured
     | PartitionState
     | BrokerRegistered

@@ -167,10 +167,11 @@ class LeaderAndIsr:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMetadata:
-    """The controller tells a broker who is alive, and which partitions there are."""
+    """The controller tells a broker who is alive, which partitions there are, and which go."""
 
     live: frozenset[int]
     told: frozenset[TopicPartition] = frozenset()
+    deleted: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,50 @@
+"""A step that deletes a topic, so that another one may be made under its name."""
+
+from dataclasses import dataclass
+
+from kchaos.clusters.waiting import await_until
+from kchaos.harness.gates import gates
+from kchaos.harness.gates.gates import GATE_S
+from kchaos.harness.play.play import Play
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopic:
+    """A topic is deleted, as `kafka-topics --delete` does it.
+
+    A controller deletes it only when every replica lives. What a broker has of it is renamed to
+    `TOPIC-PARTITION.ID-delete`, and removed some time later.
+    """
+
+    topic: str
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Asks for it; returns when cluster metadata and disks have nothing of that name.
+
+        Raises:
+            MetadataRefused: It is asked for already.
+        """
+        metadata = play.cluster.metadata
+        replicas = metadata.assignment(self.topic)
+        metadata.delete_topic(self.topic)
+
+        def left() -> list[str]:
+            folders = (
+                play.observer.partition_directory(broker, self.topic, partition)
+                for partition, brokers in replicas.items()
+                for broker in brokers
+            )
+            known = [f"the topic {self.topic}"] if self.topic in metadata.topics() else []
+            return known + [str(folder) for folder in folders if folder.exists()]
+
+        await_until(
+            lambda: not left(),
+            timeout_s=self.timeout_s,
+            waiting_for=f"nothing to be left of {self.topic}",
+            last_seen=left,
+            remedy="see the controller's lines in brokers/N/server.log; a replica that does not "
+            "live keeps its topic from being deleted",
+            abort=gates.no_exit(play),
+        )
+        play.observed("topic-deleted", topic=self.topic)

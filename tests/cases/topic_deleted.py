@@ -1,0 +1,48 @@
+"""A topic is deleted, and another one is made under its name: its leader epochs begin at 0 again.
+
+Nothing of the first one is lost that should be there, and nothing of it comes back.
+"""
+
+from typing import Any
+
+from kchaos import (
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    DeleteTopic,
+    Heal,
+    Inject,
+    KillBroker,
+    Produce,
+)
+from tests.support.looking import observations, values
+
+RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
+_T: dict[str, Any] = {"topic": "t", "partition": 0}
+STEPS = (
+    CreateTopic(topic="t", assignment=((0, 1),)),
+    CreateTopic(topic="u", assignment=((0, 1),)),
+    Produce(operation="first", records=3, acks=-1, **_T),
+    AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T),
+    Inject(name="epochs", fault=KillBroker(broker=0)),
+    AwaitState(leader=1, isr=(1,), **_T),
+    Produce(operation="of-epoch-1", records=2, acks=-1, **_T),
+    Heal(name="epochs"),
+    AwaitState(leader=1, isr=(0, 1), **_T),
+    DeleteTopic(topic="t"),
+    CreateTopic(topic="t", assignment=((1, 0),)),
+    AwaitState(leader=1, leader_epoch=0, isr=(0, 1), **_T),
+    Produce(operation="second", records=2, acks=-1, **_T),
+    Produce(operation="beside", topic="u", partition=0, records=1, acks=-1),
+    Inject(name="down", fault=KillBroker(broker=1)),
+    AwaitState(leader=0, leader_epoch=1, isr=(0,), **_T),
+    Produce(operation="third", records=1, acks=-1, **_T),
+    Heal(name="down"),
+    AwaitState(leader=0, isr=(0, 1), **_T),
+)
+
+
+def seen(run, release):
+    assert [one["topic"] for one in observations(run, "topic-deleted")] == ["t"]
+    for broker in (0, 1):
+        assert len(values(run, "final", broker)) >= 3
