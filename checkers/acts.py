@@ -336,6 +336,25 @@ class ExpireSession:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FenceBroker:
+    """The KRaft controller is asked to fence a broker, by a heartbeat in that broker's name.
+
+    Attributes:
+        broker_epoch: The one that the heartbeat names.
+    """
+
+    broker: int
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBroker:
+    """The KRaft controller is asked to forget a broker's registration."""
+
+    broker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PreferredElection:
     """The controller is asked to make the first replica of the assignment the leader."""
 
@@ -416,12 +435,14 @@ Act = (
     | DisconnectNetwork
     | ReconnectNetwork
     | ExpireSession
+    | FenceBroker
+    | UnregisterBroker
     | PreferredElection
     | MoveController
     | AdoptTopicConfiguration
     | StaleRequest
 )
-"""Any of them. What acts on ZooKeeper alone is seen in ZooKeeper's own log."""
+"""Any of them. What acts on metadata alone is seen in ZooKeeper's log, or in the controllers'."""
 
 _Kind = TypeVar("_Kind", bound=Act)
 

@@ -17,11 +17,15 @@ from kchaos.faults.jvm.freeze_follower import FreezeFollower as FreezeFollower
 from kchaos.faults.jvm.hold_controller import HoldController as HoldController
 from kchaos.faults.jvm.hold_point import HoldPoint as HoldPoint
 from kchaos.faults.jvm.slow_fetch_reads import SlowFetchReads as SlowFetchReads
+from kchaos.faults.kraft.fence_broker import FenceBroker as FenceBroker
+from kchaos.faults.kraft.unregister_broker import UnregisterBroker as UnregisterBroker
 from kchaos.faults.process.fast_bounce import FastBounce as FastBounce
 from kchaos.faults.process.kill_broker import KillBroker as KillBroker
+from kchaos.faults.process.move_controller import MoveController as MoveController
 from kchaos.faults.process.pause_broker import PauseBroker as PauseBroker
 from kchaos.faults.process.roll_broker import RollBroker as RollBroker
 from kchaos.faults.process.stop_broker import StopBroker as StopBroker
+from kchaos.faults.wire.cut_controllers import CutControllers as CutControllers
 from kchaos.faults.wire.cut_link import CutLink as CutLink
 from kchaos.faults.wire.disconnect_network import DisconnectNetwork as DisconnectNetwork
 from kchaos.faults.wire.forge_answers import ForgeAnswers as ForgeAnswers
@@ -30,7 +34,6 @@ from kchaos.faults.wire.isolate_broker import IsolateBroker as IsolateBroker
 from kchaos.faults.wire.stale_request import StaleRequest as StaleRequest
 from kchaos.faults.zookeeper.cut_zookeeper import CutZooKeeper as CutZooKeeper
 from kchaos.faults.zookeeper.expire_session import ExpireSession as ExpireSession
-from kchaos.faults.zookeeper.move_controller import MoveController as MoveController
 from kchaos.faults.zookeeper.preferred_election import PreferredElection as PreferredElection
 
 FAULTS: _Mapping[str, type[_Any]] = {

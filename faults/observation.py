@@ -1,10 +1,10 @@
-"""What ZooKeeper and the process table say of a broker, and the gates that faults share."""
+"""What cluster metadata and the process table say of a broker, and the gates that faults share."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kchaos.clusters.api import Cluster
+from kchaos.clusters.api import Broker, Cluster
 from kchaos.clusters.waiting import await_until
 
 
@@ -14,9 +14,10 @@ class BrokerObservation:
 
     Attributes:
         pid: Its process, or None.
-        czxid: Broker epoch (KIP-380): czxid of `/brokers/ids/N`; None while it is not registered.
-        session_id: Owner of that znode; None while it is not registered.
-        znode: The znode's text, or None.
+        czxid: Broker epoch (KIP-380): czxid of `/brokers/ids/N`, or where the KRaft controller
+            registered it; None while it is not registered, or fenced.
+        session_id: Owner of that znode, -1 with KRaft; None while it is not registered.
+        znode: The znode's text, or what a broker of KRaft registered with; else None.
     """
 
     broker: int
@@ -30,9 +31,14 @@ class BrokerObservation:
         return asdict(self)
 
 
+def node_of(cluster: Cluster, node: int) -> Broker:
+    """The broker of that id, or the KRaft controller."""
+    return cluster.controllers[node] if node in cluster.controllers else cluster.brokers[node]
+
+
 def observe_broker(cluster: Cluster, broker: int) -> BrokerObservation:
-    """Reads the broker's process and its registration."""
-    pid = cluster.brokers[broker].pid
+    """Reads the broker's process and its registration, which a KRaft controller never has."""
+    pid = node_of(cluster, broker).pid
     found = cluster.metadata.registration(broker)
     return BrokerObservation(
         broker=broker,

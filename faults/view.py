@@ -46,7 +46,8 @@ class ClusterView:
 
     Attributes:
         brokers: By id.
-        controller: The broker that `/controller` names, or None.
+        controller: The broker that `/controller` names, or the KRaft controllers' leader, or None.
+        controllers: KRaft controllers by id; none where ZooKeeper keeps the metadata.
         cuts: What is cut at the links, by the cut's name.
         holds: What is held at the links, by the hold's name.
         point_holds: What is held at points inside brokers, by the hold's name.
@@ -56,11 +57,22 @@ class ClusterView:
 
     brokers: Mapping[int, BrokerView]
     controller: int | None = None
+    controllers: Mapping[int, BrokerView] = field(default_factory=dict)
     cuts: Mapping[str, CutLink | CutZooKeeper] = field(default_factory=dict)
     holds: Mapping[str, Hold] = field(default_factory=dict)
     point_holds: Mapping[str, HoldPoint] = field(default_factory=dict)
     forgeries: Mapping[str, ForgeAnswers] = field(default_factory=dict)
     why_unlinked: str = ""
+
+    @property
+    def is_kraft(self) -> bool:
+        """Whether KRaft controllers keep the metadata, and not ZooKeeper."""
+        return bool(self.controllers)
+
+    @property
+    def nodes(self) -> Mapping[int, BrokerView]:
+        """Brokers and controllers, which share their ids."""
+        return {**self.brokers, **self.controllers}
 
 
 def view_of(cluster: Cluster) -> ClusterView:
@@ -68,6 +80,7 @@ def view_of(cluster: Cluster) -> ClusterView:
     return ClusterView(
         brokers={broker.id: _broker_view(cluster, broker) for broker in cluster.brokers.values()},
         controller=cluster.metadata.controller(),
+        controllers={node.id: _broker_view(cluster, node) for node in cluster.controllers.values()},
         cuts={} if cluster.links is None else cluster.links.cuts,
         holds={} if cluster.links is None else cluster.links.holds,
         point_holds={} if cluster.gate is None else cluster.gate.holds,
@@ -92,13 +105,17 @@ def _broker_view(cluster: Cluster, broker: Broker) -> BrokerView:
     )
 
 
-def unable(view: ClusterView, broker: int | None, *needs: type) -> str:
-    """Why the driver cannot do it to this broker: there is none, or it lacks a capability."""
+def unable(view: ClusterView, broker: int | None, *needs: type, or_controller: bool = False) -> str:
+    """Why the driver cannot do it to this broker: there is none, or it lacks a capability.
+
+    With ``or_controller`` a KRaft controller can be meant as well.
+    """
     if broker is None:
         return ""
-    found = view.brokers.get(broker)
+    nodes = view.nodes if or_controller else view.brokers
+    found = nodes.get(broker)
     if found is None:
-        return f"the cluster has no broker {broker}: it has {sorted(view.brokers)}"
+        return f"the cluster has no broker {broker}: it has {sorted(nodes)}"
     for need in needs:
         if need not in found.capabilities:
             return f"broker {broker} is not {need.__name__} with this driver"
@@ -107,14 +124,14 @@ def unable(view: ClusterView, broker: int | None, *needs: type) -> str:
 
 def down(view: ClusterView, broker: int, what: str) -> str:
     """Why there is no process that one could kill, stop, pause, bounce or disconnect."""
-    if view.brokers[broker].is_running:
+    if view.nodes[broker].is_running:
         return ""
     return f"broker {broker} has no process to {what}: start it, or heal first"
 
 
 def paused(view: ClusterView, broker: int) -> str:
     """That the broker stands still."""
-    if not view.brokers[broker].is_paused:
+    if not view.nodes[broker].is_paused:
         return ""
     return f"broker {broker} is paused already: heal that first"
 
@@ -127,14 +144,33 @@ def held_inside(view: ClusterView, broker: int) -> str:
     return ""
 
 
-def off_zookeeper(view: ClusterView, broker: int) -> str:
-    """Why the broker cannot reach ZooKeeper, which it needs to stop cleanly or to register."""
-    if not view.brokers[broker].is_connected:
+def off_metadata(view: ClusterView, broker: int) -> str:
+    """Why the broker reaches neither ZooKeeper nor any controller, as to stop or to register."""
+    if not view.nodes[broker].is_connected:
         return f"broker {broker} is disconnected already: heal that first"
     for name, cut in view.cuts.items():
         if isinstance(cut, CutZooKeeper) and cut.broker == broker:
             return f"broker {broker} is cut off from ZooKeeper by {name!r}: heal that first"
+    cut_off = {
+        controller: name
+        for name, cut in view.cuts.items()
+        for controller in view.controllers
+        if isinstance(cut, CutLink) and {cut.source, cut.target} == {broker, controller}
+    }
+    if view.is_kraft and cut_off.keys() == view.controllers.keys():
+        names = " and ".join(map(repr, cut_off.values()))
+        return f"broker {broker} is cut off from every controller by {names}: heal that first"
     return ""
+
+
+def needs_zookeeper(view: ClusterView, instead: str) -> str:
+    """That the cluster has no ZooKeeper, and what to do instead."""
+    return f"KRaft controllers keep this cluster's metadata: {instead}" if view.is_kraft else ""
+
+
+def needs_kraft(view: ClusterView, instead: str) -> str:
+    """That the cluster has no KRaft controllers, and what to do instead."""
+    return "" if view.is_kraft else f"ZooKeeper keeps this cluster's metadata: {instead}"
 
 
 def unlinked(view: ClusterView) -> str:

@@ -1,5 +1,7 @@
 """Control requests as kchaos itself sends them: bytes made by the tables that read them.
 
+So are requests in a broker's name to KRaft controllers, which ask for no more either.
+
 A broker takes such a request from whoever connects to it, if it names the controller's id and epoch
 (kafka.server.KafkaApis, 0.10.2 to 3.9; only an authorizer would ask for more).
 """
@@ -34,14 +36,6 @@ EPOCH_SINCE = {"LeaderAndIsr": 2, "UpdateMetadata": 5, "StopReplica": 1, "Contro
 """The version from which on the request carries a broker epoch (KIP-380)."""
 
 
-_KEYS = {
-    "LeaderAndIsr": ApiKey.LEADER_AND_ISR,
-    "UpdateMetadata": ApiKey.UPDATE_METADATA,
-    "StopReplica": ApiKey.STOP_REPLICA,
-    "ControlledShutdown": ApiKey.CONTROLLED_SHUTDOWN,
-}
-
-
 def newest_version(api: str, protocol: tuple[int, ...]) -> int:
     """The version that a broker of this inter-broker protocol sends, of those in `WRITABLE`."""
     return max(version for version, since in WRITABLE[api].items() if protocol[:2] >= since)
@@ -69,7 +63,8 @@ def send_control_request(
 
     Raises NotSent or NoAnswer as `clusters.client.send` does.
     """
-    frame = request_bytes(_KEYS[api], version, values, correlation_id=1, client_id=LATE_CLIENT_ID)
+    key = ApiKey(api)  # type: ignore[arg-type] # It takes names too.
+    frame = request_bytes(key, version, values, correlation_id=1, client_id=LATE_CLIENT_ID)
     topics, sessions = TopicNames(), FetchSessions()
     request = read_request(
         memoryview(frame),

@@ -77,6 +77,18 @@ class ClusterMetadata(Protocol):
     def registration(self, broker: int, *, timeout_s: float | None = None) -> Registration | None:
         """Return how the broker is registered, None if it is not; wait so long for an answer."""
 
+    def fence(self, broker: int) -> None:
+        """Ask in a broker's name that it be fenced; return once that is decided.
+
+        Raises MetadataRefused where no KRaft controller decides, or it does not.
+        """
+
+    def unregister(self, broker: int) -> None:
+        """Ask that a broker's registration be forgotten; return once that is decided.
+
+        Raises MetadataRefused where no KRaft controller decides, or it does not.
+        """
+
     def registered(self) -> frozenset[int]:
         """Return the ids of the brokers that are registered."""
 

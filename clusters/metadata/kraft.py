@@ -8,7 +8,7 @@ position, as the zxid is with ZooKeeper.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.metadata_records import MetadataRecordError, RecordDefinitions
 from kchaos.clusters.client import NoAnswer, NotSent, send
 from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.links.control_requests import send_control_request
 from kchaos.clusters.metadata.api import (
     LeaderAndIsr,
     MetadataRefused,
@@ -162,6 +163,28 @@ class KraftMetadata:
         with self._lock:
             brokers = self._image().brokers
             return frozenset(broker for broker, found in brokers.items() if not found.is_fenced)
+
+    def fence(self, broker: int) -> None:
+        """Send a heartbeat that wants to be fenced; its answer comes when that is committed."""
+        found = self.incarnation(broker)
+        if found is None:
+            raise MetadataRefused(f"broker {broker} is not registered, so nobody can fence it")
+        values = {
+            "broker_id": broker,
+            "broker_epoch": found.epoch,
+            "current_metadata_offset": self.position() - 1,
+            "want_fence": True,
+            "want_shut_down": False,
+        }
+        answer = self._ask_as_broker("BrokerHeartbeat", values)
+        if answer["error_code"] or not answer["is_fenced"]:
+            raise MetadataRefused(f"broker {broker} is not fenced: {answer}")
+
+    def unregister(self, broker: int) -> None:
+        """Send UnregisterBroker, whose answer comes when it is committed."""
+        answer = self._ask_as_broker("UnregisterBroker", {"broker_id": broker})
+        if answer["error_code"]:
+            raise MetadataRefused(f"broker {broker} is not unregistered: {answer}")
 
     def features(self) -> Mapping[str, int]:
         """Return the feature levels in force."""
@@ -310,21 +333,38 @@ class KraftMetadata:
     def withdraw_election(self) -> None:
         """Do nothing: an election is over when its request is answered."""
 
+    def _ask_as_broker(self, api: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to one of a broker's own requests, in the version that all know."""
+
+        def ask(address: str) -> dict[str, Any]:
+            return send_control_request(address, api, 0, values, timeout_s=_ANSWER_S)
+
+        answer: dict[str, Any] = self._answer_of_leader(ask)
+        return answer
+
     def _ask(self, request: Any, response: Any, *, version: int) -> Any:
-        """Return the leader's answer; one that is about to take office is asked again."""
+        """Return the leader's answer to a request of kafka-python's."""
+
+        def ask(address: str) -> Any:
+            return send(address, request, response, version=version, timeout_s=_ANSWER_S)
+
+        return self._answer_of_leader(ask)
+
+    def _answer_of_leader(self, ask: Callable[[str], Any]) -> Any:
+        """Return what the leader answers; one that is about to take office is asked again."""
         answers: list[Any] = []
 
         def answered() -> bool:
             leader = self.controller()
             if leader is None:
                 return False
-            address = self._addresses[leader]
             try:
-                answer = send(address, request, response, version=version, timeout_s=_ANSWER_S)
+                answer = ask(self._addresses[leader])
             except (NotSent, NoAnswer) as error:
                 raise MetadataUnavailable(f"controller {leader} gave no answer: {error}") from error
             answers.append(answer)
-            return ErrorCode.NOT_CONTROLLER not in _error_codes(answer.to_dict())
+            said = answer if isinstance(answer, dict) else answer.to_dict()
+            return ErrorCode.NOT_CONTROLLER not in _error_codes(said)
 
         try:
             await_until(

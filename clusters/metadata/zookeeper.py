@@ -76,6 +76,14 @@ class ZooKeeperMetadata:
         data, stat = found
         return Registration(czxid=stat.czxid, session_id=stat.ephemeralOwner, text=data.decode())
 
+    def fence(self, broker: int) -> None:
+        """Refuse: a broker is alive as long as its session."""
+        raise MetadataRefused(f"ZooKeeper does not fence broker {broker}: end its session")
+
+    def unregister(self, broker: int) -> None:
+        """Refuse: a broker is registered as long as its session."""
+        raise MetadataRefused(f"ZooKeeper keeps broker {broker} while its session lasts: end that")
+
     def registered(self) -> frozenset[int]:
         """Return the ids that have a znode."""
         return frozenset(int(one) for one in self._look(self.client.get_children, _IDS) or ())

@@ -12,7 +12,7 @@ from kchaos.clusters.settings import topic_settings_refused
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import FaultError
-from kchaos.faults.view import BrokerView, ClusterView, off_zookeeper, unable
+from kchaos.faults.view import BrokerView, ClusterView, needs_zookeeper, off_metadata, unable
 
 
 def refused_by_brokers(
@@ -76,6 +76,13 @@ class ConfigureTopic:
 
     def available(self, view: ClusterView) -> str:
         """Settings that every broker takes; each that runs goes on and reaches ZooKeeper."""
+        unsaid = needs_zookeeper(
+            view,
+            "no broker says there when it has taken a topic's settings over; give them when the "
+            "topic is created",
+        )
+        if unsaid:
+            return unsaid
         refused = refused_by_brokers(view.brokers, dict(self.configuration))
         if refused:
             return refused
@@ -84,7 +91,7 @@ class ConfigureTopic:
                 continue
             if one.is_paused:
                 return f"broker {broker} is paused and would not hear of it: heal that first"
-            why_not = unable(view, broker, Collectable) or off_zookeeper(view, broker)
+            why_not = unable(view, broker, Collectable) or off_metadata(view, broker)
             if why_not:
                 return why_not
         return ""

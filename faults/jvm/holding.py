@@ -5,12 +5,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kchaos.checkers import acts
+from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
 from kchaos.clusters.agent import POINTS, Gate, PointHold
 from kchaos.clusters.agent.byteman import complaints
+from kchaos.clusters.agent.points import CONTROLLED_SHUTDOWN, REGISTERED
 from kchaos.clusters.api import Cluster
 from kchaos.faults.api import Injection, Journal
 from kchaos.faults.errors import NoEffect
-from kchaos.faults.view import ClusterView, name_in_use, unable, unlinked
+from kchaos.faults.view import ClusterView, name_in_use, needs_zookeeper, unable, unlinked
+
+_WITH_KRAFT = {
+    CONTROLLER_BROKER_CHANGE: "use PauseBroker with a controller's id",
+    CONTROLLED_SHUTDOWN: "hold BrokerHeartbeat with HoldRequests",
+    REGISTERED: "hold BrokerRegistration responses with HoldRequests",
+}
+"""What to do where a point is not reached."""
 
 
 def unholdable(view: ClusterView, act: acts.HoldPoint) -> str:
@@ -21,11 +30,20 @@ def unholdable(view: ClusterView, act: acts.HoldPoint) -> str:
     return (
         unable(view, act.broker)
         or _misnamed(act)
+        or _never_reached(view, act)
         or _without_point(view, act)
         # What is read late is followed by what the links see; without them nobody could say.
         or unlinked(view)
         or name_in_use(view, act.name)
     )
+
+
+def _never_reached(view: ClusterView, act: acts.HoldPoint) -> str:
+    """That no broker of a KRaft cluster comes to the point."""
+    instead = _WITH_KRAFT.get(act.point)
+    if instead is None:
+        return ""
+    return needs_zookeeper(view, f"no broker comes to {act.point}; {instead}")
 
 
 def _misnamed(act: acts.HoldPoint) -> str:

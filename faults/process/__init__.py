@@ -1,1 +1,1 @@
-"""Faults in the process plane: kill, stop, pause, bounce."""
+"""Faults in the process plane: kill, stop, pause, bounce, and the controller's office."""

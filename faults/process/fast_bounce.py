@@ -11,7 +11,7 @@ from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.process.restart import start_again, undo_unfinished
-from kchaos.faults.view import ClusterView, down, off_zookeeper, unable
+from kchaos.faults.view import ClusterView, down, needs_zookeeper, off_metadata, unable
 from kchaos.faults.zookeeper.expire_session import end_registered_session
 
 
@@ -36,9 +36,14 @@ class FastBounce:
     def available(self, view: ClusterView) -> str:
         """A broker that runs and reaches ZooKeeper, so that it can register again."""
         return (
-            unable(view, self.broker, Killable, Restartable)
+            needs_zookeeper(
+                view,
+                "they register no second process of a broker while its session lasts, so a bounce "
+                "is never missed; use KillBroker",
+            )
+            or unable(view, self.broker, Killable, Restartable)
             or down(view, self.broker, "bounce")
-            or off_zookeeper(view, self.broker)
+            or off_metadata(view, self.broker)
         )
 
     @contextlib.contextmanager

@@ -8,6 +8,7 @@ from typing import ClassVar
 from kchaos.checkers import acts
 from kchaos.clusters.api import Cluster, Killable, Restartable
 from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.observation import node_of
 from kchaos.faults.process import restart
 from kchaos.faults.view import ClusterView, down, unable
 
@@ -17,9 +18,10 @@ class KillBroker:
     """The broker's process ends by SIGKILL, and is started again on healing.
 
     Attributes:
-        broker: Its id.
+        broker: Its id, or that of a KRaft controller.
         end_session: Also end the session that it leaves behind, so that the controller sees the
-            death at once and not after `zookeeper.session.timeout.ms`.
+            death at once and not after `zookeeper.session.timeout.ms`. With KRaft the broker is
+            fenced at once, and its next process waits for `broker.session.timeout.ms` all the same.
     """
 
     broker: int
@@ -29,18 +31,21 @@ class KillBroker:
     performs: ClassVar[tuple[type[acts.Act], ...]] = (
         acts.StopBroker,
         acts.ExpireSession,
+        acts.FenceBroker,
         acts.StartBroker,
     )
 
     def available(self, view: ClusterView) -> str:
         """A broker that runs; a paused one may be killed."""
-        return unable(view, self.broker, Killable, Restartable) or down(view, self.broker, "kill")
+        return unable(view, self.broker, Killable, Restartable, or_controller=True) or down(
+            view, self.broker, "kill"
+        )
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Kills, and returns once the registration is gone; starts it again on leaving."""
         require_available(self, cluster)
-        broker = cluster.brokers[self.broker]
+        broker = node_of(cluster, self.broker)
         with restart.down(
             cluster,
             journal,

@@ -11,7 +11,7 @@ from kchaos.checkers import acts
 from kchaos.clusters.api import Broker, Cluster, Pausable
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import Injection, Journal, require_available
-from kchaos.faults.observation import BrokerObservation, observe_broker
+from kchaos.faults.observation import BrokerObservation, node_of, observe_broker
 from kchaos.faults.view import ClusterView, down, paused, unable
 from kchaos.faults.zookeeper.activity import await_heard, packets_of
 
@@ -24,10 +24,11 @@ class PauseBroker:
     """The process stands still; its connections stay open and nothing is answered.
 
     Its session ends when it stands still for longer than `zookeeper.session.timeout.ms`, at the
-    earliest after two thirds of that. What is in its sockets when it goes on is handled then.
+    earliest after two thirds of that; with KRaft it is fenced after `broker.session.timeout.ms`.
+    What is in its sockets when it goes on is handled then.
 
     Attributes:
-        broker: Its id.
+        broker: Its id, or that of a KRaft controller.
         await_return: Whether leaving waits for the broker to answer and, if its session has
             ended meanwhile, to register again. A broker that another fault cuts off from
             ZooKeeper cannot do that.
@@ -42,7 +43,7 @@ class PauseBroker:
     def available(self, view: ClusterView) -> str:
         """A broker that runs and goes on."""
         return (
-            unable(view, self.broker, Pausable)
+            unable(view, self.broker, Pausable, or_controller=True)
             or down(view, self.broker, "pause")
             or paused(view, self.broker)
         )
@@ -51,7 +52,7 @@ class PauseBroker:
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Pauses, and returns once the process is seen stopped; resumes on leaving."""
         require_available(self, cluster)
-        broker = cluster.brokers[self.broker]
+        broker = node_of(cluster, self.broker)
         before = observe_broker(cluster, self.broker)
         try:
             with journal.acting(acts.PauseBroker(broker=self.broker)):

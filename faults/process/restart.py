@@ -86,7 +86,10 @@ def start_again(
     with journal.acting(start_of(broker)):
         broker.start()
     broker.await_ready()
-    after = await_registered(cluster, broker.id, above_czxid=above_czxid)
+    if broker.id in cluster.controllers:
+        after = observe_broker(cluster, broker.id)
+    else:
+        after = await_registered(cluster, broker.id, above_czxid=above_czxid)
     runs = {"release": broker.release, "build": broker.build}
     recovery = _recovery(log, logged)
     journal.observed("broker-started", **after.to_json(), **runs, recovery=recovery)

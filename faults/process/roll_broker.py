@@ -14,7 +14,7 @@ from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.process import restart
-from kchaos.faults.view import ClusterView, down, off_zookeeper, paused, unable
+from kchaos.faults.view import ClusterView, down, off_metadata, paused, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class RollBroker:
             unable(view, self.broker, Killable, Restartable)
             or down(view, self.broker, "stop")
             or paused(view, self.broker)
-            or off_zookeeper(view, self.broker)
+            or off_metadata(view, self.broker)
             or ("" if self.kafka or self.properties else "name a Kafka, or properties, to roll to")
             or _judged_wrongly(self.judged_as)
         )

@@ -10,8 +10,9 @@ from kchaos.checkers import acts
 from kchaos.clusters.api import Broker, Cluster, Killable, Restartable
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.observation import node_of
 from kchaos.faults.process import restart
-from kchaos.faults.view import ClusterView, down, held_inside, off_zookeeper, paused, unable
+from kchaos.faults.view import ClusterView, down, held_inside, off_metadata, paused, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,7 @@ class StopBroker:
     has a thread that is held at a point, cannot stop cleanly.
 
     Attributes:
-        broker: Its id.
+        broker: Its id, or that of a KRaft controller.
         await_end: False to return as soon as the broker has been asked, so that something can
             happen while it shuts down; then healing waits for its end first.
     """
@@ -36,16 +37,17 @@ class StopBroker:
         acts.AskBrokerToStop,
         acts.StopBroker,
         acts.ExpireSession,
+        acts.FenceBroker,
         acts.StartBroker,
     )
 
     def available(self, view: ClusterView) -> str:
         """A broker that runs, goes on and reaches ZooKeeper, with no thread that is held."""
         return (
-            unable(view, self.broker, Killable, Restartable)
+            unable(view, self.broker, Killable, Restartable, or_controller=True)
             or down(view, self.broker, "stop")
             or paused(view, self.broker)
-            or off_zookeeper(view, self.broker)
+            or off_metadata(view, self.broker)
             or held_inside(view, self.broker)
         )
 
@@ -57,7 +59,7 @@ class StopBroker:
             AwaitTimeout: It does not come to an end; then it is killed and started again.
         """
         require_available(self, cluster)
-        broker = cluster.brokers[self.broker]
+        broker = node_of(cluster, self.broker)
         if not self.await_end:
             asking = journal.acting(acts.AskBrokerToStop(broker=self.broker))
             # It is asked again on healing, which does no harm.

@@ -16,6 +16,7 @@ from kchaos.faults.view import ClusterView, name_in_use, unable, unlinked
 class CutLink(acts.CutLink):
     """Nothing passes between two brokers; both still reach ZooKeeper, clients and the others.
 
+    With KRaft one of them, or both, may be controllers: `CutControllers` cuts a broker from all.
     Its fields are those of the act, which says what becomes of what is on its way.
     """
 
@@ -30,8 +31,8 @@ class CutLink(acts.CutLink):
         if unknown:
             return unknown
         return (
-            unable(view, self.source)
-            or unable(view, self.target)
+            unable(view, self.source, or_controller=True)
+            or unable(view, self.target, or_controller=True)
             or unlinked(view)
             or name_in_use(view, self.name)
         )

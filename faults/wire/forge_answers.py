@@ -9,7 +9,7 @@ from kchaos.checkers import acts
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.links import Forgery
 from kchaos.faults.api import Injection, Journal, links_of, require_available
-from kchaos.faults.view import ClusterView
+from kchaos.faults.view import ClusterView, needs_zookeeper
 from kchaos.faults.wire.rule_at_links import installed, why_no_rule
 
 
@@ -29,7 +29,11 @@ class ForgeAnswers(acts.ForgeAnswers):
         if self.error not in acts.FORGED_ERRORS:
             known = ", ".join(acts.FORGED_ERRORS)
             return f"no answer can be forged to be {self.error!r}; known: {known}"
-        return why_no_rule(view, self)
+        return needs_zookeeper(
+            view,
+            "their brokers are told by Fetch where they diverge, and none asks "
+            "OffsetForLeaderEpoch; hold Fetch responses with HoldRequests",
+        ) or why_no_rule(view, self)
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:

@@ -9,15 +9,30 @@ from kchaos.checkers import acts
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.links import Hold, Match, RuleRefused
 from kchaos.faults.api import Injection, Journal, links_of, require_available
-from kchaos.faults.view import ClusterView
+from kchaos.faults.view import ClusterView, needs_kraft, needs_zookeeper
 from kchaos.faults.wire.rule_at_links import installed, why_no_rule
+
+_TOLD_BY_CONTROLLER = frozenset({"LeaderAndIsr", "UpdateMetadata", "StopReplica"})
+_SENT_TO_KRAFT = frozenset(
+    {
+        "BrokerRegistration",
+        "BrokerHeartbeat",
+        "AssignReplicasToDirs",
+        "ControllerRegistration",
+        "Vote",
+        "BeginQuorumEpoch",
+        "EndQuorumEpoch",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldRequests(acts.Hold):
     """Keeps back what matches, whole, until it is healed; then it passes in order.
 
-    Its fields are those of the act.
+    With KRaft: a broker whose BrokerHeartbeat is held is fenced after `broker.session.timeout.ms`;
+    one whose Fetch of the topic `__cluster_metadata` is held does not hear what was decided; and a
+    leader whose AlterPartition is held keeps its ISR. Its fields are those of the act.
     """
 
     lasting: ClassVar[bool] = True
@@ -29,7 +44,18 @@ class HoldRequests(acts.Hold):
             Match.of(self)
         except RuleRefused as refused:
             return str(refused)
-        return why_no_rule(view, self)
+        return self._unsent(view) or why_no_rule(view, self)
+
+    def _unsent(self, view: ClusterView) -> str:
+        if self.api in _TOLD_BY_CONTROLLER:
+            return needs_zookeeper(
+                view, f"none sends {self.api}; hold the Fetch of topic '__cluster_metadata'"
+            )
+        if self.api == "ControlledShutdown":
+            return needs_zookeeper(view, "no broker sends it; hold BrokerHeartbeat")
+        if self.api in _SENT_TO_KRAFT:
+            return needs_kraft(view, f"no broker sends {self.api}")
+        return ""
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:

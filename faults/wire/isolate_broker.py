@@ -9,6 +9,7 @@ from kchaos.checkers import acts
 from kchaos.clusters.api import Cluster
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.view import ClusterView, unable
+from kchaos.faults.wire.cut_controllers import CutControllers
 from kchaos.faults.wire.cut_link import CutLink
 from kchaos.faults.zookeeper.cut_zookeeper import CutZooKeeper
 
@@ -18,16 +19,20 @@ class IsolateBroker:
     """Nothing passes between one broker and all the others, both ways; clients still reach it.
 
     It is a `CutLink` with each other broker, and with `zookeeper` a `CutZooKeeper` too, so that
-    its session ends as that of a machine whose switch has failed.
+    its session ends as that of a machine whose switch has failed. With KRaft that is a
+    `CutControllers`.
 
     Attributes:
         broker: The broker that is alone.
-        zookeeper: Whether it does not reach ZooKeeper either.
+        zookeeper: Whether it does not reach ZooKeeper, or any controller, either.
         style: As of `CutLink`.
     """
 
     lasting: ClassVar[bool] = True
-    performs: ClassVar[tuple[type[acts.Act], ...]] = (*CutLink.performs, *CutZooKeeper.performs)
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (
+        *CutLink.performs,
+        *CutZooKeeper.performs,
+    )
 
     broker: int
     zookeeper: bool = False
@@ -39,7 +44,7 @@ class IsolateBroker:
             return reason
         if len(view.brokers) == 1:
             return f"broker {self.broker} is the only broker: nothing cuts it off from another"
-        reasons = (cut.available(view) for cut in self._cuts(view.brokers))
+        reasons = (cut.available(view) for cut in self._cuts(view.brokers, view.is_kraft))
         return next(filter(None, reasons), "")
 
     @contextlib.contextmanager
@@ -49,7 +54,7 @@ class IsolateBroker:
         with contextlib.ExitStack() as healing:
             cuts = [
                 healing.enter_context(cut.inject(cluster, journal))
-                for cut in self._cuts(cluster.brokers)
+                for cut in self._cuts(cluster.brokers, bool(cluster.controllers))
             ]
             yield Injection(
                 fault="IsolateBroker",
@@ -57,11 +62,14 @@ class IsolateBroker:
                 handle=[cut.handle for cut in cuts],
             )
 
-    def _cuts(self, brokers: Iterable[int]) -> list[CutLink | CutZooKeeper]:
-        others = sorted(set(brokers) - {self.broker})
-        cuts: list[CutLink | CutZooKeeper] = [
-            CutLink(source=self.broker, target=other, style=self.style) for other in others
+    def _cuts(
+        self, brokers: Iterable[int], is_kraft: bool
+    ) -> list[CutLink | CutZooKeeper | CutControllers]:
+        cuts: list[CutLink | CutZooKeeper | CutControllers] = [
+            CutLink(source=self.broker, target=other, style=self.style)
+            for other in sorted(set(brokers) - {self.broker})
         ]
-        return (
-            [*cuts, CutZooKeeper(broker=self.broker, style=self.style)] if self.zookeeper else cuts
-        )
+        if self.zookeeper:
+            kind = CutControllers if is_kraft else CutZooKeeper
+            cuts.append(kind(broker=self.broker, style=self.style))
+        return cuts

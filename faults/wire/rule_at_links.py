@@ -18,11 +18,11 @@ class NamedRule(Protocol):
 
     @property
     def source(self) -> int | None:
-        """The broker that asks, or None for any."""
+        """The broker or KRaft controller that asks, or None for any."""
 
     @property
     def target(self) -> int | None:
-        """The broker that answers, or None for any."""
+        """The broker or KRaft controller that answers, or None for any."""
 
 
 _Rule = TypeVar("_Rule")
@@ -31,8 +31,8 @@ _Rule = TypeVar("_Rule")
 def why_no_rule(view: ClusterView, rule: NamedRule) -> str:
     """Brokers that there are, links, and a name that nothing has; else why not."""
     return (
-        unable(view, rule.source)
-        or unable(view, rule.target)
+        unable(view, rule.source, or_controller=True)
+        or unable(view, rule.target, or_controller=True)
         or unlinked(view)
         or name_in_use(view, rule.name)
     )

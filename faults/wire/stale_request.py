@@ -19,7 +19,7 @@ from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.faults.api import Injection, Journal, links_of, require_available
 from kchaos.faults.errors import FaultError, NoEffect
 from kchaos.faults.observation import observe_broker
-from kchaos.faults.view import ClusterView, down, unable
+from kchaos.faults.view import ClusterView, down, needs_zookeeper, unable
 
 Epoch = Literal["own", "unknown", "ahead"]
 """What the request says of the generation: its czxid, -1, or one that has not been given yet."""
@@ -58,7 +58,15 @@ class StaleRequest:
 
     def available(self, view: ClusterView) -> str:
         """A request that can be written, to a release that reads it, for a registered broker."""
-        return self._unwritable() or self._unfit(view)
+        return (
+            needs_zookeeper(
+                view,
+                "brokers read what they decide from a log, and no request brings it; hold a "
+                "leader's AlterPartition over a restart with HoldRequests",
+            )
+            or self._unwritable()
+            or self._unfit(view)
+        )
 
     def _unwritable(self) -> str:
         if self.api not in WRITABLE:

@@ -1,1 +1,1 @@
-"""Faults in the ZooKeeper plane: sessions, elections, the controller."""
+"""Faults in the ZooKeeper plane: sessions, elections."""

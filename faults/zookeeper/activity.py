@@ -1,10 +1,11 @@
-"""What ZooKeeper has heard of a session, as its own members tell."""
+"""What ZooKeeper has heard of a session, as its members tell, or controllers of a broker."""
 
 import re
 import socket
 from collections.abc import Mapping
 
 from kchaos.clusters.api import Cluster
+from kchaos.clusters.links import ApiKey
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.observation import BrokerObservation, observe_broker
 
@@ -37,8 +38,25 @@ def packets_received(
 
 
 def packets_of(cluster: Cluster, before: BrokerObservation) -> dict[str, int]:
-    """`packets_received` of the session that the broker was registered by; none if it was not."""
+    """`packets_received` of the session that the broker was registered by; none if it was not.
+
+    With KRaft: how many of its heartbeats the links have seen answered, by controller.
+    """
+    if cluster.controllers:
+        return heartbeats_answered(cluster, before.broker)
     return {} if before.session_id is None else packets_received(cluster, before.session_id)
+
+
+def heartbeats_answered(cluster: Cluster, broker: int) -> dict[str, int]:
+    """How many heartbeats of the broker were answered, by controller; none without links."""
+    counts = {} if cluster.links is None else cluster.links.counts()
+    return {
+        f"controller {key.target}": count.passed
+        for key, count in counts.items()
+        if key.source == broker
+        and key.api_key == ApiKey.BROKER_HEARTBEAT
+        and key.direction == "response"
+    }
 
 
 def await_heard(
@@ -46,7 +64,8 @@ def await_heard(
 ) -> BrokerObservation:
     """Waits for a new registration, or for a sign of life in the session of the old one.
 
-    The old registration alone says nothing: its session may be about to end.
+    The old registration alone says nothing: its session may be about to end. With KRaft an answered
+    heartbeat is such a sign.
 
     Args:
         before: The broker as it was before it was cut off.
@@ -63,18 +82,24 @@ def await_heard(
         seen[0] = now = observe_broker(cluster, before.broker)
         if now.czxid is None or now.session_id != before.session_id:
             return now.czxid is not None
+        if cluster.controllers and cluster.links is None:
+            return True  # Nothing else would show that it is heard of.
         packets = packets_of(cluster, before)
         return any(count > heard.get(connection, 0) for connection, count in packets.items())
 
     await_until(
         returned,
         timeout_s=60,
-        waiting_for=f"ZooKeeper to hear of broker {before.broker} again",
+        waiting_for=f"{_keeper(cluster)} to hear of broker {before.broker} again",
         last_seen=lambda: f"{seen[0].to_json()}, {packets_of(cluster, before)}, was {heard}",
         remedy=f"see {broker.server_log}",
         abort=broker.check_running,
     )
     return seen[0]
+
+
+def _keeper(cluster: Cluster) -> str:
+    return "the controllers" if cluster.controllers else "ZooKeeper"
 
 
 def _ask(address: tuple[str, int], word: str, timeout_s: float) -> str:

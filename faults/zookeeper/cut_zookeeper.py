@@ -10,7 +10,7 @@ from kchaos.clusters.api import Cluster
 from kchaos.clusters.links import Cut
 from kchaos.faults.api import Injection, Journal, links_of, require_available
 from kchaos.faults.observation import BrokerObservation, observe_broker
-from kchaos.faults.view import ClusterView, name_in_use, unable, unlinked
+from kchaos.faults.view import ClusterView, name_in_use, needs_zookeeper, unable, unlinked
 from kchaos.faults.zookeeper.activity import await_heard, packets_of
 
 
@@ -28,7 +28,8 @@ class CutZooKeeper(acts.CutZooKeeper):
     def available(self, view: ClusterView) -> str:
         """Links, a style that there is, and a name that no other cut has."""
         return (
-            acts.unknown_style(self)
+            needs_zookeeper(view, "use CutControllers")
+            or acts.unknown_style(self)
             or unable(view, self.broker)
             or unlinked(view)
             or name_in_use(view, self.name)

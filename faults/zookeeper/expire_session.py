@@ -9,13 +9,14 @@ from kchaos.checkers import acts
 from kchaos.clusters.api import Cluster
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
+from kchaos.faults.fencing import fence_registered
 from kchaos.faults.observation import (
     BrokerObservation,
     await_registered,
     await_registration_gone,
     observe_broker,
 )
-from kchaos.faults.view import ClusterView, unable
+from kchaos.faults.view import ClusterView, needs_zookeeper, unable
 from kchaos.faults.zookeeper.session import end_session
 
 
@@ -41,7 +42,7 @@ class ExpireSession:
 
     def available(self, view: ClusterView) -> str:
         """A broker that is registered; it need not run."""
-        why_not = unable(view, self.broker)
+        why_not = needs_zookeeper(view, "use FenceBroker") or unable(view, self.broker)
         if not why_not and not view.brokers[self.broker].is_registered:
             return f"broker {self.broker} has no session to end: it is not registered"
         return why_not
@@ -73,12 +74,15 @@ class ExpireSession:
 
 
 def end_registered_session(cluster: Cluster, journal: Journal, before: BrokerObservation) -> None:
-    """Ends the session of this registration, if there was one.
+    """Ends the session of this registration, if there was one; with KRaft it is fenced.
 
     Raises:
-        NoEffect: ZooKeeper did not let go of it, and the registration is still there.
+        NoEffect: ZooKeeper, or the controller, did not let go of it, and it is still there.
     """
     if before.session_id is None:
+        return
+    if cluster.controllers:
+        fence_registered(cluster, journal, before)
         return
     try:
         with journal.acting(acts.ExpireSession(broker=before.broker)):

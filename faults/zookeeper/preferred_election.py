@@ -14,7 +14,7 @@ from kchaos.clusters.metadata.api import LeaderAndIsr, MetadataRefused
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
-from kchaos.faults.view import ClusterView, view_of
+from kchaos.faults.view import ClusterView, needs_zookeeper, view_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +22,8 @@ class PreferredElection(acts.PreferredElection):
     """The controller makes the first replica of the assignment the leader, if it may.
 
     By the znode that every release with ZooKeeper watches, or by API 43 (ElectPreferredLeaders,
-    KIP-183, 2.2; ElectLeaders, KIP-460, 2.4), sent to the controller. A leadership stays, so
-    there is nothing to heal.
+    KIP-183, 2.2; ElectLeaders, KIP-460, 2.4), sent to the controller, as KRaft needs it. A
+    leadership stays, so there is nothing to heal.
 
     Attributes:
         by: "znode", "api", or "" for the znode up to 2.3 and the API from 2.4 on.
@@ -39,13 +39,15 @@ class PreferredElection(acts.PreferredElection):
         """A way to ask that the controller's release has."""
         if self.by not in ("znode", "api", ""):
             return f"by is {self.by!r}; use 'znode', 'api', or '' to go by the release"
-        if self.by != "api":
+        if self.by == "znode":
+            return needs_zookeeper(view, "use by='api'")
+        if self.by == "":
             return ""
         if view.controller is None:
             return "there is no controller to ask for an election"
         if _controller_is_at_least(view, (2, 2)):
             return ""
-        release = view.brokers[view.controller].release
+        release = view.nodes[view.controller].release
         return (
             f"controller {view.controller} runs {release}, which has no API for elections (2.2 and "
             "later have): use by='znode'"
@@ -70,10 +72,10 @@ class PreferredElection(acts.PreferredElection):
             )
         by = self.by or ("api" if _controller_is_at_least(view_of(cluster), (2, 4)) else "znode")
         with journal.acting(acts.act_of(acts.PreferredElection, self)):
-            if by == "api":
+            if by == "api" and not cluster.controllers:
                 self._by_api(cluster)
             else:
-                self._by_znode(cluster)
+                self._by_metadata(cluster)
         effect = self._await_leader(cluster, preferred)
         yield Injection(
             fault="PreferredElection",
@@ -87,7 +89,7 @@ class PreferredElection(acts.PreferredElection):
             raise NoEffect(f"{self.topic}-{self.partition} does not exist: is the topic created?")
         return state
 
-    def _by_znode(self, cluster: Cluster) -> None:
+    def _by_metadata(self, cluster: Cluster) -> None:
         metadata = cluster.metadata
         try:
             metadata.elect_preferred(self.topic, self.partition)
@@ -99,7 +101,7 @@ class PreferredElection(acts.PreferredElection):
                 remedy="see the controller's server log",
             )
         except MetadataRefused as error:
-            raise NoEffect(f"another preferred election goes on: {error}") from None
+            raise NoEffect(f"the election was refused: {error}") from None
         except BaseException:
             # Otherwise the next controller would hold an election that nobody waits for.
             metadata.withdraw_election()
@@ -163,5 +165,5 @@ class PreferredElection(acts.PreferredElection):
 def _controller_is_at_least(view: ClusterView, wanted: tuple[int, ...]) -> bool:
     if view.controller is None:
         return False
-    release = view.brokers[view.controller].release
+    release = view.nodes[view.controller].release
     return tuple(int(part) for part in release.split(".")[:2]) >= wanted

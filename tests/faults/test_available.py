@@ -20,11 +20,13 @@ from kchaos.clusters.api import (
 from kchaos.faults import (
     FAULTS,
     ConfigureTopic,
+    CutControllers,
     CutLink,
     CutZooKeeper,
     DisconnectNetwork,
     ExpireSession,
     FastBounce,
+    FenceBroker,
     ForgeAnswers,
     FormatDowngrade,
     FreezeFollower,
@@ -45,6 +47,7 @@ from kchaos.faults import (
     StopBroker,
     TearEpochs,
     ThrottleReplication,
+    UnregisterBroker,
     WipeLogDirectory,
 )
 from kchaos.faults.api import MemoryJournal
@@ -73,6 +76,17 @@ BY_API = PreferredElection(topic="t", partition=0, by="api")
 
 def view(one: BrokerView = UP, **more: Any) -> ClusterView:
     return ClusterView(brokers={0: OTHER, 1: one}, controller=0, **more)
+
+
+CONTROLLERS = {id_: replace(UP, broker=id_, is_registered=False) for id_ in (100, 101, 102)}
+CONTROLLER_CUTS = {
+    cut.name: cut for cut in (acts.CutLink(source=1, target=id_) for id_ in CONTROLLERS)
+}
+
+
+def kraft(one: BrokerView = UP, **more: Any) -> ClusterView:
+    named: dict[str, Any] = {"controller": 100, "controllers": CONTROLLERS, **more}
+    return replace(view(one), **named)
 
 
 LEGAL = [
@@ -120,6 +134,34 @@ LEGAL = [
     (replace(LATE, api="UpdateMetadata", partitions=()), view()),
     (replace(LATE, api="ControlledShutdown", partitions=(), version=2), view()),
     (replace(LATE, version=1, epoch="ahead"), view(replace(UP, release="2.2.2"))),
+    (FenceBroker(broker=1), kraft()),
+    (FenceBroker(broker=1), kraft(cuts=CONTROLLER_CUTS)),
+    (FenceBroker(broker=1), kraft(replace(UP, is_running=False))),
+    (UnregisterBroker(broker=1), kraft()),
+    (UnregisterBroker(broker=1), kraft(DOWN)),
+    (CutControllers(broker=1), kraft()),
+    (CutLink(source=1, target=100), kraft()),
+    (CutLink(source=101, target=100), kraft()),
+    (CutLink(source=0, target=1), kraft()),
+    (IsolateBroker(broker=1, zookeeper=True), kraft()),
+    (KillBroker(broker=1), kraft()),
+    (KillBroker(broker=100), kraft()),
+    (StopBroker(broker=100), kraft()),
+    (StopBroker(broker=1), kraft(cuts=dict(list(CONTROLLER_CUTS.items())[:2]))),
+    (PauseBroker(broker=101), kraft()),
+    (MoveController(), kraft()),
+    (PreferredElection(topic="t", partition=0), kraft()),
+    (BY_API, kraft()),
+    (HOLD, kraft()),
+    (replace(HOLD, api="BrokerHeartbeat"), kraft()),
+    (replace(HOLD, api="AlterPartition", target=100), kraft()),
+    (replace(HOLD, topic="__cluster_metadata", partition=0), kraft()),
+    (replace(HOLD, api="Vote", source=100, target=101), kraft()),
+    (RollBroker(broker=1, kafka="4.1.2"), kraft()),
+    (TAIL, kraft(DOWN)),
+    (EPOCHS, kraft(DOWN)),
+    (WipeLogDirectory(broker=1), kraft(DOWN)),
+    (AT_POINT, kraft()),
 ]
 
 
@@ -281,6 +323,45 @@ def test_every_fault_can_be_taken_by_some_cluster():
             view(replace(UP, release="2.1.1")),
             "broker 1 runs 2.1.1, which does not know StopReplica v1: that came with 2.2",
         ),
+        (FenceBroker(broker=1), view(), "ZooKeeper keeps this cluster's metadata: use ExpireSess"),
+        (FenceBroker(broker=1), kraft(replace(UP, is_registered=False)), "it is fenced, or not"),
+        (FenceBroker(broker=100), kraft(), "the cluster has no broker 100: it has [0, 1]"),
+        (UnregisterBroker(broker=1), view(), "use CutZooKeeper and ExpireSession"),
+        (CutControllers(broker=1), view(), "use CutZooKeeper"),
+        (CutControllers(broker=1), kraft(why_unlinked="no loopback"), "runs without links"),
+        (CutControllers(broker=1), kraft(cuts=CONTROLLER_CUTS), "named '1-100' lasts already"),
+        (StopBroker(broker=1), kraft(cuts=CONTROLLER_CUTS), "cut off from every controller by '1-"),
+        (CutLink(source=1, target=100), view(), "the cluster has no broker 100: it has [0, 1]"),
+        (KillBroker(broker=100), view(), "the cluster has no broker 100"),
+        (ExpireSession(broker=1), kraft(), "use FenceBroker"),
+        (CutZooKeeper(broker=1), kraft(), "use CutControllers"),
+        (FastBounce(broker=1), kraft(), "a bounce is never missed; use KillBroker"),
+        (LATE, kraft(), "hold a leader's AlterPartition over a restart with HoldRequests"),
+        (FORGE, kraft(), "hold Fetch responses with HoldRequests"),
+        (HoldController(broker=0), kraft(), "use PauseBroker with a controller's id"),
+        (replace(AT_POINT, point="registered"), kraft(), "cannot be left undone"),
+        (replace(HELD, point="registered"), kraft(), "hold BrokerRegistration responses"),
+        (replace(HELD, point="controlled-shutdown"), kraft(), "hold BrokerHeartbeat"),
+        (
+            ConfigureTopic(topic="t", configuration=TOPIC_OLD),
+            kraft(),
+            "give them when the topic is created",
+        ),
+        (replace(BY_API, by="znode"), kraft(), "use by='api'"),
+        (replace(HOLD, api="LeaderAndIsr"), kraft(), "none sends LeaderAndIsr; hold the Fetch of"),
+        (replace(HOLD, api="ControlledShutdown"), kraft(), "hold BrokerHeartbeat"),
+        (replace(HOLD, api="BrokerHeartbeat"), view(), "no broker sends BrokerHeartbeat"),
+        (
+            MoveController(),
+            kraft(controllers={100: CONTROLLERS[100]}),
+            "the cluster has one controller: give it three (controllers=3)",
+        ),
+        (
+            MoveController(),
+            kraft(controllers=CONTROLLERS | {101: replace(CONTROLLERS[101], is_running=False)}),
+            "only 2 controllers go on: without their leader they elect nobody",
+        ),
+        (MoveController(), kraft(controller=None), "have no leader that could lose its office"),
     ],
 )
 def test_what_stands_against_a_fault_is_said(fault, cluster, why_not):

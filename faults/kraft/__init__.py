@@ -1,0 +1,1 @@
+"""Faults in the KRaft plane: what controllers make of a broker."""
