@@ -4,6 +4,7 @@ PYTEST := $(PYTHON) -m pytest -q -n 2 --dist loadgroup
 # A play waits for its cluster a third of its time, so three of them keep two cores busy.
 PLAYS := $(PYTHON) -m pytest -q -n 3 --dist loadgroup
 NO_JVM := not cluster and not spark and not docker
+MEASURED = COVERAGE_FILE=build/coverage $(PYTEST) -m "$(NO_JVM)" --cov kchaos.checkers.model --cov-branch
 # Without compiled modules every process compiles the whole product and its tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -24,9 +25,11 @@ test-all: check ## all there is, as CI has it (.ci/run)
 cases: ## each case on each of its releases; CI plays those at a border
 	KCHAOS_ALL_CASES=1 $(PLAYS) tests/cases
 
-coverage: ## lines of the model by module, over its tests and the stored golden runs
-	$(PYTEST) -m "$(NO_JVM)" --cov kchaos.checkers.model --cov-branch --cov-report term \
-		tests/checkers/model tests/golden
+coverage: ## what stored runs and unit tests go through of the model: writes docs/coverage.md
+	mkdir -p build
+	$(MEASURED) --cov-report json:build/stored.json tests/golden
+	$(MEASURED) --cov-report json:build/all.json --cov-append tests/checkers/model
+	$(PYTHON) -m tests.coverage_page build/stored.json build/all.json
 
 pages: ## the pages for people, in build/pages/; a link that leads nowhere is refused
 	$(PYTHON) -m mkdocs build --strict

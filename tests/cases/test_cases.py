@@ -43,6 +43,10 @@ ALSO_SHOWN_BY_OTHERS = {
     ("fetches_left_undone", "2.1.1"),
     ("leader_missed_an_epoch", "2.5.1"),
     ("maximal_isr_is_enough", "2.8.2"),
+    # Stored runs have these borders too (`tests/golden/borders/`).
+    ("moved_high_watermark", "0.11.0.3"),
+    ("moved_high_watermark", "1.0.0"),
+    ("moved_high_watermark", "1.0.1"),
     ("records_deleted", "2.8.2"),
     ("replication_throttled", "2.8.2"),
     ("response_limits", "2.8.2"),
