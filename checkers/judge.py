@@ -23,11 +23,12 @@ from kchaos.checkers.model.releases.status import status
 from kchaos.checkers.model.values.events import TopicCreated
 from kchaos.checkers.model.values.prediction import EmptiedBy, Prediction
 from kchaos.checkers.not_modelled import not_modelled
-from kchaos.checkers.record import predict_run
+from kchaos.checkers.record import NOT_PREDICTED, predict_run
 from kchaos.checkers.results import Results
 from kchaos.checkers.rules import Judged, apply_rules, joined
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
 from kchaos.checkers.rules.decided import impossible_decisions
+from kchaos.checkers.rules.fenced import elected_while_fenced
 from kchaos.checkers.rules.foreign import FOREIGN, foreign_at_links, told_once
 from kchaos.checkers.rules.ghosts import ghosts
 from kchaos.checkers.rules.logged import logged_errors
@@ -65,7 +66,8 @@ def judge(
     read = judging.attempt("reading the evidence", evidence.read)
     prediction, judged = None, None
     if read is not None:
-        prediction = judging.attempt("the model", lambda: predict(read), only_conformance=True)
+        if not read.is_kraft:
+            prediction = judging.attempt("the model", lambda: predict(read), only_conformance=True)
         apply = rules or rules_of
         judged = judging.attempt("the rules", lambda: apply(read, prediction))
     return judging.results(read, prediction, judged or Judged())
@@ -84,7 +86,9 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
     made, what others wrote, the observation that no possible state explains, decisions about
     brokers, and high watermarks observed where no replica should be.
     """
-    yield from impossible_decisions(evidence)
+    yield from (
+        elected_while_fenced(evidence) if evidence.is_kraft else impossible_decisions(evidence)
+    )
     yield from ghosts(evidence)
     yield from logged_errors(evidence)
     yield from out_of_sync(evidence)
@@ -173,15 +177,16 @@ class _Judging:
         if read is not None:
             self._unknown += _unusable(read)
             self._safety += [*_unsettled(read), *_licensed(read)]
-            self._conformance += _undecided(read)
-            self._conformance += _unlinked(read)
-            given = self.attempt("the settings", lambda: [*_not_followed(read)])
-            self._conformance += given or ()
-            self._conformance += _not_compared(read, judged.findings)
             foreign = [*_foreign(judged.findings), *dict.fromkeys(said for _, said in unfollowed)]
-            self._conformance += foreign
             self._unless_unsafe += foreign or _untraceable(read, prediction)
-            self._conformance += _unexplained_by_ours(read, prediction)
+            if not read.is_kraft:
+                self._conformance += _undecided(read)
+                self._conformance += _unlinked(read)
+                given = self.attempt("the settings", lambda: [*_not_followed(read)])
+                self._conformance += given or ()
+                self._conformance += _not_compared(read, judged.findings)
+                self._conformance += foreign
+                self._conformance += _unexplained_by_ours(read, prediction)
         if read is not None and read.is_tiered:
             deleted = [*_deleted(read)]
             self._safety += [*_unread(read, prediction), *deleted]
@@ -219,6 +224,7 @@ class _Judging:
             safety=tuple(self._safety),
             conformance=tuple(self._conformance),
             unless_unsafe=tuple(self._unless_unsafe),
+            not_predicted=NOT_PREDICTED if self._evidence.is_kraft else "",
         )
         answer = self.attempt(
             "the verdict",
@@ -367,7 +373,10 @@ def _deleted_by_others(evidence: RunEvidence) -> Iterator[tuple[TopicPartition, 
     }
     for about in sorted(names):
         for one in evidence.deletions.get(about.topic, ()):
-            if one.time < math.inf and evidence.is_linked and not evidence.is_tiered:
+            # What was acknowledged before a deletion is excused by it; without a prediction that is
+            # all that matters.
+            is_followed = evidence.is_kraft or (evidence.is_linked and not evidence.is_tiered)
+            if one.time < math.inf and is_followed:
                 continue
             what = "is to be deleted" if one.time == math.inf else "was deleted"
             what += "" if one.is_gone or one.time == math.inf else " and made again"

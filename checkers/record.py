@@ -6,6 +6,7 @@ It chooses between the states that are possible (`checkers.model.follow.search`)
 from collections.abc import Iterator
 
 from kchaos.checkers.acts import HealLink, ResumeBroker, StartBroker, StopBroker, TopicPartition
+from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow, predict
@@ -30,6 +31,11 @@ from kchaos.checkers.segments.errors import SegmentError
 from kchaos.checkers.segments.tier import FINISHED
 
 _COPYING_S = 0.25
+NOT_PREDICTED = (
+    "prediction of KRaft clusters is not modelled yet: what the replicas of this run should hold "
+    "is not known"
+)
+"""Why conformance of a run with KRaft is unknown."""
 
 
 def predict_run(evidence: RunEvidence, *, most_states: int = MOST_STATES) -> Prediction:
@@ -39,8 +45,10 @@ def predict_run(evidence: RunEvidence, *, most_states: int = MOST_STATES) -> Pre
     and after each event everything is taken to happen that can.
 
     Raises:
-        ModelError: The timeline is impossible.
+        ModelError: The timeline is impossible, or that of a KRaft cluster.
     """
+    if evidence.is_kraft:
+        raise ModelError(NOT_PREDICTED)
     record = None if evidence.links is None else record_of(evidence)
     if record is None or not any(isinstance(item.what, ControlSent) for item in record.seen):
         return predict(tuple(timed.event for timed in evidence.events))

@@ -6,7 +6,7 @@
                           there were no links if so
       scenario.json       the scenario as data: cluster, topics, steps, expectation
       actions.jsonl       the model's actions, each with step, when it began and was done (wall
-                          time), and the last zxid before it
+                          time), and the last zxid before it; with KRaft the last offset
       history.jsonl       client operations: invoke, then ok, fail or info (nobody knows)
       observations.jsonl  steps, gates, faults, sessions and czxid, what settle saw
       links.jsonl         requests and responses that the links logged
@@ -19,6 +19,10 @@
       tier.jsonl          where logs are tiered: what each reader got, Fetch by Fetch ("read"), and
                           what leaders said of the ends of their logs ("offsets")
       zookeeper/member-N/ ZooKeeper's own transaction logs (log.*): every decision, in zxid order
+      metadata/node-N/    with KRaft, in place of zookeeper/: the copy of the metadata log of each
+                          broker and controller (*.log, *.checkpoint, quorum-state), in the order
+                          of whose offsets everything was decided, and meta.properties
+      metadata/definitions/ what the records of that log consist of, by the newest release
       brokers/N/          server.properties and server.log
       snapshots/LABEL/    snapshot.json, and broker-N/ with the files of its log directory; where
                           logs are tiered also remote/, with the segments and leader epoch

@@ -45,12 +45,15 @@ class Unknown:
         safety: Reasons that leave only safety open.
         conformance: Reasons that leave only conformance open.
         unless_unsafe: Reasons for which safety cannot be affirmed. A finding that denies it stands.
+        not_predicted: Why nothing at all is predicted of such a cluster, or "". Conformance is
+            unknown then, and what is expected is expected of safety alone.
     """
 
     run: tuple[str, ...] = ()
     safety: tuple[str, ...] = ()
     conformance: tuple[str, ...] = ()
     unless_unsafe: tuple[str, ...] = ()
+    not_predicted: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +102,8 @@ def verdict(
     **Verifies**: expected is True only if the run conforms, safety is known and as expected, the
     safety findings are exactly the expected ones by kind, partition, brokers and offsets, and each
     witness was found. Safe without its witness is unknown: the mechanism may not have run at all.
+    Where nothing can be predicted of such a cluster, conformance is unknown and no part of what is
+    expected; without an expectation in the scenario the run must be safe.
     **Does not verify**: findings that answer neither question, `permitted-loss` for one.
     """
     if expectation is not None:
@@ -109,18 +114,25 @@ def verdict(
         if not is_said:
             raise ScenarioDataError("scenario.json: expectation: it does not say safe or not")
     findings = list(findings)
-    conforms = _answer(findings, Question.CONFORMANCE, (*unknown.run, *unknown.conformance))
+    is_predicted = not unknown.not_predicted
+    not_predicted = () if is_predicted else (unknown.not_predicted,)
+    conforms = _answer(
+        findings, Question.CONFORMANCE, (*unknown.run, *unknown.conformance, *not_predicted)
+    )
     safe = _answer(findings, Question.SAFETY, (*unknown.run, *unknown.safety))
     if safe and unknown.unless_unsafe:
         safe = None
     reasons = [*unknown.run, *unknown.safety, *unknown.conformance, *unknown.unless_unsafe]
+    reasons += not_predicted
     missing = [str(dict(one.wanted)) for one in witnesses if not one.found]
     if safe and missing:
         safe = None
         reasons.append(
             f"safe, but nothing shows that the mechanism ran: no {' and no '.join(missing)}"
         )
-    reason = _unexpected(findings, list(predicted_findings), expectation, conforms, safe)
+    reason = _unexpected(
+        findings, list(predicted_findings), expectation, conforms if is_predicted else True, safe
+    )
     if not reason and missing:
         reason = f"not reproduced: unsafe, but without its witness {' and '.join(missing)}"
     return Verdict(

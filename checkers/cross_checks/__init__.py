@@ -4,9 +4,9 @@ A run is written down several times: what a client did in actions and in history
 and in observations, a state in ZooKeeper's log and in a snapshot. Where they disagree, or one is
 missing that another names, nobody can say what happened, and the run is unknown.
 
-**Verifies**: what `clients`, `acts`, `brokers`, `times`, `coordination`, `copies`, `cleaning`,
-`messages`, `fates`, `points`, `tiers`, `rebuilding` and `ending` say, a module for each pair of
-witnesses.
+**Verifies**: what `clients`, `acts`, `brokers`, `times`, `coordination`, `metadata`, `copies`,
+`cleaning`, `messages`, `fates`, `points`, `tiers`, `rebuilding` and `ending` say, a module for each
+pair of witnesses.
 **Does not verify**: what is written down once alone; `checkers.rules` and the model judge that.
 """
 
@@ -21,6 +21,7 @@ from kchaos.checkers.cross_checks.copies import copy_disagreements
 from kchaos.checkers.cross_checks.ending import ending_disagreements
 from kchaos.checkers.cross_checks.fates import fate_disagreements
 from kchaos.checkers.cross_checks.messages import message_disagreements
+from kchaos.checkers.cross_checks.metadata import metadata_disagreements
 from kchaos.checkers.cross_checks.points import point_disagreements
 from kchaos.checkers.cross_checks.rebuilding import rebuilding_disagreements
 from kchaos.checkers.cross_checks.tiers import tier_disagreements
@@ -33,6 +34,7 @@ _CHECKS = (
     broker_disagreements,
     time_disagreements,
     coordination_disagreements,
+    metadata_disagreements,
     copy_disagreements,
     cleaning_disagreements,
     message_disagreements,

@@ -21,6 +21,8 @@ _CLOCK_STEPS_BACK_MS = 5_000
 def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
     """Yields where ZooKeeper's log cannot be what ZooKeeper wrote, or ends before it was seen.
 
+    A KRaft cluster has none: see `cross_checks.metadata`.
+
     **Verifies**: that there is a log; that it begins with the first transaction and lacks none up
     to its last, which is not before any that an action or a snapshot names; that every znode is
     created before it is set or deleted, and its version counts its writes; that times do not go
@@ -29,6 +31,8 @@ def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
     one.
     **Does not verify**: what comes behind the last zxid that anything names.
     """
+    if evidence.is_kraft:
+        return
     numbers = [list(zxids(member)) for member in evidence.zookeeper_logs]
     if not any(numbers):
         yield "there is no log of ZooKeeper: who led, and who was in sync, is written nowhere else"

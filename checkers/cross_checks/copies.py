@@ -203,7 +203,7 @@ def _states(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -> 
         possible = possible_states(evidence, about, taken.zxid, action.zxid)
         if state not in possible:
             yield (
-                f"snapshot {taken.label!r} has {name} as {_shown(state)}; ZooKeeper's log as "
+                f"snapshot {taken.label!r} has {name} as {_shown(state)}; {evidence.decided_by} as "
                 f"{' or '.join(map(_shown, possible))}"
             )
     if taken.zxid > action.zxid:
@@ -257,8 +257,9 @@ def _named_otherwise(
         except CheckpointError as error:
             yield str(error)
         else:
-            if said.get("broker.id", str(broker)) != str(broker):
-                yield f"{name} is broker {said['broker.id']}'s"
+            own = said.get("broker.id", said.get("node.id"))
+            if own != str(broker):
+                yield f"{name} is broker {own}'s"
             known = evidence.cluster_id
             if known and said.get("cluster.id", known) != known:
                 yield f"{name} is of cluster {said['cluster.id']}, not {known}"
@@ -272,7 +273,8 @@ def _named_otherwise(
         else:
             named = topic_ids.get(about[0]) if about else None
             if named is not None and stated != named:
-                yield f"{name} says topic id {stated}, and ZooKeeper {named}"
+                where = "the metadata log" if evidence.is_kraft else "ZooKeeper"
+                yield f"{name} says topic id {stated}, and {where} {named}"
 
 
 def _text(evidence: RunEvidence, name: str) -> str:

@@ -50,15 +50,21 @@ def _order(evidence: RunEvidence) -> Iterator[str]:
 
 def _zxids(evidence: RunEvidence) -> Iterator[str]:
     """A zxid is read right before what it is of: what ZooKeeper wrote before, and no more."""
-    changes = sorted((one.zxid, one.time_ms / 1000) for one in evidence.znode_changes)
+    if evidence.is_kraft:
+        # A record can be read once it is flushed, and a majority of the voters has it.
+        aside_s = _CLOCK_S
+        changes = [(one.offset, one.time_ms / 1000) for one in evidence.metadata_logs.entries]
+    else:
+        aside_s = _ASIDE_S
+        changes = sorted((one.zxid, one.time_ms / 1000) for one in evidence.znode_changes)
     zxids = [zxid for zxid, _ in changes]
     for what, zxid, began in _read(evidence):
         next_one = bisect_right(zxids, zxid)
         if zxid <= 0 or not math.isfinite(began):
             continue
-        if next_one < len(changes) and changes[next_one][1] < began - _ASIDE_S:
+        if next_one < len(changes) and changes[next_one][1] < began - aside_s:
             late, change = "after", changes[next_one]
-        elif next_one and changes[next_one - 1][1] > began + _ASIDE_S:
+        elif next_one and changes[next_one - 1][1] > began + aside_s:
             late, change = "before", changes[next_one - 1]
         else:
             continue
@@ -116,6 +122,7 @@ def _all_times(evidence: RunEvidence) -> dict[str, list[float]]:
         "links.jsonl": [one.wall_time_s for one in evidence.links or ()],
         HITS: [one.time for one in evidence.hits],
         "zookeeper/": [one.time_ms / 1000 for one in evidence.znode_changes],
+        "metadata/": [one.time for one in evidence.decisions if evidence.is_kraft],
         TIER: [
             *(one.time for one in evidence.tier_readings),
             *(one.time for one in evidence.listed_offsets),

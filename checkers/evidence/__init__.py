@@ -5,6 +5,7 @@
     about       run.json, scenario.json, outcome.json
     actions     actions.jsonl, and the timeline of actions and decisions
     zookeeper   zookeeper/: decisions
+    metadata    metadata/: decisions of a KRaft cluster
     history     history.jsonl: operations
     observed    observations.jsonl
     links       links.jsonl: messages in the model's words; `epoch_rounds` pairs questions

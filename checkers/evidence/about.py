@@ -106,6 +106,7 @@ class ClusterAsked:
     properties: Mapping[str, str] = field(default_factory=dict)
     linked: bool = False
     tiered: bool = False
+    mode: str | None = field(default=None, metadata=SOMETIMES)
 
     def properties_of(self, broker: BrokerAsked) -> dict[str, str]:
         """What the scenario sets for one of them."""

@@ -18,6 +18,7 @@ from kchaos.checkers.evidence.partition import DroppedFollower
 from kchaos.checkers.formats.leader_points import FETCH_BEGUN, FETCH_COUNTED
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
+    BrokerRegistrationChanged,
     BrokerUnregistered,
     Event,
     PartitionState,
@@ -147,19 +148,25 @@ def dropped_followers(
 
 @dataclass(frozen=True, slots=True)
 class Healthy:
-    """Brokers that are registered, run and do not stand still."""
+    """Brokers that are registered, run and do not stand still; with KRaft they are unfenced too."""
 
     registered: set[int] = field(default_factory=set)
     still: set[int] = field(default_factory=set)
+    fenced: set[int] = field(default_factory=set)
 
     def __contains__(self, broker: int) -> bool:
-        return broker in self.registered and broker not in self.still
+        return broker in self.registered and broker not in self.still | self.fenced
 
     def failed(self, event: Event) -> set[int]:
         """Takes note of the event; returns whom it makes fail."""
         match event:
             case BrokerRegistered(broker=broker):
                 self.registered.add(broker)
+            case BrokerRegistrationChanged(broker=broker):
+                self.fenced.discard(broker)
+                if event.is_fenced or event.is_shutting_down:
+                    self.fenced.add(broker)
+                    return {broker}
             case StartBroker(broker=broker) | ResumeBroker(broker=broker):
                 self.still.discard(broker)
             case BrokerUnregistered(broker=broker):

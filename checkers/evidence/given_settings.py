@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.evidence.zookeeper import broker_configurations
 from kchaos.checkers.model.values.events import TopicConfigured
 
 _TIERED = ("remote.storage.enable", "true")
@@ -43,7 +42,7 @@ def given_settings(evidence: RunEvidence) -> Iterator[GivenSetting]:
         fault = step.get("fault") or {}
         if fault.get("fault") == "RollBroker":
             yield from _of(f"broker {fault.get('broker')}", dict(fault.get("properties") or ()))
-    for broker_name, settings in broker_configurations(evidence.znode_changes):
+    for broker_name, settings in evidence.broker_configurations:
         owner = "every broker" if broker_name == "<default>" else f"broker {broker_name}"
         yield from _of(owner, dict(settings))
     for timed in evidence.events:

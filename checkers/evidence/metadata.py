@@ -51,7 +51,8 @@ META_PROPERTIES = "meta.properties"
 _NODE = re.compile(r"node-(\d{1,9})")
 _TOPIC, _BROKER = 2, 4
 _NO_LEADER_CHANGE = -2
-_EVERY_BROKER = "<default>"
+EVERY_BROKER = "<default>"
+"""Whose a configuration is that all brokers were given together."""
 Settings = tuple[tuple[str, str], ...]
 
 
@@ -200,6 +201,20 @@ class MetadataLogs:
     def broker_configurations(self) -> Sequence[tuple[str, Settings]]:
         """Each configuration of brokers that was written: an id or "<default>", and settings."""
         return tuple(self._folded.broker_configurations)
+
+    @property
+    def endpoints(self) -> Mapping[int, set[str]]:
+        """The addresses with which each broker registered, each list as settings have it."""
+        found: dict[int, set[str]] = {}
+        for entry in self.entries:
+            record = entry.record
+            if isinstance(record, MetadataRecord) and record.name == "RegisterBrokerRecord":
+                addresses = ",".join(
+                    f"{one['Name']}://{one['Host']}:{one['Port']}"
+                    for one in record.fields["EndPoints"]
+                )
+                found.setdefault(record.fields["BrokerId"], set()).add(addresses)
+        return found
 
     @property
     def deletions(self) -> Mapping[str, tuple[TopicDeletion, ...]]:
@@ -428,7 +443,7 @@ class _Folding:
         if kind == _TOPIC:
             settings = self.topic_configurations.setdefault(name, {})
         else:
-            settings = self.settings_of_brokers.setdefault(name or _EVERY_BROKER, {})
+            settings = self.settings_of_brokers.setdefault(name or EVERY_BROKER, {})
         if value is None:
             settings.pop(_text(said, "Name"), None)
         else:
@@ -438,7 +453,7 @@ class _Folding:
             configured = TopicConfigured(topic=name, configuration=written, zxid=entry.offset)
             self._decide(configured, topic=name)
         else:
-            self.broker_configurations.append((name or _EVERY_BROKER, written))
+            self.broker_configurations.append((name or EVERY_BROKER, written))
 
     def _register(self, entry: LogEntry, said: Mapping[str, object]) -> None:
         broker, epoch = _number(said, "BrokerId"), _number(said, "BrokerEpoch")

@@ -35,6 +35,7 @@ from kchaos.checkers.evidence.history import Operation, operations
 from kchaos.checkers.evidence.hits import PointHit, read_hits
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
 from kchaos.checkers.evidence.links import LinkMessage, read_links
+from kchaos.checkers.evidence.metadata import EVERY_BROKER, METADATA, MetadataLogs, Settings
 from kchaos.checkers.evidence.observed import (
     ADDRESSES_GIVEN,
     Observed,
@@ -63,6 +64,7 @@ from kchaos.checkers.evidence.zookeeper import (
 )
 from kchaos.checkers.model.values.events import (
     DeleteRecords,
+    EligibleReplicas,
     LogCleaned,
     PartitionState,
     Produce,
@@ -87,6 +89,8 @@ DELETING = (
 )
 """Settings, without "log.", that let brokers delete records."""
 
+_WITHOUT_ZOOKEEPER = re.compile(r"(?:[4-9]|\d\d)\.")
+"""Releases that have KRaft alone."""
 
 # kafka.log.Log (UnifiedLog from 3.0 on), maybeIncrementLogStartOffset.
 _DELETED_RECORDS = re.compile(
@@ -157,24 +161,58 @@ class RunEvidence:
         return member_logs(self.files)
 
     @cached_property
+    def is_kraft(self) -> bool:
+        """Whether a quorum of controllers kept the cluster's metadata, and not ZooKeeper."""
+        mode = self.scenario.cluster.mode
+        if mode is not None:
+            return mode == "kraft"
+        releases = (broker.release for broker in self.about.brokers.values())
+        return any(_WITHOUT_ZOOKEEPER.match(release) for release in releases)
+
+    @cached_property
+    def metadata_logs(self) -> MetadataLogs:
+        """The copies of a KRaft cluster's metadata log."""
+        return MetadataLogs(self.files, brokers=self.about.brokers)
+
+    @property
+    def decided_by(self) -> str:
+        """What has the decisions, for messages."""
+        return "the metadata log" if self.is_kraft else "ZooKeeper's log"
+
+    @cached_property
     def decisions(self) -> tuple[TimedEvent, ...]:
         """What the cluster decided, in zxid order, internal topics included."""
+        if self.is_kraft:
+            return self.metadata_logs.decisions
         return tuple(decisions(self.znode_changes))
 
     @cached_property
     def topic_ids(self) -> Mapping[str, str]:
-        """The id of each topic that has one, as ZooKeeper has it."""
-        return topic_ids(self.znode_changes)
+        """The id of each topic that has one, as the cluster's metadata have it."""
+        return self.metadata_logs.topic_ids if self.is_kraft else topic_ids(self.znode_changes)
 
     @cached_property
     def cluster_id(self) -> str:
-        """The cluster's id, as ZooKeeper has it, or ""."""
-        return cluster_id(self.znode_changes)
+        """The cluster's id, as ZooKeeper or the nodes have it, or ""."""
+        return self.metadata_logs.cluster_id if self.is_kraft else cluster_id(self.znode_changes)
 
     @cached_property
     def configurations(self) -> Mapping[str, Mapping[str, str]]:
-        """The last configuration of each topic, as ZooKeeper has it."""
+        """The last configuration of each topic, as the cluster's metadata have it."""
+        if self.is_kraft:
+            return self.metadata_logs.topic_configurations
         return topic_configurations(self.znode_changes)
+
+    @cached_property
+    def broker_configurations(self) -> Sequence[tuple[str, Settings]]:
+        """What brokers were given while they ran: an id or "<default>", and settings.
+
+        Raises:
+            ScenarioDataError: A znode holds no JSON of Kafka's shape.
+        """
+        if self.is_kraft:
+            return self.metadata_logs.broker_configurations
+        return tuple(broker_configurations(self.znode_changes))
 
     @cached_property
     def events(self) -> tuple[TimedEvent, ...]:
@@ -291,7 +329,9 @@ class RunEvidence:
     @cached_property
     def deletions(self) -> Mapping[str, Sequence[TopicDeletion]]:
         """Each deletion of each topic that somebody had deleted, internal topics left out."""
-        found = topic_deletions(self.znode_changes)
+        found = (
+            self.metadata_logs.deletions if self.is_kraft else topic_deletions(self.znode_changes)
+        )
         return {topic: each for topic, each in found.items() if not is_internal(topic)}
 
     def is_gone(self, topic: str) -> bool:
@@ -325,16 +365,20 @@ class RunEvidence:
         return assigned
 
     def excuses(self, about: TopicPartition) -> Iterator[Excuse]:
-        """Yields, in their order, the events after which Kafka may lose records of it."""
+        """Yields, in their order, the events after which Kafka may lose records of it.
+
+        An eligible leader replica has all that is committed, as the ISR has (KIP-966).
+        """
         isr: tuple[int, ...] | None = None
+        eligible: tuple[int, ...] = ()
         deletions = [*self.deletions.get(about.topic, ())]
         for timed in self.events:
             event = timed.event
             while deletions and deletions[0].zxid <= timed.zxid:
-                isr = None
+                isr, eligible = None, ()
                 yield Excuse(kind="topic-deletion", broker=-1, time=deletions.pop(0).time)
             if isinstance(event, PartitionState) and (event.topic, event.partition) == about:
-                if isr is not None and event.leader >= 0 and event.leader not in isr:
+                if isr is not None and event.leader >= 0 and event.leader not in (*isr, *eligible):
                     yield Excuse(
                         kind="unclean-election",
                         broker=event.leader,
@@ -342,16 +386,19 @@ class RunEvidence:
                         leader_epoch=event.leader_epoch,
                     )
                 isr = event.isr
+            elif isinstance(event, EligibleReplicas) and (event.topic, event.partition) == about:
+                eligible = event.eligible
             elif isinstance(event, LoseTail) and (event.topic, event.partition) == about:
                 yield Excuse(
                     kind="lost-tail",
                     broker=event.broker,
                     time=timed.time,
                     first_lost_offset=event.log_end_offset,
-                    isr=isr or (),
+                    isr=(*(isr or ()), *eligible),
                 )
             elif isinstance(event, WipeLogDirectory) and event.broker in self.assignment(about):
-                yield Excuse(kind="lost-tail", broker=event.broker, time=timed.time, isr=isr or ())
+                keepers = (*(isr or ()), *eligible)
+                yield Excuse(kind="lost-tail", broker=event.broker, time=timed.time, isr=keepers)
         for one in deletions:
             yield Excuse(kind="topic-deletion", broker=-1, time=one.time)
 
@@ -389,7 +436,7 @@ class RunEvidence:
         return self._is_set(topic, _EXPIRING)
 
     def _is_set(self, topic: str, names: tuple[str, ...]) -> bool:
-        changed = (dict(given) for _, given in broker_configurations(self.znode_changes))
+        changed = (dict(given) for _, given in self.broker_configurations)
         of_brokers = itertools.chain(self.broker_properties, *changed)
         set_there = {name.removeprefix("log.") for name in of_brokers}
         return not set_there.union(self.configurations.get(topic, {})).isdisjoint(names)
@@ -456,12 +503,24 @@ class RunEvidence:
         )
 
     def min_insync_replicas(self, about: TopicPartition, leader: int) -> int:
-        """The topic's min.insync.replicas, else that of the leader's broker as it last started."""
+        """The topic's min.insync.replicas, else that of the leader's broker.
+
+        What all KRaft brokers were given together counts before what one was started with: with
+        eligible leader replicas the controller sets it so (KIP-966).
+        """
         of_topic = self.configurations.get(about.topic, {}).get("min.insync.replicas")
+        if of_topic is None and self.is_kraft:
+            of_all = [
+                dict(settings)
+                for owner, settings in self.broker_configurations
+                if owner == EVERY_BROKER
+            ]
+            of_topic = of_all[-1].get("min.insync.replicas") if of_all else None
         if of_topic is not None:
             if not (of_topic.isascii() and of_topic.isdigit() and len(of_topic) < 10):
+                folder = METADATA if self.is_kraft else "zookeeper"
                 raise ScenarioDataError(
-                    f"zookeeper/: topic {about.topic} has min.insync.replicas {of_topic!r}"
+                    f"{folder}/: topic {about.topic} has min.insync.replicas {of_topic!r}"
                 )
             return int(of_topic)
         found = 1
@@ -472,7 +531,7 @@ class RunEvidence:
 
 
 def _with_isr(operation: Operation, events: Sequence[TimedEvent]) -> Operation:
-    """The ISR that ZooKeeper had when the operation ended; both clocks are this machine's."""
+    """The ISR that was decided when the operation ended; both clocks are this machine's."""
     isr: tuple[int, ...] = ()
     for timed in events:
         event = timed.event

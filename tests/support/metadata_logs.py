@@ -46,17 +46,24 @@ def metadata_batch(
     records: Sequence[tuple[str, int, Mapping[str, Any]]],
     *,
     leader_epoch: int = 1,
+    timestamp: int = 1000,
 ) -> bytes:
     """One batch of metadata records: name, version and fields of each."""
     values = [
         definitions.encode(MetadataRecord(name=name, version=version, fields=fields))
         for name, version, fields in records
     ]
-    return batch(base_offset, [(None, value) for value in values], leader_epoch=leader_epoch)
+    pairs = [(None, value) for value in values]
+    return batch(base_offset, pairs, leader_epoch=leader_epoch, timestamp=timestamp)
 
 
 def leader_change(
-    base_offset: int, leader: int, voters: Sequence[int], *, leader_epoch: int = 1
+    base_offset: int,
+    leader: int,
+    voters: Sequence[int],
+    *,
+    leader_epoch: int = 1,
+    timestamp: int = 1000,
 ) -> bytes:
     """The batch with which a leader of the quorum begins its epoch."""
     named = b"".join(voter.to_bytes(4, "big") + b"\0" for voter in voters)
@@ -67,4 +74,5 @@ def leader_change(
         [(b"\0\0\0\2", value)],
         leader_epoch=leader_epoch,
         attributes=CONTROL,
+        timestamp=timestamp,
     )

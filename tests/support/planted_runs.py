@@ -12,6 +12,7 @@ from kchaos.checkers.run_directory import RunDirectory
 from tests.support.clean_runs import clean_run, clean_snapshot
 from tests.support.hostile_runs import hostile_runs
 from tests.support.kafka_6361_runs import BOTH, CASES, STOPPED, kafka_6361
+from tests.support.kraft_runs import kraft_run, kraft_snapshot
 from tests.support.run_builder import CONTROLLER_SESSION, RunBuilder, create_body, values
 
 SEGMENT = "00000000000000000000.log"
@@ -43,6 +44,8 @@ def all_runs(folder: Path) -> list[Path]:
         late_request_obeyed,
         written_by_others,
         deleted_by_others,
+        kraft_with_a_loss,
+        kraft_without_definitions,
     )
     made = [make(folder / make.__name__.replace("_", "-")).path for make in planted]
     nothing = folder / "nothing"
@@ -50,6 +53,17 @@ def all_runs(folder: Path) -> list[Path]:
     # Spark waits for that pattern as plain Python does, 20 s.
     hostile = hostile_runs(folder, but="pattern-without-end")
     return [*runs, with_one.path, *made, nothing, *hostile]
+
+
+def kraft_with_a_loss(path: Path) -> RunDirectory:
+    """A KRaft cluster whose replicas both lack two records that were promised."""
+    return kraft_snapshot(kraft_run(path), end=9).seal()
+
+
+def kraft_without_definitions(path: Path) -> RunDirectory:
+    """A KRaft cluster whose metadata log nobody can read."""
+    build = kraft_snapshot(kraft_run(path))
+    return build.seal(before=lambda run: shutil.rmtree(run.path / "metadata" / "definitions"))
 
 
 def clean(path: Path) -> RunBuilder:

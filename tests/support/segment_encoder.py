@@ -56,16 +56,17 @@ def batch(
     last_offset_delta: int | None = None,
     record_count: int | None = None,
     section: bytes | None = None,
+    timestamp: int = 1000,
 ) -> bytes:
-    """Return a magic 2 batch; the last three parameters make it disagree with its records."""
+    """Return a magic 2 batch; those before `timestamp` make it disagree with its records."""
     plain = b"".join(record(delta, key, value) for delta, (key, value) in enumerate(pairs))
     body = compress(codec, plain if section is None else section, magic=2)
     covered = struct.pack(
         ">hiqqqhii",
         CODEC_NUMBERS[codec] | attributes,
         len(pairs) - 1 if last_offset_delta is None else last_offset_delta,
-        1000,
-        2000,
+        timestamp,
+        timestamp + 1000,
         producer_id,
         producer_epoch,
         base_sequence,

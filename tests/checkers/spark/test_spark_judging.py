@@ -79,6 +79,8 @@ def test_the_runs_are_as_different_as_they_were_built(both: Both) -> None:
     assert answers("corrupt-batch")[1] is False
     assert answers("written-by-others") == (None, False, False)
     assert answers("deleted-by-others") == (None, None, False)
+    assert answers("kraft-with-a-loss") == (None, False, False)
+    assert answers("kraft-without-definitions") == (None, None, False)
     assert answers("torn-segment-before-the-last")[1] is False
 
 

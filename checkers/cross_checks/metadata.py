@@ -1,0 +1,82 @@
+"""Cross-check of the metadata log of a KRaft cluster: each node's copy beside the others."""
+
+from collections.abc import Iterator
+
+from kchaos.checkers.errors import CheckpointError
+from kchaos.checkers.evidence.metadata import METADATA
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.formats.checkpoints import parse_properties
+from kchaos.checkers.metadata_log import differing
+
+
+def metadata_disagreements(evidence: RunEvidence) -> Iterator[str]:
+    """Yields where the copies of the metadata log cannot be those of one cluster's nodes.
+
+    **Verifies**: that a run has the log of what its scenario says kept the metadata, and no other;
+    that there is a copy of each broker and each voter and of no other node, all of one cluster;
+    that no copy differs from what a majority of the voters shares, but in the tail of a leader that
+    was deposed; that the shared log begins at offset 0, and does not end before what any action or
+    snapshot names; that no broker was set to use ZooKeeper.
+    **Does not verify**: that nothing is missing behind the last offset that anything names.
+    """
+    has_zookeeper = any(evidence.zookeeper_logs)
+    if not evidence.is_kraft:
+        if evidence.files.has(METADATA):
+            yield f"{METADATA}/ is there, and the cluster had ZooKeeper, it is said"
+        return
+    if has_zookeeper:
+        yield "there is a log of ZooKeeper, and the cluster had none, it is said"
+    logs = evidence.metadata_logs
+    if not logs.shared:
+        yield "there is no metadata log of a majority: who led, and who was in sync, is not known"
+        return
+    wanted = {*evidence.about.brokers, *logs.voters}
+    for node in sorted(wanted - logs.copies.keys()):
+        yield f"{METADATA}/node-{node} is missing"
+    for node in sorted(logs.copies.keys() - wanted):
+        yield f"{METADATA}/node-{node} is there, and the cluster had no such node"
+    for broker in sorted(logs.voters & set(evidence.about.brokers)):
+        yield f"node {broker} is a broker, and the metadata log names it among the voters"
+    yield from _of_one_cluster(evidence)
+    for node, copy in logs.copies.items():
+        differs = differing(copy, logs.shared)
+        if differs is not None:
+            yield (
+                f"{differs.place}: the copy of node {node} differs at offset {differs.base_offset} "
+                "from what a majority of the voters has"
+            )
+    if logs.start_offset:
+        yield (
+            f"{METADATA}/: the log begins at offset {logs.start_offset}: what was decided before "
+            "is known from a snapshot alone"
+        )
+    last = logs.shared[-1].last_offset
+    named = [*(one.zxid for one in evidence.actions), *(one.zxid for one in evidence.snapshots)]
+    if named and max(named) > last:
+        yield f"the metadata log ends at offset {last}, and {max(named)} was seen"
+    yield from _set_to_use_zookeeper(evidence)
+
+
+def _of_one_cluster(evidence: RunEvidence) -> Iterator[str]:
+    logs = evidence.metadata_logs
+    for node in sorted(logs.copies):
+        name = f"{METADATA}/node-{node}/meta.properties"
+        # A broker whose disk was emptied may have none.
+        if name not in logs.cluster_ids and node in logs.voters:
+            yield f"{name} is missing"
+    for name, cluster_id in logs.cluster_ids.items():
+        if cluster_id != logs.cluster_id:
+            yield f"{name} is of cluster {cluster_id}, not {logs.cluster_id}"
+
+
+def _set_to_use_zookeeper(evidence: RunEvidence) -> Iterator[str]:
+    for broker in sorted(evidence.about.brokers):
+        name = f"brokers/{broker}/server.properties"
+        if evidence.files.has(name):
+            text = evidence.files.content(name).decode("utf-8", "backslashreplace")
+            try:
+                properties = parse_properties(text, file=name)
+            except CheckpointError:
+                continue  # `cross_checks.brokers` says so.
+            if "zookeeper.connect" in properties or "process.roles" not in properties:
+                yield f"{name} is of a broker with ZooKeeper, and the cluster had none, it is said"

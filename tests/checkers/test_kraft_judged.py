@@ -1,0 +1,313 @@
+"""Runs of KRaft clusters are judged for safety in full, and their conformance is unknown."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kchaos.checkers import acts
+from kchaos.checkers.judge import judge
+from kchaos.checkers.record import NOT_PREDICTED
+from kchaos.checkers.results import Results
+from kchaos.checkers.run_directory import RunDirectory
+from tests.support.clean_runs import clean_run, clean_snapshot, unknown_of
+from tests.support.kraft_runs import (
+    CONTROLLER,
+    KraftRunBuilder,
+    config,
+    fencing,
+    kraft_run,
+    kraft_snapshot,
+)
+from tests.support.metadata_logs import FIRST_SEGMENT
+from tests.support.run_builder import values
+
+ELEVEN = values("both", 11)
+
+
+def kinds(results: Results) -> set[str]:
+    return {one.kind for one in results.findings}
+
+
+def judged(build: KraftRunBuilder, **fields: Any) -> Results:
+    return judge(kraft_snapshot(build, **fields).seal())
+
+
+def test_a_clean_run_is_safe_and_its_conformance_is_unknown_for_one_reason(tmp_path: Path) -> None:
+    results = judged(kraft_run(tmp_path / "run"))
+
+    assert (results.conforms, results.safe) == (None, True)
+    assert results.unknown == NOT_PREDICTED
+    assert (results.crashes, results.findings) == ((), ())
+    assert (results.expected, results.reason) == (True, "")
+    assert results.prediction is None
+
+
+@pytest.mark.parametrize("release", ["3.3.2", "3.9.1"])
+def test_a_release_that_has_both_is_judged_by_the_mode_that_the_scenario_names(
+    release: str, tmp_path: Path
+) -> None:
+    build = kraft_run(tmp_path / "run", release=release)
+    scenario = build.run.read("scenario.json")
+    scenario["cluster"]["mode"] = "kraft"
+    build.run.write("scenario.json", scenario, replace=True)
+
+    results = judged(build)
+
+    assert (results.conforms, results.safe, results.unknown) == (None, True, NOT_PREDICTED)
+
+
+def test_a_record_that_no_replica_has_any_more_is_a_loss(tmp_path: Path) -> None:
+    results = judged(kraft_run(tmp_path / "run"), end=9)
+
+    assert (results.conforms, results.safe, results.expected) == (None, False, False)
+    assert "committed-loss" in kinds(results)
+    assert results.reason == "safe was expected"
+
+
+def test_replicas_that_differ_and_a_hole_are_found(tmp_path: Path) -> None:
+    other = [*ELEVEN[:5], *values("other", 6)]
+    divergent = judged(kraft_run(tmp_path / "1"), logs={0: [(0, 0, ELEVEN)], 1: [(0, 0, other)]})
+    gap = [(0, 0, ELEVEN[:3]), (8, 0, ELEVEN[8:])]
+    hole = judged(kraft_run(tmp_path / "2"), logs={0: [(0, 0, ELEVEN)], 1: gap})
+
+    assert divergent.safe is hole.safe is False
+    assert "divergence" in kinds(divergent)
+    assert "hole" in kinds(hole)
+
+
+def test_a_partition_that_stays_without_leader_is_offline(tmp_path: Path) -> None:
+    build = kraft_run(tmp_path / "run").state(-1, 1, [0])
+
+    assert "offline-partition" in kinds(judged(build))
+
+
+def test_what_was_expected_is_expected_of_safety_alone(tmp_path: Path) -> None:
+    results = judged(kraft_run(tmp_path / "run", expectation={"safe": True}))
+
+    assert (results.conforms, results.expected) == (None, True)
+    assert results.expectation_from == "scenario"
+
+
+def test_fewer_in_sync_than_the_controller_set_for_all_is_told(tmp_path: Path) -> None:
+    results = {}
+    for least in ("1", "2"):
+        build = kraft_run(tmp_path / least).records(config("min.insync.replicas", least))
+        build.fence(1).state(0, 0, [0]).fence(1, is_fenced=False)
+        results[least] = "under-min-isr" in kinds(judged(build))
+
+    assert results == {"1": False, "2": True}
+
+
+# -- what the release promises ------------------------------------------------------------------
+
+
+def _last_in_sync_lost_its_tail(path: Path, **elr: Any) -> Results:
+    """Broker 1 leaves the ISR, broker 0 loses its tail and ends, broker 1 leads and has less."""
+    build = kraft_run(path)
+    build.fence(1).state(0, 0, [0], **elr)
+    build.act(acts.LoseTail(broker=0, topic="t", partition=0, log_end_offset=5), zxid=build.zxid)
+    build.fence(1, is_fenced=False)
+    build.state(0, 0, [0, 1], EligibleLeaderReplicas=())
+    return judged(build, end=5)
+
+
+def test_without_eligible_leaders_the_last_in_sync_replica_may_lose_what_was_promised(
+    tmp_path: Path,
+) -> None:
+    assert "permitted-loss" in kinds(_last_in_sync_lost_its_tail(tmp_path / "run"))
+
+
+def test_with_eligible_leaders_a_promised_record_may_only_go_if_all_of_them_lost_it(
+    tmp_path: Path,
+) -> None:
+    results = _last_in_sync_lost_its_tail(tmp_path / "run", EligibleLeaderReplicas=(1,))
+
+    assert results.safe is False
+    assert "committed-loss" in kinds(results)
+
+
+def _elected_from_outside(path: Path, **elr: Any) -> Results:
+    build = kraft_run(path)
+    build.fence(1).state(0, 0, [0], **elr)
+    build.fence(0).state(-1, 1, [])
+    build.fence(1, is_fenced=False).state(1, 2, [1])
+    build.fence(0, is_fenced=False).state(1, 2, [1, 0])
+    return judged(build, end=5)
+
+
+def test_an_eligible_leader_is_elected_cleanly_and_anyone_else_is_not(tmp_path: Path) -> None:
+    clean = _elected_from_outside(tmp_path / "1", EligibleLeaderReplicas=(1,))
+    unclean = _elected_from_outside(tmp_path / "2", LastKnownElr=(1,))
+
+    assert "committed-loss" in kinds(clean)
+    assert clean.safe is False
+    assert "permitted-loss" in kinds(unclean)
+    assert "committed-loss" not in kinds(unclean)
+
+
+# -- elections ----------------------------------------------------------------------------------
+
+
+def test_a_broker_that_is_elected_while_it_is_fenced_is_told(tmp_path: Path) -> None:
+    build = kraft_run(tmp_path / "run").fence(1)
+    build.state(1, 1, [1]).fence(1, is_fenced=False)
+
+    (found,) = [one for one in judged(build).findings if one.kind == "decision-not-allowed"]
+
+    assert found.brokers == (1,)
+    assert "was elected in leader epoch 1 while it was fenced" in found.message
+
+
+def test_a_broker_may_be_elected_by_the_batch_that_takes_it_for_alive_or_for_away(
+    tmp_path: Path,
+) -> None:
+    build = kraft_run(tmp_path / "run").fence(1)
+    change = ("PartitionChangeRecord", 2, {"PartitionId": 0, "TopicId": "zj02F248SJuIp7M9eTZjQA"})
+    build.records(
+        (change[0], 2, change[2] | {"Leader": 1, "Isr": (1,)}), fencing(1, is_fenced=False)
+    )
+    build.records(
+        (change[0], 2, change[2] | {"Leader": 0, "Isr": (0,)}), fencing(0, is_fenced=True)
+    )
+    build.fence(0, is_fenced=False)
+    build.states["t-0"] |= {"leader": 0, "leader_epoch": 2, "isr": [0]}
+
+    assert "decision-not-allowed" not in kinds(judged(build))
+
+
+# -- evidence that cannot be --------------------------------------------------------------------
+
+
+def _sealed(path: Path, damage: Callable[[Path], None]) -> Results:
+    def before(run: RunDirectory) -> None:
+        damage(run.path / "metadata")
+
+    return judge(kraft_snapshot(kraft_run(path)).seal(before=before))
+
+
+def _append(name: str, content: bytes) -> Callable[[Path], None]:
+    def damage(metadata: Path) -> None:
+        with (metadata / name).open("ab") as file:
+            file.write(content)
+
+    return damage
+
+
+def _cut(name: str, count: int) -> Callable[[Path], None]:
+    def damage(metadata: Path) -> None:
+        (metadata / name).write_bytes((metadata / name).read_bytes()[:-count])
+
+    return damage
+
+
+def _flip(name: str) -> Callable[[Path], None]:
+    def damage(metadata: Path) -> None:
+        content = bytearray((metadata / name).read_bytes())
+        content[100] ^= 1
+        (metadata / name).write_bytes(content)
+
+    return damage
+
+
+def _epoch(name: str) -> Callable[[Path], None]:
+    """The first batch is of another leader's epoch, which no checksum covers."""
+
+    def damage(metadata: Path) -> None:
+        content = bytearray((metadata / name).read_bytes())
+        content[15] ^= 6
+        (metadata / name).write_bytes(content)
+
+    return damage
+
+
+def _replace(name: str, old: bytes, new: bytes) -> Callable[[Path], None]:
+    def damage(metadata: Path) -> None:
+        content = (metadata / name).read_bytes()
+        assert old in content
+        (metadata / name).write_bytes(content.replace(old, new))
+
+    return damage
+
+
+def _remove(name: str) -> Callable[[Path], None]:
+    def damage(metadata: Path) -> None:
+        path = metadata / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return damage
+
+
+CONTROLLERS = f"node-{CONTROLLER}/{FIRST_SEGMENT}"
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_remove("definitions"), "metadata/definitions: there is no definition"),
+        (_remove("definitions/PartitionRecord.json"), "no definition has kind 3"),
+        (_replace("definitions/TopicRecord.json", b'"apiKey"', b'"apiKex"'), "TopicRecord.json"),
+        (_remove("node-1"), "metadata/node-1 is missing"),
+        (_remove(f"node-{CONTROLLER}"), "no metadata log of a majority"),
+        (_flip(CONTROLLERS), "no entry can be read at byte 91"),
+        (_epoch(f"node-0/{FIRST_SEGMENT}"), "the copy of node 0 differs at offset 0"),
+        (_cut(CONTROLLERS, 200), "the metadata log ends at offset"),
+        (
+            _replace("node-1/meta.properties", b"cluster.id=e8eb", b"cluster.id=xxxx"),
+            "node-1/meta.properties is of cluster xxxx",
+        ),
+        (_replace("node-1/meta.properties", b"node.id=1", b"node.id=0"), "is node 0's"),
+        (_remove(f"node-{CONTROLLER}/meta.properties"), "meta.properties is missing"),
+        (lambda metadata: shutil.copytree(metadata / "node-1", metadata / "node-7"), "node-7"),
+    ],
+)
+def test_a_metadata_log_that_cannot_be_this_clusters_leaves_the_run_unknown(
+    damage: Callable[[Path], None], message: str, tmp_path: Path
+) -> None:
+    assert message in unknown_of(_sealed(tmp_path / "run", damage))
+
+
+@pytest.mark.parametrize(
+    "harmless", [_append(CONTROLLERS, b"\0\0\0"), _cut(f"node-1/{FIRST_SEGMENT}", 3)]
+)
+def test_a_torn_tail_takes_nothing_away(harmless: Callable[[Path], None], tmp_path: Path) -> None:
+    results = _sealed(tmp_path / "run", harmless)
+
+    assert (results.safe, results.unknown) == (True, NOT_PREDICTED)
+
+
+def test_the_log_of_another_cluster_names_what_this_one_never_made(tmp_path: Path) -> None:
+    build = kraft_run(tmp_path / "run")
+    other = {"PartitionId": 0, "TopicId": "cy5l6LDoSgGMV93ECA6Fkw", "Isr": (0,)}
+
+    results = judged(build.records(("PartitionChangeRecord", 2, other)))
+
+    assert "the log is of another cluster, or lacks some" in unknown_of(results)
+
+
+def test_a_run_has_the_log_of_what_kept_its_metadata_and_no_other(tmp_path: Path) -> None:
+    def with_zookeeper(run: RunDirectory) -> None:
+        folder = run.path / "zookeeper" / "member-1"
+        folder.mkdir(parents=True)
+        (folder / "log.1").write_bytes(b"")
+
+    def with_metadata(run: RunDirectory) -> None:
+        (run.path / "metadata").mkdir()
+
+    kraft = judge(kraft_snapshot(kraft_run(tmp_path / "1")).seal(before=with_zookeeper))
+    zookeeper = judge(clean_snapshot(clean_run(tmp_path / "2")).seal(before=with_metadata))
+
+    assert "a log of ZooKeeper, and the cluster had none" in unknown_of(kraft)
+    assert "metadata/ is there, and the cluster had ZooKeeper" in unknown_of(zookeeper)
+
+
+def test_a_broker_with_zookeeper_is_not_of_a_kraft_cluster(tmp_path: Path) -> None:
+    def with_zookeeper(run: RunDirectory) -> None:
+        file = run.path / "brokers" / "1" / "server.properties"
+        file.write_text(file.read_text().replace("process.roles=broker\n", ""))
+
+    results = judge(kraft_snapshot(kraft_run(tmp_path / "run")).seal(before=with_zookeeper))
+
+    assert "brokers/1/server.properties is of a broker with ZooKeeper" in unknown_of(results)
