@@ -4,7 +4,7 @@ import secrets
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from kchaos.harness.pytest_plugin.options import Settings, settle_seconds
 
 if TYPE_CHECKING:
+    from kchaos.clusters.releases import Mode
     from kchaos.clusters.spec import ClusterSpec
 
 MARKER = "kafka_cluster"
@@ -32,6 +33,10 @@ class Shape:
         brokers: How many, where `release` does not name them; their ids count up from 0, and the
             last one is the first controller.
         zookeepers: How many.
+        mode: "zookeeper" or "kraft", for a release that has both; None for what is its default.
+        controllers: How many KRaft controllers, 1 or 3.
+        features: Feature levels by name, such as "eligible.leader.replicas.version"; those that a
+            new cluster of the release has are the default.
         properties: Broker properties, over those that make the gates quick.
         linked: Whether broker-to-broker and ZooKeeper traffic goes through links.
         broker_memory_mib: Limit of each broker's container, None for none.
@@ -44,6 +49,9 @@ class Shape:
     judged_as: str | None = None
     brokers: int = 3
     zookeepers: int = 1
+    mode: "Mode | None" = None
+    controllers: int = 1
+    features: Mapping[str, int] | None = None
     properties: Mapping[str, str] | None = None
     linked: bool = True
     broker_memory_mib: int | None = None
@@ -133,7 +141,7 @@ def spec_for(node: pytest.Item, release: str, settings: Settings) -> "ClusterSpe
     """
     with quiet_imports():
         from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-        from kchaos.harness.catalogue.settings import QUICK
+        from kchaos.harness.catalogue.settings import QUICK, settings_for
 
     shape = shape_of(node)
     if isinstance(shape.release, Mapping):
@@ -144,7 +152,7 @@ def spec_for(node: pytest.Item, release: str, settings: Settings) -> "ClusterSpe
     # An option is about what the options name, not about what a marker does.
     judged_as = shape.judged_as or (settings.judged_as if release in settings.releases else None)
     properties = {name: str(value) for name, value in (shape.properties or {}).items()}
-    return ClusterSpec(
+    spec = ClusterSpec(
         brokers=tuple(
             BrokerSpec(
                 id=broker,
@@ -155,12 +163,16 @@ def spec_for(node: pytest.Item, release: str, settings: Settings) -> "ClusterSpe
             for broker, kafka in kafkas.items()
         ),
         zookeepers=shape.zookeepers,
-        properties={**QUICK, **properties},
+        mode=shape.mode,
+        controllers=shape.controllers,
+        features=shape.features or {},
         first_broker=ids[-1] if len(ids) > 1 else None,
         linked=shape.linked,
         broker_memory_mib=shape.broker_memory_mib,
         broker_cpus=shape.broker_cpus,
     )
+    quick = settings_for(QUICK, is_kraft=spec.is_kraft)
+    return replace(spec, properties={**quick, **properties})
 
 
 def seed_for(node: pytest.Item, settings: Settings) -> int:

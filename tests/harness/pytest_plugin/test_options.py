@@ -2,6 +2,7 @@
 
 import pytest
 
+from kchaos.clusters.errors import ReleaseError
 from kchaos.harness.pytest_plugin.options import Settings, settings_of
 from kchaos.harness.pytest_plugin.shapes import release_for, releases_of, settle_bound_for, spec_for
 
@@ -233,6 +234,32 @@ def test_a_marker_may_give_each_broker_its_release(pytester: pytest.Pytester) ->
         spec_for(wrong, "1.1.1", settings)
     with pytest.raises(pytest.UsageError, match="release names 1 brokers, and brokers=3"):
         spec_for(short, "1.1.1", settings)
+
+
+def test_a_marker_may_ask_for_a_kraft_cluster(pytester: pytest.Pytester) -> None:
+    newest, both, wrong = pytester.getitems(
+        """
+        import pytest
+
+        LEVELS = {"eligible.leader.replicas.version": 0}
+
+        @pytest.mark.kafka_cluster(release="4.1.2", features=LEVELS)
+        def test_newest(): pass
+        @pytest.mark.kafka_cluster(release="3.9.1", mode="kraft", controllers=3)
+        def test_both(): pass
+        @pytest.mark.kafka_cluster(release="2.8.2", controllers=3)
+        def test_wrong(): pass
+        """
+    )
+    settings = _settings(pytester)
+    spec = spec_for(newest, release_for(newest), settings)
+
+    assert spec.is_kraft
+    assert spec.features == {"eligible.leader.replicas.version": 0}
+    assert "zookeeper.session.timeout.ms" not in spec.properties
+    assert len(spec_for(both, "3.9.1", settings).controller_ids) == 3
+    with pytest.raises(ReleaseError, match="this one has ZooKeeper"):
+        spec_for(wrong, "2.8.2", settings)
 
 
 def test_an_unknown_argument_of_the_marker_is_refused(pytester: pytest.Pytester) -> None:
