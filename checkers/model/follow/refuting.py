@@ -5,9 +5,11 @@ One pass over the record bounds from above (an over-approximation) what any stat
 - An offset exists only if a produce that was sent by then may cover it. One that was acknowledged
   covers the offsets that its client was told, one that was refused none, and any other may fill a
   gap.
-- A replica's log ends where that of its broker ended before, or where an answer that its fetcher
-  got says, unless the broker has been told to lead the partition.
-- A LeaderAndIsr says what some decision wrote.
+- A replica's log ends where it ended before, where an answer that its fetcher got says, or behind
+  what a client wrote to its broker.
+- A leader's answer tells of no more than its own log has.
+- A follower's high watermark is one that an answer told it, or an earlier one.
+- A LeaderAndIsr says what some decision wrote, and a leader epoch is that before or the next.
 
 A search that has come to such an observation has explained as much as can be, and need not look at
 the other ways to come there. What is not refuted may still be explained by nothing.
@@ -34,7 +36,21 @@ from kchaos.checkers.model.follow.observations import (
     Record,
     Reply,
 )
-from kchaos.checkers.model.values.events import Produce, RemoteCopy
+from kchaos.checkers.model.values.events import PartitionState, Produce, RemoteCopy
+
+
+def first_refuted_decision(record: Record) -> int | None:
+    """Return the index of the first decision that follows on no other; None without."""
+    epochs: dict[TopicPartition, int] = {}
+    for index, decided in enumerate(record.decided):
+        state = decided.what
+        if isinstance(state, PartitionState):
+            about = TopicPartition(state.topic, state.partition)
+            before = epochs.get(about, state.leader_epoch)
+            if state.leader_epoch not in (before, before + 1):
+                return index
+            epochs[about] = state.leader_epoch
+    return None
 
 
 def first_refuted(record: Record, lookahead: Lookahead) -> tuple[int, str] | None:
@@ -60,6 +76,8 @@ class _Bounds:
         self._sent: dict[TopicPartition, list[Produce]] = defaultdict(list)
         self._ends: dict[TopicPartition, int] = defaultdict(int)
         self._got: dict[tuple[int, TopicPartition], int] = defaultdict(int)
+        self._spare: dict[tuple[int, TopicPartition], int] = defaultdict(int)
+        self._high: dict[tuple[int, TopicPartition], int] = defaultdict(int)
         self._led: set[tuple[int, TopicPartition]] = set()
         self._running: set[int] = set()
         self._asked: dict[Number, Question] = {}
@@ -83,9 +101,15 @@ class _Bounds:
                             return why
             case Reply() if what.number in self._asked and not what.error_code:
                 for about, said in what.partitions.items():
-                    end = _end_told(said)
-                    if end > self._ends[about]:
-                        return self._no_record(about)
+                    why = self._beyond(what.leader, about, _end_told(said))
+                    if why:
+                        return why
+            case StopBroker() if what.checkpointed is not None:
+                for topic, partition, high_watermark in what.checkpointed:
+                    about = TopicPartition(topic, partition)
+                    why = self._too_high(what.broker, about, high_watermark)
+                    if why:
+                        return why
             case CopyEnded():
                 begun = self._copying.get((what.label, what.broker))
                 for about, files in begun.files if begun is not None else ():
@@ -103,7 +127,7 @@ class _Bounds:
                         )
         return ""
 
-    def add(self, what: object) -> None:
+    def add(self, what: object) -> None:  # noqa: C901
         """Take in what may happen from now on."""
         match what:
             case StartBroker():
@@ -120,6 +144,7 @@ class _Bounds:
                 about = TopicPartition(what.topic, what.partition)
                 self._sent[about].append(what)
                 self._ends[about] = self._end(about)
+                self._write(what.broker, about, what)
             case ControlSent():
                 self._led |= {
                     (what.broker, TopicPartition(state.topic, state.partition))
@@ -137,6 +162,9 @@ class _Bounds:
                     for about, said in what.partitions.items():
                         key = (what.follower, about)
                         self._got[key] = max(self._got[key], _end_given(said))
+                        if isinstance(said, FetchAnswered):
+                            told = (said.high_watermark, said.log_start_offset or 0)
+                            self._high[key] = max(self._high[key], *told)
             case CopyBegun():
                 self._copying[what.label, what.broker] = what
 
@@ -159,6 +187,14 @@ class _Bounds:
             end = max(end, last)
         return end + spare
 
+    def _write(self, broker: int, about: TopicPartition, produce: Produce) -> None:
+        told = self._lookahead.client_answers.get(produce.operation)
+        if told is not None and told.outcome == "ok" and told.base_offset >= 0:
+            end = told.base_offset + len(produce.records)
+            self._got[broker, about] = max(self._got[broker, about], end)
+        elif told is None or told.outcome != "fail" or told.error not in _NOT_APPENDED:
+            self._spare[broker, about] += len(produce.records)
+
     def _acknowledged(self, answered: ClientAnswered) -> str:
         for about, produces in self._sent.items():
             for produce in produces:
@@ -170,11 +206,20 @@ class _Bounds:
     def _beyond(self, broker: int, about: TopicPartition, offset: int) -> str:
         if offset > self._ends[about]:
             return self._no_record(about)
-        is_follower = (broker, about) not in self._led and not self._is_tiered
-        if is_follower and offset > self._got[broker, about]:
+        most = self._got[broker, about] + self._spare[broker, about]
+        if offset > most and not self._is_tiered:
             return (
-                f"broker {broker} never led {about.topic}-{about.partition}, and no answer gave it "
-                f"more than the records before {self._got[broker, about]}"
+                f"nobody wrote to broker {broker}, and no answer gave it, more of {about.topic}-"
+                f"{about.partition} than the records before {most}"
+            )
+        return ""
+
+    def _too_high(self, broker: int, about: TopicPartition, high_watermark: int) -> str:
+        is_follower = (broker, about) not in self._led and not self._is_tiered
+        if is_follower and high_watermark > self._high[broker, about]:
+            return (
+                f"broker {broker} never led {about.topic}-{about.partition}, and no answer told it "
+                f"a high watermark above {self._high[broker, about]}"
             )
         return ""
 

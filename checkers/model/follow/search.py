@@ -18,7 +18,7 @@ from kchaos.checkers.model.follow.observations import Decided, Record, Seen, is_
 from kchaos.checkers.model.follow.observed_steps import Excluded, take, take_decision
 from kchaos.checkers.model.follow.pruning import needed, step_at_once
 from kchaos.checkers.model.follow.reachable import is_out_of_reach
-from kchaos.checkers.model.follow.refuting import first_refuted
+from kchaos.checkers.model.follow.refuting import first_refuted, first_refuted_decision
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.predict import prediction_of
@@ -135,6 +135,7 @@ class _Search:
         self.generations = generations
         self.lookahead = Lookahead(record)
         self.refuted = first_refuted(record, self.lookahead)
+        self.refuted_decision = first_refuted_decision(record)
         self.is_complete = False
         self.looked_at = 0
         self._most_states = most_states
@@ -189,19 +190,23 @@ class _Search:
         if not telling:
             return EmptiedBy(source="", what="the end of the run", why="it was never reached")
         whys = dict.fromkeys(one.why for one in telling[:3])
-        if self.refuted is not None and any(map(self._is_refuted, self._deepest)):
+        if self.refuted is not None and any(map(self._has_come_to_refuted, self._deepest)):
             known = [] if telling[0].is_pending else ["; or ".join(whys)]
             return replace(telling[0], why="; ".join((*known, self.refuted[1])), is_pending=False)
         return replace(telling[0], why="; or ".join(whys))
 
     def _is_refuted(self, node: _Node) -> bool:
-        """Tell whether only an observation may come next that no state explains.
+        """Tell whether only what no state explains may come next.
 
         No other state explains more then: the two orders go no further before that observation.
         """
-        if self.refuted is None or node.seen != self.refuted[0]:
-            return False
-        return self._order(node) == (False,)
+        if self.refuted_decision == node.decided and self._order(node) == (True,):
+            return True
+        return self._has_come_to_refuted(node)
+
+    def _has_come_to_refuted(self, node: _Node) -> bool:
+        is_there = self.refuted is not None and node.seen == self.refuted[0]
+        return is_there and self._order(node) == (False,)
 
     def _is_end(self, node: _Node) -> bool:
         return node.seen == len(self.record.seen) and node.decided == len(self.record.decided)

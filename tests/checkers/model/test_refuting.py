@@ -14,8 +14,8 @@ from kchaos.checkers.model import follow
 from kchaos.checkers.model.follow import search
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import ClientAnswered, Record, Reply
-from kchaos.checkers.model.follow.refuting import first_refuted
-from kchaos.checkers.model.values.events import Produce
+from kchaos.checkers.model.follow.refuting import first_refuted, first_refuted_decision
+from kchaos.checkers.model.values.events import PartitionState, Produce
 from kchaos.checkers.record import record_of
 from tests.golden.stored import OTHER_NAMES, RELEASES, RUNS, unpacked
 
@@ -85,11 +85,45 @@ def test_a_search_that_refutes_ends_at_the_same_observation_as_one_that_does_not
     assert compared >= 4
 
 
+def test_a_leader_epoch_that_nobody_wrote_is_missed_before_the_record_is_searched() -> None:
+    whole = record("2.0.1-unanswered-writes", HARD)
+    (left_out,) = (
+        index
+        for index, decided in enumerate(whole.decided)
+        if isinstance(decided.what, PartitionState) and decided.what.leader_epoch == 7
+    )
+    decided = (*whole.decided[:left_out], *whole.decided[left_out + 1 :])
+    assert first_refuted_decision(whole) is None
+    changed_run = replace(whole, decided=decided)
+    index = first_refuted_decision(changed_run)
+    assert index is not None
+    assert decided[index].what.leader_epoch == 8  # type: ignore[union-attr]
+
+    prediction = follow(changed_run, most_states=2_000)
+    assert prediction.emptied_by is not None
+    assert prediction.emptied_by.why == "leader epoch went from 6 to 8, not one up"
+
+
+def test_a_high_watermark_that_no_answer_told_is_missed_before_the_record_is_searched() -> None:
+    whole = record("3.9.1-held-fetch", HARD)
+    said = "no answer told it a high watermark above"
+    refuted = []
+    for at, item in enumerate(whole.seen):
+        changed_run = without(whole, at) if isinstance(item.what, Reply) else whole
+        found = first_refuted(changed_run, Lookahead(changed_run))
+        if found is not None and said in found[1]:
+            refuted.append(changed_run)
+    (changed_run, *_) = refuted
+    prediction = follow(changed_run, most_states=2_000)
+    assert prediction.emptied_by is not None
+    assert said in prediction.emptied_by.why
+
+
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
         (Produce, "no produce that was sent by then can be at offset 6 of t-1"),
-        (Reply, "no answer gave it more than the records before"),
+        (Reply, "nobody wrote to broker"),
     ],
 )
 def test_what_is_left_out_of_a_hard_run_is_found_within_a_few_states(kind: type, said: str) -> None:
