@@ -248,6 +248,12 @@ class Cluster(Protocol):
     def metadata_folders(self) -> Mapping[int, Path]:
         """Return each node's copy of the metadata log by node id; none with ZooKeeper."""
 
+    def record_definitions(self) -> Mapping[str, bytes]:
+        """Return the newest release's definitions of metadata records; none with ZooKeeper.
+
+        They are the content of files by name, as its jar has them.
+        """
+
     @property
     def links(self) -> Links | None:
         """The links between the brokers, None without; closed with the cluster."""

@@ -16,7 +16,11 @@ from kazoo.client import KazooClient
 
 from kchaos.checkers.acts import CutZooKeeper
 from kchaos.checkers.folders import plain
-from kchaos.checkers.formats.metadata_records import MetadataRecordError, RecordDefinitions
+from kchaos.checkers.formats.metadata_records import (
+    MetadataRecordError,
+    RecordDefinitions,
+    definitions_in_jar,
+)
 from kchaos.clusters import jvm_controller, kraft_storage, tiered
 from kchaos.clusters.agent.byteman import Agent, byteman_jar
 from kchaos.clusters.agent.gate import Gate
@@ -96,6 +100,7 @@ class JvmCluster:
         self._zookeepers: list[ZooKeeperMember] = []
         self._controllers: dict[int, JvmController] = {}
         self._kraft: KraftMetadata | None = None
+        self._definitions: Mapping[str, bytes] = {}
         self._voters: dict[int, str] = {}
         self._cluster_id = kraft_storage.new_id() if spec.is_kraft else ""
         self._client: KazooClient | None = None
@@ -134,6 +139,10 @@ class JvmCluster:
             node.id: node.log_directory / kraft_storage.METADATA_FOLDER
             for node in (nodes if self.spec.is_kraft else ())
         }
+
+    def record_definitions(self) -> Mapping[str, bytes]:
+        """Return the newest release's definitions of metadata records; none with ZooKeeper."""
+        return self._definitions
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -299,10 +308,11 @@ class JvmCluster:
             folder = node.directory / "data"
             kraft_storage.write_bootstrap(folder, features, timestamp_ms=int(time.time() * 1000))
             self._controllers[id_] = self._controller(id_, node, kafka)
+        self._definitions = _record_definitions(newest)
         self._kraft = KraftMetadata(
             folders=self.metadata_folders(),
             addresses={id_: each.client_address for id_, each in self._controllers.items()},
-            definitions=_record_definitions(newest),
+            definitions=RecordDefinitions.from_texts(self._definitions),
         )
         if self.links is not None:
             self.links.ask_for_topics(self._kraft.topic_named)
@@ -559,11 +569,13 @@ class JvmCluster:
         self.stop()
 
 
-def _record_definitions(distribution: Distribution) -> RecordDefinitions:
+def _record_definitions(distribution: Distribution) -> Mapping[str, bytes]:
     """Return what metadata records consist of in a Kafka; raise ReleaseError without that."""
     jars = [jar for jar in distribution.class_path if jar.name.startswith("kafka-metadata-")]
     try:
-        return RecordDefinitions.from_jar(jars[0])
+        found = definitions_in_jar(jars[0])
+        RecordDefinitions.from_texts(found)
+        return found
     except (IndexError, MetadataRecordError) as error:
         raise ReleaseError(
             f"{distribution.source} says of no metadata record what it consists of: {error}"

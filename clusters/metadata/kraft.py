@@ -125,9 +125,9 @@ class KraftMetadata:
             raise MetadataUnavailable(f"the metadata log cannot be read: {error!r}") from error
 
     def position(self) -> int:
-        """Return the end offset of what is committed."""
+        """Return the offset of the newest record that is committed, -1 before the first."""
         with self._lock:
-            return self._image().offset
+            return self._image().offset - 1
 
     def controller(self) -> int | None:
         """Return the node id of the quorum's leader, which is no broker's."""

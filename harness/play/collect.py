@@ -3,10 +3,11 @@
 import hashlib
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kchaos.checkers.evidence.metadata import DEFINITIONS, META_PROPERTIES, METADATA
 from kchaos.checkers.model import events
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.directory import partition_directories
@@ -23,6 +24,8 @@ from kchaos.harness.play.play import Play
 _SKIPPED_SUFFIXES = (".index", ".timeindex", ".txnindex", ".lock", ".deleted", ".swap", ".cleaned")
 _NOT_OF_STORE = (*_SKIPPED_SUFFIXES, ".snapshot")
 _STABLE_S = 20.0
+_LOGS = {"broker": "brokers", "zookeeper": "zookeeper/logs", "controller": "controllers"}
+"""Where the log lines of each kind of node go."""
 
 
 def take_snapshot(
@@ -108,6 +111,33 @@ def observe_brokers(play: Play, why: str) -> None:
         play.observed("broker", why=why, **observe_broker(play.cluster, broker).to_json())
 
 
+def collect_decisions(run: RunDirectory, cluster: Cluster) -> None:
+    """Copies what says what the cluster decided: ZooKeeper's logs, or each node's metadata log."""
+    collect_zookeeper(run, cluster.work_directory)
+    collect_metadata(run, cluster.metadata_folders(), cluster.record_definitions())
+
+
+def collect_metadata(
+    run: RunDirectory, folders: Mapping[int, Path], definitions: Mapping[str, bytes]
+) -> None:
+    """Copies each node's metadata log, the highest ids last, and the definitions of its records.
+
+    Controllers come after brokers so, and what brokers had when they were copied, controllers have.
+    """
+    for node, folder in sorted(folders.items()):
+        target = run.path / METADATA / f"node-{node}"
+        target.mkdir(parents=True, exist_ok=True)
+        files = sorted(folder.iterdir()) if folder.is_dir() else []
+        for file in [*files, folder.parent / META_PROPERTIES]:
+            is_log = file.suffix in (".log", ".checkpoint")
+            if (is_log or file.name in (META_PROPERTIES, "quorum-state")) and file.is_file():
+                (target / file.name).write_bytes(file.read_bytes())
+    for name, content in definitions.items():
+        target = run.path / DEFINITIONS / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+
+
 def collect_zookeeper(run: RunDirectory, work_directory: Path) -> None:
     """Copies each member's transaction logs without the zeros that they are preallocated with."""
     for member in sorted(work_directory.glob("zookeeper-*")):
@@ -122,8 +152,8 @@ def collect_logs(run: RunDirectory, work_directory: Path) -> None:
     """Copies what is known of a cluster that never came up: configurations and log lines."""
     for member in sorted(work_directory.glob("*-*")):
         kind, _, number = member.name.partition("-")
-        if kind in ("broker", "zookeeper"):
-            folder = "brokers" if kind == "broker" else "zookeeper/logs"
+        if kind in _LOGS:
+            folder = _LOGS[kind]
             _copy_texts(member, run.path / folder / number)
 
 
@@ -180,7 +210,9 @@ def _files(directory: Path) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     if not directory.is_dir():
         return files
-    for folder in (directory, *partition_directories(directory)):
+    # A broker's metadata log is never at rest; it is collected by itself at the end.
+    partitions = [one for one in partition_directories(directory) if one.name != METADATA_FOLDER]
+    for folder in (directory, *partitions):
         if folder.name == METADATA_FOLDER:
             # It is written all the time, and collected at the end.
             continue

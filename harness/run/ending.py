@@ -15,7 +15,7 @@ from kchaos.harness.gates.gates import check_causes_of_death
 from kchaos.harness.gates.quiet import await_quiet_without_links
 from kchaos.harness.gates.settle import moved_since, settle
 from kchaos.harness.gates.settled import Settled
-from kchaos.harness.play.collect import collect_brokers, collect_zookeeper, take_snapshot
+from kchaos.harness.play.collect import collect_brokers, collect_decisions, take_snapshot
 from kchaos.harness.play.play import Play
 from kchaos.harness.steps.tier_reading import read_tiered_logs
 
@@ -43,7 +43,7 @@ def finish(
     outcome = _come_to_rest(now, failure, settle_bound_s)
     if now.cluster.has_given_addresses:
         now.observed(ADDRESSES_GIVEN, to="clients that are not kchaos's own")
-    collect_zookeeper(now.run, now.cluster.work_directory)
+    collect_decisions(now.run, now.cluster)
     now.cluster.stop()
     now.clients.join()
     if now.cluster.gate is not None:

@@ -25,8 +25,8 @@ from kchaos.faults.observation import observe_broker
 from kchaos.faults.process.restart import start_of
 from kchaos.harness.errors import UsageError
 from kchaos.harness.play.collect import (
+    collect_decisions,
     collect_logs,
-    collect_zookeeper,
 )
 from kchaos.harness.play.play import Play
 from kchaos.harness.run.ending import PLANNED, finish
@@ -139,7 +139,7 @@ def _never_came_up(
         judged_as = broker.judged_as or release_of(kafka.release).judged_as
         brokers[broker.id] = _told(kafka.release, judged_as, kafka.build)
     run = _new_run(scenario, cluster, options, brokers, started)
-    collect_zookeeper(run, cluster.work_directory)
+    collect_decisions(run, cluster)
     collect_logs(run, cluster.work_directory)
     seconds = round(time.time() - started, 3)
     reason = f"the cluster never came up: {explained(error)}"

@@ -170,10 +170,10 @@ def test_what_one_controller_of_three_has_alone_is_not_committed(
     logs[0].add(registered(0, 1), fencing(0, 1, -1))
     metadata = reading(definitions, *logs)
     assert metadata.registered() == set()
-    assert metadata.position() == 1
+    assert metadata.position() == 0
     logs[1].add(registered(0, 1), fencing(0, 1, -1))
     assert metadata.registered() == {0}
-    assert metadata.position() == 3
+    assert metadata.position() == 2
 
 
 def test_the_tail_of_a_deposed_leader_counts_for_nobody_and_may_be_cut(
@@ -207,19 +207,19 @@ def test_half_a_batch_is_read_when_it_is_whole(
     whole = log.file.read_bytes()
     log.file.write_bytes(whole[:-3])
     metadata = reading(definitions, log)
-    assert (metadata.position(), metadata.topics()) == (1, [])
+    assert (metadata.position(), metadata.topics()) == (0, [])
     log.file.write_bytes(whole)
-    assert (metadata.position(), metadata.topics()) == (2, ["t"])
+    assert (metadata.position(), metadata.topics()) == (1, ["t"])
 
 
 def test_a_log_goes_on_in_its_next_segment(tmp_path: Path, definitions: RecordDefinitions) -> None:
     log = Log(tmp_path / "100", definitions)
     log.lead(100, 1)
     metadata = reading(definitions, log)
-    assert metadata.position() == 1
+    assert metadata.position() == 0
     log.file = log.file.with_name(f"{1:020}.log")
     log.add(TOPIC)
-    assert (metadata.position(), metadata.topics()) == (2, ["t"])
+    assert (metadata.position(), metadata.topics()) == (1, ["t"])
 
 
 def test_a_log_that_begins_with_a_snapshot_is_not_read(
