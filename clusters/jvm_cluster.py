@@ -575,8 +575,8 @@ def _record_definitions(distribution: Distribution) -> Mapping[str, bytes]:
     try:
         found = definitions_in_jar(jars[0])
         RecordDefinitions.from_texts(found)
-        return found
     except (IndexError, MetadataRecordError) as error:
         raise ReleaseError(
             f"{distribution.source} says of no metadata record what it consists of: {error}"
         ) from error
+    return found

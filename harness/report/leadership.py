@@ -1,4 +1,4 @@
-"""Who led when, and when which broker was registered, as ZooKeeper's own log has it."""
+"""Who led when, and when which broker was registered, as ZooKeeper's or KRaft's own log has it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,8 +9,11 @@ from kchaos.checkers.evidence.actions import TimedEvent, is_internal
 from kchaos.checkers.evidence.observed import Observed
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
+    BrokerRegistrationChanged,
     BrokerUnregistered,
     ControllerElected,
+    EligibleReplicas,
+    FeatureLevelSet,
     PartitionState,
 )
 from kchaos.harness.report.loading import Loaded
@@ -18,15 +21,38 @@ from kchaos.harness.report.loading import Loaded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decisions:
-    """What ZooKeeper's log says of one run, in zxid order.
+    """What ZooKeeper's log says of one run, in zxid order, or KRaft's metadata log by its offsets.
 
     Attributes:
-        events: Partition states, registrations and controllers, with ZooKeeper's times.
+        events: Partition states, registrations and controllers, with their writer's times.
         problems: Why something is missing, a sentence each.
+        is_kraft: Whether controllers kept the metadata, and not ZooKeeper.
     """
 
     events: tuple[TimedEvent, ...] = ()
     problems: tuple[str, ...] = ()
+    is_kraft: bool = False
+
+    @property
+    def registration(self) -> str:
+        """What the number of a registration is called."""
+        return "broker epoch" if self.is_kraft else "czxid"
+
+    @property
+    def position(self) -> str:
+        """What the number of a decision is called."""
+        return "offset" if self.is_kraft else "zxid"
+
+    def eligible(self, state: PartitionState) -> tuple[int, ...]:
+        """Who might lead besides the ISR when the state was written."""
+        found: tuple[int, ...] = ()
+        for timed in self.events:
+            match timed.event:
+                case EligibleReplicas(topic=state.topic, partition=state.partition) as change:
+                    found = change.eligible if change.zxid <= state.zxid else found
+                case _:
+                    pass
+        return found
 
     @property
     def states(self) -> tuple[tuple[TimedEvent, PartitionState], ...]:
@@ -43,7 +69,7 @@ class Incarnation:
     Attributes:
         since: Seconds since 1970 when it became so, or was first seen so.
         pid: Its process, or None if none ran or kchaos did not look.
-        czxid: Of `/brokers/ids/N`; None while it was not registered.
+        czxid: Of `/brokers/ids/N`, or its broker epoch; None while it was not registered.
         session_id: Its ZooKeeper session, or None if it had none or kchaos did not look.
         why: What happened, or what made kchaos look.
     """
@@ -57,19 +83,23 @@ class Incarnation:
 
 
 def decisions_of(loaded: Loaded) -> Decisions:
-    """What was decided, from ZooKeeper's transaction logs; Kafka's own topics left out."""
+    """What was decided, from the log of who kept the metadata; Kafka's own topics left out."""
+    is_kraft = False
     try:
+        is_kraft = loaded.evidence.is_kraft
         events = loaded.evidence.decisions
     except CheckError as error:
-        return Decisions(problems=(str(error),))
+        return Decisions(problems=(str(error),), is_kraft=is_kraft)
     if not events:
-        return Decisions(problems=("no ZooKeeper transaction log was collected",))
+        missing = "metadata log" if is_kraft else "ZooKeeper transaction log"
+        return Decisions(problems=(f"no {missing} was collected",), is_kraft=is_kraft)
     return Decisions(
-        events=tuple(each for each in events if not is_internal(getattr(each.event, "topic", "")))
+        is_kraft=is_kraft,
+        events=tuple(each for each in events if not is_internal(getattr(each.event, "topic", ""))),
     )
 
 
-def decision_text(timed: TimedEvent) -> str:
+def decision_text(timed: TimedEvent, decisions: Decisions) -> str:
     """One decision in a few words, or "" for one that is not worth a line."""
     match timed.event:
         case PartitionState() as state:
@@ -79,29 +109,53 @@ def decision_text(timed: TimedEvent) -> str:
                 f"leader epoch {state.leader_epoch}, ISR [{isr}]"
             )
         case BrokerRegistered() as registered:
-            return f"broker {registered.broker} registered, czxid {registered.czxid}"
+            number = f"{decisions.registration} {registered.czxid}"
+            return f"broker {registered.broker} registered, {number}"
         case BrokerUnregistered() as gone:
             return f"broker {gone.broker}'s registration is gone"
         case ControllerElected() as elected:
-            return f"broker {elected.broker} is the controller"
+            node = "controller" if decisions.is_kraft else "broker"
+            what = "leads the quorum" if decisions.is_kraft else "is the controller"
+            return f"{node} {elected.broker} {what}"
+        case BrokerRegistrationChanged() as changed:
+            return f"broker {changed.broker} is {_registered_as(changed)}"
+        case EligibleReplicas() as replicas:
+            known = ",".join(map(str, replicas.last_known))
+            last = f", last known leader {known}" if known else ""
+            eligible = ",".join(map(str, replicas.eligible))
+            return f"{replicas.topic}-{replicas.partition}: eligible leaders [{eligible}]{last}"
+        case FeatureLevelSet() as feature:
+            return f"feature {feature.name} is at level {feature.level}"
         case _:
             return ""
+
+
+def _registered_as(changed: BrokerRegistrationChanged) -> str:
+    if changed.is_fenced:
+        return "fenced"
+    return "in controlled shutdown" if changed.is_shutting_down else "unfenced"
 
 
 def incarnations(loaded: Loaded, decisions: Decisions) -> tuple[Incarnation, ...]:
     """Each broker's registrations by broker and time; process and session where they were seen.
 
-    They come from ZooKeeper's log, which misses none; without it, from what kchaos saw.
+    They come from the log of decisions, which misses none; without it, from what kchaos saw. With
+    KRaft a registration stays when its broker is away, and its controller says that it is fenced.
     """
     seen = tuple(_seen_incarnations(loaded))
     known = {(each.broker, each.czxid): each for each in seen}
     written = []
+    newest: dict[int, tuple[int | None, int, int | None]] = {}
     for timed in decisions.events:
         match timed.event:
             case BrokerRegistered(broker=broker, czxid=czxid):
                 looked = known.get((broker, czxid))
                 identity = (looked.pid, czxid, looked.session_id) if looked else (None, czxid, None)
+                newest[broker] = identity
                 written.append(_incarnation(broker, timed.time, identity, "registered"))
+            case BrokerRegistrationChanged(broker=broker) as changed:
+                why = _registered_as(changed)
+                written.append(_incarnation(broker, timed.time, newest[broker], why))
             case BrokerUnregistered(broker=broker):
                 written.append(_incarnation(broker, timed.time, (None,) * 3, "registration gone"))
             case _:

@@ -285,7 +285,7 @@ def _of_faults(faults: Iterable[Fault]) -> Iterable[Moment]:
 
 def _of_decisions(decisions: Decisions) -> Iterable[Moment]:
     for timed in decisions.events:
-        text = decision_text(timed)
+        text = decision_text(timed, decisions)
         if text:
             kind = "decision" if isinstance(timed.event, PartitionState) else "registration"
             yield Moment(time=timed.time, kind=kind, text=text)

@@ -107,6 +107,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "writes": writes,
         "zero": loaded.started_at,
         "states": decisions.states,
+        "decisions": decisions,
         "decision_problems": decisions.problems,
         "incarnations": incarnations(loaded, decisions),
         **_control(loaded),

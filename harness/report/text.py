@@ -331,14 +331,16 @@ def _shadow(paper: Paper, loaded: Loaded) -> None:
 def _brokers(paper: Paper, loaded: Loaded) -> None:
     paper.heading("Brokers")
     generations = {} if loaded.prediction is None else loaded.prediction.generations
-    history = incarnations(loaded, decisions_of(loaded))
+    decisions = decisions_of(loaded)
+    history = incarnations(loaded, decisions)
     for number, broker in sorted(loaded.run.brokers.items()):
         generation = f", generation {generations[number]}" if number in generations else ""
         release = f"{broker.name}, judged as {broker.judged_as}{generation}"
         paper.add(f"broker {number}: {release}", indent=2, hang=4)
         for each in history:
             if each.broker == number:
-                paper.add(_incarnation(each, loaded.started_at), indent=4, hang=4)
+                line = _incarnation(each, loaded.started_at, decisions.registration)
+                paper.add(line, indent=4, hang=4)
     paper.add(", ".join(_versions(loaded)), indent=2, style="quiet", hang=2)
 
 
@@ -357,8 +359,10 @@ def _control(paper: Paper, loaded: Loaded) -> None:
         paper.add(start + text, hang=len(start), style="no" if row.is_late else "")
 
 
-def _incarnation(each: Incarnation, zero: float) -> str:
-    parts = ["not registered" if each.czxid is None else f"czxid {each.czxid}"]
+def _incarnation(each: Incarnation, zero: float, registration: str) -> str:
+    parts = ["not registered" if each.czxid is None else f"{registration} {each.czxid}"]
+    if each.why in ("fenced", "unfenced", "in controlled shutdown"):
+        parts.append(each.why)
     if each.session_id is not None:
         parts.append(f"session 0x{each.session_id:x}")
     if each.pid is not None:

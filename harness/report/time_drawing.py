@@ -121,7 +121,7 @@ def _leader_tracks(decisions: Decisions, axis: TimeAxis, ended_at: float) -> lis
                     width=round(width, 3),
                     label=next((each for each in shorter if label_width(each) <= width), ""),
                     title=f"{name}: leader {state.leader}, leader epoch {state.leader_epoch}, "
-                    f"ISR {isr}, version {state.version}, zxid {state.zxid}",
+                    f"ISR {isr}, version {state.version}, {decisions.position} {state.zxid}",
                     style=style_of_epoch(state.leader_epoch) if state.leader >= 0 else "hole",
                 )
             )

@@ -11,7 +11,12 @@ from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.play import collect
-from kchaos.harness.play.collect import collect_logs, collect_zookeeper, take_snapshot
+from kchaos.harness.play.collect import (
+    collect_logs,
+    collect_metadata,
+    collect_zookeeper,
+    take_snapshot,
+)
 from kchaos.harness.play.play import Play
 from tests.support.stand_ins import StandInCluster, play_on
 
@@ -160,6 +165,60 @@ def test_zookeepers_logs_lose_only_the_zeros_they_were_preallocated_with(tmp_pat
     root = run.path / "zookeeper"
     assert written(root) == ["member-1/log.1", "member-2/log.1"]
     assert (root / "member-1/log.1").read_bytes() == b"ZKLG\0a"
+
+
+def test_each_nodes_metadata_log_is_kept_with_what_its_records_consist_of(tmp_path: Path) -> None:
+    folders = {node: tmp_path / str(node) / "__cluster_metadata-0" for node in (0, 100, 7)}
+    for node in (0, 100):
+        folders[node].mkdir(parents=True)
+        (folders[node].parent / "meta.properties").write_text(f"node.id={node}\n")
+        for name in (f"{0:020d}.log", "quorum-state", f"{0:020d}.index", "leader-epoch-checkpoint"):
+            (folders[node] / name).write_text(str(node))
+    (folders[100] / f"{7:020d}-{1:010d}.checkpoint").write_text("state")
+    run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
+
+    collect_metadata(run, folders, {"TopicRecord.json": b"{}"})
+
+    root = run.path / "metadata"
+    assert written(root) == [
+        "definitions/TopicRecord.json",
+        f"node-0/{0:020d}.log",
+        "node-0/meta.properties",
+        "node-0/quorum-state",
+        f"node-100/{0:020d}.log",
+        f"node-100/{7:020d}-{1:010d}.checkpoint",
+        "node-100/meta.properties",
+        "node-100/quorum-state",
+    ]
+    assert (root / "node-7").is_dir()
+    assert (root / f"node-100/{0:020d}.log").read_text() == "100"
+
+
+def test_a_cluster_with_zookeeper_has_no_metadata_log(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
+
+    collect_metadata(run, {}, {})
+
+    assert not (run.path / "metadata").exists()
+
+
+def test_a_brokers_metadata_log_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "data" / "__cluster_metadata-0" / f"{0:020d}.log"
+    file.parent.mkdir(parents=True)
+    appends = iter(range(1_000_000))
+
+    class Writing:
+        id = 0
+        is_running = True
+
+        @property
+        def log_directory(self) -> Path:
+            file.write_text(str(next(appends)))
+            return tmp_path / "data"
+
+    assert copied(play_of(tmp_path, {0: Writing()}), monkeypatch) == []
 
 
 def test_a_cluster_that_never_came_up_leaves_every_log_there_is(tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ import pytest
 
 from kchaos.checkers.judge import judge
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.api import Cluster
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
 from kchaos.faults import FastBounce
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.play import collect
-from kchaos.harness.play.collect import collect_zookeeper
+from kchaos.harness.play.collect import collect_decisions
 from kchaos.harness.play.play import Play
 from kchaos.harness.run import ending
 from kchaos.harness.run.runner import RunOptions, play
@@ -73,7 +74,7 @@ def test_what_a_leader_tells_while_the_run_ends_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
-    def told_once_more(run: RunDirectory, work: Path) -> None:
+    def told_once_more(run: RunDirectory, cluster: Cluster) -> None:
         before = told(run)
         await_until(
             lambda: told(run) > before,
@@ -81,9 +82,9 @@ def test_what_a_leader_tells_while_the_run_ends_is_counted(
             waiting_for="the leader to count one more fetch",
             last_seen=lambda: told(run),
         )
-        collect_zookeeper(run, work)
+        collect_decisions(run, cluster)
 
-    monkeypatch.setattr(ending, "collect_zookeeper", told_once_more)
+    monkeypatch.setattr(ending, "collect_decisions", told_once_more)
     leader = BrokerSpec(id=0, kafka="2.8.2", points=("fetch-counted",))
     scenario = Scenario(
         entry="tells-late",
