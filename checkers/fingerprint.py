@@ -90,7 +90,9 @@ def with_fingerprints(
 ) -> tuple[Finding, ...]:
     """The findings of a run, each with its fingerprint."""
     made = fingerprints_of(scenario, outcome) if findings else None
-    return tuple(replace(one, fingerprint=made.of(one)) for one in findings if made is not None)
+    return tuple(
+        replace(finding, fingerprint=made.of(finding)) for finding in findings if made is not None
+    )
 
 
 def shape_of(scenario: ScenarioAbout, numbers: _Numbers | None = None) -> Any:
@@ -113,7 +115,7 @@ def shape_of(scenario: ScenarioAbout, numbers: _Numbers | None = None) -> Any:
             _settings(broker.properties),
         ]
         for broker in sorted(
-            cluster.brokers, key=lambda one: numbers.known.get(("broker", one.id), len(steps))
+            cluster.brokers, key=lambda broker: numbers.known.get(("broker", broker.id), len(steps))
         )
         if ("broker", broker.id) in numbers.known
     ]

@@ -74,12 +74,14 @@ def _reader(hint: Any, allow_more: bool) -> _Read:
         known = ", ".join(map(repr, arguments))
         return _checked(lambda value: value in arguments, f"none of {known}")
     if origin in (Union, UnionType) and len(arguments) == 2 and NoneType in arguments:
-        inner = _reader(next(one for one in arguments if one is not NoneType), allow_more)
+        inner = _reader(
+            next(argument for argument in arguments if argument is not NoneType), allow_more
+        )
         return lambda value: None if value is None else inner(value)
     if origin is tuple and arguments[-1] is Ellipsis:
         return _many(_reader(arguments[0], allow_more))
     if origin is tuple:
-        return _row([_reader(one, allow_more) for one in arguments])
+        return _row([_reader(argument, allow_more) for argument in arguments])
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return _mapping(arguments[0], _reader(arguments[1], allow_more))
     if dataclasses.is_dataclass(hint):
@@ -93,9 +95,9 @@ def _reader(hint: Any, allow_more: bool) -> _Read:
 def _defaulted(kind: Any) -> tuple[tuple[str, bool], ...]:
     """Each field that must be there although it has a default, and whether that is null."""
     return tuple(
-        (one.name, one.default is None)
-        for one in dataclasses.fields(kind)
-        if not one.metadata.get("sometimes") and _has_default(one)
+        (field.name, field.default is None)
+        for field in dataclasses.fields(kind)
+        if not field.metadata.get("sometimes") and _has_default(field)
     )
 
 
@@ -108,7 +110,7 @@ def _has_default(field: "dataclasses.Field[Any]") -> bool:
 def _nested(kind: Any) -> tuple[tuple[str, Callable[[Any], Iterator[str]]], ...]:
     """Each field with dataclasses in it, and what yields the places that they lack."""
     hints = get_type_hints(kind)
-    found = ((one.name, _inner(hints[one.name])) for one in dataclasses.fields(kind))
+    found = ((field.name, _inner(hints[field.name])) for field in dataclasses.fields(kind))
     return tuple((name, inner) for name, inner in found if inner is not None)
 
 
@@ -117,7 +119,7 @@ def _inner(hint: Any) -> Callable[[Any], Iterator[str]] | None:
         return lambda value: iter(()) if value is None else lacking(hint, value)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType) and NoneType in arguments:
-        return _inner(next(one for one in arguments if one is not NoneType))
+        return _inner(next(argument for argument in arguments if argument is not NoneType))
     is_mapping = isinstance(origin, type) and issubclass(origin, Mapping)
     inside = _inner(arguments[1 if is_mapping else 0]) if is_mapping or origin is tuple else None
     if inside is None:
@@ -180,7 +182,7 @@ def _mapping(key: Any, inner: _Read) -> _Read:
 def _dataclass(kind: Any, allow_more: bool) -> Callable[[Any, Mapping[str, Any]], Any]:
     hints = get_type_hints(kind)
     readers: dict[str, _Read] = {}  # Filled as fields occur: some are given and have no form.
-    required = [one.name for one in dataclasses.fields(kind) if not _has_default(one)]
+    required = [field.name for field in dataclasses.fields(kind) if not _has_default(field)]
 
     def read(value: Any, given: Mapping[str, Any]) -> Any:
         _object(value)

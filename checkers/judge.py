@@ -95,12 +95,12 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
     yield from foreign_at_links(evidence)
     if prediction is not None and prediction.emptied_by is not None:
         yield _emptied(prediction.emptied_by)
-    for one in prediction.disallowed if prediction is not None else ():
-        if one.decision.get("partition") is None:
+    for disallowed in prediction.disallowed if prediction is not None else ():
+        if disallowed.decision.get("partition") is None:
             yield Finding(
                 kind="decision-not-allowed",
-                message=f"{one.decision.get('event', 'a decision')}: {one.reason}",
-                evidence={"index": one.index, "decision": dict(one.decision)},
+                message=f"{disallowed.decision.get('event', 'a decision')}: {disallowed.reason}",
+                evidence={"index": disallowed.index, "decision": dict(disallowed.decision)},
             )
     for seen in prediction.impossible if prediction is not None else ():
         if not seen.allowed:
@@ -336,11 +336,11 @@ def _is_unlike(findings: Iterable[Finding]) -> bool:
 def _unpredicted(evidence: RunEvidence, prediction: Prediction) -> Iterator[str]:
     if prediction.limit:
         yield f"the model gave up following the run: {prediction.limit}"
-    held = {one.event.api for one in evidence.actions if isinstance(one.event, Hold)}
+    held = {timed.event.api for timed in evidence.actions if isinstance(timed.event, Hold)}
     for api in sorted(held - FOLLOWED):
         yield f"requests of {api} were held, which the model does not follow"
     if not prediction.states and not evidence.is_tiered:
-        for topic in sorted({one.topic for one in evidence.partitions}):
+        for topic in sorted({partition.topic for partition in evidence.partitions}):
             if evidence.retains_less(topic):
                 yield (
                     f"brokers may delete records of {topic}, and without links nobody knows when "
@@ -355,11 +355,11 @@ def _unpredicted(evidence: RunEvidence, prediction: Prediction) -> Iterator[str]
 
 
 def _foreign(findings: Iterable[Finding]) -> Iterator[str]:
-    for one in findings:
-        if one.kind == FOREIGN:
+    for finding in findings:
+        if finding.kind == FOREIGN:
             yield (
-                f"{one.message}: what was acknowledged to them may be lost, and the model cannot "
-                "predict what they did; write by steps alone, or judge a run without them"
+                f"{finding.message}: what was acknowledged to them may be lost, and the model "
+                "cannot predict what they did; write by steps alone, or judge a run without them"
             )
 
 
@@ -427,10 +427,10 @@ def _unexplained_by_ours(evidence: RunEvidence, prediction: Prediction | None) -
 
 def _unread(evidence: RunEvidence, prediction: Prediction | None) -> Iterator[str]:
     """Yields of which tiered logs it is not known what readers get, or should get."""
-    known = set() if prediction is None else {one.operation for one in prediction.reads}
-    for one in evidence.tier_readings:
-        if one.operation not in known:
-            yield f"the model does not say what reading {one.operation} should have got"
+    known = set() if prediction is None else {read.operation for read in prediction.reads}
+    for reading in evidence.tier_readings:
+        if reading.operation not in known:
+            yield f"the model does not say what reading {reading.operation} should have got"
     yield from _not_read(evidence)
 
 
@@ -438,12 +438,14 @@ def _not_read(evidence: RunEvidence) -> Iterator[str]:
     """Yields from which possible leaders nobody read at the end: the leader, and who is in sync."""
     ended = len(evidence.scenario.steps)
     read = {
-        (one.topic, one.partition, one.broker)
-        for one in evidence.tier_readings
-        if one.step >= ended
+        (reading.topic, reading.partition, reading.broker)
+        for reading in evidence.tier_readings
+        if reading.step >= ended
     }
-    tiered = [one for one in evidence.partitions if evidence.is_tiered_topic(one.topic)]
-    for last in (one for one in evidence.snapshots if one.is_final):
+    tiered = [
+        partition for partition in evidence.partitions if evidence.is_tiered_topic(partition.topic)
+    ]
+    for last in (snapshot for snapshot in evidence.snapshots if snapshot.is_final):
         for about in tiered:
             log = f"the tiered log of {about.topic}-{about.partition}"
             state = last.state(about)
@@ -459,7 +461,9 @@ def _not_read(evidence: RunEvidence) -> Iterator[str]:
 
 def _deleted(evidence: RunEvidence) -> Iterator[str]:
     """Yields of which logs retention deleted remote segments, so that their starts moved."""
-    for about in sorted({one.about for one in evidence.remote_events if not one.is_copy}):
+    for about in sorted(
+        {remote_event.about for remote_event in evidence.remote_events if not remote_event.is_copy}
+    ):
         yield (
             f"segments of {about.topic}-{about.partition} were deleted from the remote tier: where "
             "its logs begin since then, and what readers get, the model does not follow"

@@ -67,7 +67,9 @@ def record_of(evidence: RunEvidence) -> Record:
     # Sorting is stable: what has one time stays in the order of its file.
     seen.sort(key=lambda item: item.time)
     deleting = frozenset(
-        one.topic for one in evidence.partitions if evidence.retains_less(one.topic)
+        partition.topic
+        for partition in evidence.partitions
+        if evidence.retains_less(partition.topic)
     )
     return Record(
         seen=tuple(seen),
@@ -127,15 +129,19 @@ def _first_sign(links: list[Seen], broker: int, since: float) -> float:
 
 
 def _answers(evidence: RunEvidence) -> Iterator[Seen]:
-    for one in evidence.operations:
-        if one.function == "produce" and one.ended_at is not None and not is_internal(one.topic):
+    for operation in evidence.operations:
+        if (
+            operation.function == "produce"
+            and operation.ended_at is not None
+            and not is_internal(operation.topic)
+        ):
             answered = ClientAnswered(
-                operation=one.operation,
-                outcome=one.outcome,
-                base_offset=one.base_offset,
-                error=one.error if one.error_code else "",
+                operation=operation.operation,
+                outcome=operation.outcome,
+                base_offset=operation.base_offset,
+                error=operation.error if operation.error_code else "",
             )
-            yield Seen(what=answered, time=one.ended_at, source=one.read_at)
+            yield Seen(what=answered, time=operation.ended_at, source=operation.read_at)
 
 
 def _copied(evidence: RunEvidence) -> Iterator[Seen]:
@@ -143,19 +149,19 @@ def _copied(evidence: RunEvidence) -> Iterator[Seen]:
 
     A broker's time is cut to milliseconds; what let it begin came before.
     """
-    for number, one in enumerate(evidence.remote_events):
-        if not one.is_copy or is_internal(one.record.topic):
+    for number, remote_event in enumerate(evidence.remote_events):
+        if not remote_event.is_copy or is_internal(remote_event.record.topic):
             continue
         copied = RemoteCopy(
-            partition=one.about,
-            segment_id=one.record.segment_id,
-            broker=one.record.broker,
-            is_finished=one.record.state == FINISHED,
-            start_offset=one.segment.start_offset,
-            end_offset=one.segment.end_offset,
-            leader_epochs=one.segment.leader_epochs,
+            partition=remote_event.about,
+            segment_id=remote_event.record.segment_id,
+            broker=remote_event.record.broker,
+            is_finished=remote_event.record.state == FINISHED,
+            start_offset=remote_event.segment.start_offset,
+            end_offset=remote_event.segment.end_offset,
+            leader_epochs=remote_event.segment.leader_epochs,
         )
-        time = (one.record.time_ms + 1) / 1000
+        time = (remote_event.record.time_ms + 1) / 1000
         yield Seen(what=copied, time=time, source=f"remote metadata, record {number}")
 
 
@@ -185,8 +191,8 @@ def _files(evidence: RunEvidence, label: str, broker: int, about: TopicPartition
         return None
     return Files(
         batches=tuple(
-            (one.base_offset, one.last_offset, one.leader_epoch, one.magic)
-            for one in contents.batches
+            (batch.base_offset, batch.last_offset, batch.leader_epoch, batch.magic)
+            for batch in contents.batches
         ),
         epoch_entries=evidence.copied.epoch_entries(label, broker, about),
         local_start=_local_start(evidence, label, broker, about),

@@ -148,10 +148,10 @@ def _round_witness(
     unknown = fields.keys() - set(EpochRound.__dataclass_fields__)
     if unknown:
         raise ScenarioDataError(f"scenario.json: a round has no field {', '.join(sorted(unknown))}")
-    for one in rounds:
-        if all(getattr(one, name) == value for name, value in fields.items()):
-            return Witness(wanted=wanted, found=True, seen=round_in_words(one))
-    shown = "; ".join(round_in_words(one) for one in rounds[:10]) or "none"
+    for epoch_round in rounds:
+        if all(getattr(epoch_round, name) == value for name, value in fields.items()):
+            return Witness(wanted=wanted, found=True, seen=round_in_words(epoch_round))
+    shown = "; ".join(round_in_words(epoch_round) for epoch_round in rounds[:10]) or "none"
     return Witness(
         wanted=wanted, found=False, seen=f"questions for leader epochs ({len(rounds)}): {shown}"
     )
@@ -241,9 +241,9 @@ def _operation_witness(
     if unknown:
         named = ", ".join(sorted(unknown))
         raise ScenarioDataError(f"scenario.json: an operation has no field {named}")
-    for one in evidence.operations:
-        if all(_plain_value(getattr(one, name)) == value for name, value in fields.items()):
-            return Witness(wanted=wanted, found=True, seen=one.read_at)
+    for operation in evidence.operations:
+        if all(_plain_value(getattr(operation, name)) == value for name, value in fields.items()):
+            return Witness(wanted=wanted, found=True, seen=operation.read_at)
     seen = f"none of {len(evidence.operations)} operations"
     return Witness(wanted=wanted, found=False, seen=seen)
 

@@ -50,13 +50,13 @@ def broker_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _starts(evidence: RunEvidence, broker: int) -> list[StartBroker]:
-    events = (one.event for one in evidence.actions)
-    return [one for one in events if isinstance(one, StartBroker) and one.broker == broker]
+    events = (timed.event for timed in evidence.actions)
+    return [event for event in events if isinstance(event, StartBroker) and event.broker == broker]
 
 
 def _kafkas(evidence: RunEvidence) -> Mapping[int, str]:
     """What each broker was first started from: a release, or where its Kafka was."""
-    return {one.id: one.kafka for one in evidence.scenario.cluster.brokers}
+    return {broker.id: broker.kafka for broker in evidence.scenario.cluster.brokers}
 
 
 def _jars(evidence: RunEvidence) -> Iterator[str]:
@@ -93,10 +93,10 @@ def _logged(evidence: RunEvidence, broker: int) -> set[str]:
 
 def _versions_logged(evidence: RunEvidence, broker: int) -> Iterator[str]:
     logged = _logged(evidence, broker)
-    known = {one.release for one in _starts(evidence, broker)}
+    known = {start.release for start in _starts(evidence, broker)}
     known |= {evidence.about.brokers[broker].release, *_rolled_to(evidence, broker)}
     # A build of one's own says more than the release from which it was made.
-    if not all(any(one.startswith(release) for release in known) for one in logged):
+    if not all(any(line.startswith(release) for release in known) for line in logged):
         yield (
             f"brokers/{broker}/server.log is of Kafka {', '.join(sorted(logged))}, and the broker "
             f"was started as {', '.join(sorted(known))}"
@@ -107,9 +107,9 @@ def _versions_logged(evidence: RunEvidence, broker: int) -> Iterator[str]:
 
 def _rolled_to(evidence: RunEvidence, broker: int) -> Iterator[str]:
     """Yields what a broker was started as later: a build has another name than it is judged as."""
-    for one in evidence.observed:
-        if one.kind == "broker-started" and one.detail.get("broker") == broker:
-            yield one.text("release")
+    for observation in evidence.observed:
+        if observation.kind == "broker-started" and observation.detail.get("broker") == broker:
+            yield observation.text("release")
 
 
 def _versions_asked(evidence: RunEvidence) -> Iterator[str]:
@@ -122,14 +122,14 @@ def _versions_asked(evidence: RunEvidence) -> Iterator[str]:
                 lines.pop(broker, None)
                 break  # A protocol between two releases: which versions it has is not listed.
             lines.setdefault(broker, set()).add(line)
-    for one in evidence.links or ():
-        if one.direction != "request" or one.source not in lines or one.api is None:
+    for message in evidence.links or ():
+        if message.direction != "request" or message.source not in lines or message.api is None:
             continue
-        known = [asked_versions(one.api, line) for line in sorted(lines[one.source])]
-        if all(known) and one.api_version not in frozenset[int | None]().union(*known):
+        known = [asked_versions(message.api, line) for line in sorted(lines[message.source])]
+        if all(known) and message.api_version not in frozenset[int | None]().union(*known):
             yield (
-                f"{one.read_at} is a {one.api} of version {one.api_version}, in which broker "
-                f"{one.source} does not ask by its release or protocol"
+                f"{message.read_at} is a {message.api} of version {message.api_version}, in which "
+                f"broker {message.source} does not ask by its release or protocol"
             )
 
 

@@ -19,9 +19,9 @@ def cleaning_disagreements(evidence: RunEvidence) -> Iterator[str]:
     which must be.
     """
     events = evidence.events
-    for number, one in enumerate(events):
-        if isinstance(one.event, LogCleaned):
-            yield from _checkpointed(evidence, one.event, events[number + 1 :])
+    for number, timed in enumerate(events):
+        if isinstance(timed.event, LogCleaned):
+            yield from _checkpointed(evidence, timed.event, events[number + 1 :])
     named = str(evidence.scenario.steps) + str(evidence.broker_properties)
     for snapshot in evidence.snapshots:
         for broker in snapshot.brokers:

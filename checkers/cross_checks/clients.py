@@ -30,14 +30,17 @@ def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
                 yield f"{ACTIONS} has produce {timed.event.operation!r} twice"
             sent[timed.event.operation] = timed
     told = {
-        one.operation: one
-        for one in evidence.client_operations
-        if one.function == "produce" and not is_internal(one.topic)
+        operation.operation: operation
+        for operation in evidence.client_operations
+        if operation.function == "produce" and not is_internal(operation.topic)
     }
     yield from _reads(evidence)
-    for one in evidence.client_operations:
-        if one.outcome == "pending" and evidence.outcome.finished:
-            yield f"{HISTORY} does not say how {one.operation!r} ended, and the run waited for it"
+    for operation in evidence.client_operations:
+        if operation.outcome == "pending" and evidence.outcome.finished:
+            yield (
+                f"{HISTORY} does not say how {operation.operation!r} ended, and the run waited "
+                "for it"
+            )
     for name in sorted(sent.keys() - told.keys()):
         yield f"produce {name!r} is in {ACTIONS} and not in {HISTORY}"
     for name in sorted(told.keys() - sent.keys()):
@@ -53,20 +56,20 @@ def _reads(evidence: RunEvidence) -> Iterator[str]:
     """A consumer gets only what somebody sent, at the step that says so."""
     operations = evidence.client_operations
     names = {(step.get("do") or step).get("operation") for step in evidence.scenario.steps}
-    for one in operations:
-        if one.function != "read":
+    for operation in operations:
+        if operation.function != "read":
             continue
         sent = {
             payload
             for other in operations
             if other.function == "produce"
-            and (other.topic, other.partition) == (one.topic, one.partition)
+            and (other.topic, other.partition) == (operation.topic, operation.partition)
             for payload in other.payloads
         }
-        if one.operation not in names:
-            yield f"read {one.operation!r} is no step of the scenario"
-        if not sent.issuperset(one.payloads):
-            yield f"read {one.operation!r} got records that nobody sent"
+        if operation.operation not in names:
+            yield f"read {operation.operation!r} is no step of the scenario"
+        if not sent.issuperset(operation.payloads):
+            yield f"read {operation.operation!r} got records that nobody sent"
 
 
 def _differences(name: str, timed: TimedEvent, told: Operation) -> Iterator[str]:
@@ -102,8 +105,16 @@ def _too_late(
 ) -> Iterator[str]:
     """A step that waits for an answer has it before the next step begins."""
     steps = [step.get("do") or step for step in evidence.scenario.steps]
-    begun = {one.step: one.time for one in evidence.observed if one.kind == "step"}
-    undone = {one.step for one in evidence.observed if one.kind in ("not-possible", "unknown")}
+    begun = {
+        observation.step: observation.time
+        for observation in evidence.observed
+        if observation.kind == "step"
+    }
+    undone = {
+        observation.step
+        for observation in evidence.observed
+        if observation.kind in ("not-possible", "unknown")
+    }
     awaited = {
         str(step.get("operation")): number
         for number, step in enumerate(steps)

@@ -40,13 +40,13 @@ def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
     for member in numbers:
         yield from _gaps(member)
     last = max(max(member, default=-1) for member in numbers)
-    named = [one.zxid for one in evidence.actions]
-    named += [one.zxid for one in evidence.snapshots]
+    named = [action.zxid for action in evidence.actions]
+    named += [snapshot.zxid for snapshot in evidence.snapshots]
     if named and max(named) > last:
         yield f"ZooKeeper's log ends at zxid {last}, and {max(named)} was seen"
     yield from _impossible_writes(evidence.znode_changes)
     yield from _strangers(evidence.znode_changes)
-    started = [one.event for one in evidence.events if isinstance(one.event, StartBroker)]
+    started = [timed.event for timed in evidence.events if isinstance(timed.event, StartBroker)]
     if all(asks_controller_for_isr(one) for one in started):
         yield from _by_leaders(evidence)
 

@@ -55,8 +55,10 @@ def copy_disagreements(evidence: RunEvidence) -> Iterator[str]:
     and the cluster, and each `partition.metadata` the topic.
     **Does not verify**: that there was no other snapshot of which nothing else tells either.
     """
-    actions = {one.event.label: one for one in evidence.actions if isinstance(one.event, Snapshot)}
-    taken = {one.label: one for one in evidence.snapshots}
+    actions = {
+        timed.event.label: timed for timed in evidence.actions if isinstance(timed.event, Snapshot)
+    }
+    taken = {snapshot.label: snapshot for snapshot in evidence.snapshots}
     folders = evidence.files.run.path / "snapshots"
     on_disk = {entry.name for entry in folders.iterdir()} if folders.is_dir() else set()
     for label in sorted((actions.keys() | on_disk) - taken.keys()):
@@ -76,16 +78,20 @@ def _taken(evidence: RunEvidence) -> Mapping[str, str]:
     """The snapshots that a run takes which comes to its end, each with what shows that it did."""
     found = {}
     ended = len(evidence.scenario.steps)
-    undone = {one.step for one in evidence.observed if one.kind in ("not-possible", "unknown")}
+    undone = {
+        observation.step
+        for observation in evidence.observed
+        if observation.kind in ("not-possible", "unknown")
+    }
     for number, step in enumerate(step.get("do") or step for step in evidence.scenario.steps):
         if step.get("step") == "TakeSnapshot" and number not in undone:
             found[str(step.get("label"))] = f"step {number} takes a snapshot"
-    for one in evidence.observed:
-        why = one.text("why")
-        if one.kind == "broker" and why.startswith(_WHY):
-            found[why.removeprefix(_WHY)] = f"{one.read_at} is of a snapshot"
-        if one.kind == "healed" and one.step >= ended:
-            found[_BEFORE_HEALING] = f"{one.read_at}: something was healed at the end"
+    for observation in evidence.observed:
+        why = observation.text("why")
+        if observation.kind == "broker" and why.startswith(_WHY):
+            found[why.removeprefix(_WHY)] = f"{observation.read_at} is of a snapshot"
+        if observation.kind == "healed" and observation.step >= ended:
+            found[_BEFORE_HEALING] = f"{observation.read_at}: something was healed at the end"
     late = [action for action in evidence.actions if action.step >= ended]
     # Who ends only while the last snapshot is taken has nothing that was healed at the end.
     ends_late = {one.event.broker for one in late if isinstance(one.event, StopBroker)}
@@ -99,7 +105,7 @@ def _taken(evidence: RunEvidence) -> Mapping[str, str]:
 
 
 def _last(evidence: RunEvidence) -> Iterator[str]:
-    finals = [one.label for one in evidence.snapshots if one.is_final]
+    finals = [snapshot.label for snapshot in evidence.snapshots if snapshot.is_final]
     if len(finals) > 1 or (finals and finals != [evidence.snapshots[-1].label]):
         yield f"of the snapshots, {finals} claim to be the last one"
 
@@ -111,9 +117,9 @@ def _snapshot(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -
     if set(taken.brokers) != set(evidence.about.brokers):
         yield f"snapshot {label!r} has brokers {sorted(taken.brokers)}, not those of the run"
     looked_at = {
-        one.detail.get("broker")
-        for one in evidence.observed
-        if one.kind == "broker" and one.text("why") == f"{_WHY}{label}"
+        observation.detail.get("broker")
+        for observation in evidence.observed
+        if observation.kind == "broker" and observation.text("why") == f"{_WHY}{label}"
     }
     if looked_at != set(taken.brokers):
         yield f"snapshot {label!r}: the brokers {sorted(map(str, looked_at))} were looked at"
@@ -212,7 +218,7 @@ def _states(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -> 
         event = timed.event
         if isinstance(event, TopicCreated) and timed.zxid <= taken.zxid:
             deletions = evidence.deletions.get(event.topic, ())
-            if any(timed.zxid < one.zxid <= taken.zxid for one in deletions):
+            if any(timed.zxid < deletion.zxid <= taken.zxid for deletion in deletions):
                 continue
             for number in range(len(event.assignment)):
                 if f"{event.topic}-{number}" not in taken.states:

@@ -45,7 +45,7 @@ def ending_disagreements(evidence: RunEvidence) -> Iterator[str]:
         yield f"{OUTCOME}: nothing had to change for {settle.bound_s} s alone, and nobody set that"
     yield from _as_observed(evidence)
     yield from _probes(evidence)
-    zxid = max((one.zxid for one in evidence.snapshots if one.is_final), default=0)
+    zxid = max((snapshot.zxid for snapshot in evidence.snapshots if snapshot.is_final), default=0)
     for about in evidence.partitions:
         name = f"{about.topic}-{about.partition}"
         if name not in seen:
@@ -62,12 +62,14 @@ def _as_observed(evidence: RunEvidence) -> Iterator[str]:
     """What settling came to is observed when it ends, and told again of the run as a whole."""
     settle = evidence.outcome.settle
     assert settle is not None
-    seen = [one.detail for one in evidence.observed if one.kind == "settled"]
+    seen = [
+        observation.detail for observation in evidence.observed if observation.kind == "settled"
+    ]
     if not seen:
         yield f"{OBSERVATIONS} does not say how settling ended"
         return
-    told = {one.name: getattr(settle, one.name) for one in dataclasses.fields(settle)}
-    told["reasons"] = [dict(one) for one in settle.reasons]
+    told = {field.name: getattr(settle, field.name) for field in dataclasses.fields(settle)}
+    told["reasons"] = [dict(reason) for reason in settle.reasons]
     different = [name for name, value in told.items() if seen[-1].get(name) != value]
     if different:
         yield f"{OUTCOME} and {OBSERVATIONS} tell of another {', '.join(different)} of settling"

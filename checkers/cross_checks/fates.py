@@ -26,37 +26,37 @@ def fate_disagreements(evidence: RunEvidence) -> Iterator[str]:
     yield from _replaced_once(messages)
     asked: set[tuple[int, int]] = set()
     held: set[tuple[int, int, str]] = set()
-    for one in messages:
-        number = (one.connection, one.correlation_id)
-        if one.direction == "request":
+    for message in messages:
+        number = (message.connection, message.correlation_id)
+        if message.direction == "request":
             asked.add(number)
-        elif one.api != _FETCH and number not in asked:
-            yield f"{one.read_at} answers a {one.api} that nobody sent"
-        if one.fate == "held":
-            held.add((*number, one.direction))
-        elif one.fate == "released" and (*number, one.direction) not in held:
-            yield f"{one.read_at} was released, and was not held before"
+        elif message.api != _FETCH and number not in asked:
+            yield f"{message.read_at} answers a {message.api} that nobody sent"
+        if message.fate == "held":
+            held.add((*number, message.direction))
+        elif message.fate == "released" and (*number, message.direction) not in held:
+            yield f"{message.read_at} was released, and was not held before"
 
 
 def _unexplained(evidence: RunEvidence, messages: tuple[LinkMessage, ...]) -> Iterator[str]:
-    acts = [one.event for one in evidence.actions]
-    cuts = [one for one in acts if isinstance(one, CutLink)]
-    holds = [one for one in acts if isinstance(one, Hold)]
-    forgeries = [one for one in acts if isinstance(one, ForgeAnswers)]
-    for one in messages:
-        ends = {one.source, one.target}
+    acts = [timed.event for timed in evidence.actions]
+    cuts = [act for act in acts if isinstance(act, CutLink)]
+    holds = [act for act in acts if isinstance(act, Hold)]
+    forgeries = [act for act in acts if isinstance(act, ForgeAnswers)]
+    for message in messages:
+        ends = {message.source, message.target}
         if None in ends:
             continue
-        if one.fate == "cut":
+        if message.fate == "cut":
             is_told = any({cut.source, cut.target} == ends for cut in cuts)
-        elif one.fate == "held":
-            is_told = any(_holds(hold, one) for hold in holds)
-        elif one.fate in (_FORGED, _REPLACED):
-            is_told = any(_forges(forgery, one) for forgery in forgeries)
+        elif message.fate == "held":
+            is_told = any(_holds(hold, message) for hold in holds)
+        elif message.fate in (_FORGED, _REPLACED):
+            is_told = any(_forges(forgery, message) for forgery in forgeries)
         else:
             continue
         if not is_told:
-            yield f"{one.read_at} was {one.fate}, and no act says so"
+            yield f"{message.read_at} was {message.fate}, and no act says so"
 
 
 def _holds(hold: Hold, message: LinkMessage) -> bool:
@@ -73,12 +73,16 @@ def _forges(forgery: ForgeAnswers, message: LinkMessage) -> bool:
         return False
     entries = (message.detail or {}).get("partitions") or ()
     code = FORGED_ERRORS.get(forgery.error)
-    return message.fate == _REPLACED or all(one.get("error_code") == code for one in entries)
+    return message.fate == _REPLACED or all(entry.get("error_code") == code for entry in entries)
 
 
 def _replaced_once(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
     numbers = {
-        fate: Counter((one.connection, one.correlation_id) for one in messages if one.fate == fate)
+        fate: Counter(
+            (message.connection, message.correlation_id)
+            for message in messages
+            if message.fate == fate
+        )
         for fate in (_REPLACED, _FORGED)
     }
     for this, other in ((_REPLACED, _FORGED), (_FORGED, _REPLACED)):

@@ -31,10 +31,10 @@ def message_disagreements(evidence: RunEvidence) -> Iterator[str]:
     """
     messages = evidence.links
     if not evidence.is_linked:
-        for one in evidence.actions:
-            if isinstance(one.event, _AT_LINKS):
-                what = type(one.event).__name__
-                yield f"{one.read_at} is a {what}, and the cluster was not linked, it is said"
+        for timed in evidence.actions:
+            if isinstance(timed.event, _AT_LINKS):
+                what = type(timed.event).__name__
+                yield f"{timed.read_at} is a {what}, and the cluster was not linked, it is said"
                 break
     if messages is None:
         return
@@ -59,21 +59,23 @@ def message_disagreements(evidence: RunEvidence) -> Iterator[str]:
 def _connections(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
     """A connection leads from one broker, which may say so only later, to one other."""
     ends: dict[tuple[int, str], int] = {}
-    for one in messages:
-        for what, broker in (("source", one.source), ("target", one.target)):
-            known = ends.setdefault((one.connection, what), broker) if broker is not None else None
+    for message in messages:
+        for what, broker in (("source", message.source), ("target", message.target)):
+            known = (
+                ends.setdefault((message.connection, what), broker) if broker is not None else None
+            )
             if known != broker:
                 yield (
-                    f"{one.read_at} has {what} {broker}, and connection {one.connection} had "
-                    f"{known} before"
+                    f"{message.read_at} has {what} {broker}, and connection {message.connection} "
+                    f"had {known} before"
                 )
 
 
 def _ended_twice(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
     ended = Counter(
-        (one.connection, one.correlation_id, one.direction)
-        for one in messages
-        if one.fate in _ENDED
+        (message.connection, message.correlation_id, message.direction)
+        for message in messages
+        if message.fate in _ENDED
     )
     for (connection, number, direction), times in ended.items():
         if times > 1:
@@ -82,9 +84,12 @@ def _ended_twice(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
 
 def _unread(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
     kinds = {(m.api_key, m.api_version, m.direction) for m in messages if m.detail is not None}
-    for one in messages:
-        if one.detail is None and (one.api_key, one.api_version, one.direction) in kinds:
-            yield f"{one.read_at} says nothing, and others of its kind do"
+    for message in messages:
+        if (
+            message.detail is None
+            and (message.api_key, message.api_version, message.direction) in kinds
+        ):
+            yield f"{message.read_at} says nothing, and others of its kind do"
 
 
 def _left_out(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
@@ -95,25 +100,28 @@ def _left_out(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
     """
     asked: dict[int, list[LinkMessage]] = {}
     answered = {
-        (one.connection, one.correlation_id) for one in messages if one.direction == "response"
+        (message.connection, message.correlation_id)
+        for message in messages
+        if message.direction == "response"
     }
-    for one in messages:
-        before = asked.setdefault(one.connection, [])
-        is_new = one.direction == "request" and (
-            not before or before[-1].correlation_id != one.correlation_id
+    for message in messages:
+        before = asked.setdefault(message.connection, [])
+        is_new = message.direction == "request" and (
+            not before or before[-1].correlation_id != message.correlation_id
         )
         if not is_new:
             continue
-        if before and one.api in _CONTROL:
+        if before and message.api in _CONTROL:
             last = before[-1]
-            if last.api in _CONTROL and one.correlation_id != last.correlation_id + 1:
+            if last.api in _CONTROL and message.correlation_id != last.correlation_id + 1:
                 yield (
-                    f"{one.read_at} is request {one.correlation_id} of connection "
-                    f"{one.connection}, and {last.correlation_id} came before: {LINKS} lacks some"
+                    f"{message.read_at} is request {message.correlation_id} of connection "
+                    f"{message.connection}, and {last.correlation_id} came before: {LINKS} "
+                    "lacks some"
                 )
             if last.api != "Fetch" and (last.connection, last.correlation_id) not in answered:
-                yield f"{last.read_at} has no answer, and its sender went on with {one.read_at}"
-        before.append(one)
+                yield f"{last.read_at} has no answer, and its sender went on with {message.read_at}"
+        before.append(message)
 
 
 def _untrue(evidence: RunEvidence, messages: tuple[LinkMessage, ...]) -> Iterator[str]:
@@ -123,20 +131,22 @@ def _untrue(evidence: RunEvidence, messages: tuple[LinkMessage, ...]) -> Iterato
         for timed in evidence.decisions
         if isinstance(e := timed.event, PartitionState)
     }
-    for one in messages:
-        said = one.said
+    for message in messages:
+        said = message.said
         if not isinstance(said, ControlSent):
             continue
         broker = taken.get(said.controller_epoch, (None, 0))[0]
         if taken and broker != said.controller:
             yield (
-                f"{one.read_at} is of controller {said.controller} with epoch "
+                f"{message.read_at} is of controller {said.controller} with epoch "
                 f"{said.controller_epoch}, which was broker {broker}'s"
             )
-        for entry in (one.detail or {}).get("partitions", ()) if one.api == _METADATA else ():
+        for entry in (
+            (message.detail or {}).get("partitions", ()) if message.api == _METADATA else ()
+        ):
             if entry.get("leader", -1) < 0 or is_internal(str(entry.get("topic", "__"))):
                 continue
             isr = tuple(sorted(entry.get("isr", ())))
             state = (entry["topic"], entry.get("partition"), entry["leader"])
             if (*state, entry.get("leader_epoch"), isr) not in written:
-                yield f"{one.read_at} tells a state of {state[0]}-{state[1]} that never was"
+                yield f"{message.read_at} tells a state of {state[0]}-{state[1]} that never was"

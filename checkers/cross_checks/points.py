@@ -34,7 +34,7 @@ def point_disagreements(evidence: RunEvidence) -> Iterator[str]:
     if not evidence.hits and not counts:
         return
     lives = Counter(
-        one.event.broker for one in evidence.actions if isinstance(one.event, StartBroker)
+        timed.event.broker for timed in evidence.actions if isinstance(timed.event, StartBroker)
     )
     for hit in evidence.hits:
         if not 1 <= hit.life <= lives[hit.broker]:
@@ -58,15 +58,15 @@ def point_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
 def _counts(evidence: RunEvidence) -> Counter[_Place]:
     found: Counter[_Place] = Counter()
-    for one in evidence.observed:
-        counted = one.detail.get("counts") if one.kind == "point-hits" else None
+    for observation in evidence.observed:
+        counted = observation.detail.get("counts") if observation.kind == "point-hits" else None
         for entry in counted if isinstance(counted, list) else ():
             found[entry["broker"], entry["life"], entry["point"]] = entry["hits"]
     return found
 
 
 def _holds(evidence: RunEvidence) -> Iterator[str]:
-    named = {one.event.name for one in evidence.actions if isinstance(one.event, HoldPoint)}
+    named = {timed.event.name for timed in evidence.actions if isinstance(timed.event, HoldPoint)}
     begun: dict[int, PointHit] = {}
     ended: set[int] = set()
     for hit in evidence.hits:
@@ -90,22 +90,22 @@ def _holds(evidence: RunEvidence) -> Iterator[str]:
 def _as_released(evidence: RunEvidence, kept: list[PointHit]) -> Iterator[str]:
     """A hold that is released says whom it kept; who is held goes on then, and not before."""
     kept_by = Counter(hit.hold for hit in kept)
-    acts = (one.event for one in evidence.actions if isinstance(one.event, HoldPoint))
+    acts = (timed.event for timed in evidence.actions if isinstance(timed.event, HoldPoint))
     # One that holds several brokers names its hits by broker.
     names = {act.name for act in acts} - {hit.hold.rpartition("-")[0] for hit in kept}
-    for one in evidence.observed:
-        held = one.detail.get("held") or []
-        name = one.text("name")
-        is_released = one.kind == "released" and name in names and isinstance(held, list)
+    for observation in evidence.observed:
+        held = observation.detail.get("held") or []
+        name = observation.text("name")
+        is_released = observation.kind == "released" and name in names and isinstance(held, list)
         if is_released and kept_by[name] != len(held):
             yield (
-                f"{one.read_at} says that {name!r} kept {len(held)} threads, and {HITS} has "
-                f"{kept_by[name]}"
+                f"{observation.read_at} says that {name!r} kept {len(held)} threads, and {HITS} "
+                f"has {kept_by[name]}"
             )
     ended = {
-        one.event.name: one.time if one.began is None else one.began
-        for one in evidence.actions
-        if isinstance(one.event, ReleasePoint)
+        timed.event.name: timed.time if timed.began is None else timed.began
+        for timed in evidence.actions
+        if isinstance(timed.event, ReleasePoint)
     }
     for hit in evidence.hits:
         until = ended.get(hit.hold)
@@ -121,40 +121,42 @@ def _views(evidence: RunEvidence) -> Iterator[str]:
     times = {hit.read_at: hit.time for hit in evidence.hits}
     replicas = {
         TopicPartition(event.topic, number): set(brokers)
-        for one in evidence.events
-        if isinstance(event := one.event, TopicCreated)
+        for timed in evidence.events
+        if isinstance(event := timed.event, TopicCreated)
         for number, brokers in enumerate(event.assignment)
     }
     asked = _asked(evidence)
     for view in leader_views(evidence.hits, with_resets=True):
         if abs(view.time - times[view.read_at]) > _ASIDE_S:
             yield f"{view.read_at} tells of {view.time}, and was told at {times[view.read_at]}"
-        of = {one.follower for one in view.followers} | {view.leader}
+        of = {follower.follower for follower in view.followers} | {view.leader}
         if view.about in replicas and not of <= replicas[view.about]:
             yield f"{view.read_at} tells of brokers {sorted(of)}, not all of them replicas"
-        for one in view.followers:
-            latest = max(one.last_caught_up_at, one.last_fetch_at or 0.0)
+        for follower in view.followers:
+            latest = max(follower.last_caught_up_at, follower.last_fetch_at or 0.0)
             if latest > view.time + _ASIDE_S:
-                yield f"{view.read_at} tells of broker {one.follower} at {latest}, later on"
-            if not view.is_check and (one.last_fetch_at is None) != (one.log_end_offset < 0):
+                yield f"{view.read_at} tells of broker {follower.follower} at {latest}, later on"
+            if not view.is_check and (follower.last_fetch_at is None) != (
+                follower.log_end_offset < 0
+            ):
                 yield (
-                    f"{view.read_at} tells of a fetch at {one.last_fetch_at} from offset "
-                    f"{one.log_end_offset}: there was one, or there was none"
+                    f"{view.read_at} tells of a fetch at {follower.last_fetch_at} from offset "
+                    f"{follower.log_end_offset}: there was one, or there was none"
                 )
-            fetched = (view.leader, view.about, one.follower, one.log_end_offset)
-            if asked is not None and one.log_end_offset >= 0 and fetched not in asked:
+            fetched = (view.leader, view.about, follower.follower, follower.log_end_offset)
+            if asked is not None and follower.log_end_offset >= 0 and fetched not in asked:
                 yield (
-                    f"{view.read_at}: broker {one.follower} fetched from {one.log_end_offset}, "
-                    "which it never asked for"
+                    f"{view.read_at}: broker {follower.follower} fetched from "
+                    f"{follower.log_end_offset}, which it never asked for"
                 )
         yield from _ends(view)
 
 
 def _ends(view: LeaderView) -> Iterator[str]:
-    for one in view.followers:
-        end = one.leader_log_end_offset
-        if end is not None and 0 <= end < one.log_end_offset:
-            yield f"{view.read_at}: broker {one.follower} is beyond the leader's log end {end}"
+    for follower in view.followers:
+        end = follower.leader_log_end_offset
+        if end is not None and 0 <= end < follower.log_end_offset:
+            yield f"{view.read_at}: broker {follower.follower} is beyond the leader's log end {end}"
         if view.log_end_offset is not None and end is not None and end > view.log_end_offset:
             yield f"{view.read_at}: the leader's log ends before {end}, where it had ended"
 
@@ -165,8 +167,8 @@ def _asked(evidence: RunEvidence) -> set[tuple[int, TopicPartition, int, int]] |
         return None
     return {
         (said.leader, about, said.follower, asked.fetch_offset)
-        for one in evidence.links
-        if isinstance(said := one.said, Question)
+        for message in evidence.links
+        if isinstance(said := message.said, Question)
         for about, asked in said.partitions.items()
         if isinstance(asked, FetchAsked)
     }

@@ -30,7 +30,9 @@ def tier_disagreements(evidence: RunEvidence) -> Iterator[str]:
     **Does not verify**: the leader epochs of listed offsets, which no step waits for.
     """
     acted = {
-        one.event.operation: one for one in evidence.actions if isinstance(one.event, TierRead)
+        timed.event.operation: timed
+        for timed in evidence.actions
+        if isinstance(timed.event, TierRead)
     }
     read = {one.operation: one for one in evidence.tier_readings}
     for name in sorted(acted.keys() ^ read.keys()):
@@ -50,17 +52,17 @@ def tier_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _fetches(reading: TierReading) -> Iterator[str]:
-    asked = [one.offset for one in reading.fetches]
+    asked = [fetch.offset for fetch in reading.fetches]
     wanted = list(range(reading.end_offset - 1, reading.first_offset - 1, -1))
     if reading.manner == "descending" and asked != wanted:
         yield f"{TIER}: reading {reading.operation!r} did not ask for each offset once, downwards"
     if reading.manner != "descending" and asked[:1] != wanted[-1:]:
         yield f"{TIER}: reading {reading.operation!r} does not begin at {reading.first_offset}"
 
-    got = [one.offset for fetch in reading.fetches for one in fetch.records]
+    got = [record.offset for fetch in reading.fetches for record in fetch.records]
     if len(got) > len(set(got)):
         yield f"{TIER}: reading {reading.operation!r} got a record twice"
-    if any(one.error_code and one.records for one in reading.fetches):
+    if any(fetch.error_code and fetch.records for fetch in reading.fetches):
         yield f"{TIER}: reading {reading.operation!r} got records with an error"
 
 
@@ -98,14 +100,20 @@ def _listed(evidence: RunEvidence) -> Iterator[str]:
         for number, step in enumerate(evidence.scenario.steps)
         if (step.get("do") or step).get("step") == "AwaitOffsets"
     }
-    for one in evidence.listed_offsets:
-        step = steps.get(one.step)
+    for listed in evidence.listed_offsets:
+        step = steps.get(listed.step)
         if step is None:
-            yield f"{one.read_at} has offsets of step {one.step}, which did not ask for any"
+            yield f"{listed.read_at} has offsets of step {listed.step}, which did not ask for any"
             continue
-        yield from _of_step(one, step)
-    undone = {one.step for one in evidence.observed if one.kind in ("not-possible", "unknown")}
-    for number in sorted(steps.keys() - {one.step for one in evidence.listed_offsets} - undone):
+        yield from _of_step(listed, step)
+    undone = {
+        observation.step
+        for observation in evidence.observed
+        if observation.kind in ("not-possible", "unknown")
+    }
+    for number in sorted(
+        steps.keys() - {listed.step for listed in evidence.listed_offsets} - undone
+    ):
         if evidence.outcome.finished:
             yield f"{TIER} lacks the offsets for which step {number} waited"
 

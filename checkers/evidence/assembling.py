@@ -54,7 +54,11 @@ def run_evidence(
         SegmentError: A snapshot's files cannot be segments at all.
     """
     for about in evidence.partitions:
-        own = tuple(one for one in evidence.operations if (one.topic, one.partition) == about)
+        own = tuple(
+            operation
+            for operation in evidence.operations
+            if (operation.topic, operation.partition) == about
+        )
         before: PartitionEvidence | None = None
         for snapshot in evidence.snapshots:
             state = snapshot.state(about) or _NO_STATE
@@ -187,7 +191,9 @@ def _observed(
             is_running=bool(seen is not None and seen.is_running),
             is_high_watermark_pinned=snapshot.is_final and (about, broker) in evidence.pinned,
             broken_checkpoints=tuple(broken),
-            findings=tuple(replace(one, brokers=(broker,), snapshot=label) for one in findings),
+            findings=tuple(
+                replace(finding, brokers=(broker,), snapshot=label) for finding in findings
+            ),
         )
 
 
@@ -229,14 +235,14 @@ def _predicted_batch(batch: PredictedBatch) -> BatchEvidence:
 
 def _earlier(before: PartitionEvidence) -> Iterator[EarlierReplica]:
     for side in (OBSERVED, PREDICTED):
-        for one in before.replicas if side == OBSERVED else before.predicted or ():
+        for replica in before.replicas if side == OBSERVED else before.predicted or ():
             yield EarlierReplica(
                 side=side,
-                broker=one.broker,
+                broker=replica.broker,
                 snapshot=before.snapshot,
                 leader_epoch=before.leader_epoch,
-                high_watermarks=one.high_watermarks,
-                batches=one.batches,
+                high_watermarks=replica.high_watermarks,
+                batches=replica.batches,
             )
 
 
@@ -247,19 +253,19 @@ def _predicted_of_partition(
         return {}
     return {
         "predicted_produces": tuple(
-            one for one in prediction.produces if one.operation in operations
+            produce for produce in prediction.produces if produce.operation in operations
         ),
         "predicted_rounds": _about(prediction.rounds, about),
         "disallowed": tuple(
-            one
-            for one in prediction.disallowed
-            if (one.decision.get("topic"), one.decision.get("partition")) == about
+            disallowed
+            for disallowed in prediction.disallowed
+            if (disallowed.decision.get("topic"), disallowed.decision.get("partition")) == about
         ),
         "impossible": tuple(
             # What a broker without such a replica is said to hold is nobody's in particular.
-            one
-            for one in prediction.impossible
-            if one.allowed and (one.topic, one.partition) == about
+            mark
+            for mark in prediction.impossible
+            if mark.allowed and (mark.topic, mark.partition) == about
         ),
     }
 

@@ -159,21 +159,23 @@ def never_told(
     One that was refused as a whole does not count. Nothing is said without links, or where they saw
     no LeaderAndIsr at all.
     """
-    if not any(one.api == "LeaderAndIsr" for one in requests or ()):
+    if not any(request.api == "LeaderAndIsr" for request in requests or ()):
         return ()
     assert requests is not None
     started: dict[int, float] = {}
     for timed in events:
         if isinstance(timed.event, StartBroker):
             started[timed.event.broker] = timed.time if timed.began is None else timed.began
-    registered = {one.broker for one in generations(events) if one.until is None}
+    registered = {
+        registration.broker for registration in generations(events) if registration.until is None
+    }
     told = {
-        one.target
-        for one in requests
-        if one.api == "LeaderAndIsr"
-        and not one.error_code
-        and any((topic, partition) == about for topic, partition, _ in one.partitions)
-        and (one.time >= started.get(one.target, 0.0) or _is_first(events, one.target))
+        request.target
+        for request in requests
+        if request.api == "LeaderAndIsr"
+        and not request.error_code
+        and any((topic, partition) == about for topic, partition, _ in request.partitions)
+        and (request.time >= started.get(request.target, 0.0) or _is_first(events, request.target))
     }
     return tuple(sorted((set(brokers) & registered) - told))
 
@@ -211,31 +213,31 @@ class _Reader:
     registered: dict[int, list[BrokerGeneration]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.made = [one.event for one in self.events if isinstance(one.event, StaleRequest)]
+        self.made = [timed.event for timed in self.events if isinstance(timed.event, StaleRequest)]
         self.registered = {}
-        for one in generations(self.events):
-            self.registered.setdefault(one.broker, []).append(one)
+        for registration in generations(self.events):
+            self.registered.setdefault(registration.broker, []).append(registration)
 
     def requests(self, messages: Iterable[LinkMessage]) -> Iterator[ControlRequest]:
         sent: dict[tuple[int, int], _Sent] = {}
         unanswered: dict[str, _Sent] = {}
         connections: set[int] = set()
-        for one in messages:
-            if one.api not in _APIS or one.detail is None or one.target is None:
+        for message in messages:
+            if message.api not in _APIS or message.detail is None or message.target is None:
                 continue
-            number = (one.connection, one.correlation_id)
-            if one.direction == "request":
+            number = (message.connection, message.correlation_id)
+            if message.direction == "request":
                 if number not in sent:
-                    before = unanswered.get(_words(one))
-                    is_again = before is not None and one.connection not in connections
-                    sent[number] = _sent(one, one.detail, before if is_again else None)
-                    unanswered[_words(one)] = sent[number]
-                    connections.add(one.connection)
-                sent[number].arrived_at = one.wall_time_s
+                    before = unanswered.get(_words(message))
+                    is_again = before is not None and message.connection not in connections
+                    sent[number] = _sent(message, message.detail, before if is_again else None)
+                    unanswered[_words(message)] = sent[number]
+                    connections.add(message.connection)
+                sent[number].arrived_at = message.wall_time_s
             elif number in sent:
                 answered = sent.pop(number)
                 unanswered.pop(_words(answered.message), None)
-                yield self._answered(answered, one, one.detail)
+                yield self._answered(answered, message, message.detail)
 
     def _generation(self, broker: int, time: float) -> int:
         """The czxid of the broker's newest registration at a time, -1 before the first."""
@@ -365,10 +367,10 @@ def _partitions(
     asked: Mapping[str, Any], answered: Mapping[str, Any]
 ) -> Iterator[tuple[str, int, int]]:
     errors = {
-        (one.get("topic"), one.get("partition")): one.get("error_code") or 0
-        for one in answered.get("partitions", ())
+        (partition.get("topic"), partition.get("partition")): partition.get("error_code") or 0
+        for partition in answered.get("partitions", ())
     }
-    for one in asked.get("partitions", ()):
-        if one.get("topic") is not None:
-            name = (one["topic"], one["partition"])
+    for partition in asked.get("partitions", ()):
+        if partition.get("topic") is not None:
+            name = (partition["topic"], partition["partition"])
             yield (*name, errors.get(name, 0))

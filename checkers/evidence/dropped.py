@@ -139,7 +139,7 @@ def dropped_followers(
             out = {one: _led(drop, event.leader, time) for one, drop in out.items()}
             decided = _looked(looks.get(event.leader, ()), time)
             dropped = _dropped(before, event, (decided, time), overdue, wait_s)
-            out |= {one.broker: one for one in dropped if one.broker in brokers}
+            out |= {follower.broker: follower for follower in dropped if follower.broker in brokers}
             before = event
         for broker in ended & set(out):
             yield replace(out.pop(broker), ended_at=time)

@@ -177,9 +177,9 @@ class _Message:
     type: int = -1
 
 
-MESSAGE_FIELDS = frozenset(one.name for one in fields(_Message))
+MESSAGE_FIELDS = frozenset(field.name for field in fields(_Message))
 """What a message may say as a whole."""
-MESSAGE_PARTITION_FIELDS = frozenset(one.name for one in fields(_MessagePartition))
+MESSAGE_PARTITION_FIELDS = frozenset(field.name for field in fields(_MessagePartition))
 """What a message may say of one partition."""
 
 

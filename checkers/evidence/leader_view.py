@@ -95,17 +95,17 @@ def _completed(
 ) -> LeaderView:
     """The check with what older releases only tell when they count a fetch."""
     followers = []
-    for one in view.followers:
-        before = counted.get((view.leader, view.about, one.follower))
-        if one.last_fetch_at is None and before is not None:
-            one = FollowerView(
-                follower=one.follower,
+    for follower in view.followers:
+        before = counted.get((view.leader, view.about, follower.follower))
+        if follower.last_fetch_at is None and before is not None:
+            follower = FollowerView(
+                follower=follower.follower,
                 last_fetch_at=before.last_fetch_at,
-                last_caught_up_at=one.last_caught_up_at,
+                last_caught_up_at=follower.last_caught_up_at,
                 log_end_offset=before.log_end_offset,
                 leader_log_end_offset=before.leader_log_end_offset,
             )
-        followers.append(one)
+        followers.append(follower)
     return LeaderView(
         time=view.time,
         leader=view.leader,
@@ -140,13 +140,15 @@ def _check(hit: PointHit) -> LeaderView:
         raise _another_shape(hit)
     topic, partition, end, replicas = found.groups()
     # Up to 2.3 the leader's own replica is among them.
-    followers = (one for one in _followers(hit, replicas) if one.follower != hit.broker)
+    followers = (
+        follower for follower in _followers(hit, replicas) if follower.follower != hit.broker
+    )
     return LeaderView(
         time=_now(hit),
         leader=hit.broker,
         about=TopicPartition(topic, int(partition)),
         is_check=True,
-        followers=tuple(sorted(followers, key=lambda one: one.follower)),
+        followers=tuple(sorted(followers, key=lambda follower: follower.follower)),
         log_end_offset=int(end),
         read_at=hit.read_at,
     )

@@ -368,11 +368,11 @@ def with_batches(
     def joined(side: Side, replicas: Sequence[ReplicaEvidence]) -> tuple[ReplicaEvidence, ...]:
         return tuple(
             replace(
-                one,
-                batches=of(side, one.broker),
-                findings=tuple(findings.get((side, one.broker), ())),
+                replica,
+                batches=of(side, replica.broker),
+                findings=tuple(findings.get((side, replica.broker), ())),
             )
-            for one in replicas
+            for replica in replicas
         )
 
     return replace(

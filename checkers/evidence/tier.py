@@ -149,11 +149,11 @@ def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
             local_start_offset=line.local_start_offset,
             fetches=tuple(
                 TierFetch(
-                    offset=one.offset,
-                    error_code=one.error_code,
-                    records=tuple(_records_of(one, files.place(line.read_at))),
+                    offset=fetch.offset,
+                    error_code=fetch.error_code,
+                    records=tuple(_records_of(fetch, files.place(line.read_at))),
                 )
-                for one in line.fetches
+                for fetch in line.fetches
             ),
             time=line.time,
             step=line.step,
@@ -214,7 +214,7 @@ def remote_events(
         ScenarioDataError: A record is damaged, or is about a segment that no other announced.
     """
     records = _records(files, snapshots[-1]) if snapshots else ()
-    segments = {one.segment_id: one for one in remote_segments(records)}
+    segments = {segment.segment_id: segment for segment in remote_segments(records)}
     found = []
     for record in records:
         if record.segment_id not in segments:

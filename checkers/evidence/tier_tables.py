@@ -33,7 +33,7 @@ def tables_of(evidence: RunEvidence, about: TopicPartition) -> Mapping[str, Tabl
     Raises:
         SegmentError, ScenarioDataError: Files cannot be read.
     """
-    found = {one.label: _Seen(evidence, one, about) for one in evidence.snapshots}
+    found = {snapshot.label: _Seen(evidence, snapshot, about) for snapshot in evidence.snapshots}
     known = sorted({epoch for one in found.values() for epoch in one.epochs()})
     names = {epoch: f"LE-{rank}" for rank, epoch in enumerate(known)}
     return {label: one.table(names) for label, one in found.items()}
@@ -95,9 +95,9 @@ class _Seen:
             yield from (f"epochs: {line}" for line in _entries(stored.epochs or (), names))
 
 
-def _name(one: RemoteSegment) -> str:
-    state = "" if one.state == FINISHED else f" ({one.state})"
-    return f"seg-{one.start_offset}-{one.end_offset}{state}"
+def _name(segment: RemoteSegment) -> str:
+    state = "" if segment.state == FINISHED else f" ({segment.state})"
+    return f"seg-{segment.start_offset}-{segment.end_offset}{state}"
 
 
 def _entries(entries: Iterable[tuple[int, int]], names: Mapping[int, str]) -> Iterator[str]:

@@ -102,7 +102,7 @@ def topic_deletions(changes: Sequence[ZnodeChange]) -> dict[str, tuple[TopicDele
 
 def cluster_id(changes: Sequence[ZnodeChange]) -> str:
     """The cluster's id as the first broker wrote it, or ""."""
-    written = [one for one in changes if one.path == "/cluster/id" and one.data]
+    written = [change for change in changes if change.path == "/cluster/id" and change.data]
     return str(_json(written[-1]).get("id", "")) if written else ""
 
 
@@ -290,11 +290,11 @@ def controller_epochs(changes: Sequence[ZnodeChange]) -> dict[int, tuple[int, in
     """Each controller epoch with the broker that took it and the zxid at which it did."""
     brokers = _brokers_by_session(changes)
     return {
-        int(one.data): (brokers[one.session], one.zxid)
-        for one in changes
-        if one.path == "/controller_epoch"
-        and one.session in brokers
-        and one.data
-        and one.data.isdigit()
-        and int(one.data) > 0
+        int(change.data): (brokers[change.session], change.zxid)
+        for change in changes
+        if change.path == "/controller_epoch"
+        and change.session in brokers
+        and change.data
+        and change.data.isdigit()
+        and int(change.data) > 0
     }

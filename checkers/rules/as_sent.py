@@ -39,7 +39,7 @@ def as_sent(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     if side != OBSERVED or not writes:
         return
     own = OwnBatches(evidence)
-    sent = {digest: one for one in writes for digest in _digests(one)}
+    sent = {digest: write for write in writes for digest in _digests(write)}
     for replica in evidence.replicas:
         for batch in replica.batches:
             operation = sent.get(batch.payload or "")

@@ -23,15 +23,15 @@ def stale_request_accepted(evidence: PartitionEvidence, side: Side) -> Iterator[
     **Does not verify**: requests without a broker epoch that kchaos neither made nor kept back;
     anything in a run without links.
     """
-    for one in evidence.late_requests if evidence.is_final else ():
-        error_code = one.error_for(TopicPartition(evidence.topic, evidence.partition))
-        is_accepted = not error_code if side == OBSERVED else not one.predicted_error_code
-        if one.is_late and is_accepted and error_code in (0, ErrorCode.STALE_BROKER_EPOCH):
+    for request in evidence.late_requests if evidence.is_final else ():
+        error_code = request.error_for(TopicPartition(evidence.topic, evidence.partition))
+        is_accepted = not error_code if side == OBSERVED else not request.predicted_error_code
+        if request.is_late and is_accepted and error_code in (0, ErrorCode.STALE_BROKER_EPOCH):
             yield evidence.finding(
                 "stale-request-accepted",
-                brokers=(one.target,),
-                message=f"{KINDS['stale-request-accepted'].meaning}: {one.in_words()}",
-                evidence=_shown(one),
+                brokers=(request.target,),
+                message=f"{KINDS['stale-request-accepted'].meaning}: {request.in_words()}",
+                evidence=_shown(request),
             )
 
 
@@ -66,7 +66,7 @@ def generation_not_initialised(evidence: PartitionEvidence, side: Side) -> Itera
 
 def _said_by_settling(evidence: PartitionEvidence) -> set[int]:
     reasons = (evidence.settle or {}).get("reasons", ())
-    return {one.get("broker", -1) for one in reasons if one["kind"] == _UNTOLD}
+    return {reason.get("broker", -1) for reason in reasons if reason["kind"] == _UNTOLD}
 
 
 def late_requests_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
@@ -75,29 +75,29 @@ def late_requests_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]
     **Verifies**: whether the broker epoch was refused, and with which error.
     **Does not verify**: what the receiver does otherwise, which logs and later requests show.
     """
-    for one in evidence.late_requests if evidence.is_final else ():
-        fenced = one.error_code if one.error_code in _FENCED else 0
-        if fenced != one.predicted_error_code:
+    for request in evidence.late_requests if evidence.is_final else ():
+        fenced = request.error_code if request.error_code in _FENCED else 0
+        if fenced != request.predicted_error_code:
             yield evidence.finding(
                 "not-as-predicted",
-                brokers=(one.target,),
-                message=f"{one.in_words()}; predicted was error {one.predicted_error_code}",
+                brokers=(request.target,),
+                message=f"{request.in_words()}; predicted was error {request.predicted_error_code}",
                 evidence={
                     "what": "late-request",
-                    "predicted": one.predicted_error_code,
-                    "observed": one.error_code,
+                    "predicted": request.predicted_error_code,
+                    "observed": request.error_code,
                 }
-                | _shown(one),
+                | _shown(request),
             )
 
 
-def _shown(one: ControlRequest) -> dict[str, object]:
+def _shown(request: ControlRequest) -> dict[str, object]:
     return {
-        "request": f"{one.api} v{one.version}",
-        "broker_epoch": one.broker_epoch,
-        "meant_for": one.meant_for,
-        "in_force": one.in_force,
-        "error_code": one.error_code,
-        "is_made": one.is_made,
-        "source": one.source,
+        "request": f"{request.api} v{request.version}",
+        "broker_epoch": request.broker_epoch,
+        "meant_for": request.meant_for,
+        "in_force": request.in_force,
+        "error_code": request.error_code,
+        "is_made": request.is_made,
+        "source": request.source,
     }

@@ -39,41 +39,42 @@ def cleaned(evidence: PartitionEvidence, side: Side) -> Mapping[str, Cleaned]:
         return {}
     operations = [one for one in acknowledged(evidence, side) if one.keys]
     written: dict[str, list[int]] = {}
-    for one in operations:
-        for offset, key in enumerate(one.keys, start=one.base_offset):
+    for operation in operations:
+        for offset, key in enumerate(operation.keys, start=operation.base_offset):
             if offset < evidence.cleaned_until:
                 written.setdefault(key, []).append(offset)
 
-    def with_later(one: Operation, there: Iterable[Range]) -> tuple[Range, ...]:
+    def with_later(operation: Operation, there: Iterable[Range]) -> tuple[Range, ...]:
         at = [*there]
         return tuple(
             merged(
                 (offset, offset)
-                for offset, key in enumerate(one.keys, start=one.base_offset)
+                for offset, key in enumerate(operation.keys, start=operation.base_offset)
                 if any(later > offset and is_in(later, at) for later in written.get(key, ()))
             )
         )
 
     removable = {
-        one.operation: with_later(one, [(0, evidence.cleaned_until)]) for one in operations
+        operation.operation: with_later(operation, [(0, evidence.cleaned_until)])
+        for operation in operations
     }
     kept = [
         found
-        for one in operations
+        for operation in operations
         for replica in evidence.in_sync(side)
-        for found in held(replica.batches, one, removable[one.operation])
+        for found in held(replica.batches, operation, removable[operation.operation])
     ]
     return {
-        one.operation: Cleaned(
-            removable=removable[one.operation], superseded=with_later(one, merged(kept))
+        operation.operation: Cleaned(
+            removable=removable[operation.operation], superseded=with_later(operation, merged(kept))
         )
-        for one in operations
+        for operation in operations
     }
 
 
 def acknowledged(evidence: PartitionEvidence, side: Side) -> Iterator[Operation]:
     """The operations that were acknowledged; for the predicted side, that should have been."""
-    predicted = {one.operation: one for one in evidence.predicted_produces}
+    predicted = {produce.operation: produce for produce in evidence.predicted_produces}
     for operation in evidence.operations:
         if side == PREDICTED and operation.function == "produce":
             expected = predicted.get(operation.operation)

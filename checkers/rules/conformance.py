@@ -52,15 +52,15 @@ def observations_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
     broker could hold the value: memory held it, and no later value was observed before.
     **Does not verify**: what no gate looked at.
     """
-    for one in evidence.impossible if evidence.is_final else ():
+    for mark in evidence.impossible if evidence.is_final else ():
         yield _not_as_predicted(
             evidence,
-            one.broker,
-            f"its checkpointed high watermark was seen at {one.high_watermark} (event {one.index} "
-            f"of the timeline); predicted was one of {list(one.allowed)}",
+            mark.broker,
+            f"its checkpointed high watermark was seen at {mark.high_watermark} (event "
+            f"{mark.index} of the timeline); predicted was one of {list(mark.allowed)}",
             what="high-watermark-observed",
-            predicted=list(one.allowed),
-            observed=[one.high_watermark],
+            predicted=list(mark.allowed),
+            observed=[mark.high_watermark],
         )
 
 
@@ -74,7 +74,7 @@ def produces_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
     """
     if not evidence.is_final or evidence.predicted is None:
         return
-    predicted = {one.operation: one for one in evidence.predicted_produces}
+    predicted = {produce.operation: produce for produce in evidence.predicted_produces}
     for operation in evidence.operations:
         if operation.function != "produce":
             continue
@@ -111,8 +111,12 @@ def rounds_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
         return
     followers = {one.follower for one in (*evidence.rounds, *evidence.predicted_rounds)}
     for follower in sorted(followers):
-        real = [one for one in evidence.rounds if one.follower == follower]
-        expected = [one for one in evidence.predicted_rounds if one.follower == follower]
+        real = [epoch_round for epoch_round in evidence.rounds if epoch_round.follower == follower]
+        expected = [
+            epoch_round
+            for epoch_round in evidence.predicted_rounds
+            if epoch_round.follower == follower
+        ]
         if real == expected:
             continue
         index = next(i for i, pair in enumerate(zip_longest(real, expected)) if pair[0] != pair[1])
@@ -133,11 +137,11 @@ def decisions_allowed(evidence: PartitionEvidence) -> Iterator[Finding]:
     **Verifies**, **Does not verify**: as `checkers.model` says of `Prediction.disallowed`.
     """
     if evidence.is_final:
-        for one in evidence.disallowed:
+        for disallowed in evidence.disallowed:
             yield evidence.finding(
                 "decision-not-allowed",
-                message=f"{one.decision.get('event', 'a decision')}: {one.reason}",
-                evidence=asdict(one),
+                message=f"{disallowed.decision.get('event', 'a decision')}: {disallowed.reason}",
+                evidence=asdict(disallowed),
             )
 
 
@@ -147,7 +151,7 @@ def _replica(
     broker = real.broker
     # What was deleted of the beginning is the log start's matter.
     first = real.first_offset if evidence.may_delete else 0
-    there = [one for one in expected.batches if one.base_offset >= first]
+    there = [batch for batch in expected.batches if batch.base_offset >= first]
     differing = [
         pair
         for pair in zip_longest(real.batches, there)

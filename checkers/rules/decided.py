@@ -164,8 +164,9 @@ class _World:
 def _is_being_deleted(evidence: RunEvidence, state: PartitionState) -> bool:
     deletions = evidence.deletions.get(state.topic, ())
     return any(
-        one.asked < state.zxid and (state.zxid <= one.zxid or one.zxid == one.asked)
-        for one in deletions
+        deletion.asked < state.zxid
+        and (state.zxid <= deletion.zxid or deletion.zxid == deletion.asked)
+        for deletion in deletions
     )
 
 
@@ -326,7 +327,7 @@ def _clean_stops(evidence: RunEvidence) -> dict[int, tuple[float, ...]]:
 def _lag_s(evidence: RunEvidence) -> float:
     """The shortest replica.lag.time.max.ms of all brokers, as scenario or release has it."""
     cluster = evidence.scenario.cluster
-    own = [number_in(cluster.properties_of(one), LAG) for one in cluster.brokers]
+    own = [number_in(cluster.properties_of(broker), LAG) for broker in cluster.brokers]
     stated = [value / 1000 for value in own if value is not None]
     defaults = [_default_lag_s(release) for release in {one.release for one in _started(evidence)}]
     are_all_stated = own and len(stated) == len(own)
@@ -355,7 +356,7 @@ def _reassigned(evidence: RunEvidence) -> frozenset[str]:
 
 
 def _started(evidence: RunEvidence) -> list[StartBroker]:
-    return [one.event for one in evidence.events if isinstance(one.event, StartBroker)]
+    return [timed.event for timed in evidence.events if isinstance(timed.event, StartBroker)]
 
 
 def _default_lag_s(release: str) -> float:

@@ -31,9 +31,13 @@ def dropped_while_waiting(evidence: PartitionEvidence, _side: Side) -> Iterator[
     """
     if not evidence.is_final:
         return
-    leaderless = [one for one in evidence.dropped if one.leaderless_at is not None]
+    leaderless = [follower for follower in evidence.dropped if follower.leaderless_at is not None]
     if leaderless:
-        failed = [one for one in evidence.operations if _failed_meanwhile(one, leaderless)]
+        failed = [
+            operation
+            for operation in evidence.operations
+            if _failed_meanwhile(operation, leaderless)
+        ]
         yield evidence.finding(
             "offline-partition",
             brokers=_brokers(leaderless),
@@ -49,9 +53,13 @@ def dropped_while_waiting(evidence: PartitionEvidence, _side: Side) -> Iterator[
                 "refused": [one.operation for one in failed],
             },
         )
-    refused = [one for one in evidence.operations if _is_refused(evidence, one)]
+    refused = [operation for operation in evidence.operations if _is_refused(evidence, operation)]
     if refused:
-        missed = [one for one in evidence.dropped if any(_out(one, each) for each in refused)]
+        missed = [
+            follower
+            for follower in evidence.dropped
+            if any(_out(follower, each) for each in refused)
+        ]
         under_s = _under_min_isr_s(evidence, refused[0])
         yield evidence.finding(
             "under-min-isr",
@@ -73,7 +81,7 @@ def _is_refused(evidence: PartitionEvidence, operation: Operation) -> bool:
     if operation.acks != -1 or operation.error_code not in _NOT_ENOUGH_REPLICAS:
         return False
     isr = set(operation.isr_when_ended)
-    healthy = {one.broker for one in evidence.dropped if _out(one, operation)}
+    healthy = {follower.broker for follower in evidence.dropped if _out(follower, operation)}
     return len(isr) < evidence.min_insync_replicas <= len(isr | healthy)
 
 
@@ -94,9 +102,12 @@ def _offline_s(evidence: PartitionEvidence, leaderless: list[DroppedFollower]) -
 
 def _under_min_isr_s(evidence: PartitionEvidence, refused: Operation) -> float:
     """For how long fewer than min.insync.replicas were in sync for want of those who waited."""
-    healthy = {one.broker for one in evidence.dropped if _out(one, refused)}
+    healthy = {follower.broker for follower in evidence.dropped if _out(follower, refused)}
     most = len(set(refused.isr_when_ended) | healthy)
-    spans = [(one.dropped_at, min(_end(one), evidence.snapshot_time)) for one in evidence.dropped]
+    spans = [
+        (follower.dropped_at, min(_end(follower), evidence.snapshot_time))
+        for follower in evidence.dropped
+    ]
     times = sorted({time for span in spans for time in span})
     return sum(
         until - since
@@ -105,23 +116,29 @@ def _under_min_isr_s(evidence: PartitionEvidence, refused: Operation) -> float:
     )
 
 
-def _end(one: DroppedFollower) -> float:
-    return math.inf if one.ended_at is None else one.ended_at
+def _end(follower: DroppedFollower) -> float:
+    return math.inf if follower.ended_at is None else follower.ended_at
 
 
-def _out(one: DroppedFollower, operation: Operation) -> bool:
+def _out(follower: DroppedFollower, operation: Operation) -> bool:
     """Whether the follower was outside the ISR when the operation ended."""
-    return operation.ended_at is not None and one.dropped_at <= operation.ended_at < _end(one)
+    return operation.ended_at is not None and follower.dropped_at <= operation.ended_at < _end(
+        follower
+    )
 
 
 def _brokers(dropped: list[DroppedFollower]) -> tuple[int, ...]:
-    return tuple(sorted({one.broker for one in dropped}))
+    return tuple(sorted({follower.broker for follower in dropped}))
 
 
-def _told(one: DroppedFollower) -> str:
-    end = "to the end" if one.ended_at is None else f"for {one.ended_at - one.dropped_at:.1f} s"
-    waited_s = one.dropped_at - one.kept_from
-    return f"broker {one.broker} had waited {waited_s:.1f} s, and was out {end}"
+def _told(follower: DroppedFollower) -> str:
+    end = (
+        "to the end"
+        if follower.ended_at is None
+        else f"for {follower.ended_at - follower.dropped_at:.1f} s"
+    )
+    waited_s = follower.dropped_at - follower.kept_from
+    return f"broker {follower.broker} had waited {waited_s:.1f} s, and was out {end}"
 
 
 def _shown(dropped: list[DroppedFollower]) -> dict[str, object]:
@@ -129,13 +146,13 @@ def _shown(dropped: list[DroppedFollower]) -> dict[str, object]:
     return {
         "dropped": [
             {
-                "broker": one.broker,
-                "leader": one.leader,
-                "waited_s": round(one.dropped_at - one.kept_from, 3),
-                "leaderless_s": _seconds(one.leaderless_at, one.ended_at),
-                "out_s": _seconds(one.dropped_at, one.ended_at),
+                "broker": follower.broker,
+                "leader": follower.leader,
+                "waited_s": round(follower.dropped_at - follower.kept_from, 3),
+                "leaderless_s": _seconds(follower.leaderless_at, follower.ended_at),
+                "out_s": _seconds(follower.dropped_at, follower.ended_at),
             }
-            for one in dropped
+            for follower in dropped
         ]
     }
 

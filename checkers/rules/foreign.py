@@ -42,7 +42,7 @@ def foreign_batches(evidence: PartitionEvidence, side: Side) -> Iterator[Finding
     if side != OBSERVED:
         return
     own = OwnBatches(evidence)
-    corrupt = [one for replica in evidence.replicas for one in replica.findings]
+    corrupt = [finding for replica in evidence.replicas for finding in replica.findings]
     held = [batch for replica in evidence.replicas for batch in replica.batches]
     held += [batch for one in evidence.remote for batch in one.batches]
     spans: dict[int, list[Range]] = {}
@@ -89,17 +89,17 @@ class OwnBatches:
     """What kchaos's own produces left of themselves."""
 
     def __init__(self, evidence: PartitionEvidence) -> None:
-        writes = [one for one in evidence.operations if _is_write(one)]
+        writes = [operation for operation in evidence.operations if _is_write(operation)]
         self._evidence = evidence
         self._placed = merged(
-            (one.base_offset, one.last_offset) for one in writes if one.base_offset >= 0
+            (write.base_offset, write.last_offset) for write in writes if write.base_offset >= 0
         )
-        self._has_unplaced = any(one.base_offset < 0 for one in writes)
+        self._has_unplaced = any(write.base_offset < 0 for write in writes)
         self._by_digest: dict[str, list[Operation]] = {}
-        for one in writes:
-            whole = join_payload_digests((payload, 1) for payload in one.payloads)
-            for digest in {*one.payloads, whole}:
-                self._by_digest.setdefault(digest, []).append(one)
+        for write in writes:
+            whole = join_payload_digests((payload, 1) for payload in write.payloads)
+            for digest in {*write.payloads, whole}:
+                self._by_digest.setdefault(digest, []).append(write)
 
     def has(self, batch: BatchEvidence) -> bool:
         """Whether one of kchaos's produces explains the batch."""
@@ -135,10 +135,10 @@ def foreign_at_links(evidence: RunEvidence) -> Iterator[Finding]:
     it; runs in which kchaos forged answers.
     """
     written = {about: _Written() for about in evidence.partitions}
-    for one in evidence.operations:
-        about = TopicPartition(one.topic, one.partition)
-        if _is_write(one) and about in written:
-            written[about].waiting.append(one)
+    for operation in evidence.operations:
+        about = TopicPartition(operation.topic, operation.partition)
+        if _is_write(operation) and about in written:
+            written[about].waiting.append(operation)
     if not any(message.fate in _MADE_UP for message in evidence.links or ()):
         for message in evidence.links or ():
             said = message.said
@@ -209,15 +209,17 @@ class _Written:
 
 def _beyond_what_was_sent(evidence: RunEvidence, about: TopicPartition) -> Iterator[Range]:
     writes = [
-        one for one in evidence.operations if _is_write(one) and (one.topic, one.partition) == about
+        operation
+        for operation in evidence.operations
+        if _is_write(operation) and (operation.topic, operation.partition) == about
     ]
-    placed = [(one.base_offset, one.last_offset) for one in writes if one.base_offset >= 0]
-    for one in writes:
-        if one.outcome != "ok" or one.base_offset < 0 or one.ended_at is None:
+    placed = [(write.base_offset, write.last_offset) for write in writes if write.base_offset >= 0]
+    for write in writes:
+        if write.outcome != "ok" or write.base_offset < 0 or write.ended_at is None:
             continue
-        sent = sum(len(each.payloads) for each in writes if each.invoked_at <= one.ended_at)
-        if one.last_offset >= sent:
-            yield from without([(0, one.base_offset - 1)], placed)
+        sent = sum(len(each.payloads) for each in writes if each.invoked_at <= write.ended_at)
+        if write.last_offset >= sent:
+            yield from without([(0, write.base_offset - 1)], placed)
 
 
 def told_once(
@@ -232,12 +234,12 @@ def told_once(
         unfollowed: Partitions to which others did something else that the model was not told.
     """
     findings = list(findings)
-    foreign = [one for one in findings if one.kind == FOREIGN]
+    foreign = [finding for finding in findings if finding.kind == FOREIGN]
     concerned = {TopicPartition(one.topic, one.partition) for one in foreign} | {*unfollowed}
     if not concerned:
         return tuple(findings)
-    is_lost = any(one.evidence.get("what") == "observation" for one in findings)
-    others = [one for one in findings if one.kind != FOREIGN]
+    is_lost = any(finding.evidence.get("what") == "observation" for finding in findings)
+    others = [finding for finding in findings if finding.kind != FOREIGN]
     kept = [
         one
         for one in others
@@ -315,8 +317,8 @@ def _is_write(operation: Operation) -> bool:
 
 def _is_corrupt(batch: BatchEvidence, findings: Iterable[Finding]) -> bool:
     return any(
-        one.kind == "corrupt-batch"
-        and one.first_offset <= batch.last_offset
-        and batch.base_offset <= one.last_offset
-        for one in findings
+        finding.kind == "corrupt-batch"
+        and finding.first_offset <= batch.last_offset
+        and batch.base_offset <= finding.last_offset
+        for finding in findings
     )

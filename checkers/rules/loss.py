@@ -137,7 +137,9 @@ def _finding(
 ) -> Finding:
     first, last = offsets
     replicas = evidence.in_sync(side)
-    how = "read" if all(one.function == "read" for one in operations) else "acknowledged"
+    how = (
+        "read" if all(operation.function == "read" for operation in operations) else "acknowledged"
+    )
     what = f"the {how} records at {in_words(first, last)} are in no in-sync replica"
     return evidence.finding(
         "committed-loss" if reason is None else "permitted-loss",
@@ -149,14 +151,14 @@ def _finding(
             "reason": reason,
             "operations": [
                 {
-                    "operation": one.operation,
-                    "function": one.function,
-                    "broker": one.broker,
-                    "acks": one.acks,
-                    "base_offset": one.base_offset,
-                    "last_offset": one.last_offset,
+                    "operation": operation.operation,
+                    "function": operation.function,
+                    "broker": operation.broker,
+                    "acks": operation.acks,
+                    "base_offset": operation.base_offset,
+                    "last_offset": operation.last_offset,
                 }
-                for one in operations
+                for operation in operations
             ],
             "held_instead": {
                 str(replica.broker): headers(replica.batches, offsets) for replica in replicas

@@ -53,5 +53,5 @@ def missing_tail(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
 
 def _own_end(evidence: PartitionEvidence) -> int:
     """Behind the last record that was acknowledged to kchaos."""
-    writes = [one for one in evidence.operations if one.function == "produce"]
-    return max((one.last_offset + 1 for one in writes if one.base_offset >= 0), default=0)
+    writes = [operation for operation in evidence.operations if operation.function == "produce"]
+    return max((write.last_offset + 1 for write in writes if write.base_offset >= 0), default=0)

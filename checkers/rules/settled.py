@@ -93,8 +93,12 @@ def _left_outside(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]
         if replica.is_running and replica.broker not in evidence.isr:
             detail = f"not in the ISR {list(evidence.isr)}, though settling found all at rest"
             yield "replication-stopped", replica.broker, detail
-    probes = [one for one in evidence.operations if one.is_probe and one.acks == -1]
-    if not any(one.outcome == "ok" for one in probes):
+    probes = [
+        operation
+        for operation in evidence.operations
+        if operation.is_probe and operation.acks == -1
+    ]
+    if not any(probe.outcome == "ok" for probe in probes):
         detail = "no write with acks=all was acknowledged after everything was healed"
         yield "replication-stopped", evidence.leader, detail
 

@@ -82,7 +82,7 @@ def tier_orphan(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     if not evidence.is_final or segments is None:
         return
     for replica in evidence.in_sync(side):
-        reads = [one for one in evidence.predicted_reads if one.broker == replica.broker]
+        reads = [read for read in evidence.predicted_reads if read.broker == replica.broker]
         lineage = reads[-1].lineage if reads else ()
         for first, last in merged(_lost(replica, lineage, segments)):
             yield evidence.finding(
@@ -94,7 +94,7 @@ def tier_orphan(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
                 f"{replica.broker}'s log, in segments that it cannot find",
                 evidence={
                     "leader_epochs": [list(entry) for entry in replica.epoch_entries or ()],
-                    "segments": [_named(one) for one in segments],
+                    "segments": [_named(segment) for segment in segments],
                 },
             )
 
@@ -106,11 +106,11 @@ def _lost(
 ) -> Iterator[Range]:
     """Yields what is remote of a lineage, in segments that the replica does not find."""
     entries = tuple(EpochEntry(*entry) for entry in replica.epoch_entries or ())
-    known = tuple(_as_segment(one) for one in segments if one.is_finished)
+    known = tuple(_as_segment(segment) for segment in segments if segment.is_finished)
     for batch in lineage:
         if batch.last_offset >= replica.log_start_offset:
             continue
-        holders = {one.segment_id for one in segments if _has(one, batch)}
+        holders = {segment.segment_id for segment in segments if _has(segment, batch)}
         reached = holder(entries, batch.base_offset, known)
         if holders and (reached is None or reached.segment_id not in holders):
             yield batch.base_offset, batch.last_offset
@@ -201,7 +201,7 @@ def _amiss(
 
 
 def _records(reading: TierReading) -> _Got:
-    return {one.offset: one.payload for fetch in reading.fetches for one in fetch.records}
+    return {record.offset: record.payload for fetch in reading.fetches for record in fetch.records}
 
 
 def _digest(records: _Got, span: range) -> str | None:
@@ -220,7 +220,7 @@ def _shown(
             "reading": name,
             "offset": fetch.offset,
             "error_code": fetch.error_code,
-            "records": [one.offset for one in fetch.records][:20],
+            "records": [record.offset for record in fetch.records][:20],
         }
         for name in named
         if name in readings
@@ -229,15 +229,15 @@ def _shown(
     ][:20]
 
 
-def _as_segment(one: RemoteEvidence) -> RemoteSegment:
+def _as_segment(remote: RemoteEvidence) -> RemoteSegment:
     return RemoteSegment(
-        segment_id=one.segment_id,
-        start_offset=one.start_offset,
-        end_offset=one.end_offset,
-        leader_epochs=tuple(EpochEntry(*entry) for entry in one.leader_epochs),
+        segment_id=remote.segment_id,
+        start_offset=remote.start_offset,
+        end_offset=remote.end_offset,
+        leader_epochs=tuple(EpochEntry(*entry) for entry in remote.leader_epochs),
         chain=(),
         batches=(),
-        is_finished=one.is_finished,
+        is_finished=remote.is_finished,
     )
 
 
@@ -265,11 +265,11 @@ def _differs(real: RemoteEvidence, expected: RemoteEvidence) -> str:
     return ""
 
 
-def _named(one: RemoteEvidence) -> dict[str, object]:
+def _named(remote: RemoteEvidence) -> dict[str, object]:
     return {
-        "segment_id": one.segment_id,
-        "start_offset": one.start_offset,
-        "end_offset": one.end_offset,
-        "is_finished": one.is_finished,
-        "leader_epochs": [list(entry) for entry in one.leader_epochs],
+        "segment_id": remote.segment_id,
+        "start_offset": remote.start_offset,
+        "end_offset": remote.end_offset,
+        "is_finished": remote.is_finished,
+        "leader_epochs": [list(entry) for entry in remote.leader_epochs],
     }

@@ -96,24 +96,26 @@ def metadata_records(log_directory: Path) -> Iterator[RemoteSegmentRecord]:
 def remote_segments(records: Iterable[RemoteSegmentRecord]) -> tuple[RemoteSegment, ...]:
     """Return each segment with its newest state, in the order in which copies began."""
     found: dict[str, RemoteSegment] = {}
-    for one in records:
-        known = found.get(one.segment_id)
-        if one.start_offset is None or one.end_offset is None:
+    for record in records:
+        known = found.get(record.segment_id)
+        if record.start_offset is None or record.end_offset is None:
             if known is not None:
-                found[one.segment_id] = replace(known, state=one.state, ended_ms=one.time_ms)
+                found[record.segment_id] = replace(
+                    known, state=record.state, ended_ms=record.time_ms
+                )
             continue
-        found[one.segment_id] = RemoteSegment(
-            segment_id=one.segment_id,
-            topic=one.topic,
-            partition=one.partition,
-            broker=one.broker,
-            began_ms=one.time_ms,
-            ended_ms=one.time_ms,
-            state=one.state,
-            start_offset=one.start_offset,
-            end_offset=one.end_offset,
-            leader_epochs=one.leader_epochs or (),
-            size_bytes=one.size_bytes or 0,
+        found[record.segment_id] = RemoteSegment(
+            segment_id=record.segment_id,
+            topic=record.topic,
+            partition=record.partition,
+            broker=record.broker,
+            began_ms=record.time_ms,
+            ended_ms=record.time_ms,
+            state=record.state,
+            start_offset=record.start_offset,
+            end_offset=record.end_offset,
+            leader_epochs=record.leader_epochs or (),
+            size_bytes=record.size_bytes or 0,
         )
     return tuple(found.values())
 
@@ -136,7 +138,7 @@ def stored_segments(store: Path) -> Iterator[StoredSegment]:
                 batches=contents,
                 epochs=None
                 if entries is None
-                else tuple((one.leader_epoch, one.start_offset) for one in entries),
+                else tuple((entry.leader_epoch, entry.start_offset) for entry in entries),
                 size_bytes=log.stat().st_size,
                 file=log,
             )

@@ -85,7 +85,7 @@ def parts_of_run(path: Path, *, part_bytes: int = PART_BYTES) -> list[Part]:
     try:
         evidence = RunEvidence(RunDirectory.open(path))
         snapshots = evidence.snapshots
-        after = [*(one.label for one in snapshots[1:]), None]
+        after = [*(snapshot.label for snapshot in snapshots[1:]), None]
         return [
             part
             for snapshot, next_one in zip(snapshots, after, strict=True)
@@ -187,7 +187,7 @@ def _read(part: Part) -> tuple[Sequence[Batch], Sequence[Finding]]:
 
 
 def _read_slice(
-    directory: Path, file: str, one: SegmentSlice
+    directory: Path, file: str, segment_slice: SegmentSlice
 ) -> tuple[Sequence[Batch], Sequence[Finding]]:
     files = segment_files(directory)
     index = [path.name for path in files].index(file)
@@ -198,15 +198,15 @@ def _read_slice(
     ):
         contents = read_segment(
             view,
-            base_offset=one.base_offset,
+            base_offset=segment_slice.base_offset,
             file=file,
-            start_position=one.start_position,
-            end_position=one.end_position,
+            start_position=segment_slice.start_position,
+            end_position=segment_slice.end_position,
         )
     findings = [
         finding if index == len(files) - 1 else inner_tail(finding) for finding in contents.findings
     ]
-    if one.start_position == 0:
+    if segment_slice.start_position == 0:
         findings += overlap_findings(_last_batches(files[:index]), contents.batches)
     return contents.batches, findings
 

@@ -45,8 +45,8 @@ def cluster_of(kafka: str, *, tiered: bool = True) -> ClusterSpec:
     """Broker A has two messages in a segment; B all in one, of which nothing is flushed."""
     spec = tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, tiered=tiered)
     brokers = tuple(
-        replace(one, properties={"log.segment.bytes": _TWO}) if one.id == A else one
-        for one in spec.brokers
+        replace(broker, properties={"log.segment.bytes": _TWO}) if broker.id == A else broker
+        for broker in spec.brokers
     )
     return replace(spec, brokers=brokers)
 
@@ -108,7 +108,7 @@ def _after_a_is_back(case: str) -> tuple[Step, ...]:
         configured("local retention", "local.retention.bytes", 2),
         # On 3.6 a leader that has just come back does not know that anything is remote, so that it
         # deletes nothing; its follower does.
-        *(begins(one, 2) for one in leaders),
+        *(begins(leader, 2) for leader in leaders),
         begins(A, 2),
         *read_all("B-leads", B),
         TakeSnapshot(label="expired"),

@@ -25,7 +25,8 @@ def cluster_of(kafka: str, ids: tuple[int, ...] = ALL, **properties: str) -> Clu
     """
     return ClusterSpec(
         brokers=tuple(
-            BrokerSpec(id=one, kafka=kafka, points=TOLD * (one == ids[0])) for one in sorted(ids)
+            BrokerSpec(id=broker_id, kafka=kafka, points=TOLD * (broker_id == ids[0]))
+            for broker_id in sorted(ids)
         ),
         first_broker=ids[1],
         properties={

@@ -26,8 +26,8 @@ def _cluster(kafka: str, **properties: str) -> ClusterSpec:
     # A page of an index that is not in memory stops the whole JVM for as long as the disk takes.
     spec = cluster_of(kafka, ALL, zookeeper_session_timeout_ms="10000", **properties)
     brokers = (
-        replace(one, points=(*one.points, FETCH_BEGUN)) if one.id == LEADER else one
-        for one in spec.brokers
+        replace(broker, points=(*broker.points, FETCH_BEGUN)) if broker.id == LEADER else broker
+        for broker in spec.brokers
     )
     return replace(spec, brokers=tuple(brokers))
 

@@ -146,7 +146,7 @@ def explore(
         releases_of,
     )
 
-    named = releases_of([release_of(one).text for one in releases], replicas)
+    named = releases_of([release_of(release).text for release in releases], replicas)
     bound = DEFAULT_BOUNDS.get(len(named), 1)
     wanted = Wanted(
         releases=named,

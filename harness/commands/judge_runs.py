@@ -160,7 +160,9 @@ def _missing_for_spark() -> str:
 def _kinds(findings: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
     """What identifies a finding in both forms, whatever the order."""
     names = ("kind", "first_offset", "last_offset")
-    return sorted((*(one[name] for name in names), tuple(one["brokers"])) for one in findings)
+    return sorted(
+        (*(finding[name] for name in names), tuple(finding["brokers"])) for finding in findings
+    )
 
 
 def _newest_judgement(run: Path) -> dict[str, Any]:
@@ -181,15 +183,17 @@ def _with_spark(
 
     judgement = judge_runs(runs, output=output, master=master, java_home=java_home)
     say(f"batches, findings and results as Parquet: {judgement.output}")
-    for one in judgement.results:
-        if one.unknown or one.reason:
-            say(f"{one.run}: {one.unknown or one.reason}")
-    return [_line_of_spark(one) for one in judgement.results]
+    for result in judgement.results:
+        if result.unknown or result.reason:
+            say(f"{result.run}: {result.unknown or result.reason}")
+    return [_line_of_spark(result) for result in judgement.results]
 
 
-def _line_of_spark(one: Results) -> dict[str, Any]:
+def _line_of_spark(results: Results) -> dict[str, Any]:
     """The object of `--json` for one run that Spark judged, which may be no run at all."""
-    return results_line(one) if one.judged_by else _unknown_line(one.path, one.unknown)
+    return (
+        results_line(results) if results.judged_by else _unknown_line(results.path, results.unknown)
+    )
 
 
 def _unknown_line(run: Path, why: str | None) -> dict[str, Any]:

@@ -112,8 +112,8 @@ def append_line(file: Path, line: Line) -> None:
     with file.open("a") as output:
         kept = {name: value for name, value in line.items() if name not in _OF_ONE_RUN}
         findings = [
-            {name: value for name, value in one.items() if name != "message"}
-            for one in line["findings"]
+            {name: value for name, value in finding.items() if name != "message"}
+            for finding in line["findings"]
         ]
         name = Path(str(line["run"])).name
         output.write(json.dumps({**kept, "findings": findings, "run": name}) + "\n")

@@ -107,32 +107,32 @@ def table_text(results: Sequence[Results]) -> str:
     for name in ("release", "case", "predicted", "observed", "conforms", "safe"):
         table.add_column(name, overflow="fold")
     table.add_column("s", justify="right", no_wrap=True)
-    for one in results:
-        predicted = _short(one.predicted_findings)
-        observed = _short(one.findings)
-        if one.prediction is None:
+    for result in results:
+        predicted = _short(result.predicted_findings)
+        observed = _short(result.findings)
+        if result.prediction is None:
             predicted = "unknown"
-        if one.safe is None and observed == "none":
+        if result.safe is None and observed == "none":
             observed = "unknown"
         table.add_row(
-            marked(one.release, one.build),
-            one.case,
+            marked(result.release, result.build),
+            result.case,
             predicted,
             observed,
-            ANSWERS[one.conforms],
-            ANSWERS[one.safe],
-            f"{one.seconds:.1f}" if one.seconds is not None else "-",
+            ANSWERS[result.conforms],
+            ANSWERS[result.safe],
+            f"{result.seconds:.1f}" if result.seconds is not None else "-",
         )
     output = StringIO()
     Console(file=output, width=WIDTH, highlight=False).print(table)
     text = "\n".join(line.rstrip() for line in output.getvalue().splitlines()).strip("\n")
-    builds = sorted({build for one in results for build in one.build.split("; ") if build})
+    builds = sorted({build for result in results for build in result.build.split("; ") if build})
     lines = [line for build in builds for line in wrapped(f"build: {short_build(build)}")]
     return "\n".join([text, *lines, _expected_text(results)])
 
 
 def _expected_text(results: Sequence[Results]) -> str:
-    surprising = [one for one in results if not one.expected]
+    surprising = [result for result in results if not result.expected]
     lines = [f"{len(results) - len(surprising)} of {len(results)} as expected"]
     for one in surprising:
         release = marked(one.release, one.build)
@@ -143,7 +143,9 @@ def _expected_text(results: Sequence[Results]) -> str:
 def _short(findings: Iterable[Finding]) -> str:
     """The safety findings in a few words: kind and offsets."""
     found = [
-        f"{one.kind} {_offsets(one)}".strip() for one in findings if one.question is Question.SAFETY
+        f"{finding.kind} {_offsets(finding)}".strip()
+        for finding in findings
+        if finding.question is Question.SAFETY
     ]
     return ", ".join(dict.fromkeys(found)) or "none"
 

@@ -103,7 +103,10 @@ def in_both(scene: Scene, column: str, magics: tuple[int, ...], then: tuple[int,
 
 def replicas_cell(ended: Ended) -> Cell:
     """Return whether replicas agree and kept what was promised, and how much was cut."""
-    cut = sum(one.log_end_offset_before - one.target_offset for one in ended.truncations)
+    cut = sum(
+        truncation.log_end_offset_before - truncation.target_offset
+        for truncation in ended.truncations
+    )
     return Cell(
         result=Result.RIGHT if ended.is_right else Result.WRONG,
         text=f"{'right' if ended.is_right else 'wrong'}, {cut} cut",
@@ -122,7 +125,7 @@ def client_cell(log: Log, generation: Generation) -> Cell:
         "through",
         numbers={"converted": found.converted, "unreadable": found.unreadable},
         detail=(
-            f"formats in the log: {', '.join(f'magic {one.magic}' for one in log.batches)}",
+            f"formats in the log: {', '.join(f'magic {batch.magic}' for batch in log.batches)}",
             f"sent to an old client as they are, in the new format: {found.unreadable}",
         ),
     )

@@ -72,7 +72,10 @@ def _laid(start: StartBroker, proposals: tuple[Proposal, ...] | None) -> Generat
 def _row(
     name: str, question: str, scene: Callable[[Generation], Scene], *, brokers: int = 2
 ) -> Row:
-    cells = {key: cell_of(key, scene(one), one, brokers) for key, one in generations().items()}
+    cells = {
+        key: cell_of(key, scene(generation), generation, brokers)
+        for key, generation in generations().items()
+    }
     return Row(name=name, question=question, cells=cells)
 
 
@@ -133,17 +136,17 @@ def searched_rows(bounds: Bounds, say: Say) -> tuple[Row, ...]:
     rows = []
     for base in (BASE, FENCED) if bounds.most_states else ():
         cells = {}
-        for key, one in generations(base).items():
+        for key, generation in generations(base).items():
             say(f"every interleaving of {key} over {base}")
-            cells[key] = explored(machine(one), "agreement", bounds)
+            cells[key] = explored(machine(generation), "agreement", bounds)
         question = f"Over {base}, elections clean: are logs that look equal always equal?"
         rows.append(Row(name=f"all, {base}", question=question, cells=cells))
     for is_unclean in (False, True) if bounds.schedules else ():
         cells = {}
         word = "unclean" if is_unclean else "clean"
-        for key, one in generations(FENCED).items():
+        for key, generation in generations(FENCED).items():
             say(f"random schedules of {key}, elections {word}")
-            brokers = dict.fromkeys((0, 1), one)
+            brokers = dict.fromkeys((0, 1), generation)
             cells[key] = drawn(brokers, bounds, is_unclean=is_unclean)
         question = f"Over {FENCED}, elections {word}: how many random schedules break something?"
         rows.append(Row(name=f"drawn, {word}", question=question, cells=cells))

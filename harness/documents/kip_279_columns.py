@@ -75,7 +75,7 @@ def extra_bits(column: str, rounds: int, named_epochs: tuple[int, ...] = ()) -> 
 def cell_of(column: str, scene: Scene, generation: Generation, brokers: int = 2) -> Cell:
     """Return what came of a scene."""
     ended = play(scene, dict.fromkeys(range(brokers), generation))
-    rounds = max(Counter(one.follower for one in ended.rounds).values(), default=0)
+    rounds = max(Counter(epoch_round.follower for epoch_round in ended.rounds).values(), default=0)
     said = "round" if rounds == 1 else "rounds"
     return Cell(
         result=Result.RIGHT if ended.is_right else Result.WRONG,

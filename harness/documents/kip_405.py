@@ -174,13 +174,13 @@ def _claims(runs: Runs) -> Iterator[Claim]:
 def _of_a_new_follower(evidence: RunEvidence) -> Iterator[Claim]:
     follower = BROKERS[1][B]
     moved = [
-        one.read_at
-        for one in evidence.links or ()
-        if one.source == follower
-        and one.direction == "response"
+        message.read_at
+        for message in evidence.links or ()
+        if message.source == follower
+        and message.direction == "response"
         and any(
             part.get("error_code") == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
-            for part in (one.detail or {}).get("partitions", ())
+            for part in (message.detail or {}).get("partitions", ())
         )
     ]
     yield Claim(
@@ -200,9 +200,11 @@ def _of_a_new_follower(evidence: RunEvidence) -> Iterator[Claim]:
 def _of_an_old_follower(evidence: RunEvidence) -> Iterator[Claim]:
     follower = BROKERS[2][B]
     asked = [
-        one
-        for one in evidence.rounds or ()
-        if one.follower == follower and one.requested_epoch == 1 and not one.by_fetch
+        epoch_round
+        for epoch_round in evidence.rounds or ()
+        if epoch_round.follower == follower
+        and epoch_round.requested_epoch == 1
+        and not epoch_round.by_fetch
     ]
     yield Claim(
         said="the follower starts from the Truncating state and asks for the end of LE-1",
@@ -236,14 +238,18 @@ def _aux_state(evidence: RunEvidence, follower: int, *, said: str, offset: int, 
 
 def _of_a_reader(evidence: RunEvidence) -> Claim:
     fenced = [
-        one.detail.get("operation")
-        for one in evidence.observed
-        if one.kind == "asked" and one.detail.get("error_code") == ErrorCode.FENCED_LEADER_EPOCH
+        observation.detail.get("operation")
+        for observation in evidence.observed
+        if observation.kind == "asked"
+        and observation.detail.get("error_code") == ErrorCode.FENCED_LEADER_EPOCH
     ]
     consumed = [
-        str(one.detail.get("error") or f"{len(one.detail.get('records', ()))} records")
-        for one in evidence.observed
-        if one.kind == "consumed"
+        str(
+            observation.detail.get("error")
+            or f"{len(observation.detail.get('records', ()))} records"
+        )
+        for observation in evidence.observed
+        if observation.kind == "consumed"
     ]
     return Claim(
         said="A consumer fetches offset 3, LE-1 from broker B will be fenced",
@@ -282,15 +288,15 @@ def _readers(runs: Runs, releases: Iterable[str]) -> Iterator[Comparison]:
 
 
 def _answers(evidence: RunEvidence) -> Iterator[tuple[tuple[str, str], str]]:
-    for one in evidence.observed:
-        if one.kind not in ("asked", "consumed"):
+    for observation in evidence.observed:
+        if observation.kind not in ("asked", "consumed"):
             continue
-        _, _, when = str(one.detail.get("operation", "")).partition("-")
-        if one.kind == "asked":
-            yield (when, str(one.detail.get("request"))), _answer(one.detail)
+        _, _, when = str(observation.detail.get("operation", "")).partition("-")
+        if observation.kind == "asked":
+            yield (when, str(observation.detail.get("request"))), _answer(observation.detail)
         else:
             request = "Kafka's own consumer, from whoever leads"
-            yield (when, request), _got(one.detail) or str(one.detail.get("error"))
+            yield (when, request), _got(observation.detail) or str(observation.detail.get("error"))
 
 
 def _answer(detail: Mapping[str, Any]) -> str:

@@ -110,10 +110,10 @@ def compare_run(path: Path, _say: Say) -> Comparison:
     """
     evidence = RunEvidence(RunDirectory.open(path))
     found = [
-        (f"{about.topic}-{about.partition} led by {term.leader}, epoch {term.leader_epoch}", *one)
+        (f"{about.topic}-{about.partition} led by {term.leader}, epoch {term.leader_epoch}", *line)
         for about in evidence.partitions
-        for one in time_lines(evidence, about)
-        for term in one[:1]
+        for line in time_lines(evidence, about)
+        for term in line[:1]
     ]
     if not found:
         raise ComparisonError(
@@ -141,15 +141,15 @@ def _rows_of(name: str, term: Term, line: TimeLine) -> Iterator[Row]:
     cells = {key: _isr(line, course) for key, course in all_courses.items()}
     question = "What became of leader and ISR?"
     yield Row(name=name, question=question, cells={_RECORDED: recorded, **cells})
-    if any(one.offline_s for one in all_courses.values()):
+    if any(course.offline_s for course in all_courses.values()):
         offline = {key: _offline(course) for key, course in all_courses.items()}
         question = "For how long did nobody lead?"
         yield Row(name="- offline", question=question, cells=offline)
-    if any(one.under_min_isr_s for one in all_courses.values()):
+    if any(course.under_min_isr_s for course in all_courses.values()):
         refused = {key: _refused(line, course) for key, course in all_courses.items()}
         question = "For how long were fewer in sync than min.insync.replicas?"
         yield Row(name="- refused", question=question, cells=refused)
-    if any(one.moves for one in all_courses.values()):
+    if any(course.moves for course in all_courses.values()):
         moves = {key: _moves(line, course) for key, course in all_courses.items()}
         question = "How often does the leader give up?"
         yield Row(name="- gives up", question=question, cells=moves)
@@ -185,7 +185,8 @@ def _changes(states: Iterable[State]) -> Iterator[tuple[int, tuple[int, ...] | i
 def _isr(line: TimeLine, course: Course) -> Cell:
     states = course.states[1:]
     wrong = any(
-        one.leader < 0 or not set(line.isr) - line.down.keys() <= set(one.isr) for one in states
+        state.leader < 0 or not set(line.isr) - line.down.keys() <= set(state.isr)
+        for state in states
     )
     return Cell(
         result=Result.WRONG if wrong else Result.RIGHT,
@@ -199,7 +200,7 @@ def _last_isr(line: TimeLine, states: tuple[State, ...] | list[State]) -> str:
     """The smallest ISR there was, and since when, or that nothing changed."""
     if not states:
         return "all stay"
-    least = min(states, key=lambda one: (one.leader >= 0, len(one.isr)))
+    least = min(states, key=lambda state: (state.leader >= 0, len(state.isr)))
     since = f"{least.time - line.began + _zero(line):.1f}"
     if least.leader < 0:
         return f"offline at {since}"
@@ -208,9 +209,10 @@ def _last_isr(line: TimeLine, states: tuple[State, ...] | list[State]) -> str:
 
 def _told(line: TimeLine, states: tuple[State, ...] | list[State]) -> tuple[str, ...]:
     return tuple(
-        f"{one.time - line.began + _zero(line):.1f}: leader "
-        f"{one.leader if one.leader >= 0 else 'none'}, ISR {','.join(map(str, one.isr))}, {one.why}"
-        for one in states
+        f"{state.time - line.began + _zero(line):.1f}: leader "
+        f"{state.leader if state.leader >= 0 else 'none'}, ISR {','.join(map(str, state.isr))}, "
+        f"{state.why}"
+        for state in states
     )
 
 
@@ -250,7 +252,7 @@ def _leads(line: TimeLine, course: Course) -> Cell:
 
 def _dropped(line: TimeLine, course: Course) -> Cell:
     (down,) = line.down
-    dropped = next((one for one in course.states if down not in one.isr), None)
+    dropped = next((state for state in course.states if down not in state.isr), None)
     if dropped is None:
         text = "never" if course.states[-1].leader == line.leader else "(moved)"
         return Cell(result=Result.NONE, text=text)
@@ -266,7 +268,7 @@ def _moves(line: TimeLine, course: Course) -> Cell:
     return Cell(
         result=Result.WRONG if course.moves > 1 else Result.RIGHT,
         text=f"{course.moves}",
-        numbers={"moves": course.moves, "leaders": len({one.leader for one in course.states})},
+        numbers={"moves": course.moves, "leaders": len({state.leader for state in course.states})},
         detail=_told(line, course.states[1:6]),
     )
 

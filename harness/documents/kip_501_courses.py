@@ -112,7 +112,7 @@ def play(line: TimeLine, solution: Solution, *, by_assignment: bool = True) -> C
             document means it.
     """
     course = _Course(line, solution, by_assignment)
-    for time, _, what, about in sorted(_events(line, solution), key=lambda one: one[:2]):
+    for time, _, what, about in sorted(_events(line, solution), key=lambda event: event[:2]):
         if course.is_over:
             break
         course.happen(time, what, about)
@@ -188,9 +188,9 @@ class _Course:
 
     def _pending_offset(self, follower: int, time: float) -> int | None:
         pending = [
-            one.offset
-            for one in self.line.fetches
-            if one.follower == follower and self._is_pending(one, time)
+            fetch.offset
+            for fetch in self.line.fetches
+            if fetch.follower == follower and self._is_pending(fetch, time)
         ]
         return max(pending, default=None)
 
@@ -206,7 +206,9 @@ class _Course:
         )
         isr = self.now.isr
         ends = [self._log_end(fetch.counted_at)]
-        ends += [self.known[one].log_end_offset for one in isr if one in self.known]
+        ends += [
+            self.known[broker_id].log_end_offset for broker_id in isr if broker_id in self.known
+        ]
         if fetch.follower not in isr and fetch.offset >= min(ends):
             why = f"{fetch.follower} has caught up"
             self._to(fetch.counted_at, self.line.leader, (*isr, fetch.follower), why)
@@ -214,18 +216,21 @@ class _Course:
     def _look(self, time: float) -> None:
         end = self._log_end(time)
         out = set()
-        for one in self.now.isr:
-            if one == self.line.leader:
+        for broker_id in self.now.isr:
+            if broker_id == self.line.leader:
                 continue
-            follower, pending = self.known.get(one, Follower()), self._pending_offset(one, time)
+            follower, pending = (
+                self.known.get(broker_id, Follower()),
+                self._pending_offset(broker_id, time),
+            )
             if not self._lags(follower, end, time):
                 continue
             if keeps(self.solution, follower, pending):
-                self.kept.append((time, one))
+                self.kept.append((time, broker_id))
             else:
-                out.add(one)
+                out.add(broker_id)
         if out:
-            isr = tuple(one for one in self.now.isr if one not in out)
+            isr = tuple(broker_id for broker_id in self.now.isr if broker_id not in out)
             self._to(time, self.line.leader, isr, f"{_named(out)} out of sync")
 
     def _lags(self, follower: Follower, end: int, time: float) -> bool:
@@ -239,7 +244,7 @@ class _Course:
         if again or not keeps(self.solution, known, fetch.offset):
             return
         leader = self.line.leader
-        isr = (*(one for one in self.now.isr if one != leader), leader)
+        isr = (*(broker_id for broker_id in self.now.isr if broker_id != leader), leader)
         order = self.line.assignment if self.by_assignment else isr
         chosen = next(one for one in order if one in isr and one not in self.dead)
         why = f"{leader} gives up: {_seconds(time - fetch.pending_from)} with a fetch unanswered"
@@ -255,20 +260,23 @@ class _Course:
         """Where every broker is slow the leadership goes round while the first fetch would wait."""
         limit = self.solution.gives_up_after_s
         slow_until = max(
-            (one.counted_at for one in self.line.fetches if one.pending_from <= time),
+            (fetch.counted_at for fetch in self.line.fetches if fetch.pending_from <= time),
             default=time,
         )
         slow_until = min(slow_until, self.line.ended, self.line.dies_at or math.inf)
         while limit is not None and self.now.leader in self.line.slow and time + limit < slow_until:
             time += limit
-            isr = (*(one for one in self.now.isr if one != self.now.leader), self.now.leader)
+            isr = (
+                *(broker_id for broker_id in self.now.isr if broker_id != self.now.leader),
+                self.now.leader,
+            )
             self.moves += 1
             self._to(time, isr[0], isr, f"{self.now.leader} gives up as well")
 
     def _die(self, time: float) -> None:
         leader = self.line.leader
-        isr = tuple(one for one in self.now.isr if one != leader)
-        live = [one for one in isr if one not in self.dead]
+        isr = tuple(broker_id for broker_id in self.now.isr if broker_id != leader)
+        live = [broker_id for broker_id in isr if broker_id not in self.dead]
         if not live:
             self._to(time, -1, (leader,), f"{leader} dies; nobody else is in sync")
             return

@@ -68,22 +68,32 @@ def worked_example(
     ty, took, every = TY, TOOK_S, 0.5
     leader, followers = 1001, (1002, 1003)
     fetches = []
-    for one in followers:
-        until = gone.get(one, math.inf)
+    for follower in followers:
+        until = gone.get(follower, math.inf)
         fetches.append(
-            Fetch(follower=one, offset=950, pending_from=TX, read_at=TX, counted_at=0.01)
+            Fetch(follower=follower, offset=950, pending_from=TX, read_at=TX, counted_at=0.01)
         )
         if until > ty:
             came = ty + took - 0.01 if queued else ty
             fetches.append(
                 Fetch(
-                    follower=one, offset=1002, pending_from=came, read_at=ty, counted_at=ty + took
+                    follower=follower,
+                    offset=1002,
+                    pending_from=came,
+                    read_at=ty,
+                    counted_at=ty + took,
                 )
             )
         at = ty + took + 0.01
         while at < min(until, 60.0):
             fetches.append(
-                Fetch(follower=one, offset=1100, pending_from=at, read_at=at, counted_at=at + 0.01)
+                Fetch(
+                    follower=follower,
+                    offset=1100,
+                    pending_from=at,
+                    read_at=at,
+                    counted_at=at + 0.01,
+                )
             )
             at += every
     before = Follower(

@@ -42,15 +42,15 @@ def time_lines(evidence: RunEvidence, about: TopicPartition) -> Iterator[tuple[T
     """Yields each term of the partition in which its leader looked who is in sync, with its time
     line; times are seconds since the epoch.
     """
-    ended = max((one.time for one in evidence.observed), default=math.inf)
+    ended = max((observation.time for observation in evidence.observed), default=math.inf)
     for term in _terms(evidence, about, ended):
         views = [
-            one
-            for one in evidence.leader_views
-            if (one.about, one.leader) == (about, term.leader) and term.began <= one.time
-            if one.time < term.ended
+            view
+            for view in evidence.leader_views
+            if (view.about, view.leader) == (about, term.leader) and term.began <= view.time
+            if view.time < term.ended
         ]
-        if any(one.is_check for one in views):
+        if any(view.is_check for view in views):
             yield term, _time_line(evidence, about, term, views)
 
 
@@ -84,7 +84,7 @@ def _terms(evidence: RunEvidence, about: TopicPartition, ended: float) -> Iterat
 def _time_line(
     evidence: RunEvidence, about: TopicPartition, term: Term, views: Sequence[LeaderView]
 ) -> TimeLine:
-    first = next(one for one in views if one.is_check)
+    first = next(view for view in views if view.is_check)
     release = evidence.about.brokers[term.leader].judged_as
     version = parse_version(release)
     stated_ms = evidence.broker_properties.get(LAG)
@@ -96,7 +96,7 @@ def _time_line(
         assignment=evidence.assignment(about),
         isr=_isr_at(term, first.time),
         lag_s=lag_s,
-        known={one.follower: _follower(one) for one in first.followers},
+        known={follower.follower: _follower(follower) for follower in first.followers},
         fetches=tuple(_fetches(evidence, about, term, views, first.time)),
         log_ends=tuple(_log_ends(evidence, about, term, views)),
         checks=tuple(_looks(views, lag_s, looks_twice=looks_twice)),
@@ -137,8 +137,9 @@ def _looks(views: Sequence[LeaderView], lag_s: float, *, looks_twice: bool) -> I
         if not view.is_check:
             continue
         lagging = any(
-            one.log_end_offset != view.log_end_offset and view.time - one.last_caught_up_at > lag_s
-            for one in view.followers
+            follower.log_end_offset != view.log_end_offset
+            and view.time - follower.last_caught_up_at > lag_s
+            for follower in view.followers
         )
         is_first = looks_twice and lagging and first is None
         first = view.time if is_first else None
@@ -156,19 +157,19 @@ def _fetches(
     """Yields fetches that were counted, and those that never were because the leader kept them."""
     kept = _kept(evidence.hits, about, term)
     for view in views:
-        for one in view.followers if not view.is_check and view.time > since else ():
-            if one.last_fetch_at is None:
+        for follower in view.followers if not view.is_check and view.time > since else ():
+            if follower.last_fetch_at is None:
                 continue
-            came = one.last_fetch_at
+            came = follower.last_fetch_at
             for hit, released in list(kept):
-                if int(hit.reader) == one.follower and released <= view.time:
+                if int(hit.reader) == follower.follower and released <= view.time:
                     came = min(came, hit.time) if hit.point in _PENDING else came
                     kept.remove((hit, released))
             yield Fetch(
-                follower=one.follower,
-                offset=one.log_end_offset,
+                follower=follower.follower,
+                offset=follower.log_end_offset,
                 pending_from=came,
-                read_at=one.last_fetch_at,
+                read_at=follower.last_fetch_at,
                 counted_at=view.time,
             )
     for hit, released in kept:

@@ -41,7 +41,8 @@ def rows_of(run: Path, columns: Mapping[str, Laid], say: Callable[[str], None]) 
     if not snapshots:
         raise ComparisonError(f"{run} has no snapshot, so that nothing can be compared")
     if any(
-        isinstance(one, TopicConfigured) and _FORMAT in dict(one.configuration) for one in events
+        isinstance(event, TopicConfigured) and _FORMAT in dict(event.configuration)
+        for event in events
     ):
         raise ComparisonError(
             f"a topic of {run} has a {_FORMAT} of its own; compare a run whose formats are brokers'"
@@ -104,10 +105,14 @@ def _cell(prediction: Prediction, about: TopicPartition, leader: int, label: str
         != (replicas[leader].batches, replicas[leader].log_end_offset)
     ]
     rounds = sum(
-        (one.topic, one.partition) == about and one.requested_epoch >= 0
-        for one in prediction.rounds
+        (epoch_round.topic, epoch_round.partition) == about and epoch_round.requested_epoch >= 0
+        for epoch_round in prediction.rounds
     )
-    cuts = [one for one in prediction.truncations if (one.topic, one.partition) == about]
+    cuts = [
+        truncation
+        for truncation in prediction.truncations
+        if (truncation.topic, truncation.partition) == about
+    ]
     cut = sum(one.log_end_offset_before - one.target_offset for one in cuts)
     return Cell(
         result=Result.WRONG if other else Result.RIGHT,

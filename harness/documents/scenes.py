@@ -95,13 +95,19 @@ class Ended:
     def happened(self) -> tuple[str, ...]:
         """Return what was asked, answered and truncated, and what is wrong, as sentences."""
         said = []
-        for one in self.rounds:
-            epoch = "" if one.answered_epoch is None else f"epoch {one.answered_epoch}, "
-            end = "unknown" if one.end_offset < 0 else str(one.end_offset)
-            asked = (
-                "for no epoch" if one.requested_epoch < 0 else f"for epoch {one.requested_epoch}"
+        for epoch_round in self.rounds:
+            epoch = (
+                ""
+                if epoch_round.answered_epoch is None
+                else f"epoch {epoch_round.answered_epoch}, "
             )
-            said.append(f"{NAMES[one.follower]} asks {asked}: {epoch}end {end}")
+            end = "unknown" if epoch_round.end_offset < 0 else str(epoch_round.end_offset)
+            asked = (
+                "for no epoch"
+                if epoch_round.requested_epoch < 0
+                else f"for epoch {epoch_round.requested_epoch}"
+            )
+            said.append(f"{NAMES[epoch_round.follower]} asks {asked}: {epoch}end {end}")
         said += [
             f"{NAMES[cut.broker]} truncates to {cut.target_offset}" for cut in self.truncations
         ]
@@ -157,7 +163,7 @@ def play(
 
 
 def _playing(generations: Mapping[int, Generation], named: list[int]) -> dict[int, Generation]:
-    playing = {broker: _counting(one, named) for broker, one in generations.items()}
+    playing = {broker: _counting(generation, named) for broker, generation in generations.items()}
     return {CONTROLLER: playing[0], **playing}
 
 
@@ -217,12 +223,12 @@ def _lost(state: State, promised: Iterable[Promise]) -> int:
 
 
 def _difference(state: State) -> str:
-    running = [one for one in replicas_of(state) if one.is_running]
-    for one in running:
-        if one.fetcher in ("dead-thread", "failed"):
-            return f"{NAMES[one.broker]} fetches no more: out of order offset"
+    running = [replica for replica in replicas_of(state) if replica.is_running]
+    for replica in running:
+        if replica.fetcher in ("dead-thread", "failed"):
+            return f"{NAMES[replica.broker]} fetches no more: out of order offset"
     leader: int = state(("state", PARTITION)).leader
-    for broker, offset in unlike_leader(World(state), [one.broker for one in running]):
+    for broker, offset in unlike_leader(World(state), [replica.broker for replica in running]):
         return f"{NAMES[broker]} and its leader {NAMES[leader]} differ from offset {offset} on"
     return ""
 

@@ -44,7 +44,7 @@ def explored(machine: Machine, wanted: str, bounds: Bounds, preferred: int | Non
     """
     system = system_of(machine, (wanted,), is_symmetric=preferred is None)
     if preferred is not None:
-        moves = [one for one in system.moves if _may_happen(one.label, preferred)]
+        moves = [move for move in system.moves if _may_happen(move.label, preferred)]
         system = replace(system, moves=moves)
     found = explore(system, most_states=bounds.most_states)
     numbers = {"states": found.distinct, "depth": found.depth}

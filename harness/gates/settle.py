@@ -44,7 +44,7 @@ def settle(
     Args:
         bound_s: How long nothing may change; None for what the cluster's own time-outs need.
     """
-    bound = settle_bound((one.properties for one in play.cluster.brokers.values()), bound_s)
+    bound = settle_bound((broker.properties for broker in play.cluster.brokers.values()), bound_s)
     settled = Settled(bound_s=bound.seconds, bound_from=bound.source)
     untold = uninitialised(play, sorted(_hosts(play, partitions)))
     deadline = time.monotonic() + _BOUNDS * settled.bound_s

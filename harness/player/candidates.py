@@ -132,21 +132,23 @@ def duration(fault: Fault) -> tuple[int, int]:
 def _by_broker(kind: str, make: Callable[[int], Fault]) -> Callable[[View, Draw], Iterator[Step]]:
     def candidates(view: View, draw: Draw) -> Iterator[Step]:
         for broker in view.brokers:
-            if broker in view.controllers or any(broker in one.replicas for one in view.partitions):
+            if broker in view.controllers or any(
+                broker in partition.replicas for partition in view.partitions
+            ):
                 yield Inject(name=f"{kind}-{draw.number}", fault=make(broker))
 
     return candidates
 
 
 def _produces(view: View, draw: Draw) -> Iterator[Step]:
-    for one in view.partitions:
-        yield _produce(one.topic, one.partition, None, draw)
+    for partition in view.partitions:
+        yield _produce(partition.topic, partition.partition, None, draw)
 
 
 def _zombie_produces(view: View, draw: Draw) -> Iterator[Step]:
-    for one in view.partitions:
-        for zombie in sorted(one.zombies):
-            yield _produce(one.topic, one.partition, zombie, draw)
+    for partition in view.partitions:
+        for zombie in sorted(partition.zombies):
+            yield _produce(partition.topic, partition.partition, zombie, draw)
 
 
 def _produce(topic: str, partition: int, broker: int | None, draw: Draw) -> Produce:
@@ -172,7 +174,7 @@ def _heals(view: View, _draw: Draw) -> Iterator[Step]:
 
 def _concerned(view: View, a: int, b: int) -> bool:
     """Whether the two have anything to say to each other."""
-    replicas = any({a, b} <= {*one.replicas} for one in view.partitions)
+    replicas = any({a, b} <= {*partition.replicas} for partition in view.partitions)
     return replicas or a in view.controllers or b in view.controllers
 
 
@@ -192,8 +194,10 @@ def _cuts_one_way(view: View, draw: Draw) -> Iterator[Step]:
 
 
 def _elections(view: View, draw: Draw) -> Iterator[Step]:
-    for one in view.partitions:
-        fault = PreferredElection(topic=one.topic, partition=one.partition, timeout_s=_ELECTION_S)
+    for partition in view.partitions:
+        fault = PreferredElection(
+            topic=partition.topic, partition=partition.partition, timeout_s=_ELECTION_S
+        )
         yield Inject(name=f"elect-{draw.number}", fault=fault)
 
 
@@ -203,19 +207,19 @@ def _moves(_view: View, draw: Draw) -> Iterator[Step]:
 
 def _fetch_holds(direction: str, kind: str) -> Callable[[View, Draw], Iterator[Step]]:
     def candidates(view: View, draw: Draw) -> Iterator[Step]:
-        for one in view.partitions:
-            for follower in one.replicas:
-                if one.leader in (follower, -1):
+        for partition in view.partitions:
+            for follower in partition.replicas:
+                if partition.leader in (follower, -1):
                     continue
                 name = f"{kind}-{draw.number}"
                 fault = HoldRequests(
                     name=name,
                     api="Fetch",
                     source=follower,
-                    target=one.leader,
+                    target=partition.leader,
                     direction="response" if direction == "response" else "request",
-                    topic=one.topic,
-                    partition=one.partition,
+                    topic=partition.topic,
+                    partition=partition.partition,
                 )
                 yield Inject(name=name, fault=fault)
 
@@ -225,7 +229,7 @@ def _fetch_holds(direction: str, kind: str) -> Callable[[View, Draw], Iterator[S
 def _epoch_holds(view: View, draw: Draw) -> Iterator[Step]:
     name = f"hold-epochs-{draw.number}"
     for a, b in permutations(view.brokers, 2):
-        if any({a, b} <= {*one.replicas} for one in view.partitions):
+        if any({a, b} <= {*partition.replicas} for partition in view.partitions):
             fault = HoldRequests(name=name, api="OffsetForLeaderEpoch", source=a, target=b)
             yield Inject(name=name, fault=fault)
 
@@ -233,7 +237,7 @@ def _epoch_holds(view: View, draw: Draw) -> Iterator[Step]:
 def _forgeries(view: View, draw: Draw) -> Iterator[Step]:
     name = f"forge-epochs-{draw.number}"
     for a, b in permutations(view.brokers, 2):
-        if any({a, b} <= {*one.replicas} for one in view.partitions):
+        if any({a, b} <= {*partition.replicas} for partition in view.partitions):
             fault = ForgeAnswers(name=name, source=a, target=b, error="NOT_LEADER_FOR_PARTITION")
             yield Inject(name=name, fault=fault)
 
@@ -253,19 +257,19 @@ def _broker_formats(view: View, draw: Draw) -> Iterator[Step]:
 
 
 def _throttles(view: View, draw: Draw) -> Iterator[Step]:
-    for one in view.partitions:
-        for broker in one.replicas:
+    for partition in view.partitions:
+        for broker in partition.replicas:
             for side in ("leader", "follower"):
                 fault = ThrottleReplication(
-                    broker=broker, topic=one.topic, bytes_per_second=1, side=side
+                    broker=broker, topic=partition.topic, bytes_per_second=1, side=side
                 )
                 yield Inject(name=f"throttle-{draw.number}", fault=fault)
 
 
 def _lost_epochs(view: View, draw: Draw) -> Iterator[Step]:
-    for one in view.partitions:
-        for broker in one.replicas:
-            fault = LoseEpochs(broker=broker, topic=one.topic, partition=one.partition)
+    for partition in view.partitions:
+        for broker in partition.replicas:
+            fault = LoseEpochs(broker=broker, topic=partition.topic, partition=partition.partition)
             yield Inject(name=f"lose-epochs-{draw.number}", fault=fault)
 
 

@@ -97,7 +97,7 @@ def _end_process(view: View, fault: Any) -> str:
 
 def _cut_off(view: View, fault: Any) -> str:
     """A pause, or a cut from ZooKeeper: not while its return is awaited, or it could not come."""
-    if any(one.broker == fault.broker for one in _sessions(view)):
+    if any(session.broker == fault.broker for session in _sessions(view)):
         return f"the session of broker {fault.broker} is about to return"
     return _end_process(view, fault)
 
@@ -106,7 +106,7 @@ def _expire(view: View, fault: ExpireSession) -> str:
     broker = fault.broker
     if broker not in view.registered or broker not in view.running:
         return f"broker {broker} has no session that a live process owns"
-    if any(one.broker == broker for one in _sessions(view)):
+    if any(session.broker == broker for session in _sessions(view)):
         return f"the session of broker {broker} is about to return"
     if fault.await_return and broker not in view.whole:
         return f"broker {broker} cannot register again while it is cut off or paused"
@@ -187,7 +187,7 @@ def _lose_epochs(view: View, fault: LoseEpochs) -> str:
 def _wipe(view: View, fault: WipeLogDirectory) -> str:
     if fault.broker in view.running:
         return f"broker {fault.broker} runs"
-    needed = any(fault.broker in one.isr for one in view.partitions)
+    needed = any(fault.broker in partition.isr for partition in view.partitions)
     return f"broker {fault.broker} may have the only records" if needed else ""
 
 
@@ -334,9 +334,9 @@ def _last_one(view: View, broker: int) -> str:
 def _sessions(view: View) -> list[ExpireSession]:
     """Expiries whose healing awaits the broker's return."""
     return [
-        one
-        for one in view.faults(ExpireSession)
-        if isinstance(one, ExpireSession) and one.await_return
+        fault
+        for fault in view.faults(ExpireSession)
+        if isinstance(fault, ExpireSession) and fault.await_return
     ]
 
 

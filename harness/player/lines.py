@@ -51,9 +51,9 @@ def signs_of(judged: Mapping[str, Any]) -> list[str]:
     question = Question.SAFETY if judged["conforms"] else Question.CONFORMANCE
     return sorted(
         {
-            "/".join([one["kind"], *([what] if what else [])])
-            for one in judged["findings"]
-            if KINDS[one["kind"]].question is question
-            for what in [(one.get("evidence") or {}).get("what")]
+            "/".join([finding["kind"], *([what] if what else [])])
+            for finding in judged["findings"]
+            if KINDS[finding["kind"]].question is question
+            for what in [(finding.get("evidence") or {}).get("what")]
         }
     )

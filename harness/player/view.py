@@ -83,7 +83,7 @@ class View:
     @property
     def topics(self) -> tuple[str, ...]:
         """Names of what was created, in order."""
-        return tuple(dict.fromkeys(one.topic for one in self.partitions))
+        return tuple(dict.fromkeys(partition.topic for partition in self.partitions))
 
     def faults(self, *kinds: type) -> list[Fault]:
         """The lasting faults of these kinds that act."""
@@ -122,7 +122,8 @@ def gone(view: View, broker: int) -> View:
     registered = view.registered - {broker}
     believes = broker in view.cut_off or broker in view.paused
     partitions = tuple(
-        _without(one, broker, registered, view.unclean, believes) for one in view.partitions
+        _without(partition, broker, registered, view.unclean, believes)
+        for partition in view.partitions
     )
     controllers = view.controllers
     if broker in controllers:
@@ -140,7 +141,9 @@ def back(view: View, broker: int) -> View:
 
 def settled(view: View) -> View:
     """The view once controller and followers have done what nothing keeps them from."""
-    return replace(view, partitions=tuple(_settled(view, one) for one in view.partitions))
+    return replace(
+        view, partitions=tuple(_settled(view, partition) for partition in view.partitions)
+    )
 
 
 def is_linked(view: View, a: int, b: int) -> bool:
@@ -152,21 +155,21 @@ def is_linked(view: View, a: int, b: int) -> bool:
 
 
 def _without(
-    one: PartitionView, broker: int, registered: Iterable[int], unclean: bool, believes: bool
+    view: PartitionView, broker: int, registered: Iterable[int], unclean: bool, believes: bool
 ) -> PartitionView:
-    if broker not in one.replicas:
-        return one
-    context = _context(one, frozenset(registered), unclean)
-    known = LeaderAndIsr(leader=one.leader, isr=tuple(sorted(one.isr)))
+    if broker not in view.replicas:
+        return view
+    context = _context(view, frozenset(registered), unclean)
+    known = LeaderAndIsr(leader=view.leader, isr=tuple(sorted(view.isr)))
     for decided in after_brokers_left(context, known, {broker}):
         known = decided
-    zombies = one.zombies | {broker} if believes and one.leader == broker else one.zombies
-    return replace(one, leader=known.leader, isr=frozenset(known.isr), zombies=zombies)
+    zombies = view.zombies | {broker} if believes and view.leader == broker else view.zombies
+    return replace(view, leader=known.leader, isr=frozenset(known.isr), zombies=zombies)
 
 
-def _context(one: PartitionView, live: frozenset[int], unclean: bool) -> ControllerContext:
+def _context(view: PartitionView, live: frozenset[int], unclean: bool) -> ControllerContext:
     return ControllerContext(
-        assignment=one.replicas,
+        assignment=view.replicas,
         live=live,
         is_unclean=unclean,
         isr_without=keep_last_member,

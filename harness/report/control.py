@@ -48,18 +48,18 @@ def most_of(rows: Sequence[ControlRow], most: int) -> tuple[ControlRow, ...]:
     return tuple(row for row in rows if id(row) not in left_out)
 
 
-def _row(one: ControlRequest) -> ControlRow:
-    names = sorted({f"{topic}-{partition}" for topic, partition, _ in one.partitions})
+def _row(request: ControlRequest) -> ControlRow:
+    names = sorted({f"{topic}-{partition}" for topic, partition, _ in request.partitions})
     answer = {0: "accepted", ErrorCode.STALE_BROKER_EPOCH: "STALE_BROKER_EPOCH (77)"}.get(
-        one.error_code, f"error {one.error_code}"
+        request.error_code, f"error {request.error_code}"
     )
-    made = ", made by kchaos" if one.is_made else ""
+    made = ", made by kchaos" if request.is_made else ""
     return ControlRow(
-        time=one.time,
-        request=f"{one.api} v{one.version} to broker {one.target}{made}",
+        time=request.time,
+        request=f"{request.api} v{request.version} to broker {request.target}{made}",
         about=", ".join(names),
-        carried="none" if one.broker_epoch is None else str(one.broker_epoch),
-        in_force=f"{one.in_force} of broker {one.broker}",
-        answer=f"late (for {one.meant_for}), {answer}" if one.is_late else answer,
-        is_late=one.is_late,
+        carried="none" if request.broker_epoch is None else str(request.broker_epoch),
+        in_force=f"{request.in_force} of broker {request.broker}",
+        answer=f"late (for {request.meant_for}), {answer}" if request.is_late else answer,
+        is_late=request.is_late,
     )

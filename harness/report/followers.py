@@ -44,10 +44,10 @@ def lagging_looks(loaded: Loaded) -> Iterator[tuple[float, str]]:
     told_at: dict[tuple[int, TopicPartition], float] = {}
     for view in _views(evidence):
         behind = [
-            one
-            for one in view.followers
-            if one.log_end_offset != view.log_end_offset
-            and view.time - one.last_caught_up_at > wait_s
+            follower
+            for follower in view.followers
+            if follower.log_end_offset != view.log_end_offset
+            and view.time - follower.last_caught_up_at > wait_s
         ]
         if view.is_check and behind:
             before = told_at.get((view.leader, view.about), -math.inf)
@@ -123,8 +123,10 @@ def _recorded(name: str, term: Term, zero: float) -> ShadowRow:
     states = [
         State(time=time, leader=leader, isr=isr, why="") for time, leader, isr in term.recorded
     ]
-    offline = [one.time for one in states if one.leader < 0]
-    back = [one.time for one in states if one.leader >= 0 and offline and one.time > offline[0]]
+    offline = [state.time for state in states if state.leader < 0]
+    back = [
+        state.time for state in states if state.leader >= 0 and offline and state.time > offline[0]
+    ]
     offline_s = (back[0] if back else term.ended) - offline[0] if offline else 0.0
     return ShadowRow(
         term=name,
@@ -149,9 +151,9 @@ def _row(name: str, solution: str, course: Course, zero: float) -> ShadowRow:
 def _states_text(states: tuple[State, ...] | list[State], zero: float) -> str:
     return (
         "; ".join(
-            f"{one.time - zero:.1f}: leader {one.leader if one.leader >= 0 else 'none'}, ISR "
-            f"{','.join(map(str, one.isr))}{f' ({one.why})' if one.why else ''}"
-            for one in states
+            f"{state.time - zero:.1f}: leader {state.leader if state.leader >= 0 else 'none'}, ISR "
+            f"{','.join(map(str, state.isr))}{f' ({state.why})' if state.why else ''}"
+            for state in states
         )
         or "unchanged"
     )

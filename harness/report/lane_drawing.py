@@ -111,11 +111,13 @@ def _found_remotely(view: PartitionView, replica: ReplicaView, place: Any) -> li
     return [_lane_of_boxes("remote", boxes, note, f"broker {replica.broker}, {note}")]
 
 
-def _remote_lane(one: RemoteView, place: Any) -> DrawnLane:
-    chain = " ".join(f"{epoch}:{start}" for epoch, start in one.epochs or ()) or "none"
-    state = "" if one.state == FINISHED else f", {one.state}"
-    note = f"by broker {one.broker}, epochs {chain}{state}"
-    return _lane_of_boxes(one.name, boxes_of_segment(one, place), note, f"{one.name}, {note}")
+def _remote_lane(remote: RemoteView, place: Any) -> DrawnLane:
+    chain = " ".join(f"{epoch}:{start}" for epoch, start in remote.epochs or ()) or "none"
+    state = "" if remote.state == FINISHED else f", {remote.state}"
+    note = f"by broker {remote.broker}, epochs {chain}{state}"
+    return _lane_of_boxes(
+        remote.name, boxes_of_segment(remote, place), note, f"{remote.name}, {note}"
+    )
 
 
 def _lane_of_boxes(side: str, boxes: tuple[Box, ...], note: str, description: str) -> DrawnLane:

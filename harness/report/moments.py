@@ -131,34 +131,34 @@ def _fault(
 def writes_of(loaded: Loaded) -> tuple[Write, ...]:
     """Every produce, in the order of invocation, with answer and prediction."""
     produces = () if loaded.prediction is None else loaded.prediction.produces
-    foreseen = {one.operation: one for one in produces}
+    foreseen = {produce.operation: produce for produce in produces}
     return tuple(
-        _write(one, foreseen.get(one.operation))
-        for one in loaded.evidence.client_operations
-        if one.function == "produce"
+        _write(operation, foreseen.get(operation.operation))
+        for operation in loaded.evidence.client_operations
+        if operation.function == "produce"
     )
 
 
-def _write(one: Operation, foreseen: PredictedProduce | None) -> Write:
-    records = len(one.payloads)
+def _write(operation: Operation, foreseen: PredictedProduce | None) -> Write:
+    records = len(operation.payloads)
     return Write(
-        operation=one.operation,
-        broker=one.broker,
-        about=f"{one.topic}-{one.partition}",
-        acks=_ACKS.get(one.acks, str(one.acks)),
+        operation=operation.operation,
+        broker=operation.broker,
+        about=f"{operation.topic}-{operation.partition}",
+        acks=_ACKS.get(operation.acks, str(operation.acks)),
         records=records,
-        invoked=one.invoked_at,
-        ended=one.ended_at,
-        outcome="info" if one.ended_at is None else one.outcome,
-        answer="no answer" if one.ended_at is None else _answer(one),
+        invoked=operation.invoked_at,
+        ended=operation.ended_at,
+        outcome="info" if operation.ended_at is None else operation.outcome,
+        answer="no answer" if operation.ended_at is None else _answer(operation),
         predicted="" if foreseen is None else _foreseen(foreseen, records),
     )
 
 
-def _answer(one: Operation) -> str:
-    if one.outcome != "ok":
-        return one.error or one.outcome
-    return _offsets(one.base_offset, len(one.payloads))
+def _answer(operation: Operation) -> str:
+    if operation.outcome != "ok":
+        return operation.error or operation.outcome
+    return _offsets(operation.base_offset, len(operation.payloads))
 
 
 def _foreseen(one: PredictedProduce, records: int) -> str:
@@ -333,14 +333,15 @@ def _of_writes(writes: Iterable[Write]) -> Iterable[Moment]:
 
 
 def _of_reads(loaded: Loaded) -> Iterable[Moment]:
-    for one in loaded.evidence.client_operations:
-        if one.function == "read" and one.ended_at is not None:
+    for operation in loaded.evidence.client_operations:
+        if operation.function == "read" and operation.ended_at is not None:
             yield Moment(
-                time=one.ended_at,
+                time=operation.ended_at,
                 kind="read",
-                text=f"consumer read {one.operation} from broker {one.broker}: {_answer(one)}",
+                text=f"consumer read {operation.operation} from broker {operation.broker}: "
+                f"{_answer(operation)}",
                 short="read",
-                outcome=one.outcome,
+                outcome=operation.outcome,
             )
 
 

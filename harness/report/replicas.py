@@ -191,4 +191,7 @@ def _foreseen(
     prediction: Prediction | None, label: str
 ) -> dict[tuple[TopicPartition, int], PredictedReplica]:
     replicas = () if prediction is None else prediction.snapshots.get(label, ())
-    return {(TopicPartition(one.topic, one.partition), one.broker): one for one in replicas}
+    return {
+        (TopicPartition(replica.topic, replica.partition), replica.broker): replica
+        for replica in replicas
+    }

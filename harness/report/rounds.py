@@ -32,7 +32,7 @@ def observed_rounds(loaded: Loaded) -> tuple[AskedRound, ...]:
 def predicted_rounds(loaded: Loaded) -> tuple[AskedRound, ...]:
     """The rounds that the prediction has, in its order."""
     rounds = () if loaded.prediction is None else loaded.prediction.rounds
-    return tuple(AskedRound(time=None, **asdict(one)) for one in rounds)
+    return tuple(AskedRound(time=None, **asdict(epoch_round)) for epoch_round in rounds)
 
 
 def side_by_side(

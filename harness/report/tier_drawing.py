@@ -96,13 +96,20 @@ def remote_views(
     )
 
 
-def boxes_of_segment(one: RemoteView, place: Place) -> tuple[Box, ...]:
+def boxes_of_segment(remote: RemoteView, place: Place) -> tuple[Box, ...]:
     """What the store has of a segment; a hatched box over all of it where it has nothing."""
-    if not one.batches:
+    if not remote.batches:
         return (
-            _box(one.start_offset, one.end_offset, place, "hole", "", f"{one.name} is not there"),
+            _box(
+                remote.start_offset,
+                remote.end_offset,
+                place,
+                "hole",
+                "",
+                f"{remote.name} is not there",
+            ),
         )
-    return tuple(_batch_box(batch, one, place) for batch in one.batches)
+    return tuple(_batch_box(batch, remote, place) for batch in remote.batches)
 
 
 def boxes_found(
@@ -155,14 +162,14 @@ def drawn_readings(evidence: RunEvidence) -> tuple[list[DrawnReadings], str]:
         readings = evidence.tier_readings
     except CheckError as error:
         return [], str(error)
-    partitions = sorted({TopicPartition(one.topic, one.partition) for one in readings})
+    partitions = sorted({TopicPartition(reading.topic, reading.partition) for reading in readings})
     drawn = [draw_readings(readings, about) for about in partitions]
-    return [one for one in drawn if one is not None], ""
+    return [drawn_step for drawn_step in drawn if drawn_step is not None], ""
 
 
 def draw_readings(readings: Iterable[TierReading], about: TopicPartition) -> DrawnReadings | None:
     """Every reading of a partition, or None where nobody read it."""
-    found = [one for one in readings if (one.topic, one.partition) == about]
+    found = [reading for reading in readings if (reading.topic, reading.partition) == about]
     if not found:
         return None
     first = min(one.first_offset for one in found)

@@ -25,7 +25,7 @@ def tier_sections(
     if problem:
         yield "Readings of tiered logs", [problem]
     elif drawn:
-        yield "Readings of tiered logs", [in_words(one) for one in evidence.tier_readings]
+        yield "Readings of tiered logs", [in_words(reading) for reading in evidence.tier_readings]
 
 
 def in_words(reading: TierReading) -> str:
@@ -33,7 +33,7 @@ def in_words(reading: TierReading) -> str:
     found = {
         offset: source_of(reading, fetch)
         for fetch in reading.fetches
-        for offset in [one.offset for one in fetch.records] or [fetch.offset]
+        for offset in [record.offset for record in fetch.records] or [fetch.offset]
     }
     stretches = []
     for source, group in groupby(sorted(found), key=lambda offset: found[offset]):

@@ -83,7 +83,9 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
         kafka: fetch(kafka, driver=options.driver, offline=options.offline, say=say)
         for kafka in kafkas_of(scenario)
     }
-    for kafka in sorted({one.kafka for one in scenario.cluster.brokers if not one.judged_as}):
+    for kafka in sorted(
+        {broker.kafka for broker in scenario.cluster.brokers if not broker.judged_as}
+    ):
         release = found[kafka].release
         nearest = release_of(release).judged_as
         if nearest != release:

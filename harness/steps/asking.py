@@ -198,10 +198,10 @@ class ConsumeFrom:
             remedy="offsets.topic.num.partitions must be 1 on every broker",
             abort=gates.no_exit(play),
         )
-        running = [one for one in play.cluster.brokers.values() if one.is_running]
+        running = [broker for broker in play.cluster.brokers.values() if broker.is_running]
         found = consume(
             running[0].release,
-            bootstrap=",".join(one.client_address for one in running),
+            bootstrap=",".join(broker.client_address for broker in running),
             topic=self.topic,
             group=self.operation,
             records=self.records,
@@ -216,7 +216,7 @@ class ConsumeFrom:
             partition=self.partition,
             offset=self.offset,
             leader_epoch=self.leader_epoch,
-            records=[list(one) for one in found.records],
+            records=[list(record) for record in found.records],
             error=found.error,
             exit_code=found.exit_code,
             said=list(found.said[-_MOST_LINES:]),

@@ -79,7 +79,7 @@ class AwaitCleaned:
         """The ranges of offsets below the end at which there are records."""
         directory = play.observer.partition_directory(self.broker, self.topic, self.partition)
         offsets = (record.offset for file in segment_files(directory) for record in _records(file))
-        return merged((one, one) for one in offsets if one < self.cleaned_until)
+        return merged((offset, offset) for offset in offsets if offset < self.cleaned_until)
 
 
 def _records(file: Path) -> Iterator[Record]:

@@ -72,7 +72,7 @@ class AwaitPoint:
             ScenarioError: The broker runs without that point.
         """
         gate = play.cluster.gate
-        points = {one.id: one.points for one in play.cluster.spec.brokers}
+        points = {broker.id: broker.points for broker in play.cluster.spec.brokers}
         if gate is None or self.point not in points.get(self.broker, ()):
             raise ScenarioError(
                 f"broker {self.broker} runs without the point {self.point}: name it in its spec"
@@ -94,7 +94,9 @@ class AwaitPoint:
         if not self.seen:
             return gate.hits(self.broker, self.point)
         wanted = (self.broker, self.point, self.seen)
-        return sum((one.broker, one.point, one.seen) == wanted for one in gate.records())
+        return sum(
+            (record.broker, record.point, record.seen) == wanted for record in gate.records()
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,9 +55,9 @@ class AwaitTiered:
 
         def holds() -> bool:
             seen[:] = [
-                one
-                for one in segments_of(play, about)
-                if one.state == FINISHED or not self.finished_only
+                segment
+                for segment in segments_of(play, about)
+                if segment.state == FINISHED or not self.finished_only
             ]
             return len(seen) == len(self.segments) and all(
                 _is_segment(one, wanted) for one, wanted in zip(seen, self.segments, strict=True)
@@ -182,21 +182,21 @@ def segments_of(play: Play, about: TopicPartition) -> list[RemoteSegment]:
     return []
 
 
-def _is_segment(one: RemoteSegment, wanted: tuple[int, int, int | None]) -> bool:
+def _is_segment(segment: RemoteSegment, wanted: tuple[int, int, int | None]) -> bool:
     first, last, epoch = wanted
-    if one.state != FINISHED or (one.start_offset, one.end_offset) != (first, last):
+    if segment.state != FINISHED or (segment.start_offset, segment.end_offset) != (first, last):
         return False
-    return epoch is None or one.leader_epochs[-1][0] == epoch
+    return epoch is None or segment.leader_epochs[-1][0] == epoch
 
 
-def _shown(one: RemoteSegment) -> dict[str, Any]:
+def _shown(segment: RemoteSegment) -> dict[str, Any]:
     return {
-        "segment_id": one.segment_id,
-        "broker": one.broker,
-        "state": one.state,
-        "start_offset": one.start_offset,
-        "end_offset": one.end_offset,
-        "leader_epochs": [list(entry) for entry in one.leader_epochs],
+        "segment_id": segment.segment_id,
+        "broker": segment.broker,
+        "state": segment.state,
+        "start_offset": segment.start_offset,
+        "end_offset": segment.end_offset,
+        "leader_epochs": [list(entry) for entry in segment.leader_epochs],
     }
 
 

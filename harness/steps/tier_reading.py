@@ -116,7 +116,7 @@ class TierRead:
             except ScenarioError as error:
                 silent[:] = [str(error)]
                 return False
-            return all(one.error_code == 0 for one in offsets.values())
+            return all(offset.error_code == 0 for offset in offsets.values())
 
         await_until(
             answers,
@@ -165,7 +165,9 @@ def read_before(play: Play, fault: Fault) -> None:
     if not {*dict(fault.configuration)} & {*_LETS_GO}:
         return
     metadata = play.cluster.metadata
-    partitions = [TopicPartition(fault.topic, one) for one in metadata.assignment(fault.topic)]
+    partitions = [
+        TopicPartition(fault.topic, partition) for partition in metadata.assignment(fault.topic)
+    ]
     held = [one for one in play.faults.acting if play.faults.injections[one].fault == "HoldPoint"]
     if held:
         # Readers that get nothing because something is held say nothing about what is there.
@@ -260,8 +262,8 @@ def _line(offset: int, found: Fetched) -> dict[str, Any]:
     return {
         "offset": offset,
         "error_code": found.error_code,
-        "records": [[one.offset, (one.value or b"").decode()] for one in found.records],
-        "keys": [None if one.key is None else one.key.decode() for one in found.records],
+        "records": [[record.offset, (record.value or b"").decode()] for record in found.records],
+        "keys": [None if record.key is None else record.key.decode() for record in found.records],
     }
 
 

@@ -260,7 +260,7 @@ def _run(line: Line, summary: Summary, folder: Path) -> dict[str, Any]:
         "conforms": _answer(line["conforms"]),
         "seconds": line["seconds"],
         "why": summary.why_failing(line),
-        "kinds": ", ".join(dict.fromkeys(one["kind"] for one in line["findings"])),
+        "kinds": ", ".join(dict.fromkeys(finding["kind"] for finding in line["findings"])),
         "unknown": line["unknown"],
         "faults": [
             {"name": name, "left": 100 * begin, "width": max(0.6, 100 * (end - begin))}

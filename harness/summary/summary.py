@@ -94,7 +94,7 @@ class Summary:
             UNSAFE: line["safe"] is False,
             NOT_CONFORMING: line["conforms"] is False,
             IS_UNKNOWN: None in (line["safe"], line["conforms"]),
-            NEW: any((one["fingerprint"], release) in self.new for one in line["findings"]),
+            NEW: any((finding["fingerprint"], release) in self.new for finding in line["findings"]),
         }
         return [name for name in self.fail_on if said[name]]
 

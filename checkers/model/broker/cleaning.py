@@ -45,8 +45,8 @@ def note_keys(world: World, request: Produce, batches: Sequence[PredictedBatch])
     ]
     partition = TopicPartition(request.topic, request.partition)
     noted = [
-        KeyedBatch(batch=one, records=tuple(records[one.base_offset - first :][: _span(one)]))
-        for one in batches
+        KeyedBatch(batch=batch, records=tuple(records[batch.base_offset - first :][: _span(batch)]))
+        for batch in batches
     ]
     world.put(("keyed", partition), (*_known(world, partition), *noted))
 

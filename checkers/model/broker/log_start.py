@@ -80,7 +80,7 @@ def begins_on_disk(world: World, broker_id: int, partition: TopicPartition, star
         return False
     move(world, broker_id, partition, start)
     replica = world.known_replica(broker_id, partition)
-    if any(one.base_offset < start for one in replica.log.local_batches()):
+    if any(batch.base_offset < start for batch in replica.log.local_batches()):
         shorter = replace(replica.log, local_start_offset=start)
         world.put_replica(broker_id, partition, replace(replica, log=shorter))
     return True
@@ -93,7 +93,7 @@ def forget(world: World, broker_id: int, partition: TopicPartition, *, is_clean:
     if is_clean or log.log_start_offset <= log.local_start_offset or not log.local_batches():
         world.put(("began", broker_id, partition), None)
         return
-    first = min(one.base_offset for one in log.local_batches())
+    first = min(batch.base_offset for batch in log.local_batches())
     if first >= log.log_start_offset:
         return
     world.put(("began", broker_id, partition), log.log_start_offset)

@@ -260,7 +260,7 @@ def answered(world: World, epoch: int, broker_id: int) -> None:
 
 def _open(world: World, epoch: int, broker_id: int, live: frozenset[int]) -> None:
     """Begin an outbox with who lives, then every state that concerns the broker."""
-    states = (world.partition_state(one) for one in world.get(("topics",)) or ())
+    states = (world.partition_state(partition) for partition in world.get(("topics",)) or ())
     told = [
         LeaderAndIsr(states=(state,))
         for state in states
@@ -301,7 +301,7 @@ def _holds(
 ) -> tuple[str, ...]:
     about: tuple[TopicPartition, ...] = ()
     if isinstance(request, LeaderAndIsr):
-        about = tuple(TopicPartition(one.topic, one.partition) for one in request.states)
+        about = tuple(TopicPartition(state.topic, state.partition) for state in request.states)
     elif isinstance(request, StopReplica):
         about = (request.partition,)
     return tuple(

@@ -127,7 +127,7 @@ class Acting:
         return found
 
     def _instant_controller(self, played: Played, replicas: tuple[int, ...]) -> InstantController:
-        brokers = (played.world.broker(one) for one in played.world.broker_ids())
+        brokers = (played.world.broker(broker_id) for broker_id in played.world.broker_ids())
         epochs = [broker.epoch for broker in brokers if broker is not None]
         czxid = max([CZXID, *epochs, *played.world.registered().values()])
         return InstantController(

@@ -55,25 +55,25 @@ def _varying(
     remembers_promises: bool,
     remembers_blameless: bool,
 ) -> tuple[Component, ...]:
-    pairs = [(one, other) for one in replicas for other in replicas if one != other]
+    pairs = [(replica, other) for replica in replicas for other in replicas if replica != other]
     epochs = range(CONTROLLER_EPOCH, last_controller + 1)
     found: list[Component] = [RECORDS]
     found += [PROMISED] if remembers_promises else []
     found += [BLAMELESS, GAVE_UP] if remembers_blameless else []
     found += [("state", PARTITION)]
-    found += [("replica", one, PARTITION) for one in replicas]
-    found += [("outbox", epoch, one) for epoch in epochs for one in replicas]
-    found += [("isr change", one, PARTITION) for one in replicas]
+    found += [("replica", replica, PARTITION) for replica in replicas]
+    found += [("outbox", epoch, replica) for epoch in epochs for replica in replicas]
+    found += [("isr change", replica, PARTITION) for replica in replicas]
     if grain.has_requests:
-        found += [("isr request", one, PARTITION) for one in replicas]
+        found += [("isr request", replica, PARTITION) for replica in replicas]
     if grain.splits_reads:
-        found += [("appended", one, PARTITION) for one in replicas]
+        found += [("appended", replica, PARTITION) for replica in replicas]
     if grain.has_queues:
-        found += [("control", one) for one in replicas]
+        found += [("control", replica) for replica in replicas]
         found += [EVENTS]
-        found += [("new epoch", one) for one in replicas if faults.expiries]
-    found += [("broker", one) for one in replicas]
-    found += [("leaders", one) for one in replicas]
+        found += [("new epoch", replica) for replica in replicas if faults.expiries]
+    found += [("broker", replica) for replica in replicas]
+    found += [("leaders", replica) for replica in replicas]
     found += [("thread", *pair) for pair in pairs]
     found += [("exchanges", *pair) for pair in pairs]
     return (*found, *_varying_with_faults(replicas, epochs, faults))
@@ -86,7 +86,7 @@ def _varying_with_faults(
         yield FAULTS
     if faults.lags:
         yield LAGS
-        yield from (("followers", one) for one in replicas)
+        yield from (("followers", replica) for replica in replicas)
     if faults.has_requests:
         yield ("registered",)
         yield ("last czxid",)
@@ -94,13 +94,13 @@ def _varying_with_faults(
         yield ("last controller epoch",)
         yield from (("controller", epoch) for epoch in epochs)
     if faults.kills or faults.stops or faults.reassignments:
-        yield from (("checkpoint", one, PARTITION) for one in replicas)
+        yield from (("checkpoint", replica, PARTITION) for replica in replicas)
     if faults.stops:
-        yield from (("stopping", one) for one in replicas)
+        yield from (("stopping", replica) for replica in replicas)
     if faults.reassignments:
         yield REASSIGNED
         yield ("assignment", PARTITION)
-        yield from (("partitions", one) for one in replicas)
+        yield from (("partitions", replica) for replica in replicas)
 
 
 def relevant(machine: Machine, changes: Mapping[Component, Any]) -> dict[Component, Any]:

@@ -270,7 +270,7 @@ def complete_reassignment(world: World, machine: Machine, _: CompleteReassignmen
     state = known_state(world)
     if wanted is None or not set(wanted) <= set(state.isr):
         return False
-    removed = [one for one in world.assignment(PARTITION) if one not in wanted]
+    removed = [broker_id for broker_id in world.assignment(PARTITION) if broker_id not in wanted]
     able = [one for one in wanted if one in _live(world)]
     leader_id = state.leader if state.leader in wanted else able[0] if able else -1
     if leader_id == -1:
@@ -291,7 +291,11 @@ def complete_reassignment(world: World, machine: Machine, _: CompleteReassignmen
 def replace_leader(world: World, machine: Machine, *, by_isr: bool) -> bool:
     """Elect anew for a leader that gives up; by the assignment it may be the same one again."""
     state = known_state(world)
-    able = [one for one in world.assignment(PARTITION) if one in state.isr and one in _live(world)]
+    able = [
+        broker_id
+        for broker_id in world.assignment(PARTITION)
+        if broker_id in state.isr and broker_id in _live(world)
+    ]
     found = [one for one in able if one != state.leader] + [state.leader] if by_isr else able
     if not found:
         return False
@@ -359,5 +363,7 @@ def _stopping(world: World, machine: Machine) -> set[int]:
     if not machine.faults.stops:
         return set()
     return {
-        one for one in machine.generations if world.get(("stopping", one)) in ("let go", "stopped")
+        broker_id
+        for broker_id in machine.generations
+        if world.get(("stopping", broker_id)) in ("let go", "stopped")
     }

@@ -45,7 +45,8 @@ def kill(world: World, machine: Machine, action: Kill) -> bool:
     if world.running(action.broker) is None or not spend(world, "kills"):
         return False
     checkpointed = {
-        one: world.checkpoint(action.broker, one).known for one in world.partitions(action.broker)
+        partition: world.checkpoint(action.broker, partition).known
+        for partition in world.partitions(action.broker)
     }
     process.stop(world, action.broker, is_clean=False, checkpointed=checkpointed)
     if machine.faults.stops:

@@ -84,7 +84,7 @@ def followers_of(world: World, leader: int, replica: Replica) -> Followers:
         return dict(noted[1])
     now = _passed(world)
     fresh = Follower(leader_log_end_offset=NO_FETCH_YET, fetched_at=now, caught_up_at=now)
-    return {one: fresh for one in world.assignment(PARTITION) if one != leader}
+    return {broker_id: fresh for broker_id in world.assignment(PARTITION) if broker_id != leader}
 
 
 def _note(world: World, leader: int, replica: Replica, known: Followers) -> None:

@@ -131,29 +131,29 @@ def _start(world: World, machine: Machine, broker_id: int, generation: Generatio
 def possible_actions(machine: Machine) -> Iterator[Action]:
     """Yield every action that may happen in some state, in a fixed order."""
     replicas = sorted(machine.generations)
-    for one in replicas:
-        yield Write(leader=one)
-        yield Elect(leader=one)
-        yield Learn(leader=one)
-        if machine.generations[one].proposed.gives_up_when_slow:
-            yield Relinquish(leader=one)
+    for replica in replicas:
+        yield Write(leader=replica)
+        yield Elect(leader=replica)
+        yield Learn(leader=replica)
+        if machine.generations[replica].proposed.gives_up_when_slow:
+            yield Relinquish(leader=replica)
         if machine.grain.has_requests:
-            yield WriteIsr(leader=one)
+            yield WriteIsr(leader=replica)
         if machine.grain.splits_reads:
-            yield MoveHighWatermark(leader=one)
+            yield MoveHighWatermark(leader=replica)
         if machine.grain.has_queues:
-            yield from _queued_at(machine, one)
+            yield from _queued_at(machine, replica)
             continue
         if machine.faults.has_requests:
             for epoch in machine.controller_epochs:
-                yield Receive(broker=one, controller_epoch=epoch)
+                yield Receive(broker=replica, controller_epoch=epoch)
             continue
         for leader_epoch in range(1, machine.leader_epoch + 1):
-            yield Deliver(broker=one, leader_epoch=leader_epoch)
-    for one in replicas:
+            yield Deliver(broker=replica, leader_epoch=leader_epoch)
+    for replica in replicas:
         for other in replicas:
-            if one != other:
-                yield from _actions_between(machine, one, other)
+            if replica != other:
+                yield from _actions_between(machine, replica, other)
     yield from possible_faults(machine)
 
 
@@ -227,20 +227,20 @@ def _queued_at(machine: Machine, one: int) -> Iterator[Action]:
 def possible_faults(machine: Machine) -> Iterator[Action]:  # noqa: C901
     """Yield every action that the machine's faults allow in some state."""
     faults, replicas = machine.faults, sorted(machine.generations)
-    for one in replicas:
+    for replica in replicas:
         if faults.kills or faults.stops:
-            yield Start(broker=one)
+            yield Start(broker=replica)
         if faults.kills:
-            yield WriteCheckpoint(broker=one)
-            yield Kill(broker=one)
+            yield WriteCheckpoint(broker=replica)
+            yield Kill(broker=replica)
         if faults.stops:
-            yield AskToStop(broker=one)
-            yield LetStop(broker=one)
-            yield Stop(broker=one)
+            yield AskToStop(broker=replica)
+            yield LetStop(broker=replica)
+            yield Stop(broker=replica)
         if faults.kills or faults.expiries:
-            yield EndSession(broker=one)
+            yield EndSession(broker=replica)
         if faults.expiries:
-            yield Register(broker=one)
+            yield Register(broker=replica)
     if faults.lags:
         yield PassLag()
     if faults.has_sessions:

@@ -169,9 +169,11 @@ def _offline(world: World, dropped: set[int], while_what: str) -> str:
     assert state is not None
     if state.leader != -1:
         return ""
-    for one in sorted(dropped - set(state.isr)):
-        if world.running(one) is not None and one in world.registered():
-            return f"nobody leads, and broker {one} runs, which left the ISR while {while_what}"
+    for follower in sorted(dropped - set(state.isr)):
+        if world.running(follower) is not None and follower in world.registered():
+            return (
+                f"nobody leads, and broker {follower} runs, which left the ISR while {while_what}"
+            )
     return ""
 
 

@@ -86,7 +86,7 @@ def reach_broker(world: World, _: Machine, action: ReachBroker) -> bool:
     if outbox is None or not outbox.requests or outbox.is_unanswered:
         return False
     waiting = _waiting(world, broker)
-    if sum(one.controller_epoch == epoch for one in waiting) == MOST_WAITING:
+    if sum(request.controller_epoch == epoch for request in waiting) == MOST_WAITING:
         return False
     if world.running(broker) is None:
         return False
@@ -102,7 +102,7 @@ def serve(world: World, _: Machine, action: Serve) -> bool:
     """Let a broker handle a control request; the next one may come if its connection still is."""
     broker, epoch = action.broker, action.controller_epoch
     waiting = _waiting(world, broker)
-    places = [index for index, one in enumerate(waiting) if one.controller_epoch == epoch]
+    places = [index for index, request in enumerate(waiting) if request.controller_epoch == epoch]
     if len(places) <= action.place:
         return False
     index = places[action.place]

@@ -138,7 +138,7 @@ def _exchange(order: Mapping[int, int]) -> Permutation:
                 return _state(order, old)
             case Outbox():
                 told = tuple(
-                    LeaderAndIsr(states=tuple(_state(order, one) for one in request.states))
+                    LeaderAndIsr(states=tuple(_state(order, state) for state in request.states))
                     for request in old.requests
                     if isinstance(request, LeaderAndIsr)
                 )
@@ -151,7 +151,7 @@ def _exchange(order: Mapping[int, int]) -> Permutation:
 
 
 def _ids(order: Mapping[int, int], ids: Collection[int]) -> tuple[int, ...]:
-    return tuple(sorted(order[one] for one in ids))
+    return tuple(sorted(order[broker_id] for broker_id in ids))
 
 
 def _state(order: Mapping[int, int], state: PartitionState) -> PartitionState:

@@ -186,15 +186,19 @@ def _remember(world: World, leader_id: int, follower: int) -> None:
     view = world.known_replica(leader_id, PARTITION).view(follower)
     offsets = [offset for (offset,) in _pending(world, leader_id, follower)]
     if view is not None and offsets:
-        kept_up = any(reaches_earlier_end(one, view.last_leader_end_offset) for one in offsets)
+        kept_up = any(
+            reaches_earlier_end(offset, view.last_leader_end_offset) for offset in offsets
+        )
         world.put(BLAMELESS, world.get(BLAMELESS) | {(follower, kept_up)})
 
 
 def _pending(world: World, leader_id: int, follower: int) -> Iterator[tuple[int]]:
     """Yields where the fetches begin that the leader has of the follower and has not answered."""
-    for one in world.exchanges(follower, leader_id):
-        if one.api == "Fetch" and one.is_at_leader:
-            yield from ((asked.fetch_offset,) for about, asked in one.asked if about == PARTITION)
+    for request in world.exchanges(follower, leader_id):
+        if request.api == "Fetch" and request.is_at_leader:
+            yield from (
+                (asked.fetch_offset,) for about, asked in request.asked if about == PARTITION
+            )
 
 
 def _relinquish(world: World, machine: Machine, action: Relinquish) -> bool:
@@ -208,7 +212,9 @@ def _relinquish(world: World, machine: Machine, action: Relinquish) -> bool:
     if found is None or not generation.proposed.gives_up_when_slow:
         return False
     state, leader_id = found[1], action.leader
-    if not any(keeps(world, leader_id, one) for one in state.isr if one != leader_id):
+    if not any(
+        keeps(world, leader_id, broker_id) for broker_id in state.isr if broker_id != leader_id
+    ):
         return False
     return controller.replace_leader(world, machine, by_isr=generation.proposed.elects_by_isr)
 

@@ -84,5 +84,5 @@ def _is_nothing_written(states: list[State]) -> bool:
     """Tell whether nobody has written since the present leader epoch began."""
     now = states[-1]
     epoch = now(("state", PARTITION)).leader_epoch
-    same = [one for one in states if one(("state", PARTITION)).leader_epoch == epoch]
+    same = [state for state in states if state(("state", PARTITION)).leader_epoch == epoch]
     return bool(same[0](RECORDS) == now(RECORDS))

@@ -179,7 +179,9 @@ def files_differ(broker: Broker | None, replica: Replica | None, seen: Files) ->
 def local_batches(replica: Replica, seen: Files) -> tuple[PredictedBatch, ...]:
     """Return the batches that lie on the local disk, from the first segment on."""
     return tuple(
-        one for one in replica.log.local_batches() if one.base_offset >= (seen.local_start or 0)
+        batch
+        for batch in replica.log.local_batches()
+        if batch.base_offset >= (seen.local_start or 0)
     )
 
 
@@ -199,7 +201,7 @@ def _is_full(partition: TopicPartition, seen: Reply) -> bool:
 def _as_far_as(answer: FetchAnswer, said: FetchAnswered) -> FetchAnswer:
     if said.last_offset is None or not answer.batches:
         return answer
-    batches = tuple(one for one in answer.batches if one.last_offset <= said.last_offset)
+    batches = tuple(batch for batch in answer.batches if batch.last_offset <= said.last_offset)
     return replace(answer, batches=batches)
 
 

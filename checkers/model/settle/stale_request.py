@@ -50,7 +50,9 @@ def late_requests(event: StaleRequest) -> list[ControlRequest]:
         case "UpdateMetadata":
             return [UpdateMetadata(live=frozenset(event.live), told=frozenset(partitions))]
         case "StopReplica":
-            return [StopReplica(partition=one, deletes=event.deletes) for one in partitions]
+            return [
+                StopReplica(partition=partition, deletes=event.deletes) for partition in partitions
+            ]
         case _:
             return []
 

@@ -73,14 +73,18 @@ class Log:
         edges = [0, *self.segment_starts]
         found = []
         for edge, following in zip(edges, [*edges[1:], self.log_end_offset], strict=True):
-            found.append(tuple(one for one in self.batches if edge <= one.base_offset < following))
+            found.append(
+                tuple(batch for batch in self.batches if edge <= batch.base_offset < following)
+            )
         return tuple(found)
 
     def local_batches(self) -> tuple[PredictedBatch, ...]:
         """Return what is on the local disk."""
         if not self.local_start_offset:
             return self.batches
-        return tuple(one for one in self.batches if one.base_offset >= self.local_start_offset)
+        return tuple(
+            batch for batch in self.batches if batch.base_offset >= self.local_start_offset
+        )
 
     def read(self, offset: int) -> tuple[PredictedBatch, ...]:
         """Return every whole batch whose last offset is `offset` or more (kafka.log.Log.read).
@@ -110,7 +114,7 @@ class Log:
             batches=tuple(batch for batch in self.batches if batch.last_offset < target_offset),
             log_start_offset=min(self.log_start_offset, target_offset),
             log_end_offset=target_offset,
-            segment_starts=tuple(one for one in self.segment_starts if one < target_offset),
+            segment_starts=tuple(start for start in self.segment_starts if start < target_offset),
             local_start_offset=min(self.local_start_offset, target_offset),
         )
 
