@@ -1,8 +1,9 @@
 """Dataclasses read from JSON: a type's hints are its shape, and each field is checked by them.
 
-The other way is `dataclasses.asdict`. Understood are plain types, `Any`, literals, `X | None`,
-tuples, mappings by text or by whole number, and dataclasses of these. A field with a
-default may be missing; `lacking` says which do although whoever writes the value writes them.
+The other way is `to_json`, or `dataclasses.asdict` where every field is written. Understood are
+plain types, `Any`, literals, `X | None`, tuples, mappings by text or by whole number, and
+dataclasses of these. A field with a default may be missing; `lacking` says which do although
+whoever writes the value writes them.
 """
 
 import dataclasses
@@ -15,6 +16,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 _T = TypeVar("_T")
 SOMETIMES: Mapping[str, bool] = {"sometimes": True}
 """Metadata of a field that whoever writes the value may leave out."""
+NOT_WRITTEN: Mapping[str, bool] = {"sometimes": True, "not written": True}
+"""Metadata of a field that only whoever reads the value knows, such as its place."""
 _LIMIT = 1 << 63
 _Read = Callable[[Any], Any]
 _PLAIN: Mapping[Any, tuple[tuple[type, ...], str]] = {
@@ -44,6 +47,18 @@ def from_json(kind: type[_T], value: Any, *, allow_more: bool = False, **given: 
     hint: Any = kind
     found: _T = _dataclass(hint, allow_more)(value, given)
     return found
+
+
+def to_json(value: Any) -> dict[str, Any]:
+    """What `from_json` reads as this dataclass, without what may be left out and is its default."""
+    written = (
+        field for field in dataclasses.fields(value) if not field.metadata.get("not written")
+    )
+    return {
+        field.name: getattr(value, field.name)
+        for field in written
+        if not field.metadata.get("sometimes") or getattr(value, field.name) != field.default
+    }
 
 
 def lacking(kind: Any, value: Mapping[str, Any]) -> Iterator[str]:

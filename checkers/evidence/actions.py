@@ -4,12 +4,13 @@ An action names the last zxid that was there when it was taken, and follows ever
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kchaos.checkers.acts import fields_of
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.json_form import NOT_WRITTEN
 from kchaos.checkers.model.values.events import Decision, Event, event_from_json
 
 ACTIONS = "actions.jsonl"
@@ -37,13 +38,15 @@ class TimedEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
+class ActionLine:
+    """One line: an action in the model's words, with the last zxid before it."""
+
     time: float
     zxid: int
     step: int
     action: Mapping[str, Any]
-    read_at: str
     began: float | None = None
+    read_at: str = field(default="", metadata=NOT_WRITTEN)
 
 
 def read_actions(files: EvidenceFiles) -> Iterator[TimedEvent]:
@@ -52,7 +55,7 @@ def read_actions(files: EvidenceFiles) -> Iterator[TimedEvent]:
     Raises:
         ScenarioDataError: A line is no action with time, zxid and step, or no such action exists.
     """
-    for line in files.lines(_Line, ACTIONS):
+    for line in files.lines(ActionLine, ACTIONS):
         try:
             event = event_from_json(line.action)
         except ValueError as error:

@@ -17,7 +17,7 @@ from typing import Literal
 
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.files import EvidenceFiles
-from kchaos.checkers.json_form import SOMETIMES
+from kchaos.checkers.json_form import NOT_WRITTEN, SOMETIMES
 from kchaos.checkers.segments.batch import Record, payload_digest
 
 HISTORY = "history.jsonl"
@@ -83,12 +83,16 @@ class Operation:
         return -1 if self.base_offset < 0 else self.base_offset + len(self.payloads) - 1
 
 
+LineType = Literal["invoke", "ok", "fail", "info"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
+class HistoryLine:
+    """One line: what a client asks for ("invoke"), or how that ended; fields as at the top."""
+
     time: float
-    read_at: str
     operation: str
-    type: Literal["invoke", "ok", "fail", "info"]
+    type: LineType
     function: Literal["produce", "read", "fetch"] | None = field(default=None, metadata=SOMETIMES)
     broker: int | None = field(default=None, metadata=SOMETIMES)
     topic: str | None = field(default=None, metadata=SOMETIMES)
@@ -104,7 +108,9 @@ class _Line:
     probe: bool | None = field(default=None, metadata=SOMETIMES)
     fetch_version: int | None = field(default=None, metadata=SOMETIMES)
     magics: tuple[int, ...] = field(default=(), metadata=SOMETIMES)
-    readable: int = field(default=0, metadata=SOMETIMES)
+    readable: int | None = field(default=None, metadata=SOMETIMES)
+    answer: str | None = field(default=None, metadata=SOMETIMES)
+    read_at: str = field(default="", metadata=NOT_WRITTEN)
 
 
 _ALWAYS = ("function", "broker", "topic", "partition", "acks", "probe")
@@ -124,7 +130,7 @@ def operations(files: EvidenceFiles) -> tuple[Operation, ...]:
             contradicts the one that invoked it or itself.
     """
     found: dict[str, Operation] = {}
-    for line in files.lines(_Line, HISTORY):
+    for line in files.lines(HistoryLine, HISTORY):
         name, place = line.operation, files.place(line.read_at)
         if line.type == "invoke":
             if name in found:
@@ -140,7 +146,7 @@ def operations(files: EvidenceFiles) -> tuple[Operation, ...]:
     return tuple(found.values())
 
 
-def _lacking(line: _Line, operation: Operation) -> Iterator[str]:
+def _lacking(line: HistoryLine, operation: Operation) -> Iterator[str]:
     """Yields what every line of a produce has, and this one has not."""
     if operation.function == "produce":
         yield from (one for one in _OF_PRODUCE[line.type] if getattr(line, one) is None)
@@ -159,7 +165,7 @@ def record_payloads(values: Sequence[str | None], keys: Sequence[str] = ()) -> t
     return tuple(record_payload(*one) for one in zip(values, named, strict=True))
 
 
-def _invoked(line: _Line, place: str) -> Operation:
+def _invoked(line: HistoryLine, place: str) -> Operation:
     function, broker, topic, partition = line.function, line.broker, line.topic, line.partition
     if function is None or broker is None or topic is None or partition is None:
         raise ScenarioDataError(
@@ -186,7 +192,7 @@ def _invoked(line: _Line, place: str) -> Operation:
     )
 
 
-def _refuse_contradictions(operation: Operation, line: _Line, place: str) -> None:
+def _refuse_contradictions(operation: Operation, line: HistoryLine, place: str) -> None:
     """Refuse an end that cannot be this operation's, or that says two things."""
     name = operation.operation
     if operation.outcome != "pending":
@@ -212,7 +218,7 @@ def _refuse_contradictions(operation: Operation, line: _Line, place: str) -> Non
         )
 
 
-def _ended(operation: Operation, line: _Line) -> Operation:
+def _ended(operation: Operation, line: HistoryLine) -> Operation:
     return replace(
         operation,
         outcome=line.type,
@@ -223,6 +229,6 @@ def _ended(operation: Operation, line: _Line) -> Operation:
         error_code=line.error_code or 0,
         fetch_version=line.fetch_version,
         magics=line.magics,
-        readable=line.readable,
+        readable=line.readable or 0,
         ended_at=line.time,
     )

@@ -14,7 +14,7 @@ from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.history import record_payload
 from kchaos.checkers.evidence.snapshots import REMOTE, TakenSnapshot
 from kchaos.checkers.formats.remote_log_metadata import RemoteLogMetadataError, RemoteSegmentRecord
-from kchaos.checkers.json_form import SOMETIMES
+from kchaos.checkers.json_form import NOT_WRITTEN, SOMETIMES
 from kchaos.checkers.segments.tier import (
     FINISHED,
     METADATA_DIRECTORY,
@@ -102,15 +102,19 @@ class _Fetched:
     keys: tuple[str | None, ...] | None = None
 
 
+LineKind = Literal["read", "offsets"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
+class TierLine:
+    """One line: what a reader got of a tiered log, or what a leader says of its ends."""
+
     time: float
     step: int
-    kind: Literal["read", "offsets"]
+    kind: LineKind
     broker: int
     topic: str
     partition: int
-    read_at: str
     # What only one kind of line has is compared with its action or its step.
     operation: str = field(default="", metadata=SOMETIMES)
     manner: str = field(default="", metadata=SOMETIMES)
@@ -120,6 +124,7 @@ class _Line:
     local_start_offset: int = field(default=-1, metadata=SOMETIMES)
     fetches: tuple[_Fetched, ...] = field(default=(), metadata=SOMETIMES)
     offsets: Mapping[str, ListedAs] | None = field(default=None, metadata=SOMETIMES)
+    read_at: str = field(default="", metadata=NOT_WRITTEN)
 
 
 def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
@@ -131,7 +136,7 @@ def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
     if not files.has(TIER):
         return ()
     found: dict[str, TierReading] = {}
-    for line in files.lines(_Line, TIER):
+    for line in files.lines(TierLine, TIER):
         if line.kind != "read":
             continue
         if line.operation in found:
@@ -171,7 +176,7 @@ def _records_of(fetched: _Fetched, place: str) -> Iterator[FetchedRecord]:
 
 def read_listed_offsets(files: EvidenceFiles) -> tuple[ListedOffsets, ...]:
     """What leaders said of the ends of their logs, in the order of tier.jsonl."""
-    lines = files.lines(_Line, TIER) if files.has(TIER) else ()
+    lines = files.lines(TierLine, TIER) if files.has(TIER) else ()
     return tuple(
         ListedOffsets(
             time=line.time,

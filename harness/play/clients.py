@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from kchaos.checkers.evidence.history import LineType
 from kchaos.checkers.formats.error_codes import ErrorCode, error_name
 from kchaos.checkers.model import events
 from kchaos.clusters.api import Broker, Cluster
@@ -151,6 +152,7 @@ class Clients:
     def _write_answer(
         self, action: events.Produce, answer: Produced | Exception, detail: dict[str, Any]
     ) -> None:
+        kind: LineType
         more: dict[str, Any]
         if isinstance(answer, Produced) and answer.error_code == 0:
             kind, more = "ok", {"base_offset": answer.base_offset, "promised": action.acks == -1}

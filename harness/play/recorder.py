@@ -5,6 +5,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from kchaos.checkers.evidence.actions import ACTIONS, ActionLine
+from kchaos.checkers.evidence.history import HISTORY, HistoryLine, LineType
+from kchaos.checkers.evidence.observed import OBSERVATIONS
+from kchaos.checkers.evidence.tier import TIER, LineKind, TierLine
+from kchaos.checkers.json_form import to_json
 from kchaos.checkers.model import events
 from kchaos.checkers.run_directory import RunDirectory
 
@@ -23,7 +28,9 @@ class Recorder:
 
     def observed(self, what: str, **detail: Any) -> None:
         """Appends one observation."""
-        self._append("observations.jsonl", {"step": self.step, "kind": what, **detail})
+        with self._lock:
+            line = {"time": time.time(), "step": self.step, "kind": what, **detail}
+            self.run.append(OBSERVATIONS, line)
 
     def action(self, event: events.Action, zxid: int, *, began: float | None = None) -> None:
         """Appends one action of the model's, taken when `zxid` was the last one.
@@ -32,25 +39,32 @@ class Recorder:
             began: When it began, in seconds since the epoch; None if it takes place now.
         """
         now = time.time()
-        self._append(
-            "actions.jsonl",
-            {
-                "time": now,
-                "began": now if began is None else began,
-                "zxid": zxid,
-                "step": self.step,
-                "action": events.event_to_json(event),
-            },
+        line = ActionLine(
+            time=now,
+            began=now if began is None else began,
+            zxid=zxid,
+            step=self.step,
+            action=events.event_to_json(event),
         )
+        self._append(ACTIONS, line)
 
-    def history(self, operation: str, kind: str, **detail: Any) -> None:
-        """Appends one line of a client's operation: "invoke", "ok", "fail" or "info"."""
-        self._append("history.jsonl", {"operation": operation, "type": kind, **detail})
+    def history(self, operation: str, kind: LineType, **detail: Any) -> None:
+        """Appends one line of a client's operation: "invoke", "ok", "fail" or "info".
 
-    def tier(self, kind: str, **detail: Any) -> None:
-        """Appends what a reader got of a tiered log, or what a leader says of its ends."""
-        self._append("tier.jsonl", {"step": self.step, "kind": kind, **detail})
+        Args:
+            detail: Fields of `HistoryLine`.
+        """
+        line = HistoryLine(time=time.time(), operation=operation, type=kind, **detail)
+        self._append(HISTORY, line)
 
-    def _append(self, name: str, value: dict[str, Any]) -> None:
+    def tier(self, kind: LineKind, **detail: Any) -> None:
+        """Appends what a reader got of a tiered log, or what a leader says of its ends.
+
+        Args:
+            detail: Fields of `TierLine`.
+        """
+        self._append(TIER, TierLine(time=time.time(), step=self.step, kind=kind, **detail))
+
+    def _append(self, name: str, line: ActionLine | HistoryLine | TierLine) -> None:
         with self._lock:
-            self.run.append(name, {"time": time.time(), **value})
+            self.run.append(name, to_json(line))
