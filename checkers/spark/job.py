@@ -24,17 +24,24 @@ from kchaos.checkers.spark.batch_source import NAME, BatchSource
 from kchaos.checkers.spark.parts import PART_BYTES
 from kchaos.checkers.spark.rows import (
     BATCH_TABLE,
+    BATCHES,
     FINDING_TABLE,
+    FINDINGS,
+    LARGE,
     RESULT_TABLE,
+    RESULTS,
     SNAPSHOT_AFTER,
+    TABLE,
+    WHOLE_TABLE,
     ddl,
 )
 from kchaos.checkers.spark.session import is_local, ship_package, spark_session
-from kchaos.checkers.spark.tasks import judge_group, predicted_batches, results_with
+from kchaos.checkers.spark.tasks import judge_group, predicted_batches, results_with, whole_runs
 
 JUDGEMENTS_FOLDER = "judgements-spark"
 LOG = "spark.log"
 _TEMPORARY = "temporary"
+_TASKS_A_CORE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +64,17 @@ def judge_runs(
     output: Path | None = None,
     master: str | None = None,
     java_home: Path | None = None,
+    whole_bytes: int = PART_BYTES,
     part_bytes: int = PART_BYTES,
     most_states: int = MOST_STATES,
 ) -> SparkJudgement:
     """Judges runs with Spark; what comes out is what `checkers.judge.judge` says of each.
 
-    The batches on disk (read by a data source) and the predicted ones are written to `batches`,
-    grouped by run, topic, partition and snapshot, and given to the same rules; what they say is
-    written to `findings`, and the verdict of each run to `results`. A run that is unsealed or torn,
-    or over which a rule fails, is unknown, and the others go on.
+    A task takes a run as the plain judge does, reads and follows it once, and leaves rows: the
+    batches of both sides for `batches`, what the rules say for `findings`, the verdict for
+    `results`. A run whose segments are larger than a part is read by several tasks (a data source);
+    its batches are grouped by run, topic, partition and snapshot, and given to the same rules. A
+    run that is unsealed or torn, or over which a rule fails, is unknown, and the others go on.
 
     With a remote master our Python package is sent to the executors. What cannot be sent must be
     there: the same minor version of Python, with pyarrow, pandas, crc32c and cramjam; and runs and
@@ -76,6 +85,7 @@ def judge_runs(
         output: The folder to make, which must not exist; None makes the next number in
             `judgements-spark/` beside the first run.
         master: See `spark_session`, like `java_home`.
+        whole_bytes: A run whose segments have more bytes is split over several tasks.
         part_bytes: About how many bytes of segments one task reads.
         most_states: How many states of a run the model looks at before it gives up, so that
             conformance is unknown.
@@ -93,8 +103,9 @@ def judge_runs(
         ) as session:
             local = is_local(str(session.sparkContext.master))
             target = _as_java_takes_it(folder) if local else folder
+            sizes = whole_bytes, part_bytes
             try:
-                results = _judge(session, paths, target, part_bytes, most_states)
+                results = _judge(session, paths, target, sizes, most_states)
             except (PySparkException, Py4JError) as error:
                 raise _failed(error, folder) from error
         shutil.rmtree(temporary, ignore_errors=True)
@@ -106,15 +117,63 @@ def _judge(
     session: SparkSession,
     paths: Sequence[Path],
     folder: Path,
-    part_bytes: int,
+    sizes: tuple[int, int],
     most_states: int,
 ) -> tuple[Results, ...]:
+    whole_bytes, part_bytes = sizes
     ship_package(session.sparkContext)
     session.dataSource.register(BatchSource)
     runs = session.createDataFrame(
         [(position, path.name, str(path)) for position, path in enumerate(paths)],
         "position int, run string, path string",
     )
+    # A run's rows are made by one task, which reads and follows it once.
+    tasks = min(len(paths), _TASKS_A_CORE * session.sparkContext.defaultParallelism)
+    made = runs.repartition(tasks, "position").mapInArrow(
+        functools.partial(whole_runs, most_states=most_states, most_bytes=whole_bytes),
+        ddl(WHOLE_TABLE),
+    )
+    whole = _written(made, folder / _TEMPORARY / "whole", WHOLE_TABLE)
+    large = [
+        paths[row["position"]]
+        for row in whole.where(f.col(TABLE) == LARGE).select("position").collect()
+    ]
+    tables = {
+        name: whole.where(f.col(TABLE) == name).select(*columns)
+        for name, columns in (
+            (BATCHES, BATCH_TABLE),
+            (FINDINGS, FINDING_TABLE),
+            (RESULTS, RESULT_TABLE),
+        )
+    }
+    if large:
+        split = _split(session, runs, large, folder / _TEMPORARY, part_bytes, most_states)
+        tables = {name: rows.unionByName(split[name]) for name, rows in tables.items()}
+    written = {
+        name: _written(tables[name], folder / name, table)
+        for name, table in (
+            (BATCHES, BATCH_TABLE),
+            (FINDINGS, FINDING_TABLE),
+            (RESULTS, RESULT_TABLE),
+        )
+    }
+    rows = sorted(written[RESULTS].toLocalIterator(), key=lambda row: int(row["position"]))
+    return tuple(map(_results_of, rows))
+
+
+def _split(
+    session: SparkSession,
+    runs: DataFrame,
+    paths: Sequence[Path],
+    folder: Path,
+    part_bytes: int,
+    most_states: int,
+) -> Mapping[str, DataFrame]:
+    """The tables of runs that are too large for one task: several read one, others judge it.
+
+    Such a run's small files are read, and the run is followed, in two of these tasks.
+    """
+    runs = runs.where(f.col("path").isin([str(path) for path in paths]))
     observed = (
         session.read.format(NAME)
         .option("runs", json.dumps([str(path) for path in paths]))
@@ -124,21 +183,19 @@ def _judge(
     predicted = runs.mapInArrow(
         functools.partial(predicted_batches, most_states=most_states), ddl(BATCH_TABLE)
     )
-    batches = _written(observed.unionByName(predicted), folder / "batches", BATCH_TABLE)
+    batches = _written(observed.unionByName(predicted), folder / BATCHES, BATCH_TABLE)
     said = (
         _with_batches_before(batches)
         .groupBy(*KEY_COLUMNS)
         .applyInArrow(judge_group, ddl(FINDING_TABLE))
     )
-    findings = _written(said, folder / "findings", FINDING_TABLE)
+    findings = _written(said, folder / FINDINGS, FINDING_TABLE)
     results = (
         findings.unionByName(runs, allowMissingColumns=True)
         .groupBy("run")
         .applyInArrow(results_with(most_states), ddl(RESULT_TABLE))
     )
-    written = _written(results, folder / "results", RESULT_TABLE)
-    rows = sorted(written.toLocalIterator(), key=lambda row: int(row["position"]))
-    return tuple(map(_results_of, rows))
+    return {BATCHES: batches, FINDINGS: findings, RESULTS: results}
 
 
 def _written(rows: DataFrame, folder: Path, table: Mapping[str, str]) -> DataFrame:

@@ -86,6 +86,12 @@ RESULT_TABLE: Mapping[str, str] = {
 }
 """One row for each run; `results` is the whole of results.json, null if it was no run at all."""
 
+TABLE = "table"
+BATCHES, FINDINGS, RESULTS, LARGE = "batches", "findings", "results", "large"
+"""To which table a row belongs; LARGE names a run that is to be read by several tasks."""
+WHOLE_TABLE: Mapping[str, str] = {TABLE: _TEXT, **BATCH_TABLE, **FINDING_TABLE, **RESULT_TABLE}
+"""The rows of all tables together, as one task makes them of a run."""
+
 
 def ddl(table: Mapping[str, str]) -> str:
     """The table's columns as Spark's DDL."""

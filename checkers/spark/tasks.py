@@ -1,4 +1,4 @@
-"""What Spark's tasks do: the evidence of a run, the rules of a group, the results of a run.
+"""What Spark's tasks do: a whole run; or its evidence, the rules of a group, and its results.
 
 Each calls the functions of the plain judge and adds nothing of its own to what they say.
 """
@@ -13,13 +13,14 @@ from typing import Any
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.assembling import run_evidence
 from kchaos.checkers.evidence.partition import (
+    OBSERVED,
     PREDICTED,
     batch_rows,
     context_row,
     partition_evidence,
 )
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.judge import about_the_run, judge
+from kchaos.checkers.judge import Rules, about_the_run, judge
 from kchaos.checkers.model.follow.search import MOST_STATES
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.record import predict_run
@@ -28,15 +29,21 @@ from kchaos.checkers.rules import Judged, apply_rules, joined
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.spark.rows import (
     BATCH_TABLE,
+    BATCHES,
     CONTEXT,
     CRASH,
     DAMAGE,
     ERROR,
     FINDING_TABLE,
+    FINDINGS,
     FOUND,
+    LARGE,
     PREDICTED_TOO,
     RESULT_TABLE,
+    RESULTS,
     SNAPSHOT_AFTER,
+    TABLE,
+    WHOLE_TABLE,
     error_row,
     finding_of_row,
     finding_row,
@@ -139,26 +146,92 @@ def results_row(
     *,
     most_states: int = MOST_STATES,
 ) -> dict[str, Any]:
-    """The results of one run as a row; unknown, with the reason, for what is no run at all."""
+    """The results of one run as a row; unknown, with the reason, for what is no run at all.
+
+    Args:
+        said: What the rules said of it in other tasks.
+    """
+    return _results_row(position, path, _rules_from(said), most_states)
+
+
+def whole_runs(batches: Iterator[Any], *, most_states: int, most_bytes: int) -> Iterator[Any]:
+    """Yields, for rows with a run's position and path, its rows in all tables.
+
+    Each run is read and followed once, here. One whose segments have more than `most_bytes` gets a
+    row that says so, for several tasks may share its reading.
+    """
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield _whole_run(row["position"], Path(row["path"]), most_states, most_bytes)
+
+
+def _whole_run(position: int, path: Path, most_states: int, most_bytes: int) -> Any:
+    if segment_bytes(path) > most_bytes:
+        start = {"position": position, "run": path.name, "path": str(path)}
+        return record_batch(WHOLE_TABLE, [start | {TABLE: LARGE}])
+    rows: list[dict[str, Any]] = []
+    result = _results_row(position, path, _rules_into(rows, path.name), most_states)
+    told = {TABLE: RESULTS}
+    try:
+        return record_batch(WHOLE_TABLE, [*rows, result | told])
+    except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
+        start = {"position": position, "run": path.name, "path": str(path)}
+        return record_batch(WHOLE_TABLE, [_not_judged(start, error) | told])
+
+
+def segment_bytes(path: Path) -> int:
+    """How many bytes the segments in a run's snapshots have; 0 for what cannot be read."""
+    try:
+        return sum(file.lstat().st_size for file in (path / "snapshots").rglob("*.log"))
+    except OSError:
+        # Whoever reads it says what is wrong.
+        return 0
+
+
+def _rules_into(rows: list[dict[str, Any]], run: str) -> Rules:
+    """The rules of the plain judge, which leave what they read and said as rows."""
+
+    def rules(evidence: RunEvidence, prediction: Prediction | None) -> Judged:
+        labels = [snapshot.label for snapshot in evidence.snapshots]
+        after = dict(itertools.pairwise(labels))
+        parts = []
+        for one in run_evidence(evidence, prediction):
+            context = context_row(one)
+            rows.append(context | {"side": CONTEXT, TABLE: BATCHES})
+            for row in batch_rows(one):
+                if row["side"] in (OBSERVED, PREDICTED):
+                    following = after.get(one.snapshot)
+                    rows.append(row | {SNAPSHOT_AFTER: following, TABLE: BATCHES})
+            judged = apply_rules(one)
+            rows.extend(said | {TABLE: FINDINGS} for said in _said(run, context, judged))
+            parts.append(judged)
+        return joined([*parts, Judged(findings=tuple(about_the_run(evidence, prediction)))])
+
+    return rules
+
+
+def _results_row(position: int, path: Path, rules: Rules, most_states: int) -> dict[str, Any]:
     start = {"position": position, "run": path.name, "path": str(path)}
     try:
         predict = functools.partial(predict_run, most_states=most_states)
-        results = judge(RunDirectory.open(path), predict=predict, rules=_rules_from(said))
+        results = judge(RunDirectory.open(path), predict=predict, rules=rules)
     except Exception as error:  # noqa: BLE001 - one run's fault must not end the others' judging
-        return start | {"expected": False, "reason": "not judged", "unknown": _told(error)}
+        return _not_judged(start, error)
     told = results_to_json(results)
     columns = {name: told[name] for name in RESULT_TABLE.keys() & told.keys()}
     row = start | columns | {"results": json.dumps(told)}
     try:
         record_batch(RESULT_TABLE, [row])
     except Exception as error:  # noqa: BLE001 - as above
-        return start | {"expected": False, "reason": "not judged", "unknown": _told(error)}
+        return _not_judged(start, error)
     return row
 
 
-def _rules_from(
-    said: Sequence[Mapping[str, Any]],
-) -> Callable[[RunEvidence, Prediction | None], Judged]:
+def _not_judged(start: Mapping[str, Any], error: Exception) -> dict[str, Any]:
+    return {**start, "expected": False, "reason": "not judged", "unknown": _told(error)}
+
+
+def _rules_from(said: Sequence[Mapping[str, Any]]) -> Rules:
     """What stands in for the rules when they have been applied already, group by group."""
 
     def rules(evidence: RunEvidence, prediction: Prediction | None) -> Judged:
@@ -186,7 +259,11 @@ def _said_of_group(run: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict
         # Nobody asked about it: the partition is unknown to ZooKeeper's log and the snapshot.
         return
     batches = [row for row in rows if row["side"] not in (CONTEXT, ERROR)]
-    judged = apply_rules(partition_evidence(context, batches))
+    yield from _said(run, context, apply_rules(partition_evidence(context, batches)))
+
+
+def _said(run: str, context: Mapping[str, Any], judged: Judged) -> Iterator[dict[str, Any]]:
+    """Yields what the rules said of one partition at one snapshot as rows."""
     for finding in judged.findings:
         yield finding_row(run, FOUND, finding)
     for finding in judged.predicted_findings:

@@ -12,6 +12,7 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.results import Results, results_to_json
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.spark import judge_runs
+from kchaos.checkers.spark.parts import PART_BYTES
 from tests.support.planted_runs import all_runs
 
 pytestmark = pytest.mark.spark
@@ -45,10 +46,11 @@ def plainly(path: Path) -> Any:
         return None
 
 
-@pytest.fixture(scope="module")
-def both(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Both:
+@pytest.fixture(scope="module", params=[PART_BYTES, 0], ids=["a-task-a-run", "split"])
+def both(request: Any, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Both:
     runs = all_runs(tmp_path_factory.mktemp("runs"))
-    judgement = judge_runs(runs)
+    # Split, a run with any segment at all is read by several tasks.
+    judgement = judge_runs(runs, whole_bytes=request.param)
     assert [one.path for one in judgement.results] == runs
     return Both(
         plain={path.name: comparable(plainly(path)) for path in runs},
@@ -186,7 +188,7 @@ def test_segments_in_slices_are_judged_like_whole_ones(
         torn_segment_before_the_last(tmp_path / "torn-segment-before-the-last").path,
     ]
 
-    judgement = judge_runs(runs, output=tmp_path / "made", part_bytes=200)
+    judgement = judge_runs(runs, output=tmp_path / "made", whole_bytes=0, part_bytes=200)
 
     assert judgement.output == tmp_path / "made"
     for one in judgement.results:

@@ -1,12 +1,21 @@
 """What Spark's tasks do, without Spark."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.judge import judge
+from kchaos.checkers.model.follow.search import MOST_STATES
+from kchaos.checkers.record import predict_run
+from kchaos.checkers.results import results_to_json
 from kchaos.checkers.rules import Judged
 from kchaos.checkers.spark import tasks
-from kchaos.checkers.spark.rows import CONTEXT
+from kchaos.checkers.spark.parts import PART_BYTES
+from kchaos.checkers.spark.rows import BATCHES, CONTEXT, FINDINGS, LARGE, RESULTS, TABLE
+from tests.golden.stored import unpacked
 from tests.support.clean_runs import clean_run, clean_snapshot
 
 
@@ -24,3 +33,52 @@ def test_a_rule_that_fails_makes_the_run_unknown(
 
     assert (result["conforms"], result["safe"], result["expected"]) == (None, None, False)
     assert "a rule failed: TypeError: two" in result["unknown"]
+
+
+def test_a_task_reads_and_follows_a_run_once_and_says_what_the_judge_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = unpacked("1.1.1", tmp_path)
+    plain = judge(run)
+    followed: list[Path] = []
+    read: list[Path] = []
+    read_evidence = RunEvidence.read
+
+    def predict(evidence: RunEvidence, **options: Any) -> Any:
+        followed.append(evidence.run.path)
+        return predict_run(evidence, **options)
+
+    def reading(evidence: RunEvidence) -> RunEvidence:
+        read.append(evidence.run.path)
+        return read_evidence(evidence)
+
+    monkeypatch.setattr(tasks, "predict_run", predict)
+    monkeypatch.setattr(RunEvidence, "read", reading)
+
+    rows = tasks._whole_run(3, run.path, MOST_STATES, PART_BYTES).to_pylist()
+
+    assert followed == read == [run.path]
+    (result,) = (row for row in rows if row[TABLE] == RESULTS)
+    assert (result["position"], result["safe"], result["conforms"]) == (3, False, True)
+    assert json.loads(result["results"])["findings"] == json.loads(
+        json.dumps(results_to_json(plain)["findings"])
+    )
+    found = [row["kind"] for row in rows if row[TABLE] == FINDINGS and row["role"] == "found"]
+    assert sorted(found) == sorted(one.kind for one in plain.findings)
+    sides = {row["side"] for row in rows if row[TABLE] == BATCHES}
+    assert sides == {"context", "observed", "predicted"}
+
+
+def test_a_run_with_larger_segments_is_left_to_several_tasks(tmp_path: Path) -> None:
+    run = unpacked("1.1.1", tmp_path)
+    size = tasks.segment_bytes(run.path)
+    assert size > 0
+    (row,) = tasks._whole_run(1, run.path, MOST_STATES, size - 1).to_pylist()
+    assert (row[TABLE], row["position"], row["path"]) == (LARGE, 1, str(run.path))
+    assert len(tasks._whole_run(1, run.path, MOST_STATES, size).to_pylist()) > 1
+
+
+def test_what_is_no_run_is_one_unknown_row(tmp_path: Path) -> None:
+    (row,) = tasks._whole_run(0, tmp_path / "nothing", MOST_STATES, PART_BYTES).to_pylist()
+    assert (row[TABLE], row["results"], row["safe"]) == (RESULTS, None, None)
+    assert "run.json is missing" in row["unknown"]
