@@ -21,6 +21,17 @@ QUICK: Mapping[str, str] = {
     "zookeeper.session.timeout.ms": "6000",
 }
 
+QUICK_KRAFT: Mapping[str, str] = {
+    name: QUICK[name]
+    for name in (
+        "replica.high.watermark.checkpoint.interval.ms",
+        "replica.fetch.wait.max.ms",
+        "replica.fetch.backoff.ms",
+        "replica.lag.time.max.ms",
+    )
+}
+"""For KRaft: the others are about control requests and ZooKeeper, or bound what is asked there."""
+
 SLOW_READS: Mapping[str, str] = {
     **QUICK,
     # Who is slow leaves the ISR; the leader looks every half of it.

@@ -4,12 +4,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
+from kchaos.clusters.links.details import METADATA_TOPIC
 from kchaos.faults import (
     ConfigureTopic,
+    CutControllers,
     CutLink,
     CutZooKeeper,
     ExpireSession,
     FastBounce,
+    FenceBroker,
     ForgeAnswers,
     HoldRequests,
     KillBroker,
@@ -20,6 +23,7 @@ from kchaos.faults import (
     RollBroker,
     StopBroker,
     ThrottleReplication,
+    UnregisterBroker,
     WipeLogDirectory,
 )
 from kchaos.faults.api import Fault
@@ -61,7 +65,26 @@ _MIXED: dict[str, float] = {
     "lose-epochs": 0,
     "wipe": 0,
     "throttle": 0,
+    # With KRaft alone.
+    "cut-controllers": 0,
+    "fence": 0,
+    "unregister": 0,
+    "hold-heartbeats": 0,
+    "hold-metadata": 0,
+    "hold-alter-partition": 0,
+    "kill-controller": 0,
+    "pause-controller": 0,
 }
+_IN_PLACE: Mapping[str, tuple[str, ...]] = {
+    "bounce": (),
+    "cut-zookeeper": ("cut-controllers",),
+    "expire": ("fence",),
+    "expire-and-await": ("unregister",),
+    "move-controller": ("move-controller", "kill-controller", "pause-controller"),
+    "hold-epochs": ("hold-heartbeats",),
+    "hold-leader-and-isr": ("hold-metadata", "hold-alter-partition"),
+}
+"""What is drawn with KRaft in place of a kind that does not act there."""
 SHUTDOWNS = "shutdowns"
 """The mix whose brokers ask their controller before they stop; in the others none does."""
 THROTTLES = "throttles"
@@ -82,8 +105,22 @@ MIXES: Mapping[str, Mapping[str, float]] = {
 }
 """By name, what a schedule is mostly made of."""
 
+WITH_ZOOKEEPER: frozenset[str] = frozenset({"formats", THROTTLES})
+"""The mixes that are mostly made of what does not act with KRaft."""
+
 KINDS: tuple[str, ...] = tuple(_MIXED)
 """Every kind of step that is drawn."""
+
+
+def weights_of(mix: str, *, is_kraft: bool) -> Mapping[str, float]:
+    """How often each kind of a mix is drawn; with KRaft other kinds stand in for some."""
+    weights = dict(MIXES[mix])
+    if is_kraft:
+        for kind, others in _IN_PLACE.items():
+            weight = weights.pop(kind)
+            weights |= dict.fromkeys(others, weight)
+        weights |= dict.fromkeys(MIXES[mix].keys() - weights.keys(), 0)
+    return weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +156,9 @@ def duration(fault: Fault) -> tuple[int, int]:
     A session without a sign of life ends by itself; before that it is ended, or healed.
     """
     match fault:
-        case CutZooKeeper() | PauseBroker():
+        case CutZooKeeper() | CutControllers() | PauseBroker():
             return 1, 2
-        case ExpireSession() | HoldRequests(api="LeaderAndIsr"):
+        case ExpireSession() | HoldRequests(api="LeaderAndIsr" | "BrokerHeartbeat"):
             return 1, 2
         case CutLink():
             return 2, 7
@@ -129,7 +166,10 @@ def duration(fault: Fault) -> tuple[int, int]:
             return 1, 5
 
 
-def _by_broker(kind: str, make: Callable[[int], Fault]) -> Callable[[View, Draw], Iterator[Step]]:
+_Candidates = Callable[[View, Draw], Iterator[Step]]
+
+
+def _by_broker(kind: str, make: Callable[[int], Fault]) -> _Candidates:
     def candidates(view: View, draw: Draw) -> Iterator[Step]:
         for broker in view.brokers:
             if broker in view.controllers or any(
@@ -168,7 +208,7 @@ def _produce(topic: str, partition: int, broker: int | None, draw: Draw) -> Prod
 def _heals(view: View, _draw: Draw) -> Iterator[Step]:
     for name, fault in view.acting:
         # The end of a session whose return nobody awaits leaves nothing to heal.
-        if not isinstance(fault, ExpireSession) or fault.await_return:
+        if not isinstance(fault, ExpireSession | FenceBroker) or fault.await_return:
             yield Heal(name=name)
 
 
@@ -205,7 +245,7 @@ def _moves(_view: View, draw: Draw) -> Iterator[Step]:
     yield Inject(name=f"move-controller-{draw.number}", fault=MoveController())
 
 
-def _fetch_holds(direction: str, kind: str) -> Callable[[View, Draw], Iterator[Step]]:
+def _fetch_holds(direction: str, kind: str) -> _Candidates:
     def candidates(view: View, draw: Draw) -> Iterator[Step]:
         for partition in view.partitions:
             for follower in partition.replicas:
@@ -222,6 +262,30 @@ def _fetch_holds(direction: str, kind: str) -> Callable[[View, Draw], Iterator[S
                     partition=partition.partition,
                 )
                 yield Inject(name=name, fault=fault)
+
+    return candidates
+
+
+def _quorum_holds(api: str, kind: str, topic: str | None) -> _Candidates:
+    """What one broker says to the controllers: heartbeats, ISRs, or fetches of the metadata."""
+
+    def make(view: View, draw: Draw) -> Iterator[Step]:
+        name = f"{kind}-{draw.number}"
+        for broker in view.brokers:
+            if any(broker in one.replicas for one in view.partitions):
+                partition = None if topic is None else 0
+                fault = HoldRequests(
+                    name=name, api=api, source=broker, topic=topic, partition=partition
+                )
+                yield Inject(name=name, fault=fault)
+
+    return make
+
+
+def _by_controller(kind: str, make: Callable[[int], Fault]) -> _Candidates:
+    def candidates(view: View, draw: Draw) -> Iterator[Step]:
+        for controller in view.quorum:
+            yield Inject(name=f"{kind}-{draw.number}", fault=make(controller))
 
     return candidates
 
@@ -314,6 +378,14 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "lose-epochs": _lost_epochs,
     "wipe": _by_broker("wipe", lambda broker: WipeLogDirectory(broker=broker)),
     "throttle": _throttles,
+    "cut-controllers": _by_broker("cut-controllers", lambda broker: CutControllers(broker=broker)),
+    "fence": _by_broker("fence", lambda broker: FenceBroker(broker=broker, await_return=False)),
+    "unregister": _by_broker("unregister", lambda broker: UnregisterBroker(broker=broker)),
+    "hold-heartbeats": _quorum_holds("BrokerHeartbeat", "hold-heartbeats", None),
+    "hold-metadata": _quorum_holds("Fetch", "hold-metadata", METADATA_TOPIC),
+    "hold-alter-partition": _quorum_holds("AlterPartition", "hold-alter-partition", None),
+    "kill-controller": _by_controller("kill-controller", lambda node: KillBroker(broker=node)),
+    "pause-controller": _by_controller("pause-controller", lambda node: PauseBroker(broker=node)),
     "create-topic": _topics,
     "snapshot": _snapshots,
 }

@@ -6,14 +6,24 @@ from random import Random
 
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import CutZooKeeper, ExpireSession, PauseBroker
-from kchaos.harness.catalogue.settings import QUICK
+from kchaos.faults import CutControllers, CutZooKeeper, ExpireSession, FenceBroker, PauseBroker
+from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
 from kchaos.harness.errors import UsageError
-from kchaos.harness.player.candidates import MIXES, SHUTDOWNS, THROTTLES, Draw, duration, options
+from kchaos.harness.player.candidates import (
+    MIXES,
+    SHUTDOWNS,
+    THROTTLES,
+    WITH_ZOOKEEPER,
+    Draw,
+    duration,
+    options,
+    weights_of,
+)
 from kchaos.harness.player.drawn_settings import (
     CONTROLLED_SHUTDOWN,
     ENTRY,
     SEVERAL_FETCHERS,
+    Settings,
     case_of,
     draw_settings,
     title_of,
@@ -53,38 +63,56 @@ def draw(
     if mix not in MIXES:
         known = ", ".join((*MIXES, WALKS))
         raise UsageError(f"no mix named {mix!r}; known: {known}")
-    number = release_of(release or kafka).number
+    found = release_of(release or kafka)
+    number, is_kraft = found.number, found.modes == ("kraft",)
+    if is_kraft and mix in WITH_ZOOKEEPER:
+        raise UsageError(
+            f"the mix {mix} is made of what does not act with KRaft, and {found.text} has no "
+            f"ZooKeeper: take another, such as mixed"
+        )
     random = Random(seed)
     brokers = tuple(range(random.choice((3, 4))))
     settings = draw_settings(random)
     first_broker = random.choice(brokers)
+    cluster = ClusterSpec(
+        brokers=brokers_of(kafka, brokers),
+        first_broker=None if is_kraft else first_broker,
+        mode="kraft" if is_kraft else None,
+        controllers=random.choice((1, 3)) if is_kraft else 1,
+        properties=_properties(settings, mix, is_kraft),
+    )
     view = new_view(
         brokers,
         first_broker=first_broker,
         has_epochs=number >= (0, 11),
         unclean=settings.is_unclean,
         formats=_formats(number),
+        quorum=cluster.controller_ids,
     )
-    drawing = _Drawing(random=random, view=view, weights=MIXES[mix])
+    weights = weights_of(mix, is_kraft=is_kraft)
+    drawing = _Drawing(random=random, view=view, weights=weights)
     acts = [drawing.first_topic(), *(drawing.next_step() for _ in range(steps))]
     return Scenario(
         entry=ENTRY,
         case=case_of(mix, gated),
         title=title_of(f"{steps} random steps", mix, gated, seed),
         release=kafka,
-        cluster=ClusterSpec(
-            brokers=brokers_of(kafka, brokers),
-            first_broker=first_broker,
-            properties={
-                **QUICK,
-                **settings.properties,
-                **(CONTROLLED_SHUTDOWN if mix == SHUTDOWNS else {}),
-                **(SEVERAL_FETCHERS if mix == THROTTLES else {}),
-            },
-        ),
+        cluster=cluster,
         steps=(acts[0], *(one for act in acts[1:] for one in _played(act, gated))),
         seed=seed,
     )
+
+
+def _properties(settings: Settings, mix: str, is_kraft: bool) -> dict[str, str]:
+    if is_kraft:
+        # There every broker asks its controller before it stops.
+        return {**QUICK_KRAFT, **settings.properties_with_kraft}
+    return {
+        **QUICK,
+        **settings.properties,
+        **(CONTROLLED_SHUTDOWN if mix == SHUTDOWNS else {}),
+        **(SEVERAL_FETCHERS if mix == THROTTLES else {}),
+    }
 
 
 def view_of(scenario: Scenario, release: str = "") -> View:
@@ -99,6 +127,7 @@ def view_of(scenario: Scenario, release: str = "") -> View:
         has_epochs=number >= (0, 11),
         unclean=spec.properties.get("unclean.leader.election.enable") == "true",
         formats=_formats(number),
+        quorum=spec.controller_ids,
     )
 
 
@@ -171,8 +200,9 @@ class _Drawing:
         if not overdue:
             return None
         name, fault = overdue[0], acting[overdue[0]]
-        if isinstance(fault, CutZooKeeper | PauseBroker):
-            session = ExpireSession(broker=fault.broker, await_return=False)
+        if isinstance(fault, CutZooKeeper | CutControllers | PauseBroker):
+            kind = FenceBroker if self.view.quorum else ExpireSession
+            session = kind(broker=fault.broker, await_return=False)
             end = Inject(name=f"expire-{self.number}", fault=session)
             if not refusal(self.view, end) and self.random.random() < _END_SESSION:
                 self.due[name] = self.number + self.random.randint(*_LONGER)
@@ -181,7 +211,8 @@ class _Drawing:
 
     def _remember(self, step: Inject) -> None:
         fault = step.fault
-        if not fault.lasting or (isinstance(fault, ExpireSession) and not fault.await_return):
+        is_over = isinstance(fault, ExpireSession | FenceBroker) and not fault.await_return
+        if is_over or not fault.lasting:
             return
         self.due[step.name] = self.number + self.random.randint(*duration(fault))
 

@@ -13,6 +13,8 @@ NO_GATES = "no-gates"
 # A broker that is cut off or paused keeps its session until a step ends it: with less time it
 # would end by itself while a gate waits, and the schedule would be about another cluster.
 _SESSION = {"zookeeper.session.timeout.ms": "18000"}
+# A restart waits for it, so that it is as long as KRaft clusters have it by themselves.
+_SESSION_OF_BROKER = {"broker.session.timeout.ms": "9000"}
 CONTROLLED_SHUTDOWN: Mapping[str, str] = {
     "controlled.shutdown.enable": "true",
     "controlled.shutdown.retry.backoff.ms": "200",
@@ -42,8 +44,16 @@ class Settings:
     @property
     def properties(self) -> Mapping[str, str]:
         """The brokers' properties, beside those that all scenarios have."""
+        return {**_SESSION, **self._of_elections}
+
+    @property
+    def properties_with_kraft(self) -> Mapping[str, str]:
+        """The same on a KRaft cluster."""
+        return {**_SESSION_OF_BROKER, **self._of_elections}
+
+    @property
+    def _of_elections(self) -> Mapping[str, str]:
         return {
-            **_SESSION,
             "unclean.leader.election.enable": str(self.is_unclean).lower(),
             "min.insync.replicas": str(self.min_insync_replicas),
         }

@@ -5,12 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 from kchaos.checkers.model.controller.decisions import NO_LEADER
+from kchaos.clusters.links.details import METADATA_TOPIC
 from kchaos.faults import (
     ConfigureTopic,
+    CutControllers,
     CutLink,
     CutZooKeeper,
     ExpireSession,
     FastBounce,
+    FenceBroker,
     ForgeAnswers,
     HoldRequests,
     KillBroker,
@@ -21,6 +24,7 @@ from kchaos.faults import (
     RollBroker,
     StopBroker,
     ThrottleReplication,
+    UnregisterBroker,
     WipeLogDirectory,
 )
 from kchaos.faults.api import Fault
@@ -92,6 +96,8 @@ def illegal_steps(view: View, steps: Sequence[Step]) -> list[tuple[int, str]]:
 
 
 def _end_process(view: View, fault: Any) -> str:
+    if fault.broker in view.quorum:
+        return _not_all_controllers(view)
     return _not_whole(view, fault.broker) or _last_one(view, fault.broker)
 
 
@@ -99,6 +105,8 @@ def _cut_off(view: View, fault: Any) -> str:
     """A pause, or a cut from ZooKeeper: not while its return is awaited, or it could not come."""
     if any(session.broker == fault.broker for session in _sessions(view)):
         return f"the session of broker {fault.broker} is about to return"
+    if any(_is_held(view, fault.broker, api) for api in ("BrokerHeartbeat", "Fetch")):
+        return f"what broker {fault.broker} says to the controllers is held"
     return _end_process(view, fault)
 
 
@@ -110,6 +118,13 @@ def _expire(view: View, fault: ExpireSession) -> str:
         return f"the session of broker {broker} is about to return"
     if fault.await_return and broker not in view.whole:
         return f"broker {broker} cannot register again while it is cut off or paused"
+    return _last_one(view, broker)
+
+
+def _fence(view: View, fault: FenceBroker) -> str:
+    broker = fault.broker
+    if broker not in view.registered or broker not in view.running:
+        return f"broker {broker} is fenced, or no live process"
     return _last_one(view, broker)
 
 
@@ -204,6 +219,8 @@ def _elect(view: View, fault: PreferredElection) -> str:
 
 
 def _move(view: View, _fault: MoveController) -> str:
+    if view.quorum:
+        return _not_all_controllers(view)
     return "" if view.whole else "nobody can be elected"
 
 
@@ -213,6 +230,9 @@ _FAULTS: Mapping[type[Any], Callable[[View, Any], str]] = {
     FastBounce: _end_process,
     PauseBroker: _cut_off,
     CutZooKeeper: _cut_off,
+    CutControllers: _cut_off,
+    FenceBroker: _fence,
+    UnregisterBroker: _end_process,
     ExpireSession: _expire,
     CutLink: _cut,
     HoldRequests: _hold,
@@ -229,14 +249,22 @@ _FAULTS: Mapping[type[Any], Callable[[View, Any], str]] = {
 
 def _injected(view: View, fault: Fault) -> View:
     match fault:
+        case KillBroker(broker=node) | PauseBroker(broker=node) if node in view.quorum:
+            return view
         case KillBroker(broker=broker) | StopBroker(broker=broker):
             return gone(replace(view, running=view.running - {broker}), broker)
         case FastBounce(broker=broker) | RollBroker(broker=broker):
             return back(gone(view, broker), broker)
         case PauseBroker(broker=broker):
             return replace(view, paused=view.paused | {broker})
-        case CutZooKeeper(broker=broker):
+        case CutZooKeeper(broker=broker) | CutControllers(broker=broker):
             return replace(view, cut_off=view.cut_off | {broker})
+        case UnregisterBroker(broker=broker):
+            return gone(view, broker)
+        case FenceBroker(broker=broker):
+            returns = broker in view.whole and not _is_held(view, broker, "BrokerHeartbeat")
+            view = gone(view, broker)
+            return back(view, broker) if returns else view
         case ExpireSession(broker=broker):
             returns = broker in view.whole
             view = gone(view, broker)
@@ -249,7 +277,7 @@ def _injected(view: View, fault: Fault) -> View:
                 for one in view.partitions
             )
             return replace(view, partitions=led)
-        case MoveController():
+        case MoveController() if not view.quorum:
             return replace(view, controllers=view.whole)
         case _:
             return view
@@ -266,11 +294,17 @@ def _healed(view: View, name: str) -> View:
     fault = dict(view.acting)[name]
     view = replace(view, acting=tuple(one for one in view.acting if one[0] != name))
     match fault:
+        case KillBroker(broker=node) | PauseBroker(broker=node) if node in view.quorum:
+            return view
+        case UnregisterBroker(broker=broker):
+            return back(view, broker)
+        case HoldRequests(api="BrokerHeartbeat", source=int(broker)) if broker in view.running:
+            return back(view, broker)
         case KillBroker(broker=broker) | StopBroker(broker=broker):
             return back(replace(view, running=view.running | {broker}), broker)
         case PauseBroker(broker=broker):
             return back(replace(view, paused=view.paused - {broker}), broker)
-        case CutZooKeeper(broker=broker):
+        case CutZooKeeper(broker=broker) | CutControllers(broker=broker):
             return back(replace(view, cut_off=view.cut_off - {broker}), broker)
         case _:
             return view
@@ -340,8 +374,29 @@ def _sessions(view: View) -> list[ExpireSession]:
     ]
 
 
+def _not_all_controllers(view: View) -> str:
+    """Why a KRaft controller cannot be missed: there is one only, or another one is away."""
+    away = [name for name, fault in view.acting if getattr(fault, "broker", None) in view.quorum]
+    if away:
+        return f"a controller is away already: {away[0]}"
+    return "" if len(view.quorum) > 1 else "there is one controller only"
+
+
+def _is_held(view: View, broker: int, api: str) -> bool:
+    """Whether what a broker says to the KRaft controllers by this API is held."""
+    return any(
+        isinstance(one, HoldRequests)
+        and (one.api, one.source) == (api, broker)
+        and one.topic in (None, METADATA_TOPIC)
+        for one in view.faults(HoldRequests)
+        if view.quorum
+    )
+
+
 def _controller_cannot(view: View, brokers: tuple[int, ...]) -> str:
     """Why the controller, whoever it is, could not decide about these brokers at once."""
+    if view.quorum:
+        return "requests are held" if view.faults(HoldRequests) else ""
     if not view.controllers or not view.controllers <= view.whole:
         return "the controller may be dead or cut off"
     concerned = {*brokers, *view.controllers}

@@ -49,10 +49,11 @@ class View:
         running: Those with a process.
         registered: Those whose session lives.
         paused: Those that stand still.
-        cut_off: Those that cannot reach ZooKeeper.
+        cut_off: Those that cannot reach ZooKeeper, or any KRaft controller.
         acting: Lasting faults by name, oldest first.
         partitions: What was created.
-        controllers: Whoever may be the controller now; more than one after a race.
+        controllers: Whoever may be the controller now; more than one after a race. None with KRaft.
+        quorum: The KRaft controllers; none with ZooKeeper.
         has_epochs: Whether followers ask for leader epochs (0.11 on).
         unclean: Whether unclean elections are allowed.
         formats: Message formats that may be set; none where an old one is ignored, or stops
@@ -65,6 +66,7 @@ class View:
     running: frozenset[int]
     registered: frozenset[int]
     controllers: frozenset[int]
+    quorum: tuple[int, ...] = ()
     paused: frozenset[int] = frozenset()
     cut_off: frozenset[int] = frozenset()
     acting: tuple[tuple[str, Fault], ...] = ()
@@ -104,13 +106,15 @@ def new_view(
     has_epochs: bool,
     unclean: bool,
     formats: tuple[str, ...] = (),
+    quorum: tuple[int, ...] = (),
 ) -> View:
-    """A cluster that has just started; its first broker is the controller."""
+    """A cluster that has just started; with ZooKeeper its first broker is the controller."""
     return View(
         brokers=brokers,
         running=frozenset(brokers),
         registered=frozenset(brokers),
-        controllers=frozenset({first_broker}),
+        controllers=frozenset() if quorum else frozenset({first_broker}),
+        quorum=quorum,
         has_epochs=has_epochs,
         unclean=unclean,
         formats=formats,
@@ -135,7 +139,7 @@ def back(view: View, broker: int) -> View:
     """The view after a broker's registration: it is no zombie any more."""
     registered = view.registered | {broker}
     partitions = tuple(replace(p, zombies=p.zombies - {broker}) for p in view.partitions)
-    controllers = view.controllers or registered
+    controllers = view.controllers if view.quorum else view.controllers or registered
     return replace(view, registered=registered, partitions=partitions, controllers=controllers)
 
 

@@ -1,0 +1,126 @@
+"""Schedules for KRaft clusters: each fault acts there, and every kind that can occurs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from kchaos.clusters.api import Collectable, Killable, Pausable, Restartable
+from kchaos.faults.view import BrokerView, ClusterView
+from kchaos.harness.errors import UsageError
+from kchaos.harness.player.candidates import MIXES, WITH_ZOOKEEPER
+from kchaos.harness.player.drawing import draw, view_of
+from kchaos.harness.player.legal import illegal_steps
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.scenario_steps import Heal, Inject
+
+RELEASE = "4.1.2"
+PLAYED = [mix for mix in MIXES if mix not in WITH_ZOOKEEPER]
+NODE = frozenset({Killable, Pausable, Restartable, Collectable})
+_ON_DISK = ("LoseEpochs", "WipeLogDirectory")
+
+
+def cluster_of(scenario: Scenario, dead: set[int], paused: set[int]) -> ClusterView:
+    """The cluster that the scenario's next fault meets, as far as who runs is concerned."""
+
+    def node(number: int) -> BrokerView:
+        return BrokerView(
+            broker=number,
+            release=RELEASE,
+            capabilities=NODE,
+            is_running=number not in dead,
+            is_paused=number in paused,
+            is_registered=number not in dead,
+        )
+
+    spec = scenario.cluster
+    return ClusterView(
+        brokers={broker.id: node(broker.id) for broker in spec.brokers},
+        controller=spec.controller_ids[0],
+        controllers={number: node(number) for number in spec.controller_ids},
+    )
+
+
+def acts_of(scenario: Scenario) -> list[Any]:
+    return [step.do if isinstance(step, IfPossible) else step for step in scenario.steps]
+
+
+@pytest.mark.parametrize("mix", PLAYED)
+def test_no_fault_is_drawn_that_a_kraft_cluster_would_refuse(mix):
+    for seed in range(25):
+        scenario = draw(seed, kafka=RELEASE, steps=25, mix=mix)
+        assert scenario.cluster.is_kraft
+        assert scenario.cluster.first_broker is None
+        acting: dict[str, Any] = {}
+        for step in acts_of(scenario):
+            ended = [one for one in acting.values() if type(one).__name__ != "PauseBroker"]
+            stopped = {one.broker for one in ended if hasattr(one, "end_session")}
+            stopped |= {one.broker for one in ended if type(one).__name__ == "StopBroker"}
+            paused = {one.broker for one in acting.values() if type(one).__name__ == "PauseBroker"}
+            if isinstance(step, Inject):
+                found = cluster_of(scenario, stopped, paused)
+                assert step.fault.available(found) == "", (seed, step)
+                if step.fault.lasting:
+                    acting[step.name] = step.fault
+            elif isinstance(step, Heal):
+                del acting[step.name]
+
+
+@pytest.mark.parametrize("mix", PLAYED)
+def test_at_most_one_controller_is_away_at_a_time(mix):
+    for seed in range(25):
+        scenario = draw(seed, kafka=RELEASE, steps=25, mix=mix)
+        controllers = set(scenario.cluster.controller_ids)
+        away: set[str] = set()
+        for step in acts_of(scenario):
+            if isinstance(step, Inject) and getattr(step.fault, "broker", None) in controllers:
+                away.add(step.name)
+                assert len(controllers) == 3
+            elif isinstance(step, Inject) and type(step.fault).__name__ == "MoveController":
+                assert not away
+                assert len(controllers) == 3
+            elif isinstance(step, Heal):
+                away.discard(step.name)
+            assert len(away) <= 1
+
+
+def test_every_kind_of_fault_of_kraft_is_drawn():
+    drawn = Counter(
+        (type(step.fault).__name__, getattr(step.fault, "api", ""))
+        for mix in PLAYED
+        for seed in range(25)
+        for step in acts_of(draw(seed, kafka=RELEASE, steps=25, mix=mix))
+        if isinstance(step, Inject)
+    )
+    wanted = {
+        ("FenceBroker", ""),
+        ("UnregisterBroker", ""),
+        ("CutControllers", ""),
+        ("MoveController", ""),
+        ("HoldRequests", "BrokerHeartbeat"),
+        ("HoldRequests", "AlterPartition"),
+        ("HoldRequests", "Fetch"),
+        ("KillBroker", ""),
+        ("StopBroker", ""),
+        ("PauseBroker", ""),
+        ("PreferredElection", ""),
+        ("CutLink", ""),
+        *((name, "") for name in _ON_DISK),
+    }
+    assert set(drawn) == wanted
+
+
+def test_what_is_drawn_is_legal_and_the_same_for_the_same_seed():
+    for seed in range(25):
+        scenario = draw(seed, kafka=RELEASE, steps=25)
+        assert illegal_steps(view_of(scenario), scenario.steps) == []
+        assert draw(seed, kafka=RELEASE, steps=25) == scenario
+
+
+@pytest.mark.parametrize("mix", sorted(WITH_ZOOKEEPER))
+def test_a_mix_that_is_about_zookeeper_is_refused(mix):
+    with pytest.raises(UsageError, match=f"the mix {mix} is made of what does not act with KRaft"):
+        draw(1, kafka=RELEASE, steps=5, mix=mix)
