@@ -58,18 +58,18 @@ def draw(
         UsageError: There is no such mix.
         ReleaseError: There is no such release.
     """
+    found = release_of(release or kafka)
+    number, is_kraft = found.number, found.modes == ("kraft",)
+    if is_kraft and mix in (*WITH_ZOOKEEPER, WALKS):
+        raise UsageError(
+            f"the mix {mix} is not drawn for {found.text}, which has no ZooKeeper: it is made of "
+            "what does not act with KRaft, or of what the model predicts; take another, as mixed"
+        )
     if mix == WALKS:
         return draw_walk(seed, kafka=kafka, steps=steps, gated=gated, release=release or kafka)
     if mix not in MIXES:
         known = ", ".join((*MIXES, WALKS))
         raise UsageError(f"no mix named {mix!r}; known: {known}")
-    found = release_of(release or kafka)
-    number, is_kraft = found.number, found.modes == ("kraft",)
-    if is_kraft and mix in WITH_ZOOKEEPER:
-        raise UsageError(
-            f"the mix {mix} is made of what does not act with KRaft, and {found.text} has no "
-            f"ZooKeeper: take another, such as mixed"
-        )
     random = Random(seed)
     brokers = tuple(range(random.choice((3, 4))))
     settings = draw_settings(random)

@@ -13,6 +13,7 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import MIXES, WITH_ZOOKEEPER
 from kchaos.harness.player.drawing import draw, view_of
 from kchaos.harness.player.legal import illegal_steps
+from kchaos.harness.player.walks import WALKS
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import Heal, Inject
@@ -120,7 +121,7 @@ def test_what_is_drawn_is_legal_and_the_same_for_the_same_seed():
         assert draw(seed, kafka=RELEASE, steps=25) == scenario
 
 
-@pytest.mark.parametrize("mix", sorted(WITH_ZOOKEEPER))
-def test_a_mix_that_is_about_zookeeper_is_refused(mix):
-    with pytest.raises(UsageError, match=f"the mix {mix} is made of what does not act with KRaft"):
+@pytest.mark.parametrize("mix", [*sorted(WITH_ZOOKEEPER), WALKS])
+def test_a_mix_that_is_about_zookeeper_or_the_model_is_refused(mix):
+    with pytest.raises(UsageError, match=f"the mix {mix} is not drawn for 4.1.2"):
         draw(1, kafka=RELEASE, steps=5, mix=mix)
