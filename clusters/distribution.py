@@ -203,7 +203,8 @@ def _from_folder(folder: Path, *, source: str) -> Distribution:
     require("kafka-clients-")
     require("scala-library-")
     release = _release_inside(jars, server[0], source)
-    require("zookeeper-")
+    if "zookeeper" in release_of(release).modes:
+        require("zookeeper-")
     return Distribution(
         release=release,
         class_path=tuple(plain(jar.resolve().parent) / jar.resolve().name for jar in jars),

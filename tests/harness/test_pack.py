@@ -17,6 +17,8 @@ from kchaos.harness.report import write_report
 from kchaos.harness.run.scenario import read_scenario
 from tests.golden.stored import unpacked
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:

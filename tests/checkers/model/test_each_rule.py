@@ -720,7 +720,12 @@ def test_every_rule_of_a_release_is_shown_but_the_one_that_all_begin_with() -> N
     assert {*SHOWN} == {rule.name for rule in others}
 
 
-@pytest.mark.parametrize("rule", SHOWN)
+SLOW = ("high watermark wakes fetches", "maximal ISR after the append")
+
+
+@pytest.mark.parametrize(
+    "rule", [pytest.param(rule, marks=[pytest.mark.slow] * (rule in SLOW)) for rule in SHOWN]
+)
 def test_a_rule_changes_what_is_predicted(rule: str) -> None:
     shown = SHOWN[rule]
     assert shown.seen(rule, with_it=False) == shown.old

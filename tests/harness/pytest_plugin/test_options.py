@@ -6,6 +6,8 @@ from kchaos.clusters.errors import ReleaseError
 from kchaos.harness.pytest_plugin.options import Settings, settings_of
 from kchaos.harness.pytest_plugin.shapes import release_for, releases_of, settle_bound_for, spec_for
 
+pytestmark = pytest.mark.slow
+
 pytest_plugins = ("pytester",)
 
 _ENVIRONMENT = (
