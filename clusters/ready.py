@@ -1,4 +1,4 @@
-"""Java and Kafka for a scenario, before anything starts: that may take long, so it is told."""
+"""Gets Java and Kafka for a scenario before anything starts, and reports progress."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -63,7 +63,7 @@ def question_differs(thread: FetcherThread, predicted: Exchange | None, seen: Qu
     """Return how a request differs from what the thread would send, or ""."""
     if predicted is None:
         stands = {tuple(one): str(fetch.state) for one, fetch in thread.partitions}
-        return f"the fetcher has nothing to ask so; it has {stands or 'no partition'}"
+        return f"no such request was expected; the fetcher's partitions: {stands or 'none'}"
     asked = dict(predicted.asked)
     for partition, said in seen.partitions.items():
         question = asked.get(partition)

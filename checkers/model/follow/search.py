@@ -125,7 +125,7 @@ def _snapshots(notes: list[object]) -> dict[str, tuple[PredictedReplica, ...]]:
 class _Search:
     """Depth first, what a cluster does at once first; no state is looked at twice.
 
-    What is late is gone on from when nothing else is left.
+    Unlikely branches are searched last.
     """
 
     def __init__(
