@@ -9,9 +9,10 @@ from typing import Any
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker import leader
+from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import answers_as_seen
-from kchaos.checkers.model.follow.observations import FetchAnswered
+from kchaos.checkers.model.follow.observations import FetchAnswered, Reply
 from kchaos.checkers.model.state.state import Component, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
@@ -61,6 +62,8 @@ def _is_missed(
     seen = None if one.number is None else lookahead.replies.get(one.number)
     if seen is None or seen.error_code or not one.is_at_leader or one.refused:
         return False
+    if _is_fenced(world, leader_id, one, seen):
+        return True
     if hears_of_leaders(world, leader_id):
         return False
     if one.stage is Stage.READ and not answers_as_seen(one, seen)[1]:
@@ -70,6 +73,24 @@ def _is_missed(
         for partition, asked in one.asked
         for said in [seen.partitions.get(partition)]
         if isinstance(said, FetchAnswered)
+    )
+
+
+def _is_fenced(world: World, leader_id: int, one: Exchange, seen: Reply) -> bool:
+    """Tell whether a leader is in a newer leader epoch than a Fetch that it was seen to take.
+
+    It refuses that from now on, for its leader epochs only grow.
+    """
+    if one.api != FETCH or one.stage not in (Stage.ARRIVED, Stage.WAITING):
+        return False
+    taken = (
+        asked
+        for asked in one.asked
+        if asked[0] not in seen.partitions or not seen.partitions[asked[0]].error_code
+    )
+    return any(
+        leader.read(world, leader_id, partition, asked).error == "FENCED_LEADER_EPOCH"
+        for partition, asked in taken
     )
 
 

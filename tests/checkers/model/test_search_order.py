@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.acts import StopBroker, TopicPartition
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker.leader import become_leader
 from kchaos.checkers.model.follow.internal_steps import silent_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
@@ -36,10 +37,18 @@ from kchaos.checkers.model.values.replica import (
     Replica,
     Role,
 )
-from kchaos.checkers.model.values.requests import Asked, Exchange, Received, Stage, UpdateMetadata
+from kchaos.checkers.model.values.requests import (
+    Asked,
+    Exchange,
+    LeaderAndIsr,
+    Received,
+    Stage,
+    UpdateMetadata,
+)
 from tests.support.model_timelines import start, state, write
 
 T = TopicPartition("t", 0)
+FENCED = ErrorCode.FENCED_LEADER_EPOCH
 NUMBER = (7, 1)
 TOLD = UpdateMetadata(live=frozenset({0, 1}), told=frozenset({T}))
 RECEIVED = Received(number=NUMBER, controller_epoch=1, request=TOLD)
@@ -154,6 +163,28 @@ def test_an_answer_that_a_leader_has_gone_past_is_out_of_reach(
     happen(world, write("m", 0), {})
     world.put_exchanges(1, 0, (FETCH,))
     changes = {("exchanges", 1, 0): (FETCH,)}
+    assert is_out_of_reach(world.state(EMPTY), changes, to_come(seen)) is is_missed
+
+
+@pytest.mark.parametrize(
+    ("asked_in", "error_code", "is_missed"),
+    [(1, 0, True), (1, FENCED, False), (2, 0, False)],
+)
+def test_a_leader_in_a_newer_leader_epoch_takes_no_fetch_of_an_older_one(
+    asked_in: int, error_code: int, *, is_missed: bool
+) -> None:
+    """Though its leader has heard of more that it has not handled yet."""
+    world = cluster("2.8.2")
+    world.put(("assignment", T), (0, 1))
+    world.put_replica(0, T, Replica())
+    become_leader(world, 0, T, state(0, 2, (0,)))
+    waiting = LeaderAndIsr(states=(state(0, 2, (0,)),))
+    world.put(("control", 0), (replace(RECEIVED, request=waiting),))
+    fetch = replace(ASKED, leader_epoch=asked_in, carries_leader_epoch=True)
+    exchange = replace(FETCH, asked=((T, fetch),))
+    world.put_exchanges(1, 0, (exchange,))
+    seen = reply(high_watermark=0, last_offset=None, error_code=error_code)
+    changes = {("exchanges", 1, 0): (exchange,)}
     assert is_out_of_reach(world.state(EMPTY), changes, to_come(seen)) is is_missed
 
 
