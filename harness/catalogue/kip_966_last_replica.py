@@ -1,0 +1,148 @@
+"""KIP-966: the last replica in sync loses its tail, and with it what two others still have."""
+
+from typing import Any
+
+from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import KillBroker, LoseTail, StopBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK_KRAFT
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.scenario_steps import (
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+LAST, B, C = 0, 1, 2
+ALL = (LAST, B, C)
+FEATURE = "eligible.leader.replicas.version"
+_T0: dict[str, Any] = {"topic": "t", "partition": 0}
+_WITHOUT, _WITH = "without-eligible-replicas", "with-eligible-replicas"
+
+
+def has_feature(kafka: str) -> bool:
+    """Return whether a release knows eligible leader replicas; a path or an image counts as one."""
+    try:
+        return FEATURE in release_of(kafka).feature_levels
+    except ReleaseError:
+        return True
+
+
+def _without(kafka: str) -> ClusterSpec:
+    features = {FEATURE: 0} if has_feature(kafka) else {}
+    return ClusterSpec(
+        brokers=brokers_of(kafka, ALL), mode="kraft", features=features, properties=QUICK_KRAFT
+    )
+
+
+def cluster_with_feature(kafka: str) -> ClusterSpec:
+    """Return three brokers and eligible leader replicas."""
+    return ClusterSpec(
+        brokers=brokers_of(kafka, ALL), mode="kraft", features={FEATURE: 1}, properties=QUICK_KRAFT
+    )
+
+
+def acknowledged_by_all() -> tuple[Step, ...]:
+    """Return the steps after which all three brokers hold ten records of acks=all."""
+    return (
+        CreateTopic(topic="t", assignment=(ALL,), configuration=(("min.insync.replicas", "2"),)),
+        Produce(operation="first", records=5, acks=-1, **_T0),
+        Produce(operation="last", records=5, acks=-1, **_T0),
+        AwaitHighWatermark(brokers=ALL, high_watermark=10, **_T0),
+    )
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    return (
+        *acknowledged_by_all(),
+        Tell(text="B and C end in order, one after the other; their disks are whole"),
+        Inject(name="B-down", fault=StopBroker(broker=B)),
+        Inject(name="C-down", fault=StopBroker(broker=C)),
+        AwaitState(leader=LAST, isr=(LAST,), **_T0),
+        Tell(text="the last one loses power, and what it had not flushed of the ten records"),
+        Inject(name="last-down", fault=KillBroker(broker=LAST)),
+        Inject(name="power", fault=LoseTail(broker=LAST, log_end_offset=5, **_T0)),
+        *(_led_by_who_lost() if case == _WITHOUT else _led_by_who_kept()),
+    )
+
+
+def _led_by_who_lost() -> tuple[Step, ...]:
+    """It is the only one in sync, so it leads as soon as it is back, and the others follow it."""
+    return (
+        AwaitState(leader=-1, isr=(LAST,), **_T0),
+        Heal(name="last-down"),
+        AwaitState(leader=LAST, isr=(LAST,), **_T0),
+        Heal(name="B-down"),
+        Heal(name="C-down"),
+        AwaitState(leader=LAST, isr=ALL, **_T0),
+        AwaitReplicated(brokers=ALL, log_end_offset=5, **_T0),
+    )
+
+
+def _led_by_who_kept() -> tuple[Step, ...]:
+    """The two are eligible, and an unclean shutdown takes the last one out of both sets."""
+    return (
+        AwaitState(leader=-1, isr=(), **_T0),
+        Heal(name="last-down"),
+        AwaitState(leader=-1, isr=(), **_T0),
+        Heal(name="C-down"),
+        AwaitState(leader=C, **_T0),
+        Heal(name="B-down"),
+        AwaitState(leader=C, isr=ALL, **_T0),
+        AwaitReplicated(brokers=ALL, log_end_offset=10, **_T0),
+    )
+
+
+def _cannot_show(case: str, release: str) -> str:
+    if case == _WITH and not has_feature(release):
+        return f"{release} has no eligible leader replicas: they came with 4.0"
+    return ""
+
+
+def ends_at(log_end_offset: int) -> dict[str, Any]:
+    """Return the witness that all three replicas end there once all are back."""
+    ends = {str(broker): log_end_offset for broker in ALL}
+    return {"observed": {"kind": "log-end", "topic": "t", "partition": 0, "ends": ends}}
+
+
+_SOURCE = (
+    "KIP-966, motivation; org.apache.kafka.controller.PartitionChangeBuilder, 4.1.0: "
+    "maybePopulateTargetElr"
+)
+_LOST = Expectation(safe=True, witness=(ends_at(5),), source=_SOURCE)
+_KEPT = Expectation(safe=True, witness=(ends_at(10),), source=_SOURCE)
+
+KIP_966_LAST_REPLICA = Entry(
+    name="KIP-966-last-replica",
+    title="The last replica in sync loses its tail, and two whole copies follow it",
+    story=(
+        "Three brokers acknowledge ten records with acks=all and min.insync.replicas=2. Two are "
+        "stopped in order, so that the third is alone in the ISR. It loses power and five records "
+        "that were not flushed. Without eligible leader replicas it is the only one that may lead: "
+        "back, it does, and the two others cut the five records, which they still had. That is "
+        "permitted-loss: Kafka promises what one replica in sync keeps, and the only one did not. "
+        "With eligible leader replicas (default of clusters made by 4.1 and later) the ISR is "
+        "empty, the two are eligible, and the third has to wait for one of them."
+    ),
+    source=_SOURCE,
+    cases={
+        _WITHOUT: "only who is in sync may lead",
+        _WITH: "who left the ISR below min.insync.replicas may lead too",
+    },
+    cluster=_without,
+    case_clusters={_WITH: cluster_with_feature},
+    steps=_steps,
+    cannot_show=_cannot_show,
+    expectations={
+        **{(_WITHOUT, release): _LOST for release in ("3.9.1", "4.0.2", "4.1.2")},
+        **{(_WITH, release): _KEPT for release in ("4.1.2", "4.4.0")},
+    },
+    default_releases=("3.9.1", "4.0.2", "4.1.2"),
+)
