@@ -4,7 +4,10 @@ ZooKeeper and 3 brokers with links, in two ways in turn: as kchaos starts them, 
 script would (brokers one after another, the JVM's own flags, no class-data archive). Prints
 seconds for orientation and their ratio, which is what may be compared between machines.
 
+With ``--kraft`` the two ways are KRaft and ZooKeeper, both as kchaos starts them.
+
     python benchmarks/start_up.py [--kafka 1.1.1] [--rounds 5]
+    python benchmarks/start_up.py --kraft --kafka 3.9.1
 """
 
 from __future__ import annotations
@@ -79,12 +82,36 @@ def write(cluster: Cluster) -> None:
     )
 
 
+def compare_modes(kafka: str, rounds: int) -> None:
+    """Start clusters of KRaft and of ZooKeeper in turn; print the medians and their ratio."""
+    kraft, zookeeper = (
+        ClusterSpec(brokers=brokers_of(kafka), mode=mode) for mode in ("kraft", "zookeeper")
+    )
+    # Two starts fill the cache: the first lists the classes, the second writes the archive.
+    for spec in (kraft, kraft, zookeeper, zookeeper):
+        seconds_to_first_write(spec, is_ours=True)
+    pairs = []
+    for _ in range(rounds):
+        with_kraft = seconds_to_first_write(kraft, is_ours=True)[1]
+        pairs.append((with_kraft, seconds_to_first_write(zookeeper, is_ours=True)[1]))
+    print(f"Kafka {kafka}, 3 brokers, {rounds} rounds, seconds to the first acknowledged write:")
+    for name, taken in zip(("KRaft", "ZooKeeper"), zip(*pairs, strict=True), strict=True):
+        every = " ".join(f"{seconds:.2f}" for seconds in taken)
+        print(f"  {name:9} median {statistics.median(taken):5.2f} s   ({every})")
+    ratio = statistics.median(ours / theirs for ours, theirs in pairs)
+    print(f"  KRaft takes {ratio:.2f} times as long as ZooKeeper, side by side")
+
+
 def main() -> None:
     """Run both ways in turn and print the medians."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kafka", default="1.1.1")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--kraft", action="store_true", help="KRaft beside ZooKeeper")
     options = parser.parse_args()
+    if options.kraft:
+        compare_modes(options.kafka, options.rounds)
+        return
     spec = ClusterSpec(brokers=brokers_of(options.kafka))
     # Two starts fill the cache: the first lists the classes, the second writes the archive.
     for _ in range(2):

@@ -111,6 +111,10 @@ class DockerHost:
 
     def open(self, spec: ClusterSpec) -> None:
         """Make the network; remove what dead owners left, since it may hold what we need."""
+        if spec.is_kraft:
+            raise MachineError(
+                "clusters of KRaft are started by the local driver alone: say --driver local"
+            )
         brokers = sorted(broker.id for broker in spec.brokers)
         if len(brokers) > _MOST_BROKERS:
             raise MachineError(f"a network holds {_MOST_BROKERS} brokers, not {len(brokers)}")
