@@ -200,7 +200,8 @@ def headline(summary: Summary) -> str:
     said = [words for words in said if not words.startswith("0 ")]
     if summary.baseline is not None:
         said.insert(0, f"{counts['new']} new {'bug' if counts['new'] == 1 else 'bugs'}")
-    return f"{len(summary.lines)} runs: {', '.join(said) or 'all conform and are safe'}"
+    runs = "1 run" if len(summary.lines) == 1 else f"{len(summary.lines)} runs"
+    return f"{runs}: {', '.join(said) or 'all conform and are safe'}"
 
 
 def _alike(summary: Summary) -> list[list[Line]]:

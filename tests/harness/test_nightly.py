@@ -1,5 +1,6 @@
 """A night: played until its budget is used up, told in a summary, and little of it kept."""
 
+import errno
 import fcntl
 import json
 import shutil
@@ -192,7 +193,14 @@ def test_what_plays_when_the_budget_is_used_up_is_ended(
     assert len(summary.lines) == 1
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), MachineError("no memory")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyboardInterrupt(),
+        MachineError("no memory"),
+        OSError(errno.ENOSPC, "No space left on device"),
+    ],
+)
 def test_what_ends_a_night_leaves_what_there_is(play: Any, error: BaseException) -> None:
     def fail(number: int) -> None:
         if number == 3:
