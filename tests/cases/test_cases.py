@@ -50,9 +50,11 @@ ALSO_SHOWN_BY_OTHERS = {
     ("records_deleted", "2.8.2"),
     ("replication_throttled", "2.8.2"),
     ("response_limits", "2.8.2"),
+    ("retention_by_size", "2.8.2"),
     ("retention_by_time", "1.1.1"),
     ("retention_by_time", "2.8.2"),
     ("stop_replica_at_its_own_epoch", "2.8.2"),
+    ("two_fetchers", "2.8.2"),
     ("wish_before_news", "3.9.1"),
 }
 PLAYED = [
