@@ -31,6 +31,7 @@ from kchaos.harness.player.legal import refusal
 from kchaos.harness.player.view import View
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
+from kchaos.harness.steps.topics import DeleteTopic
 
 _PRODUCE_S = 3.0
 _ELECTION_S = 10.0
@@ -74,6 +75,7 @@ _MIXED: dict[str, float] = {
     "hold-alter-partition": 0,
     "kill-controller": 0,
     "pause-controller": 0,
+    "delete-topic": 0,
 }
 _IN_PLACE: Mapping[str, tuple[str, ...]] = {
     "bounce": (),
@@ -101,6 +103,7 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     "formats": _MIXED
     | {"configure-format": 6, "roll-format": 4, "forge-epochs": 3, "elect": 6, "kill": 3},
     "disks": _MIXED | {"kill": 5, "stop": 4, "heal": 3, "lose-epochs": 8, "wipe": 6},
+    "topics": _MIXED | {"create-topic": 6, "delete-topic": 6, "elect": 5, "kill": 3, "heal": 6},
     THROTTLES: _MIXED | {"throttle": 8, "kill": 5, "stop": 3, "heal": 6, "elect": 5},
 }
 """By name, what a schedule is mostly made of."""
@@ -345,8 +348,14 @@ def _control_holds(view: View, draw: Draw) -> Iterator[Step]:
 
 
 def _topics(view: View, draw: Draw) -> Iterator[Step]:
-    name = "tuvw"[len(view.topics)]
+    # One that was deleted may be made again.
+    name = next(one for one in "tuvw" if one not in view.topics)
     yield CreateTopic(topic=name, assignment=draw.assignment, timeout_s=_TOPIC_S)
+
+
+def _deletions(view: View, _draw: Draw) -> Iterator[Step]:
+    for topic in view.topics:
+        yield DeleteTopic(topic=topic, timeout_s=_TOPIC_S)
 
 
 def _snapshots(view: View, _draw: Draw) -> Iterator[Step]:
@@ -387,5 +396,6 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "kill-controller": _by_controller("kill-controller", lambda node: KillBroker(broker=node)),
     "pause-controller": _by_controller("pause-controller", lambda node: PauseBroker(broker=node)),
     "create-topic": _topics,
+    "delete-topic": _deletions,
     "snapshot": _snapshots,
 }

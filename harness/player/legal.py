@@ -32,6 +32,7 @@ from kchaos.harness.player.view import PartitionView, View, back, gone, is_linke
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
+from kchaos.harness.steps.topics import DeleteTopic
 
 MOST_SNAPSHOTS = 3
 MOST_TOPICS = 2
@@ -50,6 +51,8 @@ def refusal(view: View, step: Step) -> str:
             return _heal(view, name)
         case CreateTopic():
             return _create(view, step)
+        case DeleteTopic():
+            return _delete(view, step)
         case Produce():
             return _produce(view, step)
         case TakeSnapshot():
@@ -72,6 +75,9 @@ def after(view: View, step: Step) -> View:
             return settled(_healed(view, name))
         case CreateTopic():
             return _created(view, step)
+        case DeleteTopic(topic=topic):
+            left = tuple(one for one in view.partitions if one.topic != topic)
+            return replace(view, partitions=left)
         case Produce(operation=operation):
             return replace(view, names=view.names | {operation})
         case TakeSnapshot():
@@ -317,6 +323,20 @@ def _create(view: View, step: CreateTopic) -> str:
     if step.topic in view.topics or len(view.topics) >= MOST_TOPICS:
         return f"{step.topic} exists, or there are enough topics"
     replicas = {broker for assigned in step.assignment for broker in assigned}
+    for broker in sorted(replicas):
+        why = _not_whole(view, broker)
+        if why:
+            return why
+    return _controller_cannot(view, tuple(sorted(replicas)))
+
+
+def _delete(view: View, step: DeleteTopic) -> str:
+    """A topic whose replicas all live, beside another one, so that there is always something."""
+    if step.topic not in view.topics or len(view.topics) < MOST_TOPICS:
+        return f"there is no {step.topic}, or nothing else"
+    replicas = {
+        broker for one in view.partitions if one.topic == step.topic for broker in one.replicas
+    }
     for broker in sorted(replicas):
         why = _not_whole(view, broker)
         if why:

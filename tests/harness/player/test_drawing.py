@@ -68,6 +68,11 @@ class Checker:
         assert 1 <= len(step["assignment"]) <= 2
         self.partitions[step["topic"]] = step["assignment"]
 
+    def on_DeleteTopic(self, step: dict[str, Any]) -> None:
+        replicas = {one for assigned in self.partitions.pop(step["topic"]) for one in assigned}
+        assert replicas <= self.whole()
+        assert self.partitions
+
     def on_Produce(self, step: dict[str, Any]) -> None:
         assert step["operation"] not in self.used
         self.used.add(step["operation"])
@@ -191,7 +196,11 @@ def kind_of(act: dict[str, Any]) -> str:
         case "Produce" if act["broker"] is not None:
             return "produce-to-zombie"
         case name:
-            known = {"CreateTopic": "create-topic", "TakeSnapshot": "snapshot"}
+            known = {
+                "CreateTopic": "create-topic",
+                "DeleteTopic": "delete-topic",
+                "TakeSnapshot": "snapshot",
+            }
             return str(known.get(name, name.lower()))
 
 
