@@ -6,6 +6,7 @@ names them.
 """
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -322,8 +323,19 @@ class RunEvidence:
             sorted(
                 about
                 for about in found
-                if not is_internal(about.topic) and not self.is_gone(about.topic)
+                if not is_internal(about.topic) and not self._is_gone(about)
             )
+        )
+
+    def _is_gone(self, about: TopicPartition) -> bool:
+        """Whether its topic was deleted, and the one made anew, if any, has no such partition."""
+        removed = [one.zxid for one in self.deletions.get(about.topic, ()) if one.time < math.inf]
+        made = (one.event for one in self.events if isinstance(one.event, TopicCreated))
+        return bool(removed) and not any(
+            event.topic == about.topic
+            and event.zxid > max(removed)
+            and about.partition < len(event.assignment)
+            for event in made
         )
 
     @cached_property
@@ -333,10 +345,6 @@ class RunEvidence:
             self.metadata_logs.deletions if self.is_kraft else topic_deletions(self.znode_changes)
         )
         return {topic: each for topic, each in found.items() if not is_internal(topic)}
-
-    def is_gone(self, topic: str) -> bool:
-        """Whether the topic was deleted and nobody has made it anew: nothing of it is left."""
-        return any(one.is_gone for one in self.deletions.get(topic, ()))
 
     @cached_property
     def deleted_until(self) -> Mapping[TopicPartition, int]:

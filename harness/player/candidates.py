@@ -103,7 +103,7 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     "formats": _MIXED
     | {"configure-format": 6, "roll-format": 4, "forge-epochs": 3, "elect": 6, "kill": 3},
     "disks": _MIXED | {"kill": 5, "stop": 4, "heal": 3, "lose-epochs": 8, "wipe": 6},
-    "topics": _MIXED | {"create-topic": 6, "delete-topic": 6, "elect": 5, "kill": 3, "heal": 6},
+    "topics": _MIXED | {"create-topic": 12, "delete-topic": 20, "elect": 5, "heal": 8},
     THROTTLES: _MIXED | {"throttle": 8, "kill": 5, "stop": 3, "heal": 6, "elect": 5},
 }
 """By name, what a schedule is mostly made of."""

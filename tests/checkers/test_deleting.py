@@ -53,6 +53,17 @@ def test_a_topic_that_was_made_again_has_had_no_unclean_election(tmp_path: Path)
     assert "topic t was deleted and made again" in unknown_of(results)
 
 
+def test_a_topic_that_was_made_again_smaller_has_no_more_partitions(tmp_path: Path) -> None:
+    build = clean_run(tmp_path / "run")
+    build.topic("u", [0, 1], [1, 0]).state(0, 1, [0, 1], topic="u")
+    build.delete_topic("u")
+    build.topic("u", [1, 0]).state(1, 0, [1, 0], topic="u")
+
+    evidence = RunEvidence(clean_snapshot(build).seal())
+
+    assert [tuple(about) for about in evidence.partitions] == [("t", 0), ("u", 0)]
+
+
 def test_a_topic_that_is_still_to_be_deleted_is_named(tmp_path: Path) -> None:
     build = clean_run(tmp_path / "run")
     build.write(1, create_body("/admin/delete_topics/t", None))

@@ -42,6 +42,7 @@ class Lookahead:
         self.control_answers: dict[Number, ControlAnswered] = {}
         self.client_answers: dict[str, ClientAnswered] = {}
         self.shows_isr_answers = False
+        self.deleted: set[TopicPartition] = set()
         self.forgeries: dict[tuple[int, int, int], str] = {}
         self._answered: dict[Number, int] = {}
         self._client_answered: dict[str, int] = {}
@@ -106,6 +107,7 @@ class Lookahead:
                     for base_offset, _, leader_epoch, _ in files.batches
                 }
             case ControlSent():
+                self.deleted |= what.deleted
                 self._told[what.broker].append((index, what))
             case ClientAnswered():
                 self.client_answers[what.operation] = what

@@ -73,6 +73,8 @@ def _is_missed(
         for partition, asked in one.asked
         for said in [seen.partitions.get(partition)]
         if isinstance(said, FetchAnswered)
+        # What is there now may be deleted before the leader answers.
+        if not (said.error_code and partition in lookahead.deleted)
     )
 
 
