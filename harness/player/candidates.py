@@ -108,7 +108,7 @@ MIXES: Mapping[str, Mapping[str, float]] = {
 }
 """By name, what a schedule is mostly made of."""
 
-WITH_ZOOKEEPER: frozenset[str] = frozenset({"formats", THROTTLES})
+WITH_ZOOKEEPER: frozenset[str] = frozenset({"formats", THROTTLES, "topics"})
 """The mixes that are mostly made of what does not act with KRaft."""
 
 KINDS: tuple[str, ...] = tuple(_MIXED)

@@ -40,9 +40,8 @@ new high watermark. 2.5.1: an unseen answer at once. 3.3.2: an append in another
 that of the batch that was read. 3.9.1: a snapshot between the epochs that a follower has noted of
 two batches and the batches themselves. 2.0.1-unanswered-writes: what nobody answered and no
 snapshot has was most likely never read. 3.9.1-held-fetch: a fetch that the links would have
-recorded cannot have come unseen. 1.1.1-deleted: an answer about a topic
-that is deleted while a fetch waits. 1.1.1-truncating: a snapshot between a log's truncation and that
-of its epoch cache.
+recorded cannot have come unseen. 1.1.1-truncating: a snapshot between a log's truncation and that
+of its epoch cache. 1.1.1-deleted: an answer about a topic that is deleted while a fetch waits.
 """
 
 
