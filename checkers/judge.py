@@ -23,7 +23,7 @@ from kchaos.checkers.model.releases.status import status
 from kchaos.checkers.model.values.events import TopicCreated
 from kchaos.checkers.model.values.prediction import EmptiedBy, Prediction
 from kchaos.checkers.not_modelled import not_modelled
-from kchaos.checkers.record import NOT_PREDICTED, predict_run
+from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import Results
 from kchaos.checkers.rules import Judged, apply_rules, joined
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
@@ -35,7 +35,7 @@ from kchaos.checkers.rules.logged import logged_errors
 from kchaos.checkers.rules.out_of_sync import out_of_sync
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.settings import not_followed
-from kchaos.checkers.verdict import Unknown, Verdict, find_witnesses, verdict
+from kchaos.checkers.verdict import NOT_PREDICTED, Unknown, Verdict, find_witnesses, verdict
 from kchaos.checkers.witness import Witness
 
 _T = TypeVar("_T")

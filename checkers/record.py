@@ -29,13 +29,9 @@ from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.segments.directory import segment_files
 from kchaos.checkers.segments.errors import SegmentError
 from kchaos.checkers.segments.tier import FINISHED
+from kchaos.checkers.verdict import NOT_PREDICTED
 
 _COPYING_S = 0.25
-NOT_PREDICTED = (
-    "prediction of KRaft clusters is not modelled yet: what the replicas of this run should hold "
-    "is not known"
-)
-"""Why conformance of a run with KRaft is unknown."""
 
 
 def predict_run(evidence: RunEvidence, *, most_states: int = MOST_STATES) -> Prediction:

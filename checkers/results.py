@@ -1,6 +1,7 @@
 """What a judgement says of a run: its results, and `judgements/NNNN/` in which they are kept."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.outcome import facts_of
 from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
+from kchaos.checkers.verdict import NOT_PREDICTED
 from kchaos.checkers.witness import Witness
 
 LINE_FIELDS = (
@@ -33,6 +35,15 @@ LINE_FIELDS = (
 
 _T = TypeVar("_T")
 _MOST_FACTS = 2
+
+
+def is_unknown(line: Mapping[str, Any]) -> bool:
+    """Whether a run left something unknown that can be answered of its cluster.
+
+    Of a KRaft run that is safety alone. `line` is results.json, or what `--json` has of it.
+    """
+    is_predicted = NOT_PREDICTED not in (line.get("unknown") or "")
+    return line["safe"] is None or (is_predicted and line["conforms"] is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -35,6 +35,12 @@ from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.checkers.rules.offsets import in_words
 from kchaos.checkers.witness import Witness, witness_of
 
+NOT_PREDICTED = (
+    "prediction of KRaft clusters is not modelled yet: what the replicas of this run should hold "
+    "is not known"
+)
+"""Why conformance of a run with KRaft is unknown."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:

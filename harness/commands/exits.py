@@ -31,9 +31,12 @@ def exit_code_for_lines(lines: Iterable[Mapping[str, Any]]) -> int:
 
 
 def _code(line: Mapping[str, Any]) -> int:
+    # Imported here, since it is needed only when something was judged.
+    from kchaos.checkers.results import is_unknown
+
     if line["expected"]:
         return AS_EXPECTED
-    return UNKNOWN if line["safe"] is None or line["conforms"] is None else FINDING
+    return UNKNOWN if is_unknown(line) else FINDING
 
 
 def exit_code_of(error: BaseException) -> int | None:

@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
+from kchaos.checkers.results import is_unknown
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.ready import fetch
@@ -404,7 +405,8 @@ def bytes_in(text: str) -> int:
 
 
 def _is_green(line: Line) -> bool:
-    return line["safe"] is True and line["conforms"] is True and line["expected"] is True
+    is_as_predicted = line["conforms"] is not False and not is_unknown(line)
+    return line["safe"] is True and is_as_predicted and line["expected"] is True
 
 
 def _shows(line: Line) -> set[tuple[str, str]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.findings import KINDS, Question
+from kchaos.checkers.results import is_unknown
 from kchaos.checkers.run_directory import RunDirectory
 
 Line = Mapping[str, Any]
@@ -46,9 +47,9 @@ def signs_of(judged: Mapping[str, Any]) -> list[str]:
     Args:
         judged: The content of results.json.
     """
-    if None in (judged["conforms"], judged["safe"]):
+    if is_unknown(judged):
         return [f"unknown: {re.sub('[0-9]+', 'N', str(judged['unknown']))[:_REASON]}"]
-    question = Question.SAFETY if judged["conforms"] else Question.CONFORMANCE
+    question = Question.CONFORMANCE if judged["conforms"] is False else Question.SAFETY
     return sorted(
         {
             "/".join([finding["kind"], *([what] if what else [])])

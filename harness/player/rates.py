@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import median
 
 from kchaos.checkers.evidence.about import marked
+from kchaos.checkers.results import is_unknown
 from kchaos.harness.player.lines import Line
 
 
@@ -70,7 +71,7 @@ def _rate(group: Sequence[Line]) -> Rate:
         runs=len(group),
         conforming=sum(one["conforms"] is True for one in group),
         safe=sum(one["safe"] is True for one in group),
-        unknown=sum(None in (one["safe"], one["conforms"]) for one in group),
+        unknown=sum(is_unknown(one) for one in group),
         expected=sum(one["expected"] is True for one in group),
         not_possible=sum(int(one["not_possible"]) for one in group),
         steps=sum(int(one["steps"]) for one in group),

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import jinja2
 
+from kchaos.checkers.results import is_unknown
 from kchaos.harness.printable import printable
 from kchaos.harness.summary.lines import Line
 from kchaos.harness.summary.summary import Bug, Rate, Summary, mix_of, release_of
@@ -220,7 +221,7 @@ def _counts(summary: Summary) -> dict[str, int]:
         "new": len(summary.new),
         "unsafe": sum(line["safe"] is False for line in lines),
         "not conforming": sum(line["conforms"] is False for line in lines),
-        "unknown": sum(None in (line["safe"], line["conforms"]) for line in lines),
+        "unknown": sum(is_unknown(line) for line in lines),
         "failing": len(summary.failing),
     }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kchaos.checkers.evidence.about import marked
 from kchaos.checkers.fingerprint import DRAWN
+from kchaos.checkers.results import is_unknown
 from kchaos.harness.summary.lines import Line
 
 UNSAFE, NOT_CONFORMING, IS_UNKNOWN, NEW = "unsafe", "not-conforming", "unknown", "new"
@@ -93,7 +94,7 @@ class Summary:
         said = {
             UNSAFE: line["safe"] is False,
             NOT_CONFORMING: line["conforms"] is False,
-            IS_UNKNOWN: None in (line["safe"], line["conforms"]),
+            IS_UNKNOWN: is_unknown(line),
             NEW: any((finding["fingerprint"], release) in self.new for finding in line["findings"]),
         }
         return [name for name in self.fail_on if said[name]]
@@ -108,7 +109,7 @@ class Summary:
         reasons = {reason for line in self.lines for reason in self.why_failing(line)}
         if reasons - {IS_UNKNOWN}:
             return FAILS
-        all_unknown = all(line["safe"] is None or line["conforms"] is None for line in self.lines)
+        all_unknown = all(is_unknown(line) for line in self.lines)
         return IS_UNKNOWN if reasons or all_unknown else PASSES
 
 
@@ -209,7 +210,7 @@ def _rates(lines: Iterable[Line]) -> list[Rate]:
             unsafe=sum(line["safe"] is False for line in group),
             conforming=sum(line["conforms"] is True for line in group),
             not_conforming=sum(line["conforms"] is False for line in group),
-            unknown=sum(None in (line["safe"], line["conforms"]) for line in group),
+            unknown=sum(is_unknown(line) for line in group),
         )
         for (_, release, mix), group in sorted(groups.items())
     ]

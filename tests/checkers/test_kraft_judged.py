@@ -9,9 +9,11 @@ import pytest
 
 from kchaos.checkers import acts
 from kchaos.checkers.judge import judge
-from kchaos.checkers.record import NOT_PREDICTED
-from kchaos.checkers.results import Results
+from kchaos.checkers.results import Results, is_unknown, results_line
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.verdict import NOT_PREDICTED
+from kchaos.harness.commands.exits import exit_code_for_lines
+from kchaos.harness.player.lines import signs_of
 from tests.support.clean_runs import clean_run, clean_snapshot, unknown_of
 from tests.support.kraft_runs import (
     CONTROLLER,
@@ -311,3 +313,15 @@ def test_a_broker_with_zookeeper_is_not_of_a_kraft_cluster(tmp_path: Path) -> No
     results = judge(kraft_snapshot(kraft_run(tmp_path / "run")).seal(before=with_zookeeper))
 
     assert "brokers/1/server.properties is of a broker with ZooKeeper" in unknown_of(results)
+
+
+def test_a_run_with_kraft_is_unknown_only_where_its_safety_is(tmp_path: Path) -> None:
+    safe = results_line(judged(kraft_run(tmp_path / "safe")))
+    lost = results_line(judged(kraft_run(tmp_path / "lost"), end=9))
+    broken = results_line(_sealed(tmp_path / "broken", _remove("definitions")))
+    ours = results_line(judge(clean_snapshot(clean_run(tmp_path / "ours")).seal()))
+
+    assert [is_unknown(one) for one in (safe, lost, broken, ours)] == [False, False, True, False]
+    assert is_unknown(ours | {"conforms": None, "unknown": "the model gave up"})
+    assert [exit_code_for_lines([one]) for one in (safe, lost, broken)] == [0, 1, 2]
+    assert [signs_of(one) for one in (safe, lost)] == [[], ["committed-loss"]]

@@ -1,6 +1,9 @@
 """Stored runs of real KRaft clusters: what is said of them, and what is said once they are damaged.
 
-In each a follower is killed and comes back. They were played and stored as the other golden runs.
+They were played and stored as the other golden runs. In most a follower is killed and comes back.
+In `3.9.1-last-replica` and `4.1.2-eligible-replicas` two of three replicas are stopped, and the
+last one is killed and loses half of its ten records: on 3.9.1 it leads again, and on 4.1.2, with
+eligible leader replicas, another one does, which has them all.
 """
 
 import shutil
@@ -9,13 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
-from kchaos.checkers.record import NOT_PREDICTED
+from kchaos.checkers.model.values.events import BrokerRegistered, EligibleReplicas
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
+from kchaos.checkers.segments.reader import read_segment
+from kchaos.checkers.verdict import NOT_PREDICTED
 from tests.golden.stored import expected_of, said_of, unpacked
 
 KRAFT = Path(__file__).with_name("kraft")
-NAMES = ("3.3.2", "3.9.1", "4.1.2-three-controllers", "4.4.0-linked")
+ELIGIBLE, LAST = "4.1.2-eligible-replicas", "3.9.1-last-replica"
+NAMES = ("3.3.2", "3.9.1", "4.1.2-three-controllers", "4.4.0-linked", ELIGIBLE, LAST)
 
 
 def test_every_stored_kraft_run_is_looked_at() -> None:
@@ -77,3 +84,49 @@ def test_damage_to_a_real_run_is_told(
     assert results.safe is not True
     told = [results.unknown or "", *(one.kind for one in results.findings)]
     assert any(said in one for one in told), told
+
+
+def test_the_last_replica_may_lose_what_was_promised_unless_another_one_was_eligible(
+    tmp_path: Path,
+) -> None:
+    kinds = {}
+    for name in (LAST, ELIGIBLE):
+        results = judge(unpacked(name, tmp_path, runs=KRAFT))
+        kinds[name] = {one.kind: (one.first_offset, one.last_offset) for one in results.findings}
+
+    assert kinds == {LAST: {"permitted-loss": (5, 9)}, ELIGIBLE: {}}
+
+
+def test_what_an_eligible_replica_kept_may_not_be_lost(tmp_path: Path) -> None:
+    run = unpacked(ELIGIBLE, tmp_path, runs=KRAFT)
+    (run.path / MANIFEST).unlink()
+    for segment in run.path.glob("snapshots/final/broker-*/t-0/*.log"):
+        content = segment.read_bytes()
+        kept = [
+            batch
+            for batch in read_segment(content, base_offset=0, file=segment.name).batches
+            if batch.last_offset < 5
+        ]
+        segment.write_bytes(content[: kept[-1].position + kept[-1].size_bytes])
+    RunDirectory(run.path).seal()
+
+    results = judge(RunDirectory.open(run.path))
+
+    assert results.safe is False
+    losses = [one for one in results.findings if one.kind == "committed-loss"]
+    assert losses[0].first_offset == 5
+    assert "permitted-loss" not in {one.kind for one in results.findings}
+
+
+def test_a_broker_epoch_is_where_the_registering_event_begins(tmp_path: Path) -> None:
+    decisions = RunEvidence(unpacked(ELIGIBLE, tmp_path, runs=KRAFT)).decisions
+    registered = [one.event for one in decisions if isinstance(one.event, BrokerRegistered)]
+    eligible = [one.event for one in decisions if isinstance(one.event, EligibleReplicas)]
+
+    assert (registered[3].czxid, registered[3].zxid) == (88, 89)
+    assert [(one.zxid, one.eligible, one.last_known) for one in eligible] == [
+        (63, (2,), ()),
+        (83, (0, 2), (0,)),
+        (88, (2,), (0,)),
+        (97, (), ()),
+    ]
