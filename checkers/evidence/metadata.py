@@ -496,11 +496,13 @@ def _brokers(said: Mapping[str, object], name: str) -> tuple[int, ...] | None:
 
 def _number(said: Mapping[str, object], name: str) -> int:
     value = said[name]
-    assert isinstance(value, int)
+    if not isinstance(value, int):
+        raise MetadataLogError(f"{DEFINITIONS}: {name} is no number, as Kafka defines it")
     return value
 
 
 def _text(said: Mapping[str, object], name: str) -> str:
     value = said[name]
-    assert isinstance(value, str)
+    if not isinstance(value, str):
+        raise MetadataLogError(f"{DEFINITIONS}: {name} is no text, as Kafka defines it")
     return value

@@ -37,6 +37,7 @@ _NUMBERS = {
     "uint32": ">I",
     "int64": ">q",
 }
+_NO_DEFINITION = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _PLAIN = frozenset({*_NUMBERS, "bool", "float64", "string", "bytes", "uuid"})
 
 
@@ -113,7 +114,7 @@ class RecordDefinitions:
         for file, text in sorted(texts.items()):
             try:
                 definition = _definition(json.loads(_COMMENT.sub(r"\1", text.decode())))
-            except (ValueError, KeyError, TypeError, RecursionError, MetadataRecordError) as error:
+            except (*_NO_DEFINITION, MetadataRecordError) as error:
                 raise MetadataRecordError(f"{file} defines no record: {error!r}") from error
             if definition.api_key in definitions:
                 raise MetadataRecordError(

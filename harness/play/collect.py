@@ -1,4 +1,4 @@
-"""Collecting evidence: live partition directories, ZooKeeper's logs, brokers' logs."""
+"""Collecting evidence: live partition directories, logs of decisions, brokers' logs."""
 
 import hashlib
 import shutil

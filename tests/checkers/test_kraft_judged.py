@@ -251,6 +251,10 @@ CONTROLLERS = f"node-{CONTROLLER}/{FIRST_SEGMENT}"
         (_remove("definitions"), "metadata/definitions: there is no definition"),
         (_remove("definitions/PartitionRecord.json"), "no definition has kind 3"),
         (_replace("definitions/TopicRecord.json", b'"apiKey"', b'"apiKex"'), "TopicRecord.json"),
+        (
+            _replace("definitions/RegisterBrokerRecord.json", b"int64", b"float64"),
+            "metadata/definitions: BrokerEpoch is no number",
+        ),
         (_remove("node-1"), "metadata/node-1 is missing"),
         (_remove(f"node-{CONTROLLER}"), "no metadata log of a majority"),
         (_flip(CONTROLLERS), "no entry can be read at byte 91"),

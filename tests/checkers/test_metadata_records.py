@@ -233,6 +233,7 @@ def test_what_no_definition_has_is_not_encoded(record, message):
         ({}, "no definition of any"),
         ({"A.json": b"{"}, "A.json"),
         ({"A.json": b"[]"}, "A.json"),
+        (_texts(PARTITION_CHANGE | {"validVersions": 1}), "PartitionChangeRecord.json"),
         ({"A.json": b"[" * 100_000}, "A.json"),
         ({"A.json": b"\xff"}, "A.json"),
         (_texts(PARTITION_CHANGE | {"type": "request"}), "'request', not 'metadata'"),
