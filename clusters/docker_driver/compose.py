@@ -14,7 +14,8 @@ from kchaos.clusters.distribution import Distribution, java_of, resolve
 from kchaos.clusters.docker_driver.engine import connect, engine_info
 from kchaos.clusters.docker_driver.image import ensure_image
 from kchaos.clusters.docker_driver.options import base_image
-from kchaos.clusters.errors import MachineError
+from kchaos.clusters.errors import MachineError, ReleaseError
+from kchaos.clusters.releases import release_of
 
 _HEADER = "# Written by `kchaos compose`; docker-compose.yml reads it."
 _LOG4J = """\
@@ -39,6 +40,11 @@ def write_environment(
     if file.exists() and not file.read_text(encoding="utf-8").startswith(_HEADER):
         raise MachineError(f"{file} was not written by kchaos: rename it, or add its lines later")
     distribution = resolve(kafka, offline=offline)
+    if "zookeeper" not in release_of(distribution.release).modes:
+        raise ReleaseError(
+            f"docker-compose.yml has ZooKeeper, which {distribution.release} cannot use: kchaos up "
+            "starts it by the local driver"
+        )
     image = base_image()
     api = connect()
     try:
