@@ -111,9 +111,9 @@ def test_the_list_marks_each_release_line_by_what_shows_there(
     assert run(["list"]) == 0
     majors, minors, *rows = capsys.readouterr().out.splitlines()
     marks = next(row for row in rows if row.startswith("KAFKA-6361 "))
-    place = minors.index("11")
-    assert marks[place] == "✗"
-    assert majors.index("3.") == minors.rindex("0")
+    assert marks[minors.index("11")] == "✗"
+    assert minors[majors.index("2.")] == "0"
+    assert marks[majors.index("2.")] == "✓"
     assert marks[minors.rindex("9")] == "✓"
 
 
