@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kchaos.checkers.acts import fields_of
+from kchaos.checkers.acts import Hold, fields_of
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.json_form import NOT_WRITTEN
@@ -75,12 +75,16 @@ def read_actions(files: EvidenceFiles) -> Iterator[TimedEvent]:
 def in_one_order(
     decisions: Iterable[TimedEvent], actions: Iterable[TimedEvent]
 ) -> tuple[TimedEvent, ...]:
-    """The timeline: actions and decisions by zxid. Events of internal topics are left out."""
+    """The timeline: actions and decisions by zxid, without events of internal topics but holds."""
     both = [*decisions, *actions]
     # Sorting is stable: actions keep the order of their file among themselves.
     both.sort(key=lambda timed: (timed.zxid, not isinstance(timed.event, Decision)))
     # A hold without a topic, like everything that concerns brokers, is nobody's in particular.
-    return tuple(one for one in both if not is_internal(getattr(one.event, "topic", None) or ""))
+    return tuple(
+        one
+        for one in both
+        if isinstance(one.event, Hold) or not is_internal(getattr(one.event, "topic", None) or "")
+    )
 
 
 def is_internal(topic: str) -> bool:

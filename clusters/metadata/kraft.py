@@ -18,6 +18,8 @@ from kafka.protocol.admin import (
     AlterPartitionReassignmentsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
@@ -255,8 +257,13 @@ class KraftMetadata:
         _refuse(answer, f"the topic {topic} is not created")
 
     def delete_topic(self, topic: str) -> None:
-        """Refuse it: how a KRaft cluster deletes a topic is not followed yet."""
-        raise MetadataRefused(f"kchaos does not delete {topic} of a KRaft cluster")
+        """Ask for it by DeleteTopics, whose answer comes when it is in the log.
+
+        Brokers that do not live hear of it when they are back.
+        """
+        request = DeleteTopicsRequest(topic_names=[topic], timeout_ms=int(_ANSWER_S * 1000))
+        (answer,) = self._ask(request, DeleteTopicsResponse, version=5).responses
+        _refuse(answer, f"the topic {topic} is not deleted")
 
     def configure_topic(self, topic: str, configuration: Mapping[str, str]) -> None:
         """Set what is wanted and delete what is there besides, in one request."""

@@ -226,8 +226,14 @@ class _Drawing:
             records=records,
             acks=acks,
             one_record_batches=one_by_one,
-            assignment=tuple(self._replicas() for _ in range(self.random.choice((1, 1, 2)))),
+            assignment=self._assignment(self.random.choice((1, 1, 2))),
         )
+
+    def _assignment(self, partitions: int) -> tuple[tuple[int, ...], ...]:
+        drawn = [self._replicas() for _ in range(partitions)]
+        # KRaft controllers refuse a topic whose partitions have more replicas and fewer.
+        least = min(map(len, drawn)) if self.view.quorum else None
+        return tuple(replicas[:least] for replicas in drawn)
 
     def _replicas(self) -> tuple[int, ...]:
         number = self.random.choice((2, 3, 3))

@@ -12,7 +12,8 @@ from kchaos.harness.play.play import Play
 class DeleteTopic:
     """A topic is deleted, as `kafka-topics --delete` does it.
 
-    A controller deletes it only when every replica lives. What a broker has of it is renamed to
+    A controller deletes it only when every replica lives; with KRaft it does so in any case, and
+    brokers that do not run hear of it later. What a broker has of it is renamed to
     `TOPIC-PARTITION.ID-delete`, and removed some time later.
     """
 
@@ -21,6 +22,8 @@ class DeleteTopic:
 
     def perform(self, play: Play) -> None:
         """Asks for it; returns when cluster metadata and disks have nothing of that name.
+
+        With KRaft: the disks of brokers that run.
 
         Raises:
             MetadataRefused: It is asked for already.
@@ -34,6 +37,7 @@ class DeleteTopic:
                 play.observer.partition_directory(broker, self.topic, partition)
                 for partition, brokers in replicas.items()
                 for broker in brokers
+                if play.cluster.brokers[broker].is_running or not play.cluster.spec.is_kraft
             )
             known = [f"the topic {self.topic}"] if self.topic in metadata.topics() else []
             return known + [str(folder) for folder in folders if folder.exists()]

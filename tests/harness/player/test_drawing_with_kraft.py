@@ -16,7 +16,7 @@ from kchaos.harness.player.legal import illegal_steps
 from kchaos.harness.player.walks import WALKS
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.scenario_steps import Heal, Inject
+from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject
 
 RELEASE = "4.1.2"
 PLAYED = [mix for mix in MIXES if mix not in WITH_ZOOKEEPER]
@@ -119,6 +119,18 @@ def test_what_is_drawn_is_legal_and_the_same_for_the_same_seed():
         scenario = draw(seed, kafka=RELEASE, steps=25)
         assert illegal_steps(view_of(scenario), scenario.steps) == []
         assert draw(seed, kafka=RELEASE, steps=25) == scenario
+
+
+def test_partitions_of_a_topic_have_equally_many_replicas():
+    """KRaft controllers refuse another assignment (INVALID_REPLICA_ASSIGNMENT)."""
+    counts = [
+        [len(replicas) for replicas in step.assignment]
+        for seed in range(50)
+        for step in acts_of(draw(seed, kafka=RELEASE, steps=1))
+        if isinstance(step, CreateTopic)
+    ]
+    assert all(len(set(found)) == 1 for found in counts)
+    assert any(len(found) > 1 for found in counts)
 
 
 @pytest.mark.parametrize("mix", [*sorted(WITH_ZOOKEEPER), WALKS])
