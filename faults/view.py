@@ -4,14 +4,18 @@ Every check returns why not, in one sentence, or "". A random player asks them b
 injection asks the same ones before it begins.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kchaos.checkers.acts import CutLink, CutZooKeeper, ForgeAnswers, Hold, HoldPoint
 from kchaos.clusters.api import Broker, Cluster, Collectable, Disconnectable
+from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults.observation import observe_broker
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+_KRAFT = "KRaft controllers keep this cluster's metadata"
+_ZOOKEEPER = "ZooKeeper keeps this cluster's metadata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,12 +169,26 @@ def off_metadata(view: ClusterView, broker: int) -> str:
 
 def needs_zookeeper(view: ClusterView, instead: str) -> str:
     """That the cluster has no ZooKeeper, and what to do instead."""
-    return f"KRaft controllers keep this cluster's metadata: {instead}" if view.is_kraft else ""
+    return f"{_KRAFT}: {instead}" if view.is_kraft else ""
 
 
 def needs_kraft(view: ClusterView, instead: str) -> str:
     """That the cluster has no KRaft controllers, and what to do instead."""
-    return "" if view.is_kraft else f"ZooKeeper keeps this cluster's metadata: {instead}"
+    return "" if view.is_kraft else f"{_ZOOKEEPER}: {instead}"
+
+
+def refused_by_mode(fault: Any, spec: ClusterSpec) -> str:
+    """Why a fault cannot act where this cluster keeps its metadata, before it is started; or ""."""
+
+    def nodes(ids: Iterable[int]) -> dict[int, BrokerView]:
+        return {node: BrokerView(broker=node, release="", capabilities=frozenset()) for node in ids}
+
+    view = ClusterView(
+        brokers=nodes(broker.id for broker in spec.brokers),
+        controllers=nodes(spec.controller_ids),
+    )
+    why_not = str(fault.available(view))
+    return why_not if why_not.startswith((_KRAFT, _ZOOKEEPER)) else ""
 
 
 def unlinked(view: ClusterView) -> str:

@@ -54,6 +54,7 @@ from kchaos.harness.catalogue.kip_501_slow_follower import KIP_501_SLOW_FOLLOWER
 from kchaos.harness.catalogue.kip_501_slow_reads import KIP_501_SLOW_READS
 from kchaos.harness.catalogue.kip_966_last_known_leader import KIP_966_LAST_KNOWN_LEADER
 from kchaos.harness.catalogue.kip_966_last_replica import KIP_966_LAST_REPLICA
+from kchaos.harness.catalogue.kraft_form import kraft_cluster, kraft_steps
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.scenario import Scenario
 
@@ -147,13 +148,18 @@ def scenario_of(
     if why_not:
         raise UsageError(f"{entry.name} cannot be shown so: {why_not}")
     expectation = entry.expectations.get((case, judged_as or release or kafka))
+    cluster = _judged_as(entry.case_clusters.get(case, entry.cluster)(kafka), judged_as)
+    steps = entry.steps(case)
+    if cluster.is_kraft and cluster.mode is None:
+        # The entry was written for ZooKeeper, which this release does not have.
+        cluster, steps = kraft_cluster(cluster), kraft_steps(steps)
     return Scenario(
         entry=entry.name,
         case=case,
         title=f"{entry.title}: {entry.cases[case]}",
         release=kafka,
-        cluster=_judged_as(entry.case_clusters.get(case, entry.cluster)(kafka), judged_as),
-        steps=entry.steps(case),
+        cluster=cluster,
+        steps=steps,
         expectation=expectation.to_json() if expectation is not None else None,
     )
 

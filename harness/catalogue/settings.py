@@ -44,14 +44,3 @@ SLOW_READS: Mapping[str, str] = {
     "num.io.threads": "8",
 }
 """What the scenarios of KIP-501 have in common."""
-
-_OF_ZOOKEEPER = frozenset({"zookeeper.session.timeout.ms", "controller.socket.timeout.ms"})
-
-
-def settings_for(properties: Mapping[str, str], *, is_kraft: bool) -> dict[str, str]:
-    """The properties without those that brokers of a KRaft cluster have no use for, or refuse."""
-    return {
-        name: value
-        for name, value in properties.items()
-        if not (is_kraft and name in _OF_ZOOKEEPER)
-    }

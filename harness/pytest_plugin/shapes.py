@@ -141,7 +141,7 @@ def spec_for(node: pytest.Item, release: str, settings: Settings) -> "ClusterSpe
     """
     with quiet_imports():
         from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-        from kchaos.harness.catalogue.settings import QUICK, settings_for
+        from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
 
     shape = shape_of(node)
     if isinstance(shape.release, Mapping):
@@ -171,7 +171,7 @@ def spec_for(node: pytest.Item, release: str, settings: Settings) -> "ClusterSpe
         broker_memory_mib=shape.broker_memory_mib,
         broker_cpus=shape.broker_cpus,
     )
-    quick = settings_for(QUICK, is_kraft=spec.is_kraft)
+    quick = QUICK_KRAFT if spec.is_kraft else QUICK
     return replace(spec, properties={**quick, **properties})
 
 

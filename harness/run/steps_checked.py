@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kchaos.checkers.witness import misspelt_witness
+from kchaos.faults.view import refused_by_mode
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.if_possible import IfPossible
@@ -18,8 +19,9 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
 
     Raises:
         ScenarioError: A step names a broker that the cluster does not have, heals what does not
-            act, injects under a name that still acts, or takes a snapshot under a label for the
-            second time; or a witness of the expectation has no documented form.
+            act, injects under a name that still acts or what only ZooKeeper's or only KRaft's
+            clusters can take, or takes a snapshot under a label for the second time; or a witness
+            of the expectation has no documented form.
     """
     wanted = (scenario.expectation or {}).get("witness", ())
     for number, witness in enumerate(wanted if isinstance(wanted, list | tuple) else (wanted,)):
@@ -32,10 +34,14 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
         if isinstance(step, IfPossible):
             continue
         place = f"step {number} ({type(step).__name__})"
+        # A fault may mean a KRaft controller.
+        nodes = [*known, *scenario.cluster.controller_ids] if isinstance(step, Inject) else known
         for named in _brokers_of(step):
-            if named not in known:
-                raise ScenarioError(f"{place}: the cluster has no broker {named}: it has {known}")
+            if named not in nodes:
+                raise ScenarioError(f"{place}: the cluster has no broker {named}: it has {nodes}")
         if isinstance(step, Inject):
+            if why := refused_by_mode(step.fault, scenario.cluster):
+                raise ScenarioError(f"{place}: {type(step.fault).__name__} cannot act: {why}")
             if step.name in acting:
                 raise ScenarioError(f"{place}: a fault named {step.name!r} acts already: heal it")
             acting |= {step.name} if step.fault.lasting else set()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import FastBounce, HoldRequests, KillBroker
+from kchaos.faults import ExpireSession, FastBounce, FenceBroker, HoldRequests, KillBroker
 from kchaos.harness.catalogue.entry import Expectation
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.run.runner import RunOptions, play
@@ -103,3 +103,26 @@ def test_an_expectation_of_the_catalogue_needs_a_witness_that_there_can_be() -> 
         Expectation(safe=True, source="")
     with pytest.raises(ValueError, match="has no field 'folower'"):
         Expectation(safe=True, witness=({"round": {"folower": 1}},), source="")
+
+
+def kraft_scenario(*steps: Step) -> Scenario:
+    cluster = ClusterSpec(brokers=brokers_of("4.1.2", (0, 1)))
+    return Scenario(entry="e", case="", release="4.1.2", cluster=cluster, steps=steps)
+
+
+def test_a_fault_of_the_other_mode_is_refused_and_names_its_counterpart() -> None:
+    expire = Inject(name="expire", fault=ExpireSession(broker=0))
+    fence = Inject(name="fence", fault=FenceBroker(broker=0))
+
+    with pytest.raises(ScenarioError, match=r"step 0 .*ExpireSession cannot act: .*FenceBroker"):
+        check_steps(kraft_scenario(expire))
+    with pytest.raises(ScenarioError, match=r"step 0 .*FenceBroker cannot act: .*ExpireSession"):
+        check_steps(scenario(fence))
+    check_steps(kraft_scenario(fence))
+    check_steps(scenario(expire))
+
+
+def test_a_fault_may_mean_a_controller_of_a_kraft_cluster() -> None:
+    check_steps(kraft_scenario(Inject(name="kill", fault=KillBroker(broker=100))))
+    with pytest.raises(ScenarioError, match="the cluster has no broker 101"):
+        check_steps(kraft_scenario(Inject(name="kill", fault=KillBroker(broker=101))))

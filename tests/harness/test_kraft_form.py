@@ -1,0 +1,41 @@
+"""Entries that were written for ZooKeeper, on releases that have none."""
+
+import pytest
+
+from kchaos.faults import CutControllers, FenceBroker
+from kchaos.harness.catalogue import entry_named, scenario_of
+from kchaos.harness.catalogue.settings import QUICK_KRAFT
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.run.steps_checked import check_steps
+from kchaos.harness.steps.scenario_steps import Inject
+
+
+def test_each_fault_that_names_zookeeper_is_replaced_by_its_counterpart() -> None:
+    scenario = scenario_of(entry_named("KAFKA-6361"), "n20", "4.4.0")
+    faults = [step.fault for step in scenario.steps if isinstance(step, Inject)]
+
+    assert CutControllers(broker=1) in faults
+    assert FenceBroker(broker=1, await_return=False) in faults
+    assert scenario.cluster.is_kraft
+    assert scenario.cluster.first_broker is None
+    assert scenario.cluster.properties == dict(QUICK_KRAFT)
+    check_steps(scenario)
+
+
+def test_with_zookeeper_an_entry_is_as_it_was_written() -> None:
+    scenario = scenario_of(entry_named("KAFKA-6361"), "n20", "3.9.1")
+    assert scenario.steps == entry_named("KAFKA-6361").steps("n20")
+    assert not scenario.cluster.is_kraft
+
+
+def test_what_an_entry_sets_itself_stays() -> None:
+    scenario = scenario_of(entry_named("KIP-501-slow-reads"), "held-before-the-lock", "4.1.2")
+    assert scenario.cluster.properties["replica.lag.time.max.ms"] == "3000"
+    assert "zookeeper.session.timeout.ms" not in scenario.cluster.properties
+
+
+def test_an_entry_that_has_no_kraft_form_is_refused_before_a_cluster_starts() -> None:
+    entry = entry_named("KIP-380-stale-leader-and-isr")
+    scenario = scenario_of(entry, next(iter(entry.cases)), "4.1.2")
+    with pytest.raises(ScenarioError, match="KRaft controllers keep this cluster's metadata"):
+        check_steps(scenario)
