@@ -1,6 +1,6 @@
 """What led to the first unsafe state, in sentences made from the evidence alone."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
@@ -20,7 +20,7 @@ NOT_KNOWN = (
 _MOST_EPOCHS = 3
 _MOST_OPERATIONS = 3
 _MOST_ELECTIONS = 3
-_TELLABLE = ("committed-loss", "divergence", "hole", "missing-tail")
+_MOST_ROUNDS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,8 @@ def cause_of(
     finding = worst_first(unsafe)[0]
     about = (finding.topic, finding.partition)
     of_partition = [view for view in views if (view.topic, view.partition) == about]
-    if finding.kind not in _TELLABLE or not of_partition or finding.first_offset < 0:
+    teller = _TELLERS.get(finding.kind)
+    if teller is None or not of_partition or (teller is not _stopped and finding.first_offset < 0):
         return (CauseStep(text=NOT_KNOWN, section="time"),)
     story = _Story(
         loaded=loaded,
@@ -120,7 +121,8 @@ def cause_of(
         rounds=tuple(each for each in rounds if (each.topic, each.partition) == about),
         faults=faults,
     )
-    steps = tuple(_loss(story) if finding.kind == "committed-loss" else _differing(story))
+    steps = tuple(teller(story))
+    # The finding alone is no cause.
     return steps if len(steps) > 1 else (CauseStep(text=NOT_KNOWN, section="time"),)
 
 
@@ -230,6 +232,36 @@ def _loss(story: _Story) -> Iterator[CauseStep]:
     )
 
 
+def _stopped(story: _Story) -> Iterator[CauseStep]:
+    """Replication that does not go on: who leads, what was answered, what a broker's log says."""
+    for term in story.terms[-2:]:
+        members = ", ".join(map(str, term.isr))
+        yield CauseStep(
+            time=term.time,
+            section="time",
+            text=f"Broker {term.leader} was elected in leader epoch {term.leader_epoch}, with "
+            f"ISR [{members}]{_acting(story, term.time)}.",
+        )
+    asked = [
+        each
+        for each in story.rounds
+        if each.is_answered and each.follower in story.finding.brokers and each.requested_epoch >= 0
+    ]
+    for each in asked[-_MOST_ROUNDS:]:
+        yield CauseStep(time=each.time, section="rounds", text=_asked(each, story))
+    logged = [
+        each
+        for each in story.loaded.findings
+        if each.kind in ("fetcher-ended", "thread-ended")
+        and set(each.brokers) & set(story.finding.brokers)
+    ]
+    for note in logged[:1]:
+        yield CauseStep(section="findings", text=f"{note.message[:1].upper()}{note.message[1:]}.")
+    yield CauseStep(
+        section="findings", text=f"{story.finding.message[:1].upper()}{story.finding.message[1:]}."
+    )
+
+
 def _written(story: _Story, epoch: int) -> str:
     """Which offsets of a leader epoch the replicas of the finding hold, and who has them."""
     of_epoch = [
@@ -315,3 +347,16 @@ def _promised(done: Operation) -> str:
 
 def _batches(replica: ReplicaView) -> tuple[Batch, ...]:
     return () if replica.found is None else replica.found.batches
+
+
+_TELLERS: Mapping[str, Callable[[_Story], Iterator[CauseStep]]] = {
+    "committed-loss": _loss,
+    **dict.fromkeys(("divergence", "hole", "missing-tail"), _differing),
+    **dict.fromkeys(
+        (
+            *("replication-stopped", "fetch-loop", "fetcher-ended", "offline-partition"),
+            *("under-min-isr", "out-of-sync"),
+        ),
+        _stopped,
+    ),
+}

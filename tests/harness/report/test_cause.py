@@ -79,9 +79,32 @@ def test_a_loss_is_told_from_its_acknowledgement_to_the_end(tmp_path: Path) -> N
     assert end == "In the end brokers 0 and 1 have other records at offsets 2 to 3."
 
 
+def test_replication_that_stopped_is_told_by_leaders_answers_and_the_brokers_own_log(
+    tmp_path: Path,
+) -> None:
+    stopped = DIVERGENCE | {
+        "kind": "replication-stopped",
+        "brokers": [1],
+        "first_offset": -1,
+        "last_offset": -1,
+        "message": "broker 1 has not caught up",
+    }
+    ended = stopped | {"kind": "fetcher-ended", "message": "an error ended a fetcher thread"}
+    run = judge_as(diverged(tmp_path / "run").seal(), findings=[ended, stopped])
+
+    *elected, asked, logged, finding = told(run)
+    assert (
+        elected[-1]
+        == "Broker 0 was elected in leader epoch 3, with ISR [0], while CutLink A-B acted."
+    )
+    assert asked.startswith("Broker 1 asked where leader epoch 2 ends; broker 0 answered")
+    assert logged == "An error ended a fetcher thread."
+    assert finding == "Broker 1 has not caught up."
+
+
 def test_what_the_evidence_does_not_show_is_not_guessed(tmp_path: Path) -> None:
-    stopped = DIVERGENCE | {"kind": "replication-stopped", "first_offset": -1, "last_offset": -1}
-    other = judge_as(diverged(tmp_path / "kind").seal(), findings=[stopped])
+    corrupt = DIVERGENCE | {"kind": "corrupt-batch"}
+    other = judge_as(diverged(tmp_path / "kind").seal(), findings=[corrupt])
     lost = judge_as(diverged(tmp_path / "thin").seal(), findings=[LOSS | {"first_offset": 90}])
 
     assert told(other) == [NOT_KNOWN]
