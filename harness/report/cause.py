@@ -132,7 +132,6 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
         {
             batch.leader_epoch
             for replica in story.replicas
-            if replica.broker in story.finding.brokers
             for batch in _batches(replica)
             if story.covers(batch.base_offset, batch.last_offset)
         }
@@ -160,12 +159,12 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
     ]
     for each in asked[:1]:
         yield CauseStep(time=each.time, section="rounds", text=_asked(each, story))
-        yield CauseStep(
-            time=each.time,
-            section="rounds",
-            text=_cut(story, each.follower, each.end_offset or 0),
-        )
+        yield from _kept(story, each)
+    if story.finding.kind == "hole":
+        yield from _holes(story)
     brokers = set(story.finding.brokers)
+    named = brokers_text(sorted(brokers))
+    counted = f"{named} counts as in sync" if len(brokers) == 1 else f"{named} count as in sync"
     differ_since = max([began, *(each.time for each in asked[:1] if each.time is not None)])
     together = [
         (time, state)
@@ -177,8 +176,7 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
         yield CauseStep(
             time=time,
             section="time",
-            text=f"The ISR became [{members}]: {brokers_text(sorted(brokers))} count as in sync "
-            "and still differ.",
+            text=f"The ISR became [{members}]: {counted}.",
         )
 
 
@@ -263,21 +261,16 @@ def _stopped(story: _Story) -> Iterator[CauseStep]:
 
 
 def _written(story: _Story, epoch: int) -> str:
-    """Which offsets of a leader epoch the replicas of the finding hold, and who has them."""
+    """Which offsets of a leader epoch the replicas hold, and who has them."""
     of_epoch = [
-        batch
+        (replica.broker, batch)
         for replica in story.replicas
-        if replica.broker in story.finding.brokers
         for batch in _batches(replica)
-        if batch.leader_epoch == epoch
+        if batch.leader_epoch == epoch and story.covers(batch.base_offset, batch.last_offset)
     ]
-    first = min(batch.base_offset for batch in of_epoch)
-    last = max(batch.last_offset for batch in of_epoch)
-    holders = sorted(
-        replica.broker
-        for replica in story.replicas
-        if any(batch.leader_epoch == epoch for batch in _batches(replica))
-    )
+    first = min(batch.base_offset for _broker, batch in of_epoch)
+    last = max(batch.last_offset for _broker, batch in of_epoch)
+    holders = sorted({broker for broker, _batch in of_epoch})
     offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
     alone = " alone" if len(holders) == 1 else ""
     return f"{offsets} are on {brokers_text(holders)}{alone}"
@@ -326,14 +319,40 @@ def _beyond(each: AskedRound, story: _Story) -> str:
     )
 
 
-def _cut(story: _Story, broker: int, end_offset: int) -> str:
-    first = story.finding.first_offset
-    if end_offset > story.finding.last_offset:
-        why = f"{end_offset} lies after the offsets that differ"
-        return f"Broker {broker} kept its records from {first} on, since {why}."
-    if end_offset > first:
-        return f"Broker {broker} kept its records from {first} to {end_offset - 1}."
-    return f"Broker {broker} had to truncate to {end_offset}."
+def _kept(story: _Story, asked: AskedRound) -> Iterator[CauseStep]:
+    """What the follower cut off after the answer, by the prediction, or what it still has."""
+    first, last = story.finding.first_offset, story.finding.last_offset
+    answer = asked.end_offset or 0
+    stays = answer > last and story.finding.kind == "divergence"
+    cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
+    for cut in cuts:
+        about = (cut.broker, cut.topic, cut.partition, cut.target_offset)
+        if about == (asked.follower, asked.topic, asked.partition, answer):
+            yield CauseStep(
+                section="replicas",
+                text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
+                f"{answer}{f'; {first} to {last} stayed' if stays else ''}.",
+            )
+            return
+    if stays:
+        yield CauseStep(
+            section="replicas",
+            text=f"Broker {asked.follower} kept its records from {first} on, since {answer} lies "
+            "after the offsets that differ.",
+        )
+
+
+def _holes(story: _Story) -> Iterator[CauseStep]:
+    """Where the log of a broker goes on after its hole."""
+    for replica in story.replicas:
+        later = [each for each in _batches(replica) if each.base_offset > story.finding.last_offset]
+        if replica.broker in story.finding.brokers and later:
+            yield CauseStep(
+                section="replicas",
+                text=f"Broker {replica.broker} has no batch at {story.finding.first_offset} to "
+                f"{story.finding.last_offset}; its next batch begins at {later[0].base_offset}, "
+                f"in leader epoch {later[0].leader_epoch}.",
+            )
 
 
 def _promised(done: Operation) -> str:

@@ -14,7 +14,16 @@ from kchaos.harness.report.moments import faults_of
 from kchaos.harness.report.replicas import partition_views
 from kchaos.harness.report.rounds import observed_rounds
 from tests.golden.stored import unpacked
-from tests.support.report_runs import DIVERGENCE, Page, diverged, judge_as, judged
+from tests.support.report_runs import (
+    A_AGAIN,
+    A_ONLY,
+    BOTH,
+    DIVERGENCE,
+    Page,
+    diverged,
+    judge_as,
+    judged,
+)
 from tests.support.run_builder import RunBuilder
 
 LOSS: dict[str, Any] = DIVERGENCE | {
@@ -48,8 +57,8 @@ def test_a_recorded_divergence_is_told_from_its_leaders_to_the_isr(tmp_path: Pat
         "are on broker 1 alone.",
         "Broker 1 asked where leader epoch 3 ends; broker 0 answered 7, where its leader epoch 4 "
         "begins, since it has no record of leader epoch 3.",
-        "Broker 1 kept its records from 5 on, since 7 lies after the offsets that differ.",
-        "The ISR became [0, 1]: brokers 0 and 1 count as in sync and still differ.",
+        "Broker 1 truncated its log from 8 to 7; 5 to 6 stayed.",
+        "The ISR became [0, 1]: brokers 0 and 1 count as in sync.",
     ]
 
 
@@ -100,6 +109,16 @@ def test_replication_that_stopped_is_told_by_leaders_answers_and_the_brokers_own
     assert asked.startswith("Broker 1 asked where leader epoch 2 ends; broker 0 answered")
     assert logged == "An error ended a fetcher thread."
     assert finding == "Broker 1 has not caught up."
+
+
+def test_a_hole_is_told_with_the_batch_that_comes_after_it(tmp_path: Path) -> None:
+    hole = DIVERGENCE | {"kind": "hole", "brokers": [1]}
+    logs = {0: [BOTH, A_ONLY, A_AGAIN], 1: [BOTH, A_AGAIN]}
+    run = judge_as(diverged(tmp_path / "run", logs=logs).seal(), findings=[hole])
+
+    assert "Broker 1 has no batch at 2 to 3; its next batch begins at 4, in leader epoch 3." in (
+        told(run)
+    )
 
 
 def test_what_the_evidence_does_not_show_is_not_guessed(tmp_path: Path) -> None:
