@@ -27,7 +27,7 @@ def refuse_unknown(spec: ClusterSpec, releases: Mapping[int, Release]) -> None:
     Raises:
         ReleaseError: The message names the broker and says why not.
     """
-    if why_not := _mode_refused(spec, releases) or misspelt(spec, releases):
+    if why_not := mode_refused(spec, releases) or misspelt(spec, releases):
         raise ReleaseError(why_not)
     protocol = {} if spec.is_kraft else mixed_protocol([*releases.values()])
     common = {**protocol, **spec.properties}
@@ -40,7 +40,8 @@ def refuse_unknown(spec: ClusterSpec, releases: Mapping[int, Release]) -> None:
             raise ReleaseError(f"broker {broker.id}: {why_not}")
 
 
-def _mode_refused(spec: ClusterSpec, releases: Mapping[int, Release]) -> str:
+def mode_refused(spec: ClusterSpec, releases: Mapping[int, Release]) -> str:
+    """Return why the releases of the brokers, by id, cannot keep metadata so, or ""."""
     wanted: Mode = "kraft" if spec.is_kraft else "zookeeper"
     for broker_id, release in sorted(releases.items()):
         if wanted in release.modes:

@@ -10,7 +10,6 @@ from typing import Any
 
 from kchaos.checkers.acts import CutLink, CutZooKeeper, ForgeAnswers, Hold, HoldPoint
 from kchaos.clusters.api import Broker, Cluster, Collectable, Disconnectable
-from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults.observation import observe_broker
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -177,15 +176,20 @@ def needs_kraft(view: ClusterView, instead: str) -> str:
     return "" if view.is_kraft else f"{_ZOOKEEPER}: {instead}"
 
 
-def refused_by_mode(fault: Any, spec: ClusterSpec) -> str:
-    """Why a fault cannot act where this cluster keeps its metadata, before it is started; or ""."""
+def refused_by_mode(fault: Any, controllers: Iterable[int], releases: Mapping[int, str]) -> str:
+    """Why a fault cannot act where a cluster keeps its metadata, before it is started; or "".
 
-    def nodes(ids: Iterable[int]) -> dict[int, BrokerView]:
-        return {node: BrokerView(broker=node, release="", capabilities=frozenset()) for node in ids}
+    The cluster has these KRaft controllers, none with ZooKeeper, and these releases by broker.
+    """
+    any_release = next(iter(releases.values()))
+
+    def node(broker: int) -> BrokerView:
+        release = releases.get(broker, any_release)
+        return BrokerView(broker=broker, release=release, capabilities=frozenset())
 
     view = ClusterView(
-        brokers=nodes(broker.id for broker in spec.brokers),
-        controllers=nodes(spec.controller_ids),
+        brokers={broker: node(broker) for broker in releases},
+        controllers={controller: node(controller) for controller in controllers},
     )
     why_not = str(fault.available(view))
     return why_not if why_not.startswith((_KRAFT, _ZOOKEEPER)) else ""

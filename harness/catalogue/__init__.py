@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 
+from kchaos.clusters.releases import Mode
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kafka_6361 import KAFKA_6361
@@ -130,15 +131,24 @@ def entry_named(name: str) -> Entry:
 
 
 def scenario_of(
-    entry: Entry, case: str, kafka: str, *, release: str = "", judged_as: str | None = None
+    entry: Entry,
+    case: str,
+    kafka: str,
+    *,
+    release: str = "",
+    judged_as: str | None = None,
+    mode: Mode | None = None,
 ) -> Scenario:
     """One case of an entry, on a release or a path to a distribution.
 
     Args:
         release: The nearest release to the distribution at the path `kafka`; "" if `kafka` is one.
         judged_as: The release whose rules the brokers are judged by, None for their own.
+        mode: Where the cluster keeps its metadata, in place of what the entry says. What an entry
+            that was written for ZooKeeper expects is not expected with KRaft.
 
     Raises:
+        ReleaseError: The release has no such mode.
         UsageError: The entry has no such case, or the release cannot show it.
     """
     if case not in entry.cases:
@@ -150,15 +160,17 @@ def scenario_of(
     expectation = entry.expectations.get((case, judged_as or release or kafka))
     cluster = _judged_as(entry.case_clusters.get(case, entry.cluster)(kafka), judged_as)
     steps = entry.steps(case)
-    if cluster.is_kraft and cluster.mode is None:
-        # The entry was written for ZooKeeper, which this release does not have.
-        cluster, steps = kraft_cluster(cluster), kraft_steps(steps)
+    asked = cluster if mode is None else replace(cluster, mode=mode)
+    if asked.is_kraft and cluster.mode is None:
+        # The entry was written for ZooKeeper.
+        asked, steps = kraft_cluster(asked), kraft_steps(steps)
+        expectation = expectation if mode is None else None
     return Scenario(
         entry=entry.name,
         case=case,
         title=f"{entry.title}: {entry.cases[case]}",
         release=kafka,
-        cluster=cluster,
+        cluster=asked,
         steps=steps,
         expectation=expectation.to_json() if expectation is not None else None,
     )

@@ -10,7 +10,7 @@ from kchaos.checkers.evidence.about import marked
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.memory import clusters_at_once
 from kchaos.clusters.ready import fetch
-from kchaos.clusters.releases import release_of
+from kchaos.clusters.releases import Mode, release_of
 from kchaos.harness.commands.children import Children, play_many
 from kchaos.harness.commands.exits import exit_code_for_lines
 from kchaos.harness.commands.measure import append_line, read_lines
@@ -34,6 +34,7 @@ class Wanted:
         kafkas: Releases or paths; each gets every seed.
         seed: Of the first run, the next has the next one; None to take any.
         steps: Of a schedule, without its gates.
+        mode: Where clusters keep their metadata; None for what is usual with the release.
     """
 
     kafkas: tuple[str, ...]
@@ -42,6 +43,7 @@ class Wanted:
     steps: int
     mix: str
     gated: bool
+    mode: Mode | None = None
 
 
 def default_side_by_side() -> int:
@@ -105,6 +107,7 @@ def _drawn(
                 steps=wanted.steps,
                 mix=wanted.mix,
                 gated=wanted.gated,
+                mode=wanted.mode,
             )
             for number in range(wanted.runs)
         ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from kchaos.clusters.releases import Mode
 from kchaos.harness.commands.cli_compare import compare
 from kchaos.harness.commands.cli_complete import cases_of_entry, entries, releases
 from kchaos.harness.commands.cli_explore import explore
@@ -17,6 +18,7 @@ from kchaos.harness.commands.cli_options import (
     as_json,
     driver,
     has_colour,
+    mode,
     offline,
     runs_directory,
     sayer,
@@ -120,6 +122,7 @@ def _entry_json(entry: Any) -> dict[str, Any]:
     help="Whether a Spark job judges all runs together at the end (not with --json).  "
     "[default: from 1,000 runs on, where Spark is installed]",
 )
+@mode
 @as_json
 @runs_directory
 @driver
@@ -131,6 +134,7 @@ def reproduce(
     cases: tuple[str, ...],
     runs: int,
     judged_as: str | None,
+    mode: Mode | None,
     spark: bool | None,
     as_json: bool,
     runs_dir: Path,
@@ -168,6 +172,7 @@ def reproduce(
         kafkas=kafkas or entry.default_releases,
         runs=runs,
         judged_as=judged_as,
+        mode=mode,
         options=options,
         say=say,
         done=done,

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import click
 
+from kchaos.clusters.releases import Mode
 from kchaos.harness.commands.cli_options import (
     as_json,
     driver,
+    mode,
     offline,
     runs_directory,
     sayer,
@@ -66,6 +68,7 @@ def add_player_commands(group: click.Group) -> None:
     show_default=True,
     help="Whether acts wait for each other's effect.",
 )
+@mode
 @_side_by_side
 @click.option(
     "--results",
@@ -84,6 +87,7 @@ def chaos(
     steps: int,
     mix: str,
     gates: bool,
+    mode: Mode | None,
     side_by_side: int | None,
     results: Path | None,
     as_json: bool,
@@ -110,7 +114,7 @@ def chaos(
             click.echo(json.dumps(line))
 
     code, lines = play_chaos(
-        Wanted(kafkas=kafkas, runs=runs, seed=seed, steps=steps, mix=mix, gated=gates),
+        Wanted(kafkas=kafkas, runs=runs, seed=seed, steps=steps, mix=mix, gated=gates, mode=mode),
         side_by_side=side_by_side or default_side_by_side(),
         results=results,
         options=RunOptions(

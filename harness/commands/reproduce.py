@@ -10,7 +10,7 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.results import Results, results_line, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.ready import fetch
-from kchaos.clusters.releases import release_of
+from kchaos.clusters.releases import Mode, release_of
 from kchaos.harness.catalogue import Entry, scenario_of
 from kchaos.harness.commands.judge_runs import write_report_or_say
 from kchaos.harness.run.runner import RunOptions, play
@@ -35,6 +35,7 @@ def reproduce(
     kafkas: Sequence[str],
     runs: int,
     judged_as: str | None,
+    mode: Mode | None = None,
     options: RunOptions,
     say: Callable[[str], None],
     done: Callable[[Played], None],
@@ -46,6 +47,7 @@ def reproduce(
         kafkas: Releases or paths to distributions; what is known of a release is also expected
             of a distribution of that release.
         judged_as: The release whose rules a patched build is judged by, or None.
+        mode: Where clusters keep their metadata; None for what entry and release say.
         done: Called with each run once it is judged.
     """
     todo: list[tuple[str, str, Scenario]] = []
@@ -54,7 +56,9 @@ def reproduce(
         release = fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
         rules = judged_as or release_of(release).judged_as
         for case in cases or cases_shown(entry, rules, say):
-            scenario = scenario_of(entry, case, kafka, release=rules, judged_as=judged_as)
+            scenario = scenario_of(
+                entry, case, kafka, release=rules, judged_as=judged_as, mode=mode
+            )
             todo += [(kafka, case, scenario)] * runs
     began = time.monotonic()
     played: list[Played] = []

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from kchaos.clusters.releases import release_of
+from kchaos.clusters.releases import Mode, release_of
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import CutControllers, CutZooKeeper, ExpireSession, FenceBroker, PauseBroker
 from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
@@ -43,7 +43,14 @@ _EAGER = 2.5
 
 
 def draw(
-    seed: int, *, kafka: str, steps: int, mix: str = "mixed", gated: bool = True, release: str = ""
+    seed: int,
+    *,
+    kafka: str,
+    steps: int,
+    mix: str = "mixed",
+    gated: bool = True,
+    release: str = "",
+    mode: Mode | None = None,
 ) -> Scenario:
     """The schedule of a seed; the same seed, Kafka and version of kchaos give the same one.
 
@@ -53,16 +60,19 @@ def draw(
         mix: One of `MIXES`, or `WALKS`.
         gated: Whether each act is followed by gates; else the next one follows at once.
         release: The release of the distribution at the path; "" if `kafka` is a release.
+        mode: Where the cluster keeps its metadata; None for what is usual with the release.
 
     Raises:
+        ReleaseError: The release has no such mode.
         UsageError: There is no such mix.
         ReleaseError: There is no such release.
     """
     found = release_of(release or kafka)
-    number, is_kraft = found.number, found.modes == ("kraft",)
+    number = found.number
+    is_kraft = ClusterSpec(brokers=brokers_of(found.text), mode=mode).is_kraft
     if is_kraft and mix in (*WITH_ZOOKEEPER, WALKS):
         raise UsageError(
-            f"the mix {mix} is not drawn for {found.text}, which has no ZooKeeper: it is made of "
+            f"the mix {mix} is not drawn for {found.text} with KRaft: it is made of "
             "what does not act with KRaft, or of what the model predicts; take another, as mixed"
         )
     if mix == WALKS:
@@ -94,7 +104,7 @@ def draw(
     acts = [drawing.first_topic(), *(drawing.next_step() for _ in range(steps))]
     return Scenario(
         entry=ENTRY,
-        case=case_of(mix, gated),
+        case=case_of(mix, gated, mode),
         title=title_of(f"{steps} random steps", mix, gated, seed),
         release=kafka,
         cluster=cluster,

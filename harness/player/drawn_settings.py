@@ -67,9 +67,9 @@ def draw_settings(random: Random) -> Settings:
     )
 
 
-def case_of(mix: str, gated: bool) -> str:
-    """The case of a scenario of a mix."""
-    return mix if gated else f"{mix}-{NO_GATES}"
+def case_of(mix: str, gated: bool, mode: str | None = None) -> str:
+    """The case of a scenario of a mix; `mode` is named where it was asked for."""
+    return "-".join([mix, *([mode] if mode else []), *([] if gated else [NO_GATES])])
 
 
 def title_of(what: str, mix: str, gated: bool, seed: int) -> str:

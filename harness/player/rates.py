@@ -8,6 +8,7 @@ from statistics import median
 
 from kchaos.checkers.evidence.about import marked
 from kchaos.checkers.results import is_unknown
+from kchaos.harness.player.drawn_settings import NO_GATES
 from kchaos.harness.player.lines import Line
 
 
@@ -167,10 +168,11 @@ def _commands(group: Sequence[Line]) -> str:
     commands = []
     for acts in sorted({int(one["acts"]) for one in group}):
         seeds = sorted({int(one["seed"]) for one in group if int(one["acts"]) == acts})
-        mix, _, no_gates = str(group[0]["case"]).partition("-")
+        mix, _, more = str(group[0]["case"]).partition("-")
+        mode = next((f" --mode {word}" for word in ("kraft", "zookeeper") if word in more), "")
         for first, count in _rows(seeds):
-            command = f"kchaos chaos --kafka {group[0]['kafka']} --mix {mix} --seed {first}"
-            command += f" --runs {count} --steps {acts}" + " --no-gates" * bool(no_gates)
+            command = f"kchaos chaos --kafka {group[0]['kafka']}{mode} --mix {mix} --seed {first}"
+            command += f" --runs {count} --steps {acts}" + " --no-gates" * (NO_GATES in more)
             commands.append(f"`{command}`")
     return "<br>".join(commands)
 

@@ -32,7 +32,7 @@ from kchaos.harness.play.play import Play
 from kchaos.harness.run.ending import PLANNED, finish
 from kchaos.harness.run.scenario import Scenario, with_points
 from kchaos.harness.run.settings import check_settings, kafkas_of
-from kchaos.harness.run.steps_checked import check_steps
+from kchaos.harness.run.steps_checked import check_modes, check_steps
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import Step
 
@@ -93,7 +93,9 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
                 f"{release} is judged by the rules of {nearest}, the nearest release that was "
                 "published; --protocol, or judged_as, names another one"
             )
-    check_settings(scenario, {kafka: one.release for kafka, one in found.items()})
+    releases = {kafka: one.release for kafka, one in found.items()}
+    check_settings(scenario, releases)
+    check_modes(scenario, releases)
     started = time.time()
     with (
         interrupts_at_gates(),

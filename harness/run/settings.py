@@ -17,6 +17,7 @@ from kchaos.clusters.settings import (
     broker_settings_refused,
     topic_settings_refused,
 )
+from kchaos.clusters.spec_checks import mode_refused
 from kchaos.clusters.tiered import tiered_topic_refused, tiering_refused
 from kchaos.faults import ConfigureTopic, FormatDowngrade, RollBroker
 from kchaos.faults.api import Fault
@@ -104,7 +105,7 @@ def check_settings(scenario: Scenario, releases: Mapping[str, str]) -> None:
         broker.id: _Broker(release=first[broker.id], properties={**common, **broker.properties})
         for broker in spec.brokers
     }
-    if why_not := misspelt(spec, first):
+    if why_not := mode_refused(spec, first) or misspelt(spec, first):
         raise ScenarioError(why_not)
     for broker, one in brokers.items():
         _refuse(f"broker {broker}", broker_settings_refused(one.release, one.properties))

@@ -1,6 +1,6 @@
 """Steps that no cluster could take and witnesses that no run could have, refused beforehand."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kchaos.checkers.witness import misspelt_witness
@@ -19,9 +19,8 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
 
     Raises:
         ScenarioError: A step names a broker that the cluster does not have, heals what does not
-            act, injects under a name that still acts or what only ZooKeeper's or only KRaft's
-            clusters can take, or takes a snapshot under a label for the second time; or a witness
-            of the expectation has no documented form.
+            act, injects under a name that still acts, or takes a snapshot under a label for the
+            second time; or a witness of the expectation has no documented form.
     """
     wanted = (scenario.expectation or {}).get("witness", ())
     for number, witness in enumerate(wanted if isinstance(wanted, list | tuple) else (wanted,)):
@@ -40,8 +39,6 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
             if named not in nodes:
                 raise ScenarioError(f"{place}: the cluster has no broker {named}: it has {nodes}")
         if isinstance(step, Inject):
-            if why := refused_by_mode(step.fault, scenario.cluster):
-                raise ScenarioError(f"{place}: {type(step.fault).__name__} cannot act: {why}")
             if step.name in acting:
                 raise ScenarioError(f"{place}: a fault named {step.name!r} acts already: heal it")
             acting |= {step.name} if step.fault.lasting else set()
@@ -55,6 +52,26 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
             if step.label in labels:
                 raise ScenarioError(f"{place}: there is a snapshot {step.label!r} already")
             labels.add(step.label)
+
+
+def check_modes(scenario: Scenario, releases: Mapping[str, str]) -> None:
+    """Refuses faults that need ZooKeeper where there is none, and KRaft's where there is.
+
+    Args:
+        scenario: What is to be played.
+        releases: The release of each Kafka that the scenario names.
+
+    Raises:
+        ScenarioError: A fault cannot act; the message names its counterpart.
+    """
+    spec = scenario.cluster
+    by_broker = {broker.id: releases[broker.kafka] for broker in spec.brokers}
+    for number, step in enumerate(scenario.steps):
+        if not isinstance(step, Inject):
+            continue
+        if why := refused_by_mode(step.fault, spec.controller_ids, by_broker):
+            name = type(step.fault).__name__
+            raise ScenarioError(f"step {number} (Inject): {name} cannot act: {why}")
 
 
 def _brokers_of(step: Any) -> Iterator[int]:

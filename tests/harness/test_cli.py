@@ -16,6 +16,7 @@ from kchaos.harness.commands.cli import run
 from kchaos.harness.commands.cli_options import has_colour
 from tests.support.report_runs import judged
 
+N20 = ["reproduce", "KAFKA-6361", "--case", "n20", "--no-spark", "--kafka"]
 KCHAOS = [sys.executable, "-m", "kchaos"]
 
 
@@ -28,6 +29,8 @@ KCHAOS = [sys.executable, "-m", "kchaos"]
         (["reproduce", "KAFKA-6361", "--kafka", "2.0"], 64, "did you mean 2.0.1?"),
         (["reproduce", "KAFKA-6361", "--kafka", "v2.8.2"], 64, "did you mean 2.8.2?"),
         (["up", "--kafka", "4.4"], 64, "did you mean 4.4.0?"),
+        ([*N20, "2.8.2", "--mode", "kraft"], 64, "2.8.2 does not run with KRaft here"),
+        ([*N20, "4.4.0", "--mode", "zookeeper"], 64, "4.4.0 has no ZooKeeper any more"),
         (["reproduce", "KAFKA-6361", "--protocol", "7"], 64, "no known Kafka release"),
         (["reproduce", "KAFKA-6361", "--runs", "0"], 64, "--runs"),
         (["reproduce"], 64, "NAME"),

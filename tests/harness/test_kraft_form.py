@@ -5,8 +5,9 @@ import pytest
 from kchaos.faults import CutControllers, FenceBroker
 from kchaos.harness.catalogue import entry_named, scenario_of
 from kchaos.harness.catalogue.settings import QUICK_KRAFT
-from kchaos.harness.errors import ScenarioError
-from kchaos.harness.run.steps_checked import check_steps
+from kchaos.harness.errors import ScenarioError, UsageError
+from kchaos.harness.player.drawing import draw
+from kchaos.harness.run.steps_checked import check_modes
 from kchaos.harness.steps.scenario_steps import Inject
 
 
@@ -19,7 +20,7 @@ def test_each_fault_that_names_zookeeper_is_replaced_by_its_counterpart() -> Non
     assert scenario.cluster.is_kraft
     assert scenario.cluster.first_broker is None
     assert scenario.cluster.properties == dict(QUICK_KRAFT)
-    check_steps(scenario)
+    check_modes(scenario, {"4.4.0": "4.4.0"})
 
 
 def test_with_zookeeper_an_entry_is_as_it_was_written() -> None:
@@ -38,4 +39,24 @@ def test_an_entry_that_has_no_kraft_form_is_refused_before_a_cluster_starts() ->
     entry = entry_named("KIP-380-stale-leader-and-isr")
     scenario = scenario_of(entry, next(iter(entry.cases)), "4.1.2")
     with pytest.raises(ScenarioError, match="KRaft controllers keep this cluster's metadata"):
-        check_steps(scenario)
+        check_modes(scenario, {"4.1.2": "4.1.2"})
+
+
+def test_a_release_with_both_modes_plays_an_entry_with_kraft_when_asked() -> None:
+    scenario = scenario_of(entry_named("KAFKA-6361"), "n20", "3.9.1", mode="kraft")
+
+    assert scenario.cluster.is_kraft
+    assert scenario.expectation is None
+    assert CutControllers(broker=1) in [
+        step.fault for step in scenario.steps if isinstance(step, Inject)
+    ]
+
+
+def test_a_schedule_of_a_release_with_both_modes_is_drawn_for_the_one_asked_for() -> None:
+    with_kraft = draw(3, kafka="3.9.1", steps=10, mode="kraft")
+
+    assert with_kraft.cluster.is_kraft
+    assert with_kraft.case == "mixed-kraft"
+    assert not draw(3, kafka="3.9.1", steps=10).cluster.is_kraft
+    with pytest.raises(UsageError, match=r"walks is not drawn for 3\.9\.1 with KRaft"):
+        draw(3, kafka="3.9.1", steps=10, mix="walks", mode="kraft")

@@ -7,11 +7,12 @@ import pytest
 
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import ExpireSession, FastBounce, FenceBroker, HoldRequests, KillBroker
+from kchaos.harness.catalogue import CATALOGUE, Entry, scenario_of
 from kchaos.harness.catalogue.entry import Expectation
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.run.runner import RunOptions, play
 from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.run.steps_checked import check_steps
+from kchaos.harness.run.steps_checked import check_modes, check_steps
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import (
     AwaitHighWatermark,
@@ -23,6 +24,7 @@ from kchaos.harness.steps.scenario_steps import (
     TakeSnapshot,
 )
 
+OWN = {release: release for release in ("2.8.2", "4.1.2")}
 TOPIC = CreateTopic(topic="t", assignment=((0, 1),))
 NOBODY = AwaitState(topic="t", partition=0, leader=-1)
 HOLD = Inject(name="fetches", fault=HoldRequests(name="fetches", api="Fetch"))
@@ -115,11 +117,19 @@ def test_a_fault_of_the_other_mode_is_refused_and_names_its_counterpart() -> Non
     fence = Inject(name="fence", fault=FenceBroker(broker=0))
 
     with pytest.raises(ScenarioError, match=r"step 0 .*ExpireSession cannot act: .*FenceBroker"):
-        check_steps(kraft_scenario(expire))
+        check_modes(kraft_scenario(expire), OWN)
     with pytest.raises(ScenarioError, match=r"step 0 .*FenceBroker cannot act: .*ExpireSession"):
-        check_steps(scenario(fence))
-    check_steps(kraft_scenario(fence))
-    check_steps(scenario(expire))
+        check_modes(scenario(fence), OWN)
+    check_modes(kraft_scenario(fence), OWN)
+    check_modes(scenario(expire), OWN)
+
+
+@pytest.mark.parametrize("entry", CATALOGUE.values(), ids=lambda entry: entry.name)
+def test_no_entry_is_refused_on_the_releases_that_it_speaks_of(entry: Entry) -> None:
+    for case, release in entry.expectations:
+        drawn = scenario_of(entry, case, release)
+        check_steps(drawn)
+        check_modes(drawn, {kafka: kafka for kafka in drawn.cluster.kafkas})
 
 
 def test_a_fault_may_mean_a_controller_of_a_kraft_cluster() -> None:
