@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -121,6 +121,17 @@ def _release_of_item(item: pytest.Item) -> tuple[int, ...]:
     callspec = getattr(item, "callspec", None)
     release = str(callspec.params.get("release", "0")) if callspec else "0"
     return tuple(int(part) for part in release.split("."))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The one Spark session of a process, which `judge_runs` finds and uses."""
+    from kchaos.checkers.spark import spark_session
+    from kchaos.clusters.java import spark_java_home
+
+    log_file = tmp_path_factory.mktemp("spark") / "spark.log"
+    with spark_session("local[2]", java_home=spark_java_home(), log_file=log_file) as session:
+        yield session
 
 
 @pytest.fixture(scope="session")

@@ -174,7 +174,7 @@ class KraftMetadata:
         values = {
             "broker_id": broker,
             "broker_epoch": found.epoch,
-            "current_metadata_offset": self.position() - 1,
+            "current_metadata_offset": self.position(),
             "want_fence": True,
             "want_shut_down": False,
         }

@@ -79,10 +79,12 @@ def end_registered_session(cluster: Cluster, journal: Journal, before: BrokerObs
     Raises:
         NoEffect: ZooKeeper, or the controller, did not let go of it, and it is still there.
     """
-    if before.session_id is None:
+    if before.czxid is None:
         return
     if cluster.controllers:
         fence_registered(cluster, journal, before)
+        return
+    if before.session_id is None:
         return
     try:
         with journal.acting(acts.ExpireSession(broker=before.broker)):

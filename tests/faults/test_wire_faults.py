@@ -102,7 +102,7 @@ def test_a_write_is_acknowledged_only_when_the_held_fetches_are_released(cluster
     replicas.await_log_ends(3)
     assert [act for act, _ in journal.entries] == ["Hold", "ReleaseHold", "released"]
     (held,) = journal.entries[-1][1]["held"]
-    assert held.startswith("FETCH")
+    assert held.startswith("Fetch")
 
 
 def test_a_response_is_held_after_its_request_was_handled(cluster, journal, topic):

@@ -111,7 +111,8 @@ def test_an_entry_gives_what_it_says_and_conforms(
     shown = "\n".join(
         [str(one.results.unknown), one.results.reason, *map(str, one.results.findings)]
     )
-    assert one.results.conforms is True, shown
+    # What replicas of KRaft clusters should hold is not predicted.
+    assert one.results.conforms is (None if scenario.cluster.is_kraft else True), shown
     assert one.results.safe is scenario.expectation["safe"], shown  # type: ignore[index]
     assert one.results.expected is True, shown
     assert one.results.expectation_from == "scenario"

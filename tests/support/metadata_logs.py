@@ -21,6 +21,7 @@ from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.metadata import MetadataLogs
 from kchaos.checkers.formats.metadata_records import MetadataRecord, RecordDefinitions
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.archives import extract
 from tests.support.segment_encoder import batch
 
 FOLDER = Path(__file__).parents[1] / "checkers" / "metadata_logs"
@@ -31,7 +32,7 @@ FIRST_SEGMENT = f"{0:020d}.log"
 def unpack(name: str, folder: Path) -> Path:
     """Unpacks one of the stored logs; returns the folder that has `metadata/` and `dump.txt`."""
     with tarfile.open(FOLDER / f"{name}.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
+        extract(archive, folder)
     return folder
 
 

@@ -195,6 +195,12 @@ def test_no_jvm_outlives_the_process_that_started_it(sent: signal.Signals, tmp_p
     )
 
 
+def _listen_to_signals() -> None:
+    """Undo what a shell's background job and nohup ignore from birth."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 # What is in the command line of a child then; both spark-submit and its launcher name jars.
 LAUNCHING = {"the launcher runs": b"pyspark", "the JVM starts": b"deploy.SparkSubmit"}
 
@@ -215,10 +221,9 @@ def test_no_jvm_outlives_a_command_that_is_ended_while_it_starts_one(
 ) -> None:
     runs = [kafka_6361(tmp_path / name, "n20", "1.1.1").path for name in ("one", "two")]
     command = [sys.executable, "-m", "kchaos", "judge", "--spark", *map(str, runs)]
-    # A shell's background job ignores Ctrl-C from birth; this one does not.
     judging = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, process_group=0,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=_listen_to_signals,
     )  # fmt: skip
     try:
         await_until(

@@ -199,7 +199,7 @@ def test_a_healthy_cluster_is_not_red_where_others_write_on_until_it_stops(chaos
         results = chaos.end()
     finally:
         ended.set()
-    assert results.findings == (note(results),)
+    assert [found for found in results.findings if found.kind != "broker-error"] == [note(results)]
 
 
 @pytest.mark.kafka_cluster(release=RELEASES, brokers=3)
@@ -237,10 +237,8 @@ def test_records_and_topics_that_others_delete_are_named(chaos: Chaos) -> None:
     results = chaos.end()
 
     assert (results.conforms, results.safe) == (None, None)
-    assert {one.kind for one in results.findings} - {"broker-error"} == {"permitted-loss"}
-    for named in (
-        "records of t-0 below offset 7",
-        "topic gone was deleted (",
-        "topic again was deleted and made again",
-    ):
-        assert named in (results.unknown or "")
+    assert "records of t-0 below offset 7" in (results.unknown or "")
+    # A topic's deletion is followed, whoever asks for it.
+    (lost,) = (found for found in results.findings if found.kind != "broker-error")
+    assert (lost.kind, lost.topic) == ("permitted-loss", "again")
+    assert lost.message.endswith("the topic was deleted")

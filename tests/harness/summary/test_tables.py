@@ -4,7 +4,6 @@ import fcntl
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -163,21 +162,11 @@ def test_duckdb_says_which_night_was_unsafe_and_what_was_new(tables: Path) -> No
     assert [row[1:3] for row in database.sql(QUESTIONS[1]).fetchall()] == [("divergence", "1.1.1")]
 
 
-@pytest.fixture
-def spark_sql(tmp_path: Path) -> Iterator[Any]:
-    from kchaos.checkers.spark import spark_session
-    from kchaos.clusters.java import spark_java_home
-
-    log_file = tmp_path / "spark.log"
-    with spark_session("local[2]", java_home=spark_java_home(), log_file=log_file) as session:
-        yield session
-
-
 @pytest.mark.spark
-def test_spark_answers_each_question(tables: Path, spark_sql: Any) -> None:
+def test_spark_answers_each_question(tables: Path, spark: Any) -> None:
     for table in TABLES:
-        spark_sql.read.parquet(f"{tables}/{table}").createOrReplaceTempView(table)
-    answers = [spark_sql.sql(question).collect() for question in QUESTIONS]
+        spark.read.parquet(f"{tables}/{table}").createOrReplaceTempView(table)
+    answers = [spark.sql(question).collect() for question in QUESTIONS]
     nights = [tuple(row)[1:] for row in answers[0] if row["day"] is not None]
     assert nights[:2] == [("1.1.1", 1, 1, 0), ("2.8.2", 1, 0, 0)]
     assert [(row["kind"], row["release"]) for row in answers[1]] == [("divergence", "1.1.1")]
