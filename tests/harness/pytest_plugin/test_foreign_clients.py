@@ -62,6 +62,11 @@ def note(results: Results) -> Finding:
     return found
 
 
+def without_broker_errors(results: Results) -> list[Finding]:
+    """The findings but for what brokers logged: before 2.0 a fetch may meet a leader too early."""
+    return [found for found in results.findings if found.kind != "broker-error"]
+
+
 @pytest.mark.kafka_cluster(release=RELEASES, brokers=3)
 @pytest.mark.parametrize("write", [plain, idempotent, transactional])
 def test_a_healthy_cluster_to_which_others_write_is_unknown_with_one_note(
@@ -75,7 +80,7 @@ def test_a_healthy_cluster_to_which_others_write_is_unknown_with_one_note(
     results = chaos.end()
 
     found = note(results)
-    assert results.findings == (found,)
+    assert without_broker_errors(results) == [found]
     told = found.evidence["partitions"]["t-0"]
     assert told["offsets"][0][0] == 5
     assert bool(told["producer_ids"]) == (write is not plain)
@@ -199,7 +204,7 @@ def test_a_healthy_cluster_is_not_red_where_others_write_on_until_it_stops(chaos
         results = chaos.end()
     finally:
         ended.set()
-    assert [found for found in results.findings if found.kind != "broker-error"] == [note(results)]
+    assert without_broker_errors(results) == [note(results)]
 
 
 @pytest.mark.kafka_cluster(release=RELEASES, brokers=3)
@@ -239,6 +244,6 @@ def test_records_and_topics_that_others_delete_are_named(chaos: Chaos) -> None:
     assert (results.conforms, results.safe) == (None, None)
     assert "records of t-0 below offset 7" in (results.unknown or "")
     # A topic's deletion is followed, whoever asks for it.
-    (lost,) = (found for found in results.findings if found.kind != "broker-error")
+    (lost,) = without_broker_errors(results)
     assert (lost.kind, lost.topic) == ("permitted-loss", "again")
     assert lost.message.endswith("the topic was deleted")
