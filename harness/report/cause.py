@@ -224,7 +224,8 @@ def _loss(story: _Story) -> Iterator[CauseStep]:
     offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
     yield CauseStep(
         section="replicas",
-        text=f"In the end {brokers_text(holders)} have other records at {offsets}."
+        text=f"In the end no in-sync replica has these records; batches at {offsets} are on "
+        f"{brokers_text(holders)}."
         if holders
         else f"In the end no replica has a record at {offsets}.",
     )

@@ -85,7 +85,10 @@ def test_a_loss_is_told_from_its_acknowledgement_to_the_end(tmp_path: Path) -> N
     acknowledged, elected, end = told(run)
     assert acknowledged.startswith("Broker 0 acknowledged offsets 2 to 3 with acks=all; the ISR")
     assert elected == "Broker 1 was elected in leader epoch 2, with ISR [1]."
-    assert end == "In the end brokers 0 and 1 have other records at offsets 2 to 3."
+    assert end == (
+        "In the end no in-sync replica has these records; batches at offsets 2 to 3 are on brokers "
+        "0 and 1."
+    )
 
 
 def test_replication_that_stopped_is_told_by_leaders_answers_and_the_brokers_own_log(
