@@ -128,6 +128,7 @@ def test_the_list_marks_each_release_line_by_what_shows_there(
         ("kchaos show KIP-101-", "KIP-101-2"),
         ("kchaos reproduce KAFKA-6361 --case n1", "n15"),
         ("kchaos reproduce KAFKA-6361 --kafka 0.11", "0.11.0.3"),
+        ("kchaos reproduce KAFKA-6361 --kafka 4.4", "4.4.0"),
     ],
 )
 def test_a_shell_completes_words_without_an_error(
