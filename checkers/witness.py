@@ -25,11 +25,11 @@ from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.epoch_rounds import round_in_words
 from kchaos.checkers.evidence.forms import MESSAGE_FIELDS, MESSAGE_PARTITION_FIELDS
 from kchaos.checkers.evidence.history import Operation
-from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.links import LinkMessage
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier_tables import tables_of
 from kchaos.checkers.formats.api_keys import spelled
+from kchaos.checkers.formats.point_hit import PointHit
 from kchaos.checkers.model.values.prediction import EpochRound
 from kchaos.checkers.searching import first_match
 from kchaos.checkers.segments.directory import topic_partition

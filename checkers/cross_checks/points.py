@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kchaos.checkers.acts import HoldPoint, ReleasePoint, StartBroker, TopicPartition
-from kchaos.checkers.evidence.hits import HITS, PointHit
+from kchaos.checkers.evidence.hits import HITS
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.formats.leader_points import FETCH_COUNTED, ISR_CHECK
+from kchaos.checkers.formats.point_hit import PointHit
 from kchaos.checkers.model.follow.observations import FetchAsked, Question
 from kchaos.checkers.model.values.events import TopicCreated
 

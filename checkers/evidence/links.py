@@ -7,16 +7,17 @@ not read. The fields of a message's detail are named here and nowhere else.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
-from kchaos.checkers.acts import Direction, TopicPartition
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.forms import check_message
 from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.checkers.json_form import SOMETIMES
+from kchaos.checkers.formats.link_record import LinkRecord
+from kchaos.checkers.json_form import NOT_WRITTEN
 from kchaos.checkers.model.follow.observations import (
     Answered,
     Asked,
@@ -54,36 +55,10 @@ _FETCHER = re.compile(r"(?:broker-\d+-fetcher-|ReplicaFetcherThread-)(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkMessage:
-    """One message at a link, and what became of it.
+class LinkMessage(LinkRecord):
+    """A record as it was read, with what it says in the model's words; None if that is nothing."""
 
-    Attributes:
-        wall_time_s: Seconds since the epoch.
-        source: The broker that sends the request, in both directions; None if it is not known.
-        target: The broker that answers it, likewise.
-        api: Kafka's name of it, in its own spelling; None for one that the links do not know.
-        direction: "request" or "response".
-        detail: What the body says; None where it was not read.
-        read_at: File and line, such as "links.jsonl:12".
-        said: The same in the model's words; None for what means nothing to it.
-    """
-
-    connection: int
-    correlation_id: int
-    wall_time_s: float
-    source: int | None
-    target: int | None
-    api_key: int
-    api: str | None
-    direction: Direction
-    fate: Literal["passed", "held", "released", "cut", "delayed", "abandoned", "replaced", "forged"]
-    detail: Mapping[str, Any] | None
-    api_version: int | None
-    client_id: str | None
-    sequence: int
-    monotonic_s: float
-    read_at: str
-    said: Observation | None = field(default=None, metadata=SOMETIMES)
+    said: Observation | None = field(default=None, metadata=NOT_WRITTEN)
 
 
 def read_links(files: EvidenceFiles) -> tuple[LinkMessage, ...] | None:

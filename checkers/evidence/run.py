@@ -33,7 +33,7 @@ from kchaos.checkers.evidence.dropped import (
 from kchaos.checkers.evidence.epoch_rounds import epoch_rounds
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.history import Operation, operations
-from kchaos.checkers.evidence.hits import PointHit, read_hits
+from kchaos.checkers.evidence.hits import read_hits
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
 from kchaos.checkers.evidence.links import LinkMessage, read_links
 from kchaos.checkers.evidence.metadata import EVERY_BROKER, METADATA, MetadataLogs, Settings
@@ -63,6 +63,7 @@ from kchaos.checkers.evidence.zookeeper import (
     topic_deletions,
     topic_ids,
 )
+from kchaos.checkers.formats.point_hit import PointHit
 from kchaos.checkers.model.values.events import (
     DeleteRecords,
     EligibleReplicas,

@@ -6,9 +6,9 @@ the same few lines: connect to the gate in the harness's process, say who has co
 was seen there, and wait for one byte.
 """
 
+from kchaos.checkers.formats.point_hit import PointHit
 from kchaos.clusters.agent.gate import Gate, PointHold
-from kchaos.clusters.agent.hits import Hit
 from kchaos.clusters.agent.point import Point
 from kchaos.clusters.agent.points import POINTS, point_of, unknown_points
 
-__all__ = ["POINTS", "Gate", "Hit", "Point", "PointHold", "point_of", "unknown_points"]
+__all__ = ["POINTS", "Gate", "Point", "PointHit", "PointHold", "point_of", "unknown_points"]

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kchaos.checkers.acts import HoldPoint
+from kchaos.checkers.formats.point_hit import Fate, PointHit
 from kchaos.clusters.agent.byteman import GO, HELLO, SKIP, GateAddress
-from kchaos.clusters.agent.hits import Fate, Hit
 from kchaos.clusters.agent.points import POINTS
 from kchaos.clusters.errors import ClusterError
 
@@ -32,27 +32,27 @@ class PointHold:
     def __init__(self, gate: Gate, act: HoldPoint) -> None:
         self.act = act
         self._gate = gate
-        self._hits: list[Hit] = []
-        self._waiting: list[tuple[Hit, socket.socket]] = []
+        self._hits: list[PointHit] = []
+        self._waiting: list[tuple[PointHit, socket.socket]] = []
         self._is_released = False
 
     @property
-    def held(self) -> list[Hit]:
+    def held(self) -> list[PointHit]:
         """What it kept so far: held, delayed or skipped, oldest first."""
         with self._gate.changed:
             return list(self._hits)
 
     @property
-    def waiting(self) -> list[Hit]:
+    def waiting(self) -> list[PointHit]:
         """What it keeps now, of processes that live; without what it has let on by itself."""
         with self._gate.changed:
             return [hit for hit, thread in self._waiting if not _has_ended(thread)]
 
-    def keep(self, hit: Hit, thread: socket.socket) -> None:
+    def keep(self, hit: PointHit, thread: socket.socket) -> None:
         """Note that a thread waits; the gate's lock must be held."""
         self._waiting.append((hit, thread))
 
-    def let_on(self, hit: Hit) -> None:
+    def let_on(self, hit: PointHit) -> None:
         """Note that it waits no more; likewise."""
         self._waiting = [one for one in self._waiting if one[0].number != hit.number]
 
@@ -68,7 +68,7 @@ class PointHold:
             self._gate.forget(self)
             self._gate.changed.notify_all()
 
-    def matches(self, hit: Hit) -> bool:
+    def matches(self, hit: PointHit) -> bool:
         """Return whether it concerns this hit."""
         act = self.act
         if (hit.broker, hit.point) != (act.broker, act.point):
@@ -77,7 +77,7 @@ class PointHold:
             return False
         return act.topic is None or (act.topic, act.partition) in hit.partitions
 
-    def take(self, hit: Hit) -> None:
+    def take(self, hit: PointHit) -> None:
         """Count a hit; the gate's lock must be held."""
         self._hits.append(hit)
 
@@ -96,9 +96,9 @@ class Gate:
     changed: threading.Condition = field(default_factory=threading.Condition)
     _listener: socket.socket = field(init=False)
     _holds: list[PointHold] = field(default_factory=list)
-    _records: list[Hit] = field(default_factory=list)
+    _records: list[PointHit] = field(default_factory=list)
     _counts: Counter[tuple[int, int, str]] = field(default_factory=Counter)
-    _sink: Callable[[Hit], None] | None = None
+    _sink: Callable[[PointHit], None] | None = None
     _failure: Exception | None = None
     _last_number: int = 0
     _threads: set[threading.Thread] = field(default_factory=set)
@@ -150,12 +150,12 @@ class Gate:
                 for (broker, life, point), count in sorted(self._counts.items())
             ]
 
-    def records(self) -> list[Hit]:
+    def records(self) -> list[PointHit]:
         """Return every record so far, oldest first."""
         with self.changed:
             return list(self._records)
 
-    def set_sink(self, sink: Callable[[Hit], None]) -> None:
+    def set_sink(self, sink: Callable[[PointHit], None]) -> None:
         """Give every record to the sink, those from before first, in order."""
         with self.changed:
             for record in self._records:
@@ -229,17 +229,17 @@ class Gate:
             hold.let_on(hit)
             if hit.fate not in _UNDONE:
                 fate: Fate = "gone" if _has_ended(connection) else "released"
-                self._record(replace(hit, fate=fate, wall_time_s=time.time()))
+                self._record(replace(hit, fate=fate, time=time.time()))
         return SKIP if hit.fate in _UNDONE else GO
 
-    def _arrived(self, fields: list[str]) -> tuple[Hit, PointHold | None]:
+    def _arrived(self, fields: list[str]) -> tuple[PointHit, PointHold | None]:
         """Count a hit; return it with the hold that keeps it, the oldest that matches."""
         broker, life, point, thread, reader, seen = fields
         with self.changed:
             self._last_number += 1
-            hit = Hit(
+            hit = PointHit(
                 number=self._last_number,
-                wall_time_s=time.time(),
+                time=time.time(),
                 broker=int(broker),
                 life=int(life),
                 point=point,
@@ -261,7 +261,7 @@ class Gate:
             self.changed.notify_all()
             return hit, hold
 
-    def _record(self, hit: Hit) -> None:
+    def _record(self, hit: PointHit) -> None:
         self._records.append(hit)
         if self._sink is not None and self._failure is None:
             try:

@@ -1,9 +1,10 @@
 """Links: a Kafka-aware TCP relay between brokers, and between brokers and ZooKeeper."""
 
 from kchaos.checkers.formats.api_keys import ApiKey
+from kchaos.checkers.formats.link_record import Fate, LinkRecord
 from kchaos.clusters.links.errors import LinkError, RuleRefused
 from kchaos.clusters.links.links import Links
-from kchaos.clusters.links.records import Fate, LinkCounts, LinkKey, LinkRecord
+from kchaos.clusters.links.records import LinkCounts, LinkKey
 from kchaos.clusters.links.rules import Cut, Delay, Forgery, Hold, Match
 
 __all__ = [

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from kchaos.checkers.formats.api_keys import ApiKey
+from kchaos.checkers.formats.link_record import Fate, LinkRecord
 from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.frames import Frame
 from kchaos.clusters.links.messages import (
@@ -14,7 +15,7 @@ from kchaos.clusters.links.messages import (
     read_request,
     read_response,
 )
-from kchaos.clusters.links.records import Fate, Journal, LinkRecord
+from kchaos.clusters.links.records import Journal
 from kchaos.clusters.links.rules import Rules
 from kchaos.clusters.links.sessions import FetchSessions, IdleFetches
 

@@ -6,8 +6,8 @@ import threading
 from dataclasses import dataclass
 
 from kchaos.checkers.acts import Direction
+from kchaos.checkers.formats.link_record import Fate
 from kchaos.clusters.links.frames import FrameStream
-from kchaos.clusters.links.records import Fate
 from kchaos.clusters.links.rules import Place
 
 

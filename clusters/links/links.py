@@ -13,10 +13,11 @@ from typing import Self
 
 from kchaos.checkers import acts
 from kchaos.checkers.acts import Direction, ForgeAnswers
+from kchaos.checkers.formats.link_record import LinkRecord
 from kchaos.clusters.links.conversation import Endpoint, RelayContext
 from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.errors import LinkError, RuleRefused
-from kchaos.clusters.links.records import Journal, LinkCounts, LinkKey, LinkRecord
+from kchaos.clusters.links.records import Journal, LinkCounts, LinkKey
 from kchaos.clusters.links.relay import Connection
 from kchaos.clusters.links.rules import Cut, Delay, Forgery, Hold, Match, Rule, Rules
 

@@ -5,79 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
 
 from kchaos.checkers.acts import Direction
 from kchaos.checkers.formats.api_keys import ApiKey, api_key_of
+from kchaos.checkers.formats.link_record import Fate, LinkRecord
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.links.errors import LinkError
 from kchaos.clusters.links.messages import Message
-
-Fate = Literal["passed", "held", "released", "cut", "delayed", "abandoned", "replaced", "forged"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkRecord:
-    """One message at a link, and what became of it.
-
-    A message that waits at a hold or a cut has a record when it begins to wait (``held``,
-    ``cut``), and every message that goes on has one, written before its first byte is sent:
-    ``passed``, ``released`` or ``delayed``. What reaches nobody is ``abandoned`` instead: what
-    waited at a cut when its sender had hung up or died by the time the cut healed, with all that
-    followed it on its connection; what waited when its connection was reset; a response whose
-    client had hung up by then (a fetcher whose request timed out, say); and a request whose target
-    had hung up or died. Of a message larger than
-    the relay's buffer the head may pass and what is left may not: then it has both records.
-    Where a forgery is in force, what the broker answered is ``replaced``, and the record after it
-    is what the asker got instead, ``forged``.
-
-    ``source`` is the broker that sends the request (None: not known), ``target`` the one that
-    answers, in both directions. ``sequence`` counts records from 1. ``detail`` is what the body
-    says, None where it was not read.
-    """
-
-    sequence: int
-    monotonic_s: float
-    wall_time_s: float
-    connection: int
-    source: int | None
-    target: int | None
-    api_key: ApiKey | int
-    api_version: int
-    correlation_id: int
-    client_id: str | None
-    direction: Direction
-    fate: Fate
-    detail: Mapping[str, Any] | None
-
-    @property
-    def api(self) -> str | None:
-        """Kafka's own spelling of the API's name; None for a key without one here."""
-        return self.api_key.spelled if isinstance(self.api_key, ApiKey) else None
-
-    def partition(self, topic: str, partition: int) -> Mapping[str, Any] | None:
-        """What the message itself says about one partition; None when it does not name it."""
-        for entry in (self.detail or {}).get("partitions", ()):
-            if entry.get("topic") == topic and entry.get("partition") == partition:
-                found: Mapping[str, Any] = entry
-                return found
-        return None
-
-    def describe(self) -> str:
-        """The record in a few words, for messages."""
-        name = self.api or f"api {self.api_key}"
-        return (
-            f"{name} v{self.api_version} {self.direction} {self.source}->{self.target} "
-            f"#{self.correlation_id} {self.fate}"
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """The record as JSON-able data, the API key by number and by name."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return values | {"api_key": int(self.api_key), "api": self.api}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +108,7 @@ class Journal:
             counters: tuple[str, ...] = ()  # The forged one that follows counts.
         else:
             counters = (counter, "delayed") if fate == "delayed" else (counter,)
+        key = api_key_of(message.api_key)
         with self._changed:
             self._count(message, counters)
             self._last_sequence += 1
@@ -181,7 +119,8 @@ class Journal:
                 connection=connection,
                 source=message.source,
                 target=message.target,
-                api_key=api_key_of(message.api_key),
+                api_key=message.api_key,
+                api=key.spelled if isinstance(key, ApiKey) else None,
                 api_version=message.api_version,
                 correlation_id=message.correlation_id,
                 client_id=message.client_id,
@@ -257,16 +196,16 @@ class Journal:
     ) -> LinkRecord:
         """Return the first record from ``since`` on (None: from now on) that fulfils it."""
         deadline = time.monotonic() + timeout_s
-        next_one = self.next_sequence if since is None else since
+        next_sequence = self.next_sequence if since is None else since
         last_seen = "no record"
         while True:
-            fresh = self._await_since(next_one, deadline, is_watched=abort is not None)
+            fresh = self._await_since(next_sequence, deadline, is_watched=abort is not None)
             self.check()
             for record in fresh:
                 if predicate(record):
                     return record
             if fresh:
-                next_one = fresh[-1].sequence + 1
+                next_sequence = fresh[-1].sequence + 1
                 last_seen = fresh[-1].describe()
             if abort is not None:
                 abort()

@@ -6,8 +6,8 @@ from typing import Any
 
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.evidence.history import Operation
-from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.observed import Observed
+from kchaos.checkers.formats.point_hit import PointHit
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.harness.report.control import control_rows

@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
+from kchaos.checkers.evidence.hits import HITS
+from kchaos.checkers.evidence.links import LINKS
+from kchaos.checkers.json_form import to_json
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.distribution import Distribution
@@ -216,13 +219,13 @@ def _record_links(now: Play) -> None:
     links = now.cluster.links
     if links is None:
         return
-    links.set_sink(lambda record: now.run.append("links.jsonl", record.to_json()), since=1)
+    links.set_sink(lambda record: now.run.append(LINKS, to_json(record)), since=1)
 
 
 def _record_hits(now: Play) -> None:
     """Writes every hit at a point to hits.jsonl, those from before as well."""
     if now.cluster.gate is not None:
-        now.cluster.gate.set_sink(lambda hit: now.run.append("hits.jsonl", hit.to_json()))
+        now.cluster.gate.set_sink(lambda hit: now.run.append(HITS, to_json(hit)))
 
 
 def _new_run(

@@ -189,7 +189,7 @@ class AwaitMessage:
         source: The broker that sends the request, or None for any.
         target: The broker that answers it, or None for any.
         direction: "request" or "response".
-        fates: What became of it; see `clusters.links.records.LinkRecord`.
+        fates: What became of it; see `checkers.formats.link_record.LinkRecord`.
         topic: With `partition`, only messages that themselves name this partition.
         says: Fields and values, as `clusters.links.details` names them: of the partition where
             one is named, else of the message.

@@ -8,7 +8,6 @@ from kchaos.checkers import acts
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.about import BrokerAsked, ClusterAsked
 from kchaos.checkers.evidence.dropped import OverdueFetch, fetch_wait_s, overdue_fetches
-from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.partition import (
     OBSERVED,
     PREDICTED,
@@ -16,6 +15,7 @@ from kchaos.checkers.evidence.partition import (
     PartitionEvidence,
 )
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.formats.point_hit import PointHit
 from kchaos.checkers.rules.dropped import dropped_while_waiting
 from tests.support.rule_evidence import acknowledged, evidence, replica, shown
 from tests.support.run_builder import CONTROLLER_SESSION, RunBuilder, values

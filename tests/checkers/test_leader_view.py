@@ -4,8 +4,8 @@ import pytest
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
-from kchaos.checkers.evidence.hits import PointHit
 from kchaos.checkers.evidence.leader_view import FollowerView, LeaderView, leader_views
+from kchaos.checkers.formats.point_hit import PointHit
 
 ABOUT = TopicPartition("t", 0)
 # As 3.9.1, 2.8.2 and 2.0.1 said it.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kchaos.clusters.agent import POINTS, Hit
+from kchaos.clusters.agent import POINTS, PointHit
 from kchaos.clusters.agent.points import REGISTERED
 from kchaos.clusters.agent.tier_points import TIER_POINTS
 from kchaos.clusters.client import fetch
@@ -64,14 +64,14 @@ def _nothing_is_held_afterwards(cluster: JvmCluster) -> Iterator[None]:
     assert cluster.gate.holds == {}
 
 
-def await_hits(injection: Injection, count: int) -> list[Hit]:
+def await_hits(injection: Injection, count: int) -> list[PointHit]:
     await_until(
         lambda: len(injection.handle.held) >= count,
         timeout_s=60,
         waiting_for=f"{count} hits",
         last_seen=lambda: injection.handle.held,
     )
-    held: list[Hit] = injection.handle.held
+    held: list[PointHit] = injection.handle.held
     return held
 
 
@@ -106,7 +106,7 @@ def test_a_follower_whose_reads_are_held_gets_nothing_and_catches_up_when_they_g
     assert [hit.fate for hit in _about(cluster, first)] == ["held", "released"]
 
 
-def _about(cluster: JvmCluster, first: Hit) -> list[Hit]:
+def _about(cluster: JvmCluster, first: PointHit) -> list[PointHit]:
     assert cluster.gate is not None
     await_until(
         lambda: len([hit for hit in cluster.gate.records() if hit.number == first.number]) == 2,  # type: ignore[union-attr]

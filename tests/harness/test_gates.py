@@ -204,6 +204,7 @@ def record(sequence: int, direction: str, entry: dict[str, Any], **changed: Any)
         "source": 0,
         "target": 1,
         "api_key": ApiKey.LEADER_AND_ISR,
+        "api": ApiKey.LEADER_AND_ISR.spelled,
         "api_version": 1,
         "correlation_id": 9,
         "client_id": "0",

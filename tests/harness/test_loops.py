@@ -23,6 +23,7 @@ def answers(*error_codes: int) -> list[LinkRecord]:
             source=1,
             target=0,
             api_key=ApiKey.FETCH,
+            api=ApiKey.FETCH.spelled,
             api_version=12,
             correlation_id=index,
             client_id=None,

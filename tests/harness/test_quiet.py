@@ -58,6 +58,7 @@ def record(sequence: int, api: ApiKey, source: int, target: int, direction: str)
         source=source,
         target=target,
         api_key=api,
+        api=api.spelled,
         api_version=1,
         correlation_id=1,
         client_id="",

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.acts import HoldPoint, TopicPartition
+from kchaos.checkers.formats.point_hit import PointHit
 from kchaos.clusters.agent.gate import Gate
-from kchaos.clusters.agent.hits import Hit
 from kchaos.clusters.errors import ClusterError
 from kchaos.clusters.waiting import await_until
 
@@ -244,18 +244,18 @@ def test_who_does_not_know_the_token_is_hung_up_on_and_counts_as_nobody(
 
 def test_the_sink_gets_every_record_once_and_those_from_before_first(gate: Gate) -> None:
     answer(come(gate))
-    seen: list[Hit] = []
+    seen: list[PointHit] = []
     gate.set_sink(seen.append)
     answer(come(gate, "log-read", seen="(t-0,offset=3,length=1)"))
     assert seen == gate.records()
     assert [hit.point for hit in seen] == ["fetch-read", "log-read"]
     assert seen[1].partitions == (TopicPartition("t", 0),)
-    assert seen[1].to_json()["seen"] == "(t-0,offset=3,length=1)"
+    assert seen[1].seen == "(t-0,offset=3,length=1)"
     gate.check()
 
 
 def test_a_record_that_cannot_be_written_is_an_error(gate: Gate) -> None:
-    def full(_hit: Hit) -> None:
+    def full(_hit: PointHit) -> None:
         raise OSError("no space left")
 
     gate.set_sink(full)

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.acts import CutLink
+from kchaos.checkers.json_form import from_json, to_json
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.links import LinkError, Links, Match
+from kchaos.clusters.links import LinkError, LinkRecord, Links, Match
 
 
 def test_bytes_that_are_no_frame_pass_as_they_are_and_are_counted(lab, make_request):
@@ -154,8 +155,9 @@ def test_records_go_to_the_sink_in_order_and_survive_json(lab, make_request):
     server.read_frame()
     assert taken == lab.links.log()
     assert [record.sequence for record in taken] == [1, 2, 3]
-    line = json.loads(json.dumps(taken[-1].to_json()))
+    line = json.loads(json.dumps(to_json(taken[-1])))
     assert (line["api"], line["source"], line["correlation_id"]) == ("ApiVersions", 1, 2)
+    assert from_json(LinkRecord, line) == taken[-1]
 
 
 def test_a_sink_that_comes_late_gets_the_kept_records_first(lab, make_request):

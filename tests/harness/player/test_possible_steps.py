@@ -212,6 +212,7 @@ def test_what_a_former_controller_wrote_behind_the_present_one_stays_as_it_is(
         source=CONTROLLER,
         target=0,
         api_key=ApiKey.UPDATE_METADATA,
+        api=ApiKey.UPDATE_METADATA.spelled,
         api_version=1,
         correlation_id=1,
         client_id="",

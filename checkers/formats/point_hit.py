@@ -1,12 +1,13 @@
-"""What is known of one thread that came to a point."""
+"""A line of hits.jsonl: one thread of a broker that came to a point of Kafka's code."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.json_form import NOT_WRITTEN
 
 Fate = Literal["passed", "held", "released", "delayed", "skipped", "gone", "told", "failed"]
 
@@ -16,8 +17,8 @@ _FOLLOWER = re.compile(r"\d+|broker-.*|ReplicaFetcherThread-.*|follower|FetchLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
-    """One thread that came to a point, and what became of it.
+class PointHit:
+    """One thread that came to a point, and what became of it; the gate writes it.
 
     ``number`` counts a cluster's hits from 1; one that waits has two records with its number,
     ``held`` or ``delayed`` when it came and ``released`` when it went on, or ``gone`` if its
@@ -26,10 +27,12 @@ class Hit:
     read; empty where it is not known. ``seen`` is what was seen there, in Kafka's words. ``hold``
     names what kept it. ``passed`` hits are recorded once for each life of a broker and point,
     ``told`` ones each time.
+
+    ``time`` is in seconds since the epoch; ``read_at`` is file and line where it was read.
     """
 
+    time: float
     number: int
-    wall_time_s: float
     broker: int
     life: int
     point: str
@@ -38,6 +41,7 @@ class Hit:
     seen: str
     fate: Fate
     hold: str = ""
+    read_at: str = field(default="", metadata=NOT_WRITTEN)
 
     @property
     def is_follower(self) -> bool:
@@ -53,8 +57,3 @@ class Hit:
         """Return the hit in a few words, for messages."""
         who = f" by {self.reader}" if self.reader else ""
         return f"{self.point} of broker {self.broker}{who} ({self.thread}) {self.fate}: {self.seen}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the hit as JSON values; its time is called ``time``."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {"time": values.pop("wall_time_s"), **values}
