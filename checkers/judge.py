@@ -28,6 +28,7 @@ from kchaos.checkers.results import Results
 from kchaos.checkers.rules import Judged, apply_rules, joined
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
 from kchaos.checkers.rules.decided import impossible_decisions
+from kchaos.checkers.rules.echoes import with_consequences
 from kchaos.checkers.rules.fenced import elected_while_fenced
 from kchaos.checkers.rules.foreign import FOREIGN, foreign_at_links, told_once
 from kchaos.checkers.rules.ghosts import ghosts
@@ -161,7 +162,8 @@ class _Judging:
         """Everything put together; `read` is None where the evidence could not be read."""
         unfollowed = [] if read is None else [*_deleted_by_others(read)]
         partitions = {about for about, _ in unfollowed}
-        judged = replace(judged, findings=told_once(judged.findings, unfollowed=partitions))
+        told = told_once(judged.findings, unfollowed=partitions)
+        judged = replace(judged, findings=with_consequences(told, prediction))
         evidence = self._evidence
         about, expectation = evidence.about, evidence.scenario.expectation
         witnesses = self.attempt(

@@ -243,7 +243,7 @@ def told_once(
     kept = [
         one
         for one in others
-        if not _is_of_the_model(one)
+        if not is_of_the_model(one)
         or not (is_lost or TopicPartition(one.topic, one.partition) in concerned)
     ]
     note = [_joined(foreign, left_out=len(others) - len(kept))] if foreign else []
@@ -291,7 +291,7 @@ def _listed(numbers: Sequence[int], most: int = 10) -> str:
     return said if len(numbers) <= most else f"{said} and {len(numbers) - most} more"
 
 
-def _is_of_the_model(finding: Finding) -> bool:
+def is_of_the_model(finding: Finding) -> bool:
     """Whether it compares the run with its prediction; who wrote a decision needs none."""
     is_of_files = finding.evidence.get("what") == "directory" or "written_by" in finding.evidence
     return finding.question is Question.CONFORMANCE and not is_of_files

@@ -103,6 +103,9 @@ def follow(
         steps.append(at)
         at = at.before
     notes = [note for step in reversed(steps) for note in step.notes]
+    if emptied is not None:
+        copied = frozenset((note.label, note.broker) for note in notes if isinstance(note, Copied))
+        emptied = replace(emptied, explained=copied)
     state = last.node.state
     if not search.is_complete:
         state, more = _left_alone(search, last.node)
