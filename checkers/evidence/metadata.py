@@ -15,6 +15,13 @@ from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.zookeeper import TopicDeletion
 from kchaos.checkers.formats.checkpoints import parse_meta_properties
+from kchaos.checkers.formats.metadata_image import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    BrokerImage,
+    MetadataImage,
+    PartitionImage,
+)
 from kchaos.checkers.formats.metadata_records import (
     MetadataRecord,
     MetadataRecordError,
@@ -49,8 +56,15 @@ METADATA = "metadata"
 DEFINITIONS = f"{METADATA}/definitions"
 META_PROPERTIES = "meta.properties"
 _NODE = re.compile(r"node-(\d{1,9})")
-_TOPIC, _BROKER = 2, 4
-_NO_LEADER_CHANGE = -2
+_OF_BROKERS = frozenset(
+    {
+        "RegisterBrokerRecord",
+        "BrokerRegistrationChangeRecord",
+        "FenceBrokerRecord",
+        "UnfenceBrokerRecord",
+    }
+)
+_OF_PARTITIONS = frozenset({"PartitionRecord", "PartitionChangeRecord", "ClearElrRecord"})
 EVERY_BROKER = "<default>"
 """Whose a configuration is that all brokers were given together."""
 Settings = tuple[tuple[str, str], ...]
@@ -169,11 +183,12 @@ class MetadataLogs:
         folding = _Folding()
         for entry in self.entries:
             folding.take(entry)
-        for topic_id, partitions in folding.partitions.items():
-            if sorted(partitions) != list(range(len(partitions))):
+        for topic_id, topic in folding.image.names.items():
+            numbers = list(folding.image.partitions_of(topic_id))
+            if numbers != list(range(len(numbers))):
                 raise MetadataLogError(
-                    f"{METADATA}/: topic {folding.names[topic_id]} has partitions "
-                    f"{sorted(partitions)}, and they are numbered from 0 on"
+                    f"{METADATA}/: topic {topic} has partitions {numbers}, and they are numbered "
+                    "from 0 on"
                 )
         return folding
 
@@ -195,7 +210,8 @@ class MetadataLogs:
     @property
     def topic_configurations(self) -> Mapping[str, Mapping[str, str]]:
         """The last configuration of each topic."""
-        return self._folded.topic_configurations
+        settings = self._folded.image.settings
+        return {name: own for (kind, name), own in settings.items() if kind == TOPIC_RESOURCE}
 
     @property
     def broker_configurations(self) -> Sequence[tuple[str, Settings]]:
@@ -222,38 +238,13 @@ class MetadataLogs:
         return {topic: tuple(found) for topic, found in self._folded.deletions.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Partition:
-    """One partition as the log has it; `controller_epoch` is of the last change."""
-
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    leader: int
-    leader_epoch: int
-    partition_epoch: int
-    controller_epoch: int
-    eligible: tuple[int, ...] = ()
-    last_known: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Broker:
-    epoch: int
-    is_fenced: bool
-    is_shutting_down: bool
-
-
 @dataclass(slots=True)
 class _Folding:
-    """What records come to, one after the other (PartitionRegistration, ClusterControlManager)."""
+    """What records come to, one after the other, and the decisions that this shows."""
 
+    image: MetadataImage = field(default_factory=MetadataImage)
     decisions: list[TimedEvent] = field(default_factory=list)
     topic_ids: dict[str, str] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
-    partitions: dict[str, dict[int, _Partition]] = field(default_factory=dict)
-    brokers: dict[int, _Broker] = field(default_factory=dict)
-    topic_configurations: dict[str, dict[str, str]] = field(default_factory=dict)
-    settings_of_brokers: dict[str, dict[str, str]] = field(default_factory=dict)
     broker_configurations: list[tuple[str, Settings]] = field(default_factory=list)
     deletions: dict[str, list[TopicDeletion]] = field(default_factory=dict)
     of_topics: dict[tuple[type, str, int], int] = field(default_factory=dict)
@@ -263,56 +254,62 @@ class _Folding:
         """Takes the next record.
 
         Raises:
-            MetadataLogError: It is about a topic, partition or broker that nothing before it made.
+            MetadataLogError: It is about a topic, partition or broker that nothing before it made,
+                or has a field of another type than Kafka's.
         """
         self.at = entry
         if isinstance(entry.record, LeaderChange):
             self._decide(ControllerElected(broker=entry.record.leader, zxid=entry.offset))
             return
+        image, name = self.image, entry.record.name
+        brokers = dict(image.brokers) if name in _OF_BROKERS else {}
+        partitions = dict(image.partitions) if name in _OF_PARTITIONS else {}
+        names = dict(image.names) if name == "RemoveTopicRecord" else {}
         try:
-            self._take(entry, entry.record)
+            image.apply(entry.record, controller_epoch=entry.leader_epoch)
         except KeyError as error:
             raise MetadataLogError(
-                f"{METADATA}/: the {entry.record.name} at offset {entry.offset} is about {error}, "
+                f"{METADATA}/: the {name} at offset {entry.offset} is about {error}, "
                 "which no record before it made: the log is of another cluster, or lacks some"
             ) from error
+        except MetadataRecordError as error:
+            raise MetadataLogError(f"{DEFINITIONS}: {error}") from error
+        self._show(entry, entry.record, brokers, partitions, names)
 
-    def _take(self, entry: LogEntry, record: MetadataRecord) -> None:
-        said = record.fields
+    def _show(
+        self,
+        entry: LogEntry,
+        record: MetadataRecord,
+        brokers: Mapping[int, BrokerImage],
+        partitions: Mapping[tuple[str, int], PartitionImage],
+        names: Mapping[str, str],
+    ) -> None:
+        """Notes the decisions that a record shows, beside what there was before it."""
+        said, offset = record.fields, entry.offset
         match record.name:
             case "TopicRecord":
                 self._topic(said["Name"], said["TopicId"])
-            case "PartitionRecord":
-                self._partition(entry, said)
-            case "PartitionChangeRecord":
-                self._change(entry, said["TopicId"], said["PartitionId"], said)
-            case "RemoveTopicRecord":
-                self._remove(entry, said["TopicId"])
+            case "PartitionRecord" | "PartitionChangeRecord":
+                place = said["TopicId"], said["PartitionId"]
+                self._partition(place, partitions.get(place))
             case "ClearElrRecord":
-                self._clear(entry, said["TopicName"])
+                for place, after in sorted(self.image.partitions.items(), key=lambda at: at[0]):
+                    if after is not partitions.get(place):
+                        self._partition(place, partitions.get(place))
+            case "RemoveTopicRecord":
+                self._remove(entry, names[said["TopicId"]])
             case "ConfigRecord":
-                self._configure(entry, said)
-            case "RegisterBrokerRecord":
-                self._register(entry, said)
+                self._configure(said["ResourceType"], said["ResourceName"])
             case "UnregisterBrokerRecord":
-                del self.brokers[said["BrokerId"]]
-                self._decide(BrokerUnregistered(broker=said["BrokerId"], zxid=entry.offset))
+                self._decide(BrokerUnregistered(broker=said["BrokerId"], zxid=offset))
+            case "RegisterBrokerRecord" | "BrokerRegistrationChangeRecord":
+                self._broker(said["BrokerId"], brokers.get(said["BrokerId"]))
             case "FenceBrokerRecord" | "UnfenceBrokerRecord":
-                self._broker(said["Id"], is_fenced=record.name == "FenceBrokerRecord")
-            case "BrokerRegistrationChangeRecord":
-                broker = self.brokers[said["BrokerId"]]
-                # 0 is no change; a broker that is shutting down never goes back on that.
-                fenced = {1: True, -1: False}.get(said["Fenced"], broker.is_fenced)
-                stops = said.get("InControlledShutdown", 0) == 1
-                self._broker(said["BrokerId"], is_fenced=fenced, is_shutting_down=stops)
+                self._broker(said["Id"], brokers.get(said["Id"]))
             case "FeatureLevelRecord":
                 self._decide(
-                    FeatureLevelSet(
-                        name=said["Name"], level=said["FeatureLevel"], zxid=entry.offset
-                    )
+                    FeatureLevelSet(name=said["Name"], level=said["FeatureLevel"], zxid=offset)
                 )
-            case _:
-                pass
 
     def _decide(self, decision: Decision, *, topic: str = "") -> None:
         """Notes a decision; what one batch says more than once of a topic as a whole, once."""
@@ -331,55 +328,19 @@ class _Folding:
     def _topic(self, name: str, topic_id: str) -> None:
         if topic_partition(f"{name}-0") is None:
             raise ScenarioDataError(f"{METADATA}/: {name!r} is no topic's name")
-        self.names[topic_id] = name
         self.topic_ids[name] = topic_id
-        self.partitions[topic_id] = {}
         if name in self.deletions:
             self.deletions[name][-1] = replace(self.deletions[name][-1], is_gone=False)
 
-    def _partition(self, entry: LogEntry, said: Mapping[str, object]) -> None:
-        topic_id, number = _text(said, "TopicId"), _number(said, "PartitionId")
-        partition = _Partition(
-            replicas=_brokers(said, "Replicas") or (),
-            isr=_brokers(said, "Isr") or (),
-            leader=_number(said, "Leader"),
-            leader_epoch=_number(said, "LeaderEpoch"),
-            partition_epoch=_number(said, "PartitionEpoch"),
-            controller_epoch=entry.leader_epoch,
-            eligible=_brokers(said, "EligibleLeaderReplicas") or (),
-            last_known=_brokers(said, "LastKnownElr") or (),
-        )
-        self._write(topic_id, number, partition)
-
-    def _change(
-        self, entry: LogEntry, topic_id: str, number: int, said: Mapping[str, object]
-    ) -> None:
-        """As PartitionRegistration.merge: what is not named stays as it was."""
-        before = self.partitions[topic_id][number]
-        leader = said.get("Leader", _NO_LEADER_CHANGE)
-        is_elected = leader != _NO_LEADER_CHANGE
-        replicas, isr = _brokers(said, "Replicas"), _brokers(said, "Isr")
-        eligible, last = _brokers(said, "EligibleLeaderReplicas"), _brokers(said, "LastKnownElr")
-        after = replace(
-            before,
-            replicas=before.replicas if replicas is None else replicas,
-            isr=before.isr if isr is None else isr,
-            leader=_number(said, "Leader") if is_elected else before.leader,
-            leader_epoch=before.leader_epoch + is_elected,
-            partition_epoch=before.partition_epoch + 1,
-            controller_epoch=entry.leader_epoch,
-            eligible=before.eligible if eligible is None else eligible,
-            last_known=before.last_known if last is None else last,
-        )
-        self._write(topic_id, number, after)
-
-    def _write(self, topic_id: str, number: int, after: _Partition) -> None:
+    def _partition(self, place: tuple[str, int], before: PartitionImage | None) -> None:
         assert self.at is not None
-        topic, offset = self.names[topic_id], self.at.offset
-        before = self.partitions[topic_id].get(number)
-        self.partitions[topic_id][number] = after
+        (topic_id, number), offset = place, self.at.offset
+        topic, after = self.image.names[topic_id], self.image.partitions[place]
         if before is None or before.replicas != after.replicas:
-            self._assign(topic_id)
+            # One decision for all partitions that one batch made.
+            replicas = (each.replicas for each in self.image.partitions_of(topic_id).values())
+            made = TopicCreated(topic=topic, assignment=tuple(replicas), zxid=offset)
+            self._decide(made, topic=topic)
         self._decide(
             PartitionState(
                 topic=topic,
@@ -404,20 +365,7 @@ class _Folding:
                 )
             )
 
-    def _assign(self, topic_id: str) -> None:
-        """A topic has other replicas: one decision for all partitions that one batch made."""
-        assert self.at is not None
-        made = TopicCreated(
-            topic=self.names[topic_id],
-            assignment=tuple(one.replicas for _, one in sorted(self.partitions[topic_id].items())),
-            zxid=self.at.offset,
-        )
-        self._decide(made, topic=self.names[topic_id])
-
-    def _remove(self, entry: LogEntry, topic_id: str) -> None:
-        topic = self.names.pop(topic_id)
-        del self.partitions[topic_id]
-        self.topic_configurations.pop(topic, None)
+    def _remove(self, entry: LogEntry, topic: str) -> None:
         self.deletions.setdefault(topic, []).append(
             TopicDeletion(
                 topic=topic,
@@ -428,57 +376,25 @@ class _Folding:
             )
         )
 
-    def _clear(self, entry: LogEntry, topic: str) -> None:
-        """As ReplicationControlManager.removeTopicElrs: a change of each partition that has any."""
-        for topic_id in [self.topic_ids[topic]] if topic else list(self.partitions):
-            for number, partition in sorted(self.partitions[topic_id].items()):
-                if partition.eligible or partition.last_known:
-                    empty = {"EligibleLeaderReplicas": (), "LastKnownElr": ()}
-                    self._change(entry, topic_id, number, empty)
-
-    def _configure(self, entry: LogEntry, said: Mapping[str, object]) -> None:
-        kind, name, value = said["ResourceType"], _text(said, "ResourceName"), said["Value"]
-        if kind not in (_TOPIC, _BROKER):
-            return
-        if kind == _TOPIC:
-            settings = self.topic_configurations.setdefault(name, {})
-        else:
-            settings = self.settings_of_brokers.setdefault(name or EVERY_BROKER, {})
-        if value is None:
-            settings.pop(_text(said, "Name"), None)
-        else:
-            settings[_text(said, "Name")] = str(value)
-        written = tuple(sorted(settings.items()))
-        if kind == _TOPIC:
-            configured = TopicConfigured(topic=name, configuration=written, zxid=entry.offset)
+    def _configure(self, kind: int, name: str) -> None:
+        assert self.at is not None
+        written = tuple(sorted(self.image.settings[kind, name].items()))
+        if kind == TOPIC_RESOURCE:
+            configured = TopicConfigured(topic=name, configuration=written, zxid=self.at.offset)
             self._decide(configured, topic=name)
-        else:
+        elif kind == BROKER_RESOURCE:
             self.broker_configurations.append((name or EVERY_BROKER, written))
 
-    def _register(self, entry: LogEntry, said: Mapping[str, object]) -> None:
-        broker, epoch = _number(said, "BrokerId"), _number(said, "BrokerEpoch")
-        known = self.brokers.get(broker)
-        if known is None or known.epoch != epoch:
-            # A process that asks again keeps its epoch (KAFKA-16952): nothing is new then.
-            self._decide(BrokerRegistered(broker=broker, czxid=epoch, zxid=entry.offset))
-            known = _Broker(epoch=epoch, is_fenced=True, is_shutting_down=False)
-            self.brokers[broker] = known
-        self._broker(
-            broker,
-            is_fenced=bool(said["Fenced"]),
-            is_shutting_down=bool(said.get("InControlledShutdown", False)),
-        )
-
-    def _broker(self, broker: int, *, is_fenced: bool, is_shutting_down: bool = False) -> None:
+    def _broker(self, broker: int, before: BrokerImage | None) -> None:
         assert self.at is not None
-        before = self.brokers[broker]
-        after = replace(
-            before,
-            is_fenced=is_fenced,
-            is_shutting_down=is_shutting_down or before.is_shutting_down,
-        )
-        if after != before:
-            self.brokers[broker] = after
+        after, was = self.image.brokers[broker], (True, False)
+        if before is None or before.epoch != after.epoch:
+            # A process that asks again keeps its epoch (KAFKA-16952): nothing is new then.
+            offset = self.at.offset
+            self._decide(BrokerRegistered(broker=broker, czxid=after.epoch, zxid=offset))
+        else:
+            was = before.is_fenced, before.is_shutting_down
+        if (after.is_fenced, after.is_shutting_down) != was:
             self._decide(
                 BrokerRegistrationChanged(
                     broker=broker,
@@ -487,22 +403,3 @@ class _Folding:
                     zxid=self.at.offset,
                 )
             )
-
-
-def _brokers(said: Mapping[str, object], name: str) -> tuple[int, ...] | None:
-    value = said.get(name)
-    return value if isinstance(value, tuple) else None
-
-
-def _number(said: Mapping[str, object], name: str) -> int:
-    value = said[name]
-    if not isinstance(value, int):
-        raise MetadataLogError(f"{DEFINITIONS}: {name} is no number, as Kafka defines it")
-    return value
-
-
-def _text(said: Mapping[str, object], name: str) -> str:
-    value = said[name]
-    if not isinstance(value, str):
-        raise MetadataLogError(f"{DEFINITIONS}: {name} is no text, as Kafka defines it")
-    return value

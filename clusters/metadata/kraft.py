@@ -7,6 +7,8 @@ position, as the zxid is with ZooKeeper.
 
 from __future__ import annotations
 
+import json
+import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +29,13 @@ from kafka.protocol.admin import (
 )
 
 from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.checkers.formats.metadata_image import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    BrokerImage,
+    MetadataImage,
+    PartitionImage,
+)
 from kchaos.checkers.formats.metadata_records import MetadataRecordError, RecordDefinitions
 from kchaos.clusters.client import NoAnswer, NotSent, send
 from kchaos.clusters.errors import AwaitTimeout
@@ -37,19 +46,15 @@ from kchaos.clusters.metadata.api import (
     MetadataUnavailable,
     Registration,
 )
-from kchaos.clusters.metadata.kraft_image import (
-    BROKER_RESOURCE,
-    TOPIC_RESOURCE,
-    BrokerImage,
-    MetadataImage,
-    PartitionImage,
-)
 from kchaos.clusters.metadata.kraft_log import LogBatch, MetadataLogReader
 from kchaos.clusters.waiting import await_until
 
 _ANSWER_S = 10.0
 _SET, _DELETE = 0, 1
 _PREFERRED = 0
+_LEADER_CHANGE = 2
+# Version and type of a control record; version and leader of one that names a quorum's leader.
+_CONTROL_KEY, _LEADER = struct.Struct(">hh"), struct.Struct(">hi")
 _OFFICE_S = 30.0
 """So long a newly elected controller may take to begin, in seconds."""
 
@@ -84,11 +89,12 @@ class _Copy:
         while self.waiting and self.waiting[0].end_offset <= committed:
             batch = self.waiting.pop(0)
             for key, value in batch.records:
-                if batch.is_control:
-                    self.image.apply_control(key or b"", value, quorum_epoch=batch.leader_epoch)
-                else:
+                if not batch.is_control:
                     record = definitions.decode(value)
-                    self.image.apply(record, quorum_epoch=batch.leader_epoch)
+                    self.image.apply(record, controller_epoch=batch.leader_epoch)
+                elif _CONTROL_KEY.unpack_from(key or b"")[1] == _LEADER_CHANGE:
+                    self.image.quorum_leader = _LEADER.unpack_from(value)[1]
+                    self.image.quorum_epoch = batch.leader_epoch
             self.image.offset = batch.end_offset
         return self.image
 
@@ -150,10 +156,11 @@ class KraftMetadata:
     def registration(self, broker: int, *, timeout_s: float | None = None) -> Registration | None:
         """Return the broker's registration once it is unfenced; None while it is fenced."""
         with self._lock:
-            found = self._image().brokers.get(broker)
-            if found is None or found.is_fenced:
+            known = self._image().brokers.get(broker)
+            if known is None or known.is_fenced:
                 return None
-            return Registration(czxid=found.epoch, session_id=None, text=found.text)
+            text = json.dumps(known.said, default=str)
+            return Registration(czxid=known.epoch, session_id=None, text=text)
 
     def incarnation(self, broker: int) -> BrokerImage | None:
         """Return the broker as it registered last, fenced or not."""
@@ -164,16 +171,16 @@ class KraftMetadata:
         """Return the brokers that are not fenced."""
         with self._lock:
             brokers = self._image().brokers
-            return frozenset(broker for broker, found in brokers.items() if not found.is_fenced)
+            return frozenset(broker for broker, known in brokers.items() if not known.is_fenced)
 
     def fence(self, broker: int) -> None:
         """Send a heartbeat that wants to be fenced; its answer comes when that is committed."""
-        found = self.incarnation(broker)
-        if found is None:
+        known = self.incarnation(broker)
+        if known is None:
             raise MetadataRefused(f"broker {broker} is not registered, so nobody can fence it")
         values = {
             "broker_id": broker,
-            "broker_epoch": found.epoch,
+            "broker_epoch": known.epoch,
             "current_metadata_offset": self.position(),
             "want_fence": True,
             "want_shut_down": False,
@@ -211,12 +218,8 @@ class KraftMetadata:
         """Return the replicas of each partition; nothing if there is no such topic."""
         with self._lock:
             image = self._image()
-            topic_id = image.topic_ids.get(topic)
-            return {
-                number: list(partition.replicas)
-                for (known, number), partition in sorted(image.partitions.items())
-                if known == topic_id
-            }
+            partitions = image.partitions_of(image.topic_ids.get(topic, ""))
+            return {number: list(partition.replicas) for number, partition in partitions.items()}
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         """Return all that is known of a partition, None if there is no such."""
@@ -228,8 +231,16 @@ class KraftMetadata:
         """Return the partition's state."""
         with self._lock:
             image = self._image()
-            found = image.partitions.get((image.topic_ids.get(topic, ""), partition))
-            return None if found is None else found.state
+            known = image.partitions.get((image.topic_ids.get(topic, ""), partition))
+            if known is None:
+                return None
+            return LeaderAndIsr(
+                leader=known.leader,
+                leader_epoch=known.leader_epoch,
+                isr=known.isr,
+                controller_epoch=known.controller_epoch,
+                version=known.partition_epoch,
+            )
 
     def create_topic(
         self,
