@@ -56,14 +56,16 @@ FINDING_TABLE: Mapping[str, str] = {
     "brokers": "array<int>",
     "first_offset": _LONG,
     "last_offset": _LONG,
+    "fingerprint": _TEXT,
     "message": _TEXT,
     "evidence": _TEXT,
 }
-"""One row for each thing that a rule said.
+"""One row for each thing that a rule said; what has no offset has null.
 
 `role` is "found" of the observed replicas, "predicted" of the predicted ones (what the safety rules
 say of the model's own answer), "crash" for a rule that failed, and "error" for what could not be
-read; the last two have a traceback in `evidence`.
+read; the last two have a traceback in `evidence`. Only what was found has a fingerprint, and it has
+none where several tasks judged one large run.
 """
 
 RESULT_TABLE: Mapping[str, str] = {
@@ -113,17 +115,44 @@ def arrow_schema(table: Mapping[str, str]) -> Any:
     return pa.schema([(name, kinds[kind]) for name, kind in table.items()])
 
 
+_OFFSETS = ("first_offset", "last_offset")
+
+
 def finding_row(run: str, role: str, finding: Finding) -> dict[str, Any]:
     """A finding as a row of `FINDING_TABLE`."""
     told = finding_to_json(finding)
     told["evidence"] = json.dumps(told["evidence"])
+    told |= {name: None for name in _OFFSETS if told[name] < 0}
+    told["fingerprint"] = told["fingerprint"] or None
     return told | {"run": run, "role": role, "question": finding.question.value}
 
 
 def finding_of_row(row: Mapping[str, Any]) -> Finding:
     """The finding that `finding_row` put into a row; its fingerprint comes later."""
     columns = {field.name: row[field.name] for field in fields(Finding) if field.name in row}
-    return from_json(Finding, columns | {"evidence": json.loads(row["evidence"])})
+    # What is null is what a finding has by default.
+    given = {name: value for name, value in columns.items() if value is not None}
+    return from_json(Finding, given | {"evidence": json.loads(row["evidence"])})
+
+
+def with_fingerprints(
+    rows: Iterable[Mapping[str, Any]], findings: Iterable[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The rows of one run; those of what was found have the fingerprints of its results.
+
+    Args:
+        findings: As results.json has them.
+    """
+    known = {_identity(finding): finding["fingerprint"] for finding in findings}
+    return [
+        {**row, "fingerprint": known.get(_identity(row))} if row.get("role") == FOUND else dict(row)
+        for row in rows
+    ]
+
+
+def _identity(finding: Mapping[str, Any]) -> tuple[Any, ...]:
+    names = ("kind", "topic", "partition", "snapshot", "message")
+    return (*(finding[name] for name in names), tuple(finding["brokers"]))
 
 
 def told_error(error: Exception) -> str:

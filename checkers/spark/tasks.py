@@ -49,6 +49,7 @@ from kchaos.checkers.spark.rows import (
     finding_row,
     record_batch,
     told_error,
+    with_fingerprints,
 )
 
 
@@ -172,6 +173,8 @@ def _whole_run(position: int, path: Path, most_states: int, most_bytes: int) -> 
     rows: list[dict[str, Any]] = []
     result = _results_row(position, path, _rules_into(rows, path.name), most_states)
     told = {TABLE: RESULTS}
+    if result.get("results") is not None:
+        rows = with_fingerprints(rows, json.loads(result["results"])["findings"])
     try:
         return record_batch(WHOLE_TABLE, [*rows, result | told])
     except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on

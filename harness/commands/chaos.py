@@ -12,13 +12,14 @@ from kchaos.clusters.memory import clusters_at_once
 from kchaos.clusters.ready import fetch
 from kchaos.clusters.releases import Mode, release_of
 from kchaos.harness.commands.children import Children, play_many
-from kchaos.harness.commands.exits import exit_code_for_lines
+from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, exit_code_for_lines
 from kchaos.harness.commands.measure import append_line, read_lines
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.player.lines import Line
 from kchaos.harness.player.rates import page_of
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.summary.summary import IS_UNKNOWN, UNSAFE, reasons_to_fail
 
 _SEEDS = 1_000_000
 _HEAP_MIB = 256
@@ -59,10 +60,12 @@ def chaos(
     options: RunOptions,
     say: Callable[[str], None],
     done: Callable[[Line], None],
+    fail_on: Sequence[str] = (),
 ) -> tuple[int, list[Line]]:
     """Draws and plays; returns the exit code and the lines of the runs.
 
     Args:
+        fail_on: As of `exit_code_of_chaos`.
         results: A file of JSON lines to go on with: what it has is not played again, each run
             appends a line, and its table is written beside it. None: nothing is written.
         done: Called with each run's line.
@@ -88,7 +91,22 @@ def chaos(
         page = results.with_suffix(".md")
         page.write_text(page_of([*known, *lines], results=results))
         say(f"table written to {page}")
-    return exit_code_for_lines([*played, *lines]), [*played, *lines]
+    return exit_code_of_chaos([*played, *lines], fail_on), [*played, *lines]
+
+
+def exit_code_of_chaos(lines: Sequence[Line], fail_on: Sequence[str]) -> int:
+    """The exit code of many runs.
+
+    Args:
+        fail_on: Of `harness.summary.summary.FAIL_ON`, without what is new. None: a run fails that
+            is not as the model predicts, or that is unsafe although the model predicts so.
+    """
+    reasons = {one for line in lines for one in reasons_to_fail(line, fail_on or (UNSAFE,))}
+    if reasons - {IS_UNKNOWN}:
+        return FINDING
+    if fail_on:
+        return UNKNOWN if reasons or not lines else AS_EXPECTED
+    return exit_code_for_lines(lines)
 
 
 def _drawn(

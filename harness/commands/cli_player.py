@@ -68,6 +68,13 @@ def add_player_commands(group: click.Group) -> None:
     show_default=True,
     help="Whether acts wait for each other's effect.",
 )
+@click.option(
+    "--fail-on",
+    type=click.Choice(("unsafe", "not-conforming", "unknown")),
+    multiple=True,
+    help="What makes a run fail; may be repeated.  [default: all of them, and whatever the model "
+    "does not predict]",
+)
 @mode
 @_side_by_side
 @click.option(
@@ -87,6 +94,7 @@ def chaos(
     steps: int,
     mix: str,
     gates: bool,
+    fail_on: tuple[str, ...],
     mode: Mode | None,
     side_by_side: int | None,
     results: Path | None,
@@ -101,7 +109,8 @@ def chaos(
     A schedule is drawn from its seed: legal steps and faults, healed at the end. What turns out to
     be impossible while it is played is noted, and the schedule goes on. With --mix walks each step
     is one that the model says is possible, and its gates await what the model predicts: a run in
-    which one does not hold is unknown.
+    which one does not hold is unknown. Exit codes: 0 no run fails, 1 one does, 2 what fails is only
+    unknown. A run that is unsafe fails, also where the model predicts it.
     """
     from kchaos.harness.commands.chaos import Wanted, default_side_by_side
     from kchaos.harness.commands.chaos import chaos as play_chaos
@@ -122,6 +131,7 @@ def chaos(
         ),
         say=sayer(),
         done=done,
+        fail_on=fail_on,
     )
     if not as_json:
         click.echo(table_text(lines))

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from kchaos.harness.commands.children import Children
 from kchaos.harness.commands.summary import require_baseline, summarise
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.drawing import draw
-from kchaos.harness.run.runner import RunOptions
+from kchaos.harness.run.runner import RunOptions, delete_run
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.summary.lines import LINES, Line, append_line, line_of, lines_in, read_lines
 from kchaos.harness.summary.summary import Summary
@@ -141,7 +140,7 @@ class _Course:
         green = [line for line in kept if _is_green(line)]
         if self.limits.keep is not None:
             for line in green[: max(0, len(green) - self.limits.keep)]:
-                shutil.rmtree(self.folder / line["run"])
+                delete_run(self.folder / line["run"])
         if self.limits.max_bytes is None:
             return
         sizes = {line["run"]: _size(self.folder / line["run"]) for line in kept}
@@ -153,7 +152,7 @@ class _Course:
             is_last = any(shown[key] < 2 for key in _shows(line))
             if not _is_green(line) and is_last:
                 continue
-            shutil.rmtree(self.folder / line["run"], ignore_errors=True)
+            delete_run(self.folder / line["run"])
             sizes[line["run"]] = 0
             shown.subtract(_shows(line))
 

@@ -3,9 +3,7 @@
 Imported in every pytest run of the environment: it imports pytest and the standard library.
 """
 
-import contextlib
 import re
-import shutil
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,11 +101,9 @@ def _keep_or_remove(item: pytest.Item, live: "Chaos") -> str:
     keep = settings_of(item.config).keep
     if stays(keep, failed=item.stash.get(_FAILED, False), conforms=answers[0], safe=answers[1]):
         return "yes"
-    latest = live.path.parent / "latest"
-    with contextlib.suppress(FileNotFoundError):
-        if latest.is_symlink() and latest.readlink().name == live.path.name:
-            latest.unlink()
-    shutil.rmtree(live.path)
+    from kchaos.harness.run.runner import delete_run
+
+    delete_run(live.path)
     return "no"
 
 

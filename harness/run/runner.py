@@ -5,6 +5,7 @@ import os
 import platform
 import re
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -262,7 +263,7 @@ def _new_run(
         },
         scenario=replace(scenario, cluster=cluster.spec).to_json(),
     )
-    _link_latest(options.runs_directory, path)
+    link_latest(options.runs_directory, path)
     return run
 
 
@@ -290,7 +291,7 @@ def _replay_command(cluster: Cluster, options: RunOptions, run: Path) -> str:
     return "".join(variables) + command
 
 
-def _link_latest(runs_directory: Path, path: Path) -> None:
+def link_latest(runs_directory: Path, path: Path) -> None:
     """Points `latest` at the run; whoever renames last wins, and nobody sees it missing.
 
     Where something else has that name, or the file system has no links, there is none.
@@ -302,6 +303,25 @@ def _link_latest(runs_directory: Path, path: Path) -> None:
             temporary.rename(runs_directory / LATEST)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def delete_run(path: Path) -> None:
+    """Deletes a run; if `latest` led to it, it leads to the newest that is left, or is gone.
+
+    Raises:
+        OSError: The disk refuses.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(path)
+    folder = path.parent
+    latest = folder / LATEST
+    if not latest.is_symlink() or latest.exists():
+        return
+    left = [file.parent for file in folder.glob("*/run.json") if file.parent != latest]
+    if left:
+        link_latest(folder, max(left, key=lambda run: (run.stat().st_mtime, run.name)))
+    else:
+        latest.unlink(missing_ok=True)
 
 
 def _slug(scenario: Scenario) -> str:

@@ -90,14 +90,7 @@ class Summary:
 
     def why_failing(self, line: Line) -> list[str]:
         """Which of `fail_on` the run is."""
-        release = str(line["release"])
-        said = {
-            UNSAFE: line["safe"] is False,
-            NOT_CONFORMING: line["conforms"] is False,
-            IS_UNKNOWN: is_unknown(line),
-            NEW: any((finding["fingerprint"], release) in self.new for finding in line["findings"]),
-        }
-        return [name for name in self.fail_on if said[name]]
+        return reasons_to_fail(line, self.fail_on, new=self.new)
 
     @property
     def answer(self) -> str:
@@ -156,6 +149,20 @@ def summary_of(
         gates=_slowest(lines),
         warnings=warned,
     )
+
+
+def reasons_to_fail(
+    line: Line, fail_on: Sequence[str], *, new: frozenset[tuple[str, str]] = frozenset()
+) -> list[str]:
+    """Which of `fail_on` a run is; `new` are the fingerprints and releases of new findings."""
+    release = str(line["release"])
+    said = {
+        UNSAFE: line["safe"] is False,
+        NOT_CONFORMING: line["conforms"] is False,
+        IS_UNKNOWN: is_unknown(line),
+        NEW: any((finding["fingerprint"], release) in new for finding in line["findings"]),
+    }
+    return [name for name in fail_on if said[name]]
 
 
 def interval(count: int, of: int) -> tuple[float, float] | None:

@@ -26,7 +26,7 @@ from kchaos.harness.commands.nightly import (
     seed_of,
 )
 from kchaos.harness.errors import UsageError
-from kchaos.harness.run.runner import RunOptions
+from kchaos.harness.run.runner import RunOptions, delete_run, link_latest
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.summary.lines import LINES, read_lines
 from tests.golden.stored import unpacked
@@ -152,6 +152,18 @@ def test_a_nights_tables_have_also_the_runs_that_were_deleted(play: Any, tmp_pat
 def test_the_newest_good_runs_stay_as_many_as_asked(play: Any) -> None:
     play(limits=Limits(for_s=None, runs=6, keep=1, max_bytes=None))
     assert kept(play.folder) == ["run-1", "run-3", "run-5", "run-6"]
+
+
+def test_latest_leads_to_a_run_that_is_there(play: Any) -> None:
+    play(limits=Limits(for_s=None, runs=4, keep=None, max_bytes=None))
+    link_latest(play.folder, play.folder / "run-4")
+    delete_run(play.folder / "run-2")
+    assert (play.folder / "latest").resolve().name == "run-4"
+    delete_run(play.folder / "run-4")
+    assert (play.folder / "latest").resolve().name in ("run-1", "run-3")
+    for number in (1, 3):
+        delete_run(play.folder / f"run-{number}")
+    assert not (play.folder / "latest").is_symlink()
 
 
 def test_what_is_too_large_goes_but_for_the_last_that_shows_a_bug(play: Any) -> None:

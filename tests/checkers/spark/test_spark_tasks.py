@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import Finding
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model.follow.search import MOST_STATES
 from kchaos.checkers.record import predict_run
@@ -14,7 +15,16 @@ from kchaos.checkers.results import results_to_json
 from kchaos.checkers.rules import Judged
 from kchaos.checkers.spark import tasks
 from kchaos.checkers.spark.parts import PART_BYTES
-from kchaos.checkers.spark.rows import BATCHES, CONTEXT, FINDINGS, LARGE, RESULTS, TABLE
+from kchaos.checkers.spark.rows import (
+    BATCHES,
+    CONTEXT,
+    FINDINGS,
+    LARGE,
+    RESULTS,
+    TABLE,
+    finding_of_row,
+    finding_row,
+)
 from tests.golden.stored import unpacked
 from tests.support.clean_runs import clean_run, clean_snapshot
 
@@ -65,8 +75,20 @@ def test_a_task_reads_and_follows_a_run_once_and_says_what_the_judge_says(
     )
     found = [row["kind"] for row in rows if row[TABLE] == FINDINGS and row["role"] == "found"]
     assert sorted(found) == sorted(one.kind for one in plain.findings)
+    told = {
+        row["fingerprint"] for row in rows if row[TABLE] == FINDINGS and row["kind"] == found[0]
+    }
+    assert {one.fingerprint for one in plain.findings if one.kind == found[0]} <= told
+    assert None not in {row["fingerprint"] for row in rows if row["role"] == "found"}
     sides = {row["side"] for row in rows if row[TABLE] == BATCHES}
     assert sides == {"context", "observed", "predicted"}
+
+
+def test_a_finding_without_offsets_has_null_in_its_row_and_comes_back_as_it_was() -> None:
+    finding = Finding(kind="replication-stopped", topic="t", partition=0, brokers=(1,), message="m")
+    row = finding_row("a-run", "found", finding)
+    assert (row["first_offset"], row["last_offset"], row["fingerprint"]) == (None, None, None)
+    assert finding_of_row(row) == finding
 
 
 def test_a_run_with_larger_segments_is_left_to_several_tasks(tmp_path: Path) -> None:

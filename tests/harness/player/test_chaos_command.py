@@ -52,6 +52,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChildren]:
 def played(results: Path | None = None, **more: Any) -> tuple[int, list[int]]:
     """The exit code, and the seeds of the lines that were told."""
     told: list[int] = []
+    fail_on = more.pop("fail_on", ())
     defaults: dict[str, Any] = {
         "kafkas": ("2.8.2",),
         "runs": 3,
@@ -67,6 +68,7 @@ def played(results: Path | None = None, **more: Any) -> tuple[int, list[int]]:
         options=RunOptions(),
         say=lambda _: None,
         done=lambda line: told.append(line["seed"]),
+        fail_on=fail_on,
     )
     assert len(lines) >= len(told)
     return code, told
@@ -93,6 +95,28 @@ def test_the_exit_code_is_that_of_the_worst_run(
 ) -> None:
     fake.answers = answers
     assert played() == (code, [5, 6, 7])
+
+
+UNSAFE = {"conforms": True, "safe": False, "expected": True}
+
+
+@pytest.mark.parametrize(
+    ("answer", "fail_on", "code"),
+    [
+        (UNSAFE, (), 1),
+        (UNSAFE, ("unsafe",), 1),
+        (UNSAFE, ("not-conforming", "unknown"), 0),
+        (FOUND, ("unsafe",), 0),
+        (FOUND, ("not-conforming",), 1),
+        (UNKNOWN, ("unsafe",), 0),
+        (UNKNOWN, ("unsafe", "unknown"), 2),
+    ],
+)
+def test_what_fails_is_chosen_and_an_unsafe_run_fails_although_the_model_predicts_it(
+    answer: dict[str, Any], fail_on: tuple[str, ...], code: int, fake: type[FakeChildren]
+) -> None:
+    fake.answers = {6: answer}
+    assert played(fail_on=fail_on)[0] == code
 
 
 def test_what_the_results_file_has_is_not_played_again_and_still_counts(
