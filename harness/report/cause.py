@@ -30,11 +30,15 @@ class CauseStep:
     Attributes:
         time: When it happened, in seconds since 1970; None for a state that lasts.
         section: Id of the section of the page that shows it.
+        brokers: The broker where it happened, or of a message its sender and its receiver.
+        is_fatal: Whether it is the message or the decision by which the finding came about.
     """
 
     text: str
     section: str
     time: float | None = None
+    brokers: tuple[int, ...] = ()
+    is_fatal: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,10 +104,9 @@ def cause_of(
     epoch with its answer. A kind of finding that this does not explain, or evidence that is too
     thin, gets the one sentence `NOT_KNOWN`.
     """
-    unsafe = [each for each in loaded.findings if each.question is Question.SAFETY]
-    if not unsafe:
+    finding = worst_of(loaded)
+    if finding is None:
         return ()
-    finding = worst_first(unsafe)[0]
     about = (finding.topic, finding.partition)
     of_partition = [view for view in views if (view.topic, view.partition) == about]
     teller = _TELLERS.get(finding.kind)
@@ -126,6 +129,12 @@ def cause_of(
     return steps if len(steps) > 1 else (CauseStep(text=NOT_KNOWN, section="time"),)
 
 
+def worst_of(loaded: Loaded) -> Finding | None:
+    """The safety finding with which the report begins; None for a run without any."""
+    unsafe = [each for each in loaded.findings if each.question is Question.SAFETY]
+    return worst_first(unsafe)[0] if unsafe else None
+
+
 def _differing(story: _Story) -> Iterator[CauseStep]:
     """Replicas that differ: who wrote what, what was asked and cut off, who is in sync."""
     epochs = sorted(
@@ -145,6 +154,7 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
         yield CauseStep(
             time=term.time,
             section="replicas",
+            brokers=(term.leader,),
             text=f"Broker {term.leader} led in leader epoch {epoch}{_acting(story, term.time)}; "
             f"its records at {_written(story, epoch)}.",
         )
@@ -158,7 +168,14 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
         and (each.requested_epoch >= 0 or each.by_fetch)
     ]
     for each in asked[:1]:
-        yield CauseStep(time=each.time, section="rounds", text=_asked(each, story))
+        yield CauseStep(
+            time=each.time,
+            section="rounds",
+            brokers=(each.leader, each.follower),
+            is_fatal=story.finding.kind == "divergence"
+            and (each.end_offset or 0) > story.finding.last_offset,
+            text=_asked(each, story),
+        )
         yield from _kept(story, each)
     if story.finding.kind == "hole":
         yield from _holes(story)
@@ -176,6 +193,7 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
         yield CauseStep(
             time=time,
             section="time",
+            brokers=(state.leader,),
             text=f"The ISR became [{members}]: {counted}.",
         )
 
@@ -194,16 +212,17 @@ def _loss(story: _Story) -> Iterator[CauseStep]:
         return
     ended = max(each.ended_at or each.invoked_at for each in done)
     for each in done[:_MOST_OPERATIONS]:
-        yield CauseStep(time=each.ended_at or each.invoked_at, section="time", text=_promised(each))
-    later = [term for term in story.terms if term.time >= ended]
-    for term in later[:_MOST_ELECTIONS]:
-        members = ", ".join(map(str, term.isr))
         yield CauseStep(
-            time=term.time,
+            time=each.ended_at or each.invoked_at,
             section="time",
-            text=f"Broker {term.leader} was elected in leader epoch {term.leader_epoch}, with "
-            f"ISR [{members}]{_acting(story, term.time)}.",
+            brokers=(each.broker,),
+            text=_promised(each),
         )
+    later = [term for term in story.terms if term.time >= ended]
+    acknowledged_by = {each.broker for each in done}
+    others = [term for term in later if term.leader not in acknowledged_by]
+    for term in later[:_MOST_ELECTIONS]:
+        yield _elected(story, term, is_fatal=term in others[:1])
     cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
     for cut in cuts:
         about = (cut.topic, cut.partition) == (story.finding.topic, story.finding.partition)
@@ -234,20 +253,19 @@ def _loss(story: _Story) -> Iterator[CauseStep]:
 def _stopped(story: _Story) -> Iterator[CauseStep]:
     """Replication that does not go on: who leads, what was answered, what a broker's log says."""
     for term in story.terms[-2:]:
-        members = ", ".join(map(str, term.isr))
-        yield CauseStep(
-            time=term.time,
-            section="time",
-            text=f"Broker {term.leader} was elected in leader epoch {term.leader_epoch}, with "
-            f"ISR [{members}]{_acting(story, term.time)}.",
-        )
+        yield _elected(story, term)
     asked = [
         each
         for each in story.rounds
         if each.is_answered and each.follower in story.finding.brokers and each.requested_epoch >= 0
     ]
     for each in asked[-_MOST_ROUNDS:]:
-        yield CauseStep(time=each.time, section="rounds", text=_asked(each, story))
+        yield CauseStep(
+            time=each.time,
+            section="rounds",
+            brokers=(each.leader, each.follower),
+            text=_asked(each, story),
+        )
     logged = [
         each
         for each in story.loaded.findings
@@ -258,6 +276,18 @@ def _stopped(story: _Story) -> Iterator[CauseStep]:
         yield CauseStep(section="findings", text=f"{note.message[:1].upper()}{note.message[1:]}.")
     yield CauseStep(
         section="findings", text=f"{story.finding.message[:1].upper()}{story.finding.message[1:]}."
+    )
+
+
+def _elected(story: _Story, term: _Term, *, is_fatal: bool = False) -> CauseStep:
+    members = ", ".join(map(str, term.isr))
+    return CauseStep(
+        time=term.time,
+        section="time",
+        brokers=(term.leader,),
+        is_fatal=is_fatal,
+        text=f"Broker {term.leader} was elected in leader epoch {term.leader_epoch}, with "
+        f"ISR [{members}]{_acting(story, term.time)}.",
     )
 
 

@@ -42,6 +42,7 @@ class FindingView:
         where: Partition, brokers, offsets and snapshot, each as text; "" where it has none.
         evidence: Its evidence as indented JSON, or "".
         sides: The headers of the batches concerned.
+        others: Findings of the same kind about the same brokers, a sentence each.
     """
 
     kind: str
@@ -54,16 +55,36 @@ class FindingView:
     message: str
     evidence: str
     sides: tuple[Side, ...]
+    others: tuple[str, ...] = ()
 
 
 def finding_views(
     findings: Sequence[Finding], views: Sequence[PartitionView]
 ) -> tuple[FindingView, ...]:
-    """The findings, the first `MOST_WITH_BYTES` with their batches' headers."""
+    """The findings, the first `MOST_WITH_BYTES` with their batches' headers.
+
+    Findings of one kind about the same brokers are one view: the first of them, with the others
+    as sentences.
+    """
+    groups: dict[tuple[str, str, tuple[int, ...]], list[Finding]] = {}
+    for finding in findings:
+        key = (finding.kind, finding.question.value, tuple(finding.brokers))
+        groups.setdefault(key, []).append(finding)
     return tuple(
-        _view(finding, sides_of(finding, views) if number < MOST_WITH_BYTES else ())
-        for number, finding in enumerate(findings)
+        replace(
+            _view(first, sides_of(first, views) if number < MOST_WITH_BYTES else ()),
+            others=tuple(map(_in_a_line, others)),
+        )
+        for number, (first, *others) in enumerate(groups.values())
     )
+
+
+def _in_a_line(finding: Finding) -> str:
+    where = [partition_text(finding)]
+    where += [f"offsets {offsets_text(finding)}"] if finding.first_offset >= 0 else []
+    where += [f"in snapshot {finding.snapshot}"] if finding.snapshot else []
+    said = " ".join(each for each in where if each)
+    return f"{said}: {finding.message}" if said else finding.message
 
 
 def in_order(findings: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -1,13 +1,13 @@
 """Lanes as places on the page: percent of the width, rows, labels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.segments.tier import FINISHED
 from kchaos.harness.report.finding_views import partition_text
-from kchaos.harness.report.lanes import Lane, Span, lane_of, ticks
+from kchaos.harness.report.lanes import Lane, Span, identity, lane_of, ticks
 from kchaos.harness.report.placement import Box, pack, style_of_epoch
 from kchaos.harness.report.replicas import PartitionView, ReplicaView
 from kchaos.harness.report.tier_drawing import RemoteView, boxes_found, boxes_of_segment
@@ -21,7 +21,7 @@ class DrawnLane:
     """One side of one replica.
 
     Attributes:
-        side: "predicted" or "on disk".
+        side: "predicted", "on disk", or "as predicted" where both are the same.
         differences: Stretches that the other side does not hold in the same way.
         note: Log end offset and high watermark in words.
         joined: How many batches were drawn as how many stretches; "" if none was joined.
@@ -53,13 +53,20 @@ class DrawnReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnPartition:
-    """One partition in one snapshot, with offsets along its axis as (offset, percent)."""
+    """One partition in one snapshot, with offsets along its axis as (offset, percent).
+
+    Attributes:
+        outlines: The offsets of safety findings, to be outlined in every replica.
+        folded: What can be said in place of the picture where there is nothing to look for, or "".
+    """
 
     view: PartitionView
     replicas: tuple[DrawnReplica, ...]
     remote: tuple[DrawnLane, ...]
     axis: tuple[tuple[int, float], ...]
     epochs: tuple[int, ...]
+    outlines: tuple[Box, ...] = ()
+    folded: str = ""
 
 
 def draw_partition(view: PartitionView, findings: Sequence[Finding]) -> DrawnPartition:
@@ -79,8 +86,22 @@ def draw_partition(view: PartitionView, findings: Sequence[Finding]) -> DrawnPar
         }
         | {batch.leader_epoch for one in view.remote for batch in one.batches}
     )
-    return DrawnPartition(
+    marked = {
+        (finding.first_offset, finding.last_offset): finding
+        for replica in view.replicas
+        for finding in marks_on(view, replica.broker, findings)
+        if finding.question is Question.SAFETY
+    }
+    drawn = DrawnPartition(
         view=view,
+        outlines=tuple(
+            Box(
+                x=place(from_offset),
+                width=max(0.4, round(place(to_offset + 1) - place(from_offset), 3)),
+                title=finding.message,
+            )
+            for (from_offset, to_offset), finding in marked.items()
+        ),
         replicas=tuple(
             DrawnReplica(
                 broker=replica.broker,
@@ -96,6 +117,33 @@ def draw_partition(view: PartitionView, findings: Sequence[Finding]) -> DrawnPar
         axis=tuple((offset, place(offset)) for offset in ticks(first, end)),
         epochs=tuple(epochs),
     )
+    return replace(drawn, folded=_folded(drawn, findings))
+
+
+def _folded(drawn: DrawnPartition, findings: Sequence[Finding]) -> str:
+    """What to say of a view that is as predicted, where no finding marks anything."""
+    view = drawn.view
+    if (
+        view.remote
+        or view.remote_problem
+        or any(
+            replica.marks
+            or replica.problems
+            or any(lane.side != "as predicted" for lane in replica.lanes)
+            for replica in drawn.replicas
+        )
+    ):
+        return ""
+    holding = [replica.found for replica in view.replicas if replica.found is not None]
+    logs = {tuple(map(identity, found.batches)) for found in holding}
+    if len(holding) == len(view.replicas) and len(logs) == 1:
+        (batches,) = {found.batches for found in holding[:1]}
+        if not batches:
+            return "every replica is empty, as predicted"
+        first, last = batches[0].base_offset, batches[-1].last_offset
+        return f"every replica holds the same, offsets {first} to {last}, as predicted"
+    elsewhere = any(finding.question is Question.SAFETY for finding in findings)
+    return "as predicted, and no finding is about it" if elsewhere else ""
 
 
 def _found_remotely(view: PartitionView, replica: ReplicaView, place: Any) -> list[DrawnLane]:
@@ -211,7 +259,22 @@ def _lanes(replica: ReplicaView, place: Any) -> list[DrawnLane]:
                 description=f"broker {replica.broker}, {side}: {lane.batches} batches, {note}",
             )
         )
-    return drawn
+    return _merged(replica, drawn)
+
+
+def _merged(replica: ReplicaView, drawn: list[DrawnLane]) -> list[DrawnLane]:
+    """One lane in place of two that say the same; else both."""
+    found, foreseen = replica.found, replica.foreseen
+    if found is None or foreseen is None:
+        return drawn
+    on_disk = drawn[-1]
+    ends = {lane.log_end_offset for lane in drawn}
+    if len(ends) > 1 or any(lane.differences for lane in drawn):
+        return drawn
+    if found.high_watermark not in foreseen.high_watermarks:
+        return drawn
+    description = on_disk.description.replace("on disk", "on disk as predicted")
+    return [replace(on_disk, side="as predicted", description=description)]
 
 
 def offsets_of(span: Span) -> str:

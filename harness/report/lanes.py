@@ -69,13 +69,13 @@ def lane_of(
         cleaned_until: Exclusive; below it a log cleaner may have left nothing of a batch.
         most_spans: Above this many, neighbours are joined.
     """
-    same = None if other is None else {_identity(batch) for batch in other}
+    same = None if other is None else {identity(batch) for batch in other}
     spans = [
         Span(
             first_offset=batch.base_offset,
             last_offset=batch.last_offset,
             leader_epoch=batch.leader_epoch,
-            differs=same is not None and _identity(batch) not in same,
+            differs=same is not None and identity(batch) not in same,
         )
         for batch in batches
     ]
@@ -111,7 +111,8 @@ def join_equal(spans: Iterable[Span]) -> list[Span]:
     return joined
 
 
-def _identity(batch: Batch | PredictedBatch) -> tuple[int, int, int, int, str | None]:
+def identity(batch: Batch | PredictedBatch) -> tuple[int, int, int, int, str | None]:
+    """What two batches have in common that count as the same."""
     place = (batch.base_offset, batch.last_offset, batch.leader_epoch)
     return (*place, batch.magic, batch.payload)
 

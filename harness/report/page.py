@@ -8,14 +8,16 @@ from typing import Any
 
 import jinja2
 
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import answers
-from kchaos.harness.report.cause import cause_of
+from kchaos.harness.report.broker_states import story_names
+from kchaos.harness.report.cause import cause_of, worst_of
 from kchaos.harness.report.control import control_rows, most_of
 from kchaos.harness.report.finding_views import finding_views, in_order
 from kchaos.harness.report.followers import shadow_rows
 from kchaos.harness.report.lane_drawing import draw_partition
-from kchaos.harness.report.leadership import decisions_of, incarnations
+from kchaos.harness.report.leadership import Decisions, decisions_of, incarnations
 from kchaos.harness.report.loading import Loaded, load
 from kchaos.harness.report.moments import Moment, faults_of, moments, story_of, writes_of
 from kchaos.harness.report.replicas import PartitionView, partition_views
@@ -64,6 +66,8 @@ def _context(loaded: Loaded) -> dict[str, Any]:
     rounds = observed_rounds(loaded)
     decisions = decisions_of(loaded)
     faults, writes = faults_of(loaded), writes_of(loaded)
+    cause = cause_of(loaded, views=views, decisions=decisions, rounds=rounds, faults=faults)
+    names = story_names(loaded)
     happened = moments(loaded, decisions=decisions, faults=faults, writes=writes, rounds=rounds)
     caches = [_cache(view) for view in views[:MOST_PARTITIONS]]
     return {
@@ -74,7 +78,8 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "outcome": answers.outcome_of(loaded),
         "headline": answers.headline(loaded),
         "summary": answers.summary(loaded),
-        "cause": cause_of(loaded, views=views, decisions=decisions, rounds=rounds, faults=faults),
+        "cause": cause,
+        "names": names,
         "story": [_sentence(line) for line in story_of(loaded)],
         "answers": answers.answers_of(loaded),
         "warnings": answers.warnings(loaded),
@@ -93,12 +98,15 @@ def _context(loaded: Loaded) -> dict[str, Any]:
             for replica in each["replicas"]
         ),
         "time": draw_time(
+            loaded,
+            about=_drawn_partition(loaded, decisions),
             moments=happened,
             faults=faults,
             writes=writes,
             decisions=decisions,
-            started_at=loaded.started_at,
-            ended_at=loaded.ended_at,
+            rounds=rounds,
+            cause=cause,
+            names=names,
         ),
         "moments": _shortened(happened),
         "chapters": [moment for moment in happened if moment.kind == "story"],
@@ -124,6 +132,15 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "command": loaded.run.command,
         "replay": answers.replay_of(loaded),
     }
+
+
+def _drawn_partition(loaded: Loaded, decisions: Decisions) -> TopicPartition | None:
+    """The partition of the worst finding, or else the first one that had a leader."""
+    worst = worst_of(loaded)
+    if worst is not None and worst.topic:
+        return TopicPartition(worst.topic, worst.partition)
+    led = (TopicPartition(state.topic, state.partition) for _, state in decisions.states)
+    return next(led, None)
 
 
 def _drawn(loaded: Loaded, views: Sequence[PartitionView]) -> dict[str, Any]:

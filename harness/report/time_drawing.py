@@ -1,10 +1,15 @@
-"""The time line as places on the page: tracks of bars, and the shade of every fault."""
+"""The picture of a run: lanes of brokers, cuts between them, clients, and decisive messages."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.epoch_rounds import AskedRound
+from kchaos.harness.report.broker_states import Stretch, broker_stretches, link_stretches
+from kchaos.harness.report.cause import CauseStep
 from kchaos.harness.report.leadership import Decisions
+from kchaos.harness.report.loading import Loaded
 from kchaos.harness.report.moments import Fault, Moment, Write
 from kchaos.harness.report.placement import (
     Box,
@@ -15,70 +20,307 @@ from kchaos.harness.report.placement import (
     time_axis,
 )
 
+_ROW, _BAR = 22, 18
+_LIFE, _ROLE = 18, 20
+_GAP = 12
+_MOST_TRACKS = 12
+_MOST_ARROWS = 60
+"""So many writes are drawn as arrows, and so many questions for epochs."""
+_MOST_LABELLED = 8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Track:
-    """Rows of bars under one name on the time line."""
+class Lane:
+    """A strip across the picture, in pixels from its top.
+
+    Attributes:
+        note: What the story calls it, or "".
+        words: What is drawn in it, a line each, in the order of time.
+    """
 
     name: str
-    boxes: tuple[Box, ...]
+    top: int
+    height: int
+    note: str = ""
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A box of the picture: `box` says where along the time, `top` and `height` where across."""
+
+    box: Box
+    top: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrow:
+    """A message from one lane to another.
+
+    Attributes:
+        x: In percent of the width.
+        style: Names for the style sheet.
+        title: What it says, in full.
+        label: The same in a word, or "".
+    """
+
+    x: float
+    from_y: int
+    to_y: int
+    style: str
+    title: str
+    label: str = ""
 
     @property
-    def rows(self) -> int:
-        """How many rows it needs."""
-        return 1 + max((box.row for box in self.boxes), default=0)
+    def middle(self) -> int:
+        """Halfway between its ends."""
+        return (self.from_y + self.to_y) // 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Badge:
+    """The number of a sentence of the cause, where it happened."""
+
+    x: float
+    y: int
+    number: int
+    title: str
+    is_fatal: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnTime:
-    """The time line: tracks, the shade that every fault throws on them, and printed times."""
+    """The picture; everything across is in pixels, everything along in percent of the width.
 
-    tracks: tuple[Track, ...]
-    shades: tuple[Box, ...]
+    Attributes:
+        about: The partition whose leaders the lanes of brokers show; "" if there is none.
+        marks: (seconds, place) of printed times.
+    """
+
+    about: str
+    lanes: tuple[Lane, ...]
+    bars: tuple[Bar, ...]
+    arrows: tuple[Arrow, ...]
+    badges: tuple[Badge, ...]
     marks: tuple[tuple[float, float], ...]
+    height: int
 
 
 def draw_time(
+    loaded: Loaded,
     *,
+    about: TopicPartition | None,
     moments: Sequence[Moment],
     faults: Sequence[Fault],
     writes: Sequence[Write],
     decisions: Decisions,
-    started_at: float,
-    ended_at: float,
+    rounds: Sequence[AskedRound],
+    cause: Sequence[CauseStep],
+    names: Mapping[int, str],
 ) -> DrawnTime:
-    """The overview above the list of moments."""
-    ended_at = max([ended_at, *(moment.time for moment in moments)])
+    """The picture above the list of moments.
+
+    Args:
+        about: The partition whose leaders and in-sync replicas are drawn.
+        names: What the story calls each broker.
+    """
+    ended_at = max([loaded.ended_at, *(moment.time for moment in moments)])
     axis = time_axis([moment.time for moment in moments] + [ended_at])
-    shades = tuple(
-        Box(
-            x=round(axis.place(fault.injected), 3),
-            width=round(axis.place(fault.healed or ended_at) - axis.place(fault.injected), 3),
-            title=f"{fault.name}: {fault.what}",
-        )
-        for fault in faults
-    )
+    drawing = _Drawing(axis=axis, zero=loaded.started_at, ended_at=ended_at)
     told = [moment for moment in moments if moment.kind == "story"]
-    tracks = [
-        _packed("story", [_dot(m, axis, str(n)) for n, m in enumerate(told, start=1)]),
-        _packed("faults", [_fault_box(f, axis, ended_at, started_at) for f in faults]),
-        *_leader_tracks(decisions, axis, ended_at),
-        _packed("produce", [_write_box(write, axis, ended_at) for write in writes]),
-        _packed("reads", [_dot(m, axis) for m in moments if m.kind == "read"]),
-        _packed("epoch questions", [_dot(m, axis) for m in moments if m.kind == "round"]),
-        _packed("at points", [_dot(m, axis) for m in moments if m.kind == "hit"]),
-        _packed("ISR looks", [_dot(m, axis) for m in moments if m.kind == "look"]),
-        _packed("snapshots", [_dot(m, axis) for m in moments if m.kind == "snapshot"]),
-    ]
+    drawing.track("story", [_dot(m, axis, str(n)) for n, m in enumerate(told, start=1)])
+    drawing.track("faults", [_fault_box(f, axis, ended_at, loaded.started_at) for f in faults])
+    _draw_brokers(drawing, loaded, about, decisions, rounds, names)
+    _draw_writes(drawing, writes)
+    for name, kind in (
+        ("reads", "read"),
+        ("at points", "hit"),
+        ("ISR looks", "look"),
+        ("snapshots", "snapshot"),
+    ):
+        drawing.track(name, [_dot(m, axis) for m in moments if m.kind == kind])
+    for name, boxes in _leader_tracks(decisions, axis, ended_at, about):
+        drawing.track(name, boxes)
+    for number, step in enumerate(cause, start=1):
+        drawing.badge(number, step)
     return DrawnTime(
-        tracks=tuple(track for track in tracks if track.boxes),
-        shades=shades,
-        marks=tuple((time - started_at, round(place, 3)) for time, place in axis.marks()),
+        about="" if about is None else f"{about.topic}-{about.partition}",
+        lanes=tuple(drawing.lanes),
+        bars=tuple(drawing.bars),
+        arrows=tuple(drawing.arrows),
+        badges=tuple(drawing.badges),
+        marks=tuple((time - loaded.started_at, round(place, 3)) for time, place in axis.marks(10)),
+        height=drawing.bottom,
     )
 
 
-def _packed(name: str, boxes: Sequence[Box]) -> Track:
-    return Track(name=name, boxes=pack(boxes))
+class _Drawing:
+    """Lanes from top to bottom, and what is on them."""
+
+    def __init__(self, *, axis: TimeAxis, zero: float, ended_at: float) -> None:
+        self.axis, self.zero, self.ended_at = axis, zero, ended_at
+        self.lanes: list[Lane] = []
+        self.bars: list[Bar] = []
+        self.arrows: list[Arrow] = []
+        self.badges: list[Badge] = []
+        self.middles: dict[int, int] = {}
+        self.bottom = 4
+
+    def track(self, name: str, boxes: Sequence[Box], *, bare: bool = False) -> None:
+        """A lane of packed boxes; none for no boxes."""
+        if not boxes:
+            return
+        placed = pack(boxes)
+        rows = 1 + max(box.row for box in placed)
+        for box in placed:
+            top = self.bottom + box.row * _ROW + 2
+            self.bars.append(Bar(box=box, top=top, height=_BAR))
+        words = tuple(box.title for box in sorted(placed, key=lambda box: box.x))
+        height = rows * _ROW
+        self.lanes.append(Lane(name=name, top=self.bottom, height=height, words=words))
+        self.bottom += height + (2 if bare else 8)
+
+    def stretch(self, stretch: Stretch) -> Box:
+        """The stretch as a box; its label is left out where it has no room inside."""
+        x = self.axis.place(stretch.began)
+        ended = self.ended_at if stretch.ended is None else stretch.ended
+        width = max(0.4, self.axis.place(ended) - x)
+        labels = (stretch.label, *stretch.shorter)
+        until = "the end" if stretch.ended is None else f"{ended - self.zero:.3f} s"
+        return Box(
+            x=round(x, 3),
+            width=round(width, 3),
+            label=next((label for label in labels if label_width(label) <= width), ""),
+            title=f"{stretch.title}, from {stretch.began - self.zero:.3f} s to {until}",
+            style=stretch.style,
+        )
+
+    def badge(self, number: int, step: CauseStep) -> None:
+        """A sentence's number in the lane of its broker, or halfway along its message."""
+        ys = [self.middles[broker] for broker in step.brokers if broker in self.middles]
+        if step.time is None or not ys:
+            return
+        x = round(self.axis.place(step.time), 3)
+        if len(ys) > 1:
+            style = "message decisive fatal" if step.is_fatal else "message decisive"
+            self.arrows = [
+                replace(arrow, style=style) if arrow.x == x and "message" in arrow.style else arrow
+                for arrow in self.arrows
+            ]
+        # Beneath the bars, so that no label is covered.
+        y = ys[0] + _ROLE // 2 + 7 if len(ys) == 1 else (ys[0] + ys[1]) // 2
+        taken = [badge for badge in self.badges if abs(badge.x - x) < 2.2]
+        while any(abs(badge.y - y) < 18 for badge in taken):
+            y += 18
+        self.badges.append(Badge(x=x, y=y, number=number, title=step.text, is_fatal=step.is_fatal))
+
+
+def _draw_brokers(
+    drawing: _Drawing,
+    loaded: Loaded,
+    about: TopicPartition | None,
+    decisions: Decisions,
+    rounds: Sequence[AskedRound],
+    names: Mapping[int, str],
+) -> None:
+    lives, roles, extras = broker_stretches(loaded, decisions, about)
+    links = link_stretches(loaded)
+    brokers = sorted(lives)
+    asked = [
+        each
+        for each in rounds
+        if each.time is not None and about == TopicPartition(each.topic, each.partition)
+    ]
+    for index, broker in enumerate(brokers):
+        top = drawing.bottom
+        life = [drawing.stretch(each) for each in lives[broker]]
+        role = [drawing.stretch(each) for each in roles.get(broker, ())]
+        drawing.bars += [Bar(box=box, top=top, height=_LIFE) for box in life]
+        drawing.bars += [Bar(box=box, top=top + _LIFE, height=_ROLE) for box in role]
+        inside = pack([_beside(drawing.stretch(each), each) for each in extras.get(broker, ())])
+        rows = 1 + max((box.row for box in inside), default=-1)
+        for box in inside:
+            at = top + _LIFE + _ROLE + box.row * _ROW + 3
+            drawing.bars.append(Bar(box=box, top=at, height=_BAR - 4))
+        height = _LIFE + _ROLE + rows * _ROW
+        words = tuple(box.title for box in sorted([*life, *role, *inside], key=lambda b: b.x))
+        drawing.lanes.append(
+            Lane(
+                name=f"broker {broker}",
+                top=top,
+                height=height,
+                note=names.get(broker, ""),
+                words=words,
+            )
+        )
+        drawing.middles[broker] = top + _LIFE + _ROLE // 2
+        drawing.bottom = top + height + 2
+        below = [
+            each
+            for each in links
+            if min(each.brokers) == broker or (index == 0 and not set(each.brokers) & {*brokers})
+        ]
+        between = pack([_beside(drawing.stretch(each), each) for each in below])
+        drawn = 1 + max((box.row for box in between), default=-1)
+        for box in between:
+            at = drawing.bottom + box.row * _ROW + 4
+            drawing.bars.append(Bar(box=box, top=at, height=_BAR - 2))
+        if drawn:
+            drawing.lanes.append(
+                Lane(
+                    name="between",
+                    top=drawing.bottom,
+                    height=drawn * _ROW + 4,
+                    words=tuple(box.title for box in between),
+                )
+            )
+        drawing.bottom += drawn * _ROW + _GAP
+    for each in asked[:_MOST_ARROWS]:
+        _draw_round(drawing, each, is_labelled=len(asked) <= _MOST_LABELLED)
+
+
+def _beside(box: Box, stretch: Stretch) -> Box:
+    """The box with its shortest label: it may stand outside of the box."""
+    return box if box.label else replace(box, label=(*stretch.shorter, stretch.label)[0])
+
+
+def _draw_round(drawing: _Drawing, each: AskedRound, *, is_labelled: bool) -> None:
+    if each.follower not in drawing.middles or each.leader not in drawing.middles:
+        return
+    asked, answered = drawing.middles[each.follower], drawing.middles[each.leader]
+    title = f"broker {each.follower} asks broker {each.leader} where leader epoch "
+    title += f"{each.requested_epoch} ends: "
+    title += f"{each.end_offset}" if each.is_answered else "no answer"
+    drawing.arrows.append(
+        Arrow(
+            x=round(drawing.axis.place(each.time or 0.0), 3),
+            from_y=answered if each.is_answered else asked,
+            to_y=asked if each.is_answered else answered,
+            style="message" if each.is_answered else "message unanswered",
+            title=title,
+            label=f"e{each.requested_epoch}→{each.end_offset if each.is_answered else '?'}"
+            if is_labelled and each.requested_epoch >= 0
+            else "",
+        )
+    )
+
+
+def _draw_writes(drawing: _Drawing, writes: Sequence[Write]) -> None:
+    """The clients' lane, and an arrow from each write to its broker."""
+    top = drawing.bottom + 2
+    drawing.track("clients", [_write_box(w, drawing.axis, drawing.ended_at) for w in writes])
+    for write in writes if len(writes) <= _MOST_ARROWS else ():
+        if write.broker in drawing.middles:
+            drawing.arrows.append(
+                Arrow(
+                    x=round(drawing.axis.place(write.invoked), 3),
+                    from_y=top,
+                    to_y=drawing.middles[write.broker] + _ROLE // 2,
+                    style=f"write {write.outcome}",
+                    title=f"{write.operation} to broker {write.broker}: {write.answer}",
+                )
+            )
 
 
 def _fault_box(fault: Fault, axis: TimeAxis, ended_at: float, started_at: float) -> Box:
@@ -92,17 +334,23 @@ def _fault_box(fault: Fault, axis: TimeAxis, ended_at: float, started_at: float)
         x=round(x, 3),
         width=round(max(0.4, axis.place(fault.healed or ended_at) - x), 3),
         label=fault.name,
-        title=f"{fault.what}, injected at {fault.injected - started_at:.3f} s, {until}",
+        title=f"{fault.name}: {fault.what}, injected at {fault.injected - started_at:.3f} s, "
+        f"{until}",
         style="fault" if fault.healed is not None else "fault open",
     )
 
 
-def _leader_tracks(decisions: Decisions, axis: TimeAxis, ended_at: float) -> list[Track]:
-    by_partition: dict[str, list[Any]] = {}
+def _leader_tracks(
+    decisions: Decisions, axis: TimeAxis, ended_at: float, about: TopicPartition | None
+) -> Iterable[tuple[str, list[Box]]]:
+    """Yields who led each partition that the lanes of the brokers do not show."""
+    by_partition: dict[TopicPartition, list[Any]] = {}
     for timed, state in decisions.states:
-        by_partition.setdefault(f"{state.topic}-{state.partition}", []).append((timed.time, state))
-    tracks = []
-    for name, states in list(by_partition.items())[:12]:
+        key = TopicPartition(state.topic, state.partition)
+        by_partition.setdefault(key, []).append((timed.time, state))
+    by_partition.pop(about or TopicPartition("", -1), None)
+    for key, states in list(by_partition.items())[:_MOST_TRACKS]:
+        name = f"{key.topic}-{key.partition}"
         ends = [time for time, _ in states[1:]] + [ended_at]
         boxes = []
         for (time, state), end in zip(states, ends, strict=True):
@@ -110,11 +358,7 @@ def _leader_tracks(decisions: Decisions, axis: TimeAxis, ended_at: float) -> lis
             width = axis.place(end) - x
             leads = f"leader {state.leader}" if state.leader >= 0 else "no leader"
             label = f"{leads} e{state.leader_epoch} ISR {isr}"
-            shorter = (
-                label,
-                f"{leads} e{state.leader_epoch}",
-                f"e{state.leader_epoch}",
-            )
+            shorter = (label, f"{leads} e{state.leader_epoch}", f"e{state.leader_epoch}")
             boxes.append(
                 Box(
                     x=round(x, 3),
@@ -125,8 +369,7 @@ def _leader_tracks(decisions: Decisions, axis: TimeAxis, ended_at: float) -> lis
                     style=style_of_epoch(state.leader_epoch) if state.leader >= 0 else "hole",
                 )
             )
-        tracks.append(Track(name=name, boxes=tuple(boxes)))
-    return tracks
+        yield name, boxes
 
 
 def _write_box(write: Write, axis: TimeAxis, ended_at: float) -> Box:

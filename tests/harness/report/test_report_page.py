@@ -15,6 +15,7 @@ from kchaos.harness.report import render
 from tests.support.kafka_6361_runs import kafka_6361
 from tests.support.report_runs import (
     A_AGAIN,
+    A_ONLY,
     B_ONLY,
     BOTH,
     DIVERGENCE,
@@ -212,12 +213,11 @@ def test_an_earlier_judgement_can_be_shown(tmp_path: Path) -> None:
     assert "conforms, unsafe; as expected" in render(run, "0001")
 
 
-def test_a_fault_is_shaded_from_injection_to_healing(tmp_path: Path) -> None:
+def test_a_fault_is_drawn_from_injection_to_healing(tmp_path: Path) -> None:
     html = render(judged(tmp_path / "run"))
     page = Page(html)
 
-    shades = {(a["x"], a["width"]) for a in page.with_class("shade")}
-    assert len(shades) == 1
+    assert len(page.with_class("bar", "fault")) == 1
     row = re.search(r'<tr class="produce-row "><td .*?</tr>', html[html.index("fault A-B") :])
     assert row is not None
     assert "A-B acts" in row[0]
@@ -305,6 +305,35 @@ def test_thousands_of_batches_are_joined_and_the_page_says_so(tmp_path: Path) ->
     assert "6000 batches, drawn joined as 2 stretches" in html
     assert "offsets 0-3999, leader epoch 1, 4000 batches" in html
     assert len(html) < 300_000
+
+
+def test_findings_of_one_kind_about_the_same_brokers_are_one_card(tmp_path: Path) -> None:
+    run = diverged(tmp_path / "run").seal()
+    again = DIVERGENCE | {"snapshot": "level", "message": "it differs there too"}
+    other = DIVERGENCE | {"brokers": [1]}
+    page = Page(render(judge_as(run, findings=[DIVERGENCE, again, other])))
+
+    assert len(page.with_class("finding", "safety")) == 2
+    assert "The same once more t-0 offsets 2-3 in snapshot level: it differs" in page.text
+
+
+def test_a_snapshot_that_is_as_predicted_is_folded_and_a_finding_outlined(tmp_path: Path) -> None:
+    plain = Page(render(judge_as(run_of_equals(tmp_path / "equal"), safe=True)))
+    assert plain.with_class("folded") == []  # Nothing predicts it, so that it is shown.
+
+    run = run_of_equals(tmp_path / "predicted")
+    predicted = Page(render(judge_as(run, safe=True, prediction=prediction_of(run))))
+    assert "every replica holds the same, offsets 0 to 4, as predicted" in predicted.text
+    assert len(predicted.with_class("folded")) == 1
+    assert predicted.with_class("outline") == []
+
+    differing = Page(render(judged(tmp_path / "run")))
+    assert differing.with_class("folded") == []
+    assert len(differing.with_class("outline")) == 2  # On both replicas.
+
+
+def run_of_equals(path: Path) -> RunDirectory:
+    return diverged(path, logs={broker: [BOTH, A_ONLY, A_AGAIN] for broker in (0, 1)}).seal()
 
 
 def test_many_findings_are_cut_short_and_counted(tmp_path: Path) -> None:

@@ -1,0 +1,121 @@
+"""The picture of a run: lanes of brokers, cuts between them, and the messages that decided it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import write_judgement
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness.report import render
+from kchaos.harness.report.broker_states import broker_stretches, link_stretches, story_names
+from kchaos.harness.report.leadership import decisions_of
+from kchaos.harness.report.loading import load
+from tests.golden.stored import unpacked
+from tests.support.report_runs import Page, diverged
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+@pytest.fixture(scope="module")
+def divergence(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    run = unpacked("1.1.1", tmp_path_factory.mktemp("golden"))
+    write_judgement(run, judge(run))
+    return run
+
+
+def test_each_broker_has_a_lane_with_its_name_in_the_story(divergence: RunDirectory) -> None:
+    page = Page(render(divergence))
+
+    assert "A is broker 0, B is broker 1." in page.text
+    assert "broker 0 A broker 1 B broker 2 clients" in page.text
+
+
+def test_a_broker_that_dies_is_down_and_its_next_generation_is_named(
+    divergence: RunDirectory,
+) -> None:
+    loaded = load(divergence)
+    lives, _, held = broker_stretches(loaded, decisions_of(loaded), None)
+
+    assert [stretch.label for stretch in lives[1]] == [
+        "up, generation 59",
+        "down, still registered",
+        "down",
+        "up, not registered",
+        "up, generation 84",
+        "up, not registered",
+        "up, generation 97",
+    ]
+    assert [stretch.label for stretch in lives[2]] == ["up, generation 25"]
+    assert [stretch.label for stretch in held[1]] == ["cut from ZooKeeper"]
+    for stretches in lives.values():
+        ends = [stretch.ended for stretch in stretches]
+        assert ends == [*(stretch.began for stretch in stretches[1:]), None]
+
+
+def test_a_cut_is_drawn_between_its_two_brokers_until_it_heals(divergence: RunDirectory) -> None:
+    (cut,) = link_stretches(load(divergence))
+
+    assert (cut.label, cut.brokers, cut.style) == ("0-1 cut", (0, 1), "cut")
+    assert cut.ended is not None
+    assert cut.ended > cut.began
+
+
+def test_the_message_that_decided_it_is_the_only_fatal_one(divergence: RunDirectory) -> None:
+    html = render(divergence)
+    page = Page(html)
+
+    assert len(page.with_class("arrow", "fatal")) == 1
+    assert len(page.with_class("badge", "fatal")) == 1
+    steps = [attrs["data-step"] for attrs in page.with_class("badge")]
+    assert sorted(str(step) for step in steps) == ["1", "2", "3", "5"]
+    assert "e3→7" in page.text
+    assert page.text.count("This decided it.") == 1
+
+
+def test_the_words_tell_what_the_picture_shows(divergence: RunDirectory) -> None:
+    page = Page(render(divergence))
+    words = page.text[page.text.index("The picture in words") :]
+
+    for told in (
+        "broker 1 is down and registered, generation 59",
+        "broker 1 leads t-0 in leader epoch 3",
+        "broker 1 is cut off from ZooKeeper",
+        "brokers 0 and 1 are cut off from each other (both ways, silent)",
+        "broker 1 asks broker 0 where leader epoch 3 ends: 7",
+        "broker 0 asks broker 1 where leader epoch 2 ends: no answer",
+        "a-only to broker 0: offsets 5-6",
+    ):
+        assert told in words
+
+
+def test_a_broker_of_a_kraft_cluster_is_fenced_and_unfenced(tmp_path: Path) -> None:
+    loaded = load(unpacked("3.9.1-last-replica", tmp_path, runs=GOLDEN / "kraft"))
+    lives, _, _ = broker_stretches(loaded, decisions_of(loaded), None)
+
+    labels = [stretch.label for stretch in lives[1]]
+    assert labels[:3] == ["up, fenced", "up, unfenced, epoch 8", "down"]
+    assert [stretch.style for stretch in lives[1]][-2:] == ["lost", "up"]
+
+
+@pytest.mark.parametrize(
+    ("faults", "names"),
+    [
+        ([("B-down", {"broker": 1})], {1: "B"}),
+        ([("A-B", {"fault": "CutLink", "source": 0, "target": 1})], {0: "A", 1: "B"}),
+        ([("cut-2", {"broker": 1})], {}),
+        ([("B-down", {"broker": 1}), ("B-again", {"broker": 2})], {}),
+    ],
+)
+def test_the_story_names_a_broker_where_one_fault_does(
+    tmp_path: Path, faults: list[Any], names: dict[int, str]
+) -> None:
+    steps = [
+        {"step": "Inject", "name": name, "fault": {"fault": "KillBroker"} | fault}
+        for name, fault in faults
+    ]
+    build = diverged(tmp_path / "run")
+    build.steps = steps
+
+    assert story_names(load(build.seal())) == names
