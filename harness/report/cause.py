@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.findings import Finding, Question
-from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.model.values.events import BrokerRegistered, PartitionState
 from kchaos.checkers.outcome import brokers_text, worst_first
 from kchaos.checkers.segments.batch import Batch
 from kchaos.harness.report.leadership import Decisions
@@ -58,6 +59,7 @@ class _Story:
     Attributes:
         states: The partition's states with their times, oldest first.
         replicas: Of the last snapshot.
+        registered: The registrations of all brokers with their times, oldest first.
     """
 
     loaded: Loaded
@@ -66,6 +68,7 @@ class _Story:
     replicas: tuple[ReplicaView, ...]
     rounds: tuple[AskedRound, ...]
     faults: Sequence[Fault]
+    registered: tuple[tuple[float, BrokerRegistered], ...]
 
     @property
     def terms(self) -> tuple[_Term, ...]:
@@ -110,7 +113,8 @@ def cause_of(
     about = (finding.topic, finding.partition)
     of_partition = [view for view in views if (view.topic, view.partition) == about]
     teller = _TELLERS.get(finding.kind)
-    if teller is None or not of_partition or (teller is not _stopped and finding.first_offset < 0):
+    needs_offsets = teller in (_differing, _loss, _cut)
+    if teller is None or not of_partition or (needs_offsets and finding.first_offset < 0):
         return (CauseStep(text=NOT_KNOWN, section="time"),)
     story = _Story(
         loaded=loaded,
@@ -123,6 +127,11 @@ def cause_of(
         replicas=of_partition[-1].replicas,
         rounds=tuple(each for each in rounds if (each.topic, each.partition) == about),
         faults=faults,
+        registered=tuple(
+            (timed.time, timed.event)
+            for timed in decisions.events
+            if isinstance(timed.event, BrokerRegistered)
+        ),
     )
     steps = tuple(teller(story))
     # The finding alone is no cause.
@@ -221,8 +230,10 @@ def _loss(story: _Story) -> Iterator[CauseStep]:
     later = [term for term in story.terms if term.time >= ended]
     acknowledged_by = {each.broker for each in done}
     others = [term for term in later if term.leader not in acknowledged_by]
+    # With more than one election the evidence does not say at which the records were lost.
+    decided = others if len(others) == 1 and not _lost_on_disk(story) else []
     for term in later[:_MOST_ELECTIONS]:
-        yield _elected(story, term, is_fatal=term in others[:1])
+        yield _elected(story, term, is_fatal=term in decided)
     cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
     for cut in cuts:
         about = (cut.topic, cut.partition) == (story.finding.topic, story.finding.partition)
@@ -274,8 +285,114 @@ def _stopped(story: _Story) -> Iterator[CauseStep]:
     ]
     for note in logged[:1]:
         yield CauseStep(section="findings", text=f"{note.message[:1].upper()}{note.message[1:]}.")
-    yield CauseStep(
-        section="findings", text=f"{story.finding.message[:1].upper()}{story.finding.message[1:]}."
+    yield _said(story.finding)
+
+
+def _lost_on_disk(story: _Story) -> bool:
+    """Whether a fault took something from a disk."""
+    acts = [line.detail.get("act") for line in story.loaded.evidence.observed]
+    return bool({"LoseTail", "WipeLogDirectory"} & {*acts})
+
+
+def _cut(story: _Story) -> Iterator[CauseStep]:
+    """Records that a replica cut off below a high watermark: who was elected, asked and cut."""
+    finding = story.finding
+    for term in story.terms[-2:]:
+        yield _elected(story, term)
+    answers = [
+        each
+        for each in story.rounds
+        if each.is_answered
+        and each.follower in finding.brokers
+        and (each.end_offset or 0) <= finding.last_offset
+        and (each.requested_epoch >= 0 or each.by_fetch)
+    ]
+    for each in answers[-1:]:
+        yield CauseStep(
+            time=each.time,
+            section="rounds",
+            brokers=(each.leader, each.follower),
+            is_fatal=True,
+            text=_asked(each, story),
+        )
+    cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
+    for cut in cuts:
+        about = (cut.topic, cut.partition) == (finding.topic, finding.partition)
+        reaches = cut.target_offset <= finding.last_offset < cut.log_end_offset_before
+        if about and reaches and cut.broker in finding.brokers:
+            yield CauseStep(
+                section="replicas",
+                text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
+                f"{cut.target_offset}; its high watermark was {cut.high_watermark}.",
+            )
+    yield _said(finding)
+
+
+def _obeyed(story: _Story) -> Iterator[CauseStep]:
+    """A request to an earlier generation: which one it was made for, and which one got it."""
+    late = [
+        request
+        for request in story.loaded.evidence.control or ()
+        if request.is_late and request.target in story.finding.brokers
+    ]
+    about = TopicPartition(story.finding.topic, story.finding.partition)
+    accepted = [request for request in late if not request.error_for(about)]
+    for request in accepted[:1]:
+        for time, registered in story.registered:
+            if registered.broker != request.broker:
+                continue
+            if registered.czxid == request.meant_for:
+                yield CauseStep(
+                    time=time,
+                    section="brokers",
+                    brokers=(request.broker,),
+                    text=f"Broker {request.broker} registered as generation {request.meant_for}; "
+                    f"the {request.api} was made for that one.",
+                )
+            elif registered.czxid == request.in_force:
+                yield CauseStep(
+                    time=time,
+                    section="brokers",
+                    brokers=(request.broker,),
+                    text=f"Broker {request.broker} registered anew, as generation "
+                    f"{request.in_force}.",
+                )
+        carried = (
+            f"no broker epoch, which version {request.version} does not have"
+            if request.broker_epoch is None
+            else f"broker epoch {request.broker_epoch}"
+        )
+        yield CauseStep(
+            time=request.time,
+            section="brokers",
+            brokers=(request.target,),
+            is_fatal=True,
+            text=f"The {request.api} reached broker {request.target} only then. It carried "
+            f"{carried}, and the broker accepted it.",
+        )
+
+
+def _untold(story: _Story) -> Iterator[CauseStep]:
+    """A broker that nobody told of its replicas: when it registered, and what did not come."""
+    own = [
+        (time, registered)
+        for time, registered in story.registered
+        if registered.broker in story.finding.brokers
+    ]
+    for time, registered in own[-2:]:
+        yield CauseStep(
+            time=time,
+            section="brokers",
+            brokers=(registered.broker,),
+            text=f"Broker {registered.broker} registered as generation {registered.czxid}"
+            f"{_acting(story, time)}.",
+        )
+    yield _said(story.finding)
+
+
+def _said(finding: Finding) -> CauseStep:
+    return CauseStep(
+        section="findings", text=f"{finding.message[:1].upper()}{finding.message[1:]}."
     )
 
 
@@ -401,6 +518,9 @@ def _batches(replica: ReplicaView) -> tuple[Batch, ...]:
 
 _TELLERS: Mapping[str, Callable[[_Story], Iterator[CauseStep]]] = {
     "committed-loss": _loss,
+    "stale-request-accepted": _obeyed,
+    "generation-not-initialised": _untold,
+    **dict.fromkeys(("truncated-below-high-watermark", "high-watermark-regression"), _cut),
     **dict.fromkeys(("divergence", "hole", "missing-tail"), _differing),
     **dict.fromkeys(
         (

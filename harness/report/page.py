@@ -30,6 +30,7 @@ MOST_FINDINGS = 300
 MOST_MOMENTS = 600
 MOST_PARTITIONS = 60
 MOST_REQUESTS = 600
+MOST_TOLD = 8
 """More than this of a kind is cut short on the page, which says how many were left out."""
 
 
@@ -68,6 +69,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
     faults, writes = faults_of(loaded), writes_of(loaded)
     cause = cause_of(loaded, views=views, decisions=decisions, rounds=rounds, faults=faults)
     names = story_names(loaded)
+    story = story_of(loaded)
     happened = moments(loaded, decisions=decisions, faults=faults, writes=writes, rounds=rounds)
     caches = [_cache(view) for view in views[:MOST_PARTITIONS]]
     return {
@@ -80,7 +82,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "summary": answers.summary(loaded),
         "cause": cause,
         "names": names,
-        "story": [_sentence(line) for line in story_of(loaded)],
+        "story": [_sentence(line) for line in story] if len(story) <= MOST_TOLD else [],
         "answers": answers.answers_of(loaded),
         "warnings": answers.warnings(loaded),
         "not_compared": answers.not_compared(loaded),
@@ -162,7 +164,9 @@ def _control(loaded: Loaded) -> dict[str, Any]:
 def _sentence(line: str) -> str:
     """The line as a sentence; a name that begins it, such as that of an operation, is kept."""
     word = line.split(" ", 1)[0]
-    begun = line[:1].upper() + line[1:] if word.isalpha() and len(word) > 2 else line
+    begun = (
+        line[:1].upper() + line[1:] if word == "a" or (word.isalpha() and len(word) > 2) else line
+    )
     return begun if line[-1:] in (".", "!", "?") else f"{begun}."
 
 

@@ -1,5 +1,6 @@
 """What led to a finding, in sentences made from the evidence."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from kchaos.harness.report.moments import faults_of
 from kchaos.harness.report.replicas import partition_views
 from kchaos.harness.report.rounds import observed_rounds
 from tests.golden.stored import unpacked
+from tests.support.planted_runs import late_request_obeyed
 from tests.support.report_runs import (
     A_AGAIN,
     A_ONLY,
@@ -122,6 +124,59 @@ def test_a_hole_is_told_with_the_batch_that_comes_after_it(tmp_path: Path) -> No
     assert "Broker 1 has no batch at 2 to 3; its next batch begins at 4, in leader epoch 3." in (
         told(run)
     )
+
+
+def test_a_request_that_came_late_is_told_by_both_generations(tmp_path: Path) -> None:
+    stale = DIVERGENCE | {"kind": "stale-request-accepted", "brokers": [1], "first_offset": -1}
+    run = judge_as(late_request_obeyed(tmp_path / "run"), findings=[stale])
+
+    made_for, registered, arrived = told(run)
+    assert made_for == "Broker 1 registered as generation 4; the StopReplica was made for that one."
+    assert re.fullmatch(r"Broker 1 registered anew, as generation \d+\.", registered)
+    assert arrived == (
+        "The StopReplica reached broker 1 only then. It carried no broker epoch, which version 0 "
+        "does not have, and the broker accepted it."
+    )
+
+
+def test_a_broker_that_nobody_told_is_told_by_its_registrations(tmp_path: Path) -> None:
+    untold = DIVERGENCE | {
+        "kind": "generation-not-initialised",
+        "brokers": [1],
+        "first_offset": -1,
+        "message": "broker 1 is registered, and nobody told it of t-0",
+    }
+    run = judge_as(diverged(tmp_path / "run").seal(), findings=[untold])
+
+    first, again, finding = told(run)
+    assert first.startswith("Broker 1 registered as generation")
+    assert again.endswith("while CutLink A-B acted.")
+    assert finding == "Broker 1 is registered, and nobody told it of t-0."
+
+
+def test_records_that_were_cut_off_are_told_by_the_answer_that_asked_for_it(
+    tmp_path: Path,
+) -> None:
+    cut = DIVERGENCE | {
+        "kind": "truncated-below-high-watermark",
+        "brokers": [1],
+        "first_offset": 4,
+        "last_offset": 4,
+        "message": "broker 1 had 4 below the high watermark 5, and no longer has it",
+    }
+    run = judge_as(diverged(tmp_path / "run").seal(), findings=[cut])
+
+    *elected, asked, finding = told(run)
+    assert [text.partition(" was")[0] for text in elected] == ["Broker 1", "Broker 0"]
+    assert asked.startswith("Broker 1 asked where leader epoch 2 ends; broker 0 answered 4")
+    assert finding == "Broker 1 had 4 below the high watermark 5, and no longer has it."
+
+
+def test_an_answer_above_what_was_cut_off_is_not_told(tmp_path: Path) -> None:
+    cut = DIVERGENCE | {"kind": "truncated-below-high-watermark", "brokers": [1]}
+    run = judge_as(diverged(tmp_path / "run").seal(), findings=[cut])
+
+    assert not [text for text in told(run) if "asked" in text]
 
 
 def test_what_the_evidence_does_not_show_is_not_guessed(tmp_path: Path) -> None:
