@@ -3,7 +3,7 @@
 import itertools
 import math
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from typing import Any, TypeVar
@@ -171,30 +171,13 @@ class _Judging:
         )
         if read is not None:
             # What is compared is read here, and hashed for the seal.
-            found = self.attempt("comparing the evidence", lambda: [*disagreements(read)])
-            self._unknown += found or ()
+            different = self.attempt("comparing the evidence", lambda: [*disagreements(read)])
+            self._unknown += different or ()
             self._unknown += evidence.files.lacking(evidence.about.format)
         self._unknown += self.attempt("the seal", lambda: [*_unfinished(evidence)]) or ()
         self._unknown += [f"a rule failed: {_last_line(crash)}" for crash in judged.crashes]
         if read is not None:
-            self._unknown += _unusable(read)
-            self._safety += [*_unsettled(read), *_licensed(read)]
-            foreign = [*_foreign(judged.findings), *dict.fromkeys(said for _, said in unfollowed)]
-            self._unless_unsafe += foreign or _untraceable(read, prediction)
-            if not read.is_kraft:
-                self._conformance += _undecided(read)
-                self._conformance += _unlinked(read)
-                given = self.attempt("the settings", lambda: [*_not_followed(read)])
-                self._conformance += given or ()
-                self._conformance += _not_compared(read, judged.findings)
-                self._conformance += foreign
-                self._conformance += _unexplained_by_ours(read, prediction)
-        if read is not None and read.is_tiered:
-            deleted = [*_deleted(read)]
-            self._safety += [*_unread(read, prediction), *deleted]
-            self._conformance += deleted
-        if read is not None and prediction is not None:
-            self._conformance += _unpredicted(read, prediction)
+            self._note_unknown(read, prediction, judged, [why for _, why in unfollowed])
         builds = self.attempt("the builds", lambda: evidence.builds)
         outcome = self.attempt("the outcome", lambda: evidence.outcome)
         findings = self.attempt(
@@ -219,6 +202,33 @@ class _Judging:
             judged_by=version("kchaos"),
             prediction=prediction,
         )
+
+    def _note_unknown(
+        self,
+        read: RunEvidence,
+        prediction: Prediction | None,
+        judged: Judged,
+        unfollowed: Sequence[str],
+    ) -> None:
+        """Notes what keeps safety or conformance from being known, as the evidence has it."""
+        self._unknown += _unusable(read)
+        self._safety += [*_unsettled(read), *_licensed(read)]
+        foreign = [*_foreign(judged.findings), *dict.fromkeys(unfollowed)]
+        self._unless_unsafe += foreign or _untraceable(read, prediction)
+        if not read.is_kraft:
+            self._conformance += _undecided(read)
+            self._conformance += _unlinked(read)
+            given = self.attempt("the settings", lambda: [*_not_followed(read)])
+            self._conformance += given or ()
+            self._conformance += _not_compared(read, judged.findings)
+            self._conformance += foreign
+            self._conformance += _unexplained_by_ours(read, prediction)
+        if read.is_tiered:
+            deleted = [*_deleted(read)]
+            self._safety += [*_unread(read, prediction), *deleted]
+            self._conformance += deleted
+        if prediction is not None:
+            self._conformance += _unpredicted(read, prediction)
 
     def _verdict(self, expectation: Any, judged: Judged, witnesses: tuple[Witness, ...]) -> Verdict:
         unknown = Unknown(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from kchaos.checkers.model.explore import drawn_kind
 from kchaos.clusters.releases import Mode, release_of
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import CutControllers, CutZooKeeper, ExpireSession, FenceBroker, PauseBroker
@@ -39,7 +40,6 @@ from kchaos.harness.steps.scenario_steps import AwaitQuiet, CreateTopic, Heal, I
 _END_SESSION = 0.65
 _LONGER = (2, 6)
 _WRITES = ("produce", "produce-to-zombie")
-_EAGER = 2.5
 
 
 def draw(
@@ -67,40 +67,18 @@ def draw(
         UsageError: There is no such mix.
         ReleaseError: There is no such release.
     """
-    found = release_of(release or kafka)
-    number = found.number
-    is_kraft = ClusterSpec(brokers=brokers_of(found.text), mode=mode).is_kraft
-    if is_kraft and mix in (*WITH_ZOOKEEPER, WALKS):
-        raise UsageError(
-            f"the mix {mix} is not drawn for {found.text} with KRaft: it is made of "
-            "what does not act with KRaft, or of what the model predicts; take another, as mixed"
-        )
+    known = release_of(release or kafka)
+    is_kraft = ClusterSpec(brokers=brokers_of(known.text), mode=mode).is_kraft
+    _check_mix(mix, known.text, is_kraft=is_kraft)
     if mix == WALKS:
         return draw_walk(seed, kafka=kafka, steps=steps, gated=gated, release=release or kafka)
-    if mix not in MIXES:
-        known = ", ".join((*MIXES, WALKS))
-        raise UsageError(f"no mix named {mix!r}; known: {known}")
     random = Random(seed)
-    brokers = tuple(range(random.choice((3, 4))))
-    settings = draw_settings(random)
-    first_broker = random.choice(brokers)
-    cluster = ClusterSpec(
-        brokers=brokers_of(kafka, brokers),
-        first_broker=None if is_kraft else first_broker,
-        mode="kraft" if is_kraft else None,
-        controllers=random.choice((1, 3)) if is_kraft else 1,
-        properties=_properties(settings, mix, is_kraft),
+    cluster = _cluster(random, kafka, mix, is_kraft=is_kraft)
+    drawing = _Drawing(
+        random=random,
+        view=_view_of(cluster, known.number),
+        weights=weights_of(mix, is_kraft=is_kraft),
     )
-    view = new_view(
-        brokers,
-        first_broker=first_broker,
-        has_epochs=number >= (0, 11),
-        unclean=settings.is_unclean,
-        formats=_formats(number),
-        quorum=cluster.controller_ids,
-    )
-    weights = weights_of(mix, is_kraft=is_kraft)
-    drawing = _Drawing(random=random, view=view, weights=weights)
     acts = [drawing.first_topic(), *(drawing.next_step() for _ in range(steps))]
     return Scenario(
         entry=ENTRY,
@@ -108,8 +86,31 @@ def draw(
         title=title_of(f"{steps} random steps", mix, gated, seed),
         release=kafka,
         cluster=cluster,
-        steps=(acts[0], *(one for act in acts[1:] for one in _played(act, gated))),
+        steps=(acts[0], *(step for act in acts[1:] for step in _played(act, gated))),
         seed=seed,
+    )
+
+
+def _check_mix(mix: str, release: str, *, is_kraft: bool) -> None:
+    if is_kraft and mix in (*WITH_ZOOKEEPER, WALKS):
+        raise UsageError(
+            f"the mix {mix} is not drawn for {release} with KRaft: it is made of "
+            "what does not act with KRaft, or of what the model predicts; take another, as mixed"
+        )
+    if mix not in (*MIXES, WALKS):
+        raise UsageError(f"no mix named {mix!r}; known: {', '.join((*MIXES, WALKS))}")
+
+
+def _cluster(random: Random, kafka: str, mix: str, *, is_kraft: bool) -> ClusterSpec:
+    brokers = tuple(range(random.choice((3, 4))))
+    settings = draw_settings(random)
+    first_broker = random.choice(brokers)
+    return ClusterSpec(
+        brokers=brokers_of(kafka, brokers),
+        first_broker=None if is_kraft else first_broker,
+        mode="kraft" if is_kraft else None,
+        controllers=random.choice((1, 3)) if is_kraft else 1,
+        properties=_properties(settings, mix, is_kraft),
     )
 
 
@@ -127,17 +128,19 @@ def _properties(settings: Settings, mix: str, is_kraft: bool) -> dict[str, str]:
 
 def view_of(scenario: Scenario, release: str = "") -> View:
     """The view at the start of a schedule."""
-    spec = scenario.cluster
-    number = release_of(release or scenario.release).number
-    brokers = tuple(broker.id for broker in spec.brokers)
-    first = spec.first_broker
+    return _view_of(scenario.cluster, release_of(release or scenario.release).number)
+
+
+def _view_of(cluster: ClusterSpec, number: tuple[int, ...]) -> View:
+    brokers = tuple(broker.id for broker in cluster.brokers)
+    first = cluster.first_broker
     return new_view(
         brokers,
         first_broker=brokers[0] if first is None else first,
         has_epochs=number >= (0, 11),
-        unclean=spec.properties.get("unclean.leader.election.enable") == "true",
+        unclean=cluster.properties.get("unclean.leader.election.enable") == "true",
         formats=_formats(number),
-        quorum=spec.controller_ids,
+        quorum=cluster.controller_ids,
     )
 
 
@@ -197,10 +200,8 @@ class _Drawing:
     def _any(self, drawn: Draw) -> Step:
         possible = options(self.view, drawn)
         kinds = [kind for kind, steps in possible.items() if steps and self.weights[kind] > 0]
-        # Records of each leader epoch are what replicas may come to differ in.
-        eager = {kind: _EAGER for kind in _WRITES} if not self.has_written else {}
-        weights = [self.weights[kind] * eager.get(kind, 1) for kind in kinds]
-        kind = self.random.choices(kinds, weights)[0]
+        eager = () if self.has_written else _WRITES
+        kind = drawn_kind(self.random, kinds, self.weights, eager=eager)
         return self.random.choice(possible[kind])
 
     def _what_is_due(self) -> Step | None:

@@ -3,6 +3,15 @@
 from kchaos.checkers.model.explore.acts import Acted, Acting
 from kchaos.checkers.model.explore.schedules import Schedule, Schedules, find_schedule
 from kchaos.checkers.model.explore.system import system_of
-from kchaos.checkers.model.explore.walk import walk
+from kchaos.checkers.model.explore.walk import drawn_kind, walk
 
-__all__ = ["Acted", "Acting", "Schedule", "Schedules", "find_schedule", "system_of", "walk"]
+__all__ = [
+    "Acted",
+    "Acting",
+    "Schedule",
+    "Schedules",
+    "drawn_kind",
+    "find_schedule",
+    "system_of",
+    "walk",
+]

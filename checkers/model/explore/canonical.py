@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from kchaos.checkers.model.explore.acts import CZXID
 from kchaos.checkers.model.explore.bounds import (
     BLAMELESS,
     CONTROLLER_EPOCH,
@@ -26,10 +27,11 @@ from kchaos.checkers.model.explore.bounds import (
 from kchaos.checkers.model.explore.controller import REASSIGNED
 from kchaos.checkers.model.explore.queues import EVENTS
 from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.state.state import Checkpoint, Component
+from kchaos.checkers.model.state.state import Broker, Checkpoint, Component
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.replica import FetcherThread, FollowerView, Replica, Role
-from kchaos.checkers.model.values.requests import Asked, Exchange, Outbox, Stage
+from kchaos.checkers.model.values.requests import Asked, Controller, Exchange, Outbox, Stage
 
 _CARRYING = Asked(leader_epoch=0, carries_leader_epoch=True, fetch_offset=0, requested_epoch=-1)
 
@@ -125,6 +127,36 @@ def relevant(machine: Machine, changes: Mapping[Component, Any]) -> dict[Compone
                 value = Checkpoint(known=value.known, possible=(value.known,))
         kept[component] = None if kind == "leaders" and not value else value
     return kept
+
+
+def without_counts(generations: Mapping[int, Generation], component: Component, value: Any) -> Any:
+    """Return the value without what says only how often something was done before.
+
+    This is the form for schedules, in which nothing is under way between two acts; `relevant` is
+    that for interleavings.
+    """
+    match component[0], value:
+        case _, None:
+            return None
+        case "answer", _:
+            return None
+        case "checkpoint", _:
+            return Checkpoint()
+        case "cuts", _:
+            return tuple(sorted(value, key=lambda cut: (cut.source, cut.target)))
+        case "replica", _:
+            generation = generations.get(component[1])
+            return value if generation is None else relevant_replica(generation, value)
+        case "registered", _:
+            return tuple((broker, CZXID) for broker, _ in value)
+        case _, Broker():
+            # After each act everybody has heard of every registration.
+            return replace(value, epoch=min(value.epoch, CZXID))
+        case _, Controller():
+            return replace(value, seen=tuple((broker, CZXID) for broker, _ in value.seen))
+        case _, PartitionState():
+            return replace(value, version=0)
+    return value
 
 
 def _counts(machine: Machine, request: Exchange) -> bool:

@@ -6,14 +6,13 @@ everything stays broken once every fault is healed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from kchaos.checkers.explorer import Exploration, Move, Progress, Read, System, explore
 from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.explore.acts import (
-    CZXID,
     EXPLORED_KINDS,
     PROMISED,
     RECORDS,
@@ -21,14 +20,12 @@ from kchaos.checkers.model.explore.acts import (
     Acting,
     healing,
 )
-from kchaos.checkers.model.explore.canonical import relevant_replica
+from kchaos.checkers.model.explore.canonical import without_counts
 from kchaos.checkers.model.explore.moves import Move as Act
 from kchaos.checkers.model.explore.play import Promised, difference, lost
 from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.state.state import Broker, Checkpoint, Component, State
+from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import PartitionState
-from kchaos.checkers.model.values.requests import Controller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +118,7 @@ class _Playing:
     def __init__(self, schedules: Schedules) -> None:
         self._schedules = schedules
         self._acting = Acting(
-            Acted(generations=schedules.generations), partial(_canonical, schedules.generations)
+            Acted(generations=schedules.generations), partial(without_counts, schedules.generations)
         )
         self._broken: dict[State, str] = {}
         self._healed_by: dict[tuple[State, Act], State] = {}
@@ -183,29 +180,3 @@ def _broken(world: World, promised: Promised) -> str:
         return ""
     found = difference(world) or lost(world, promised)
     return f"{found} after all is healed" if found else ""
-
-
-def _canonical(generations: Mapping[int, Generation], component: Component, value: Any) -> Any:
-    """Return the value without what says only how often something was done before."""
-    match component[0], value:
-        case _, None:
-            return None
-        case "answer", _:
-            return None
-        case "checkpoint", _:
-            return Checkpoint()
-        case "cuts", _:
-            return tuple(sorted(value, key=lambda cut: (cut.source, cut.target)))
-        case "replica", _:
-            generation = generations.get(component[1])
-            return value if generation is None else relevant_replica(generation, value)
-        case "registered", _:
-            return tuple((broker, CZXID) for broker, _ in value)
-        case _, Broker():
-            # After each act everybody has heard of every registration.
-            return replace(value, epoch=min(value.epoch, CZXID))
-        case _, Controller():
-            return replace(value, seen=tuple((broker, CZXID) for broker, _ in value.seen))
-        case _, PartitionState():
-            return replace(value, version=0)
-    return value

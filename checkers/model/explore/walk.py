@@ -1,6 +1,6 @@
 """Random walks: lists of acts, each of which the model says is possible where it stands."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from random import Random
 
 from kchaos.checkers.model.controller.at_once import PARTITION
@@ -28,7 +28,8 @@ WEIGHTS: Mapping[str, float] = {
 }
 """How often each kind of act is drawn where it is possible, relative to the others."""
 _EAGER = 2.5
-"""How much more often what is written first in a leader epoch: in that replicas may differ."""
+"""How much more often an eager kind: writes where records of a leader epoch are still missing, for
+in those replicas may come to differ."""
 
 
 def walk(
@@ -53,11 +54,9 @@ def walk(
         kinds = sorted({act.kind for act in possible if weights.get(act.kind, 0) > 0})
         if not kinds:
             break
-        is_new = _is_nothing_written(states)
-        chances = [
-            weights[kind] * (_EAGER if is_new and kind.startswith("write") else 1) for kind in kinds
-        ]
-        (kind,) = random.choices(kinds, chances)
+        writes = [kind for kind in kinds if kind.startswith("write")]
+        eager = writes if _is_nothing_written(states) else []
+        kind = drawn_kind(random, kinds, weights, eager=eager)
         act = random.choice([act for act in possible if act.kind == kind])
         state = possible[act]
         acts.append(act)
@@ -70,6 +69,15 @@ def walk(
         healing=len(healing),
         message=f"{len(acts)} acts{ended}",
     )
+
+
+def drawn_kind(
+    random: Random, kinds: Sequence[str], weights: Mapping[str, float], *, eager: Container[str]
+) -> str:
+    """Return one of the kinds, each as likely as its weight says, an eager one more so."""
+    chances = [weights[kind] * (_EAGER if kind in eager else 1) for kind in kinds]
+    (kind,) = random.choices(kinds, chances)
+    return kind
 
 
 def possible_acts(acting: Acting, state: State, operation: str) -> Iterator[tuple[Move, State]]:
