@@ -51,7 +51,7 @@ def main() -> int:
             rounds[driver].append(seconds_to_first_write(driver, spec))
     print(f"Kafka {options.kafka}, ZooKeeper and 3 brokers, {options.rounds} rounds, medians:")
     for driver, seconds in rounds.items():
-        every = " ".join(f"{one:.2f}" for one in seconds)
+        every = " ".join(f"{second:.2f}" for second in seconds)
         print(f"  {driver:7} first write {statistics.median(seconds):5.2f} s   ({every})")
     ratio = statistics.median(rounds["docker"]) / statistics.median(rounds["local"])
     print(f"  containers take {ratio:.2f} times as long as processes (aim: {_AIM} at most)")

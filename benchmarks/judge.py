@@ -107,7 +107,10 @@ def with_spark(paths: Sequence[str]) -> None:
         middle = time.perf_counter()
         judge_runs(paths)
         end = time.perf_counter()
-    answers = [[one.run, one.conforms, one.safe, len(one.findings)] for one in judgement.results]
+    answers = [
+        [result.run, result.conforms, result.safe, len(result.findings)]
+        for result in judgement.results
+    ]
     print(json.dumps({"seconds": [middle - begin, end - middle], "answers": answers}))
 
 

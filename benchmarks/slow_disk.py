@@ -221,7 +221,9 @@ def play(kafka: str, how: str, options: argparse.Namespace) -> Seen:
     """One cluster, slow by its disk or by the agent."""
     spec = cluster_of(kafka, zookeeper_session_timeout_ms="20000")
     points: tuple[str, ...] = (_POINTS[how],) if how in _POINTS else ()
-    brokers = tuple(replace(one, points=points * (one.id == LEADER)) for one in spec.brokers)
+    brokers = tuple(
+        replace(broker, points=points * (broker.id == LEADER)) for broker in spec.brokers
+    )
     with contextlib.ExitStack() as stack:
         # What a killed benchmark leaves there, `kchaos gc` unmounts, ends and removes.
         work = stack.enter_context(work_directory("benchmark-slow-disk"))
@@ -237,7 +239,7 @@ def play(kafka: str, how: str, options: argparse.Namespace) -> Seen:
             seen = measured(cluster, held(cluster, points[0], options.delay), options.seconds)
             assert cluster.gate is not None
             # Those that passed are recorded once.
-            kept = [one for one in cluster.gate.records() if one.fate == "delayed"]
+            kept = [record for record in cluster.gate.records() if record.fate == "delayed"]
             return replace(seen, slow_reads=len(kept))
         before = disk.read_bytes()
         slow = throttled(cluster.brokers[LEADER], disk, drops=how == "dropped")

@@ -130,7 +130,7 @@ def verdict(
         safe = None
     reasons = [*unknown.run, *unknown.safety, *unknown.conformance, *unknown.unless_unsafe]
     reasons += not_predicted
-    missing = [str(dict(one.wanted)) for one in witnesses if not one.found]
+    missing = [str(dict(witness.wanted)) for witness in witnesses if not witness.found]
     if safe and missing:
         safe = None
         reasons.append(

@@ -100,7 +100,7 @@ def consume(
     return Consumed(
         records=tuple(_record(line) for line in done.stdout.splitlines() if "\t" in line),
         error=raised[1] if raised else "",
-        said=tuple(one for one in done.stderr.splitlines() if not one.startswith("\tat ")),
+        said=tuple(line for line in done.stderr.splitlines() if not line.startswith("\tat ")),
         exit_code=done.returncode,
     )
 

@@ -173,7 +173,7 @@ def _properties(evidence: RunEvidence, broker: int, registered: set[str]) -> Ite
     lines = evidence.server_logs.get(broker, ())
     # From 4.4 on lists are logged with a blank behind each comma.
     addresses = told.split(",")
-    if lines and not any(all(one in line for one in addresses) for line in lines):
+    if lines and not any(all(address in line for address in addresses) for line in lines):
         yield f"brokers/{broker}/server.log does not name {told}: it is of another run"
     is_linked = _port(told) != _port(has.get("listeners", ""))
     if is_linked is not evidence.is_linked:

@@ -53,7 +53,7 @@ def _zxids(evidence: RunEvidence) -> Iterator[str]:
     if evidence.is_kraft:
         # A record can be read once it is flushed, and a majority of the voters has it.
         aside_s = _CLOCK_S
-        changes = [(one.offset, one.time_ms / 1000) for one in evidence.metadata_logs.entries]
+        changes = [(entry.offset, entry.time_ms / 1000) for entry in evidence.metadata_logs.entries]
     else:
         aside_s = _ASIDE_S
         changes = sorted((one.zxid, one.time_ms / 1000) for one in evidence.znode_changes)
@@ -100,32 +100,33 @@ def _length(evidence: RunEvidence) -> Iterator[str]:
     begun, seconds = evidence.about.started_at, evidence.outcome.seconds
     if begun is None or seconds is None or not evidence.outcome.finished:
         return
-    for one in evidence.observed:
-        took = one.detail.get("seconds") if one.kind == "start-up" else None
-        if isinstance(took, int | float) and abs(one.time - took - begun) > _ASIDE_S:
-            yield f"{one.read_at} began at {one.time - took}, and the run at {begun}"
-    latest = max((one.time for one in evidence.observed), default=math.inf)
+    for observation in evidence.observed:
+        took = observation.detail.get("seconds") if observation.kind == "start-up" else None
+        if isinstance(took, int | float) and abs(observation.time - took - begun) > _ASIDE_S:
+            began = observation.time - took
+            yield f"{observation.read_at} began at {began}, and the run at {begun}"
+    latest = max((observation.time for observation in evidence.observed), default=math.inf)
     if begun + seconds > latest + _STOPPING_S:
         yield f"the run ended {begun + seconds - latest:.0f} s after the last of {OBSERVATIONS}"
 
 
 def _all_times(evidence: RunEvidence) -> dict[str, list[float]]:
-    ended = (one.ended_at for one in evidence.client_operations)
-    copied = [one for snapshot in evidence.snapshots for one in snapshot.brokers.values()]
+    ended = (operation.ended_at for operation in evidence.client_operations)
+    copied = [broker for snapshot in evidence.snapshots for broker in snapshot.brokers.values()]
     return {
-        ACTIONS: [one.time for one in evidence.actions],
-        OBSERVATIONS: [one.time for one in evidence.observed],
+        ACTIONS: [action.time for action in evidence.actions],
+        OBSERVATIONS: [observation.time for observation in evidence.observed],
         HISTORY: [
-            *(one.invoked_at for one in evidence.client_operations),
+            *(operation.invoked_at for operation in evidence.client_operations),
             *(time for time in ended if time is not None),
         ],
-        "links.jsonl": [one.wall_time_s for one in evidence.links or ()],
-        HITS: [one.time for one in evidence.hits],
-        "zookeeper/": [one.time_ms / 1000 for one in evidence.znode_changes],
-        "metadata/": [one.time for one in evidence.decisions if evidence.is_kraft],
+        "links.jsonl": [message.wall_time_s for message in evidence.links or ()],
+        HITS: [hit.time for hit in evidence.hits],
+        "zookeeper/": [change.time_ms / 1000 for change in evidence.znode_changes],
+        "metadata/": [decision.time for decision in evidence.decisions if evidence.is_kraft],
         TIER: [
-            *(one.time for one in evidence.tier_readings),
-            *(one.time for one in evidence.listed_offsets),
+            *(reading.time for reading in evidence.tier_readings),
+            *(listed.time for listed in evidence.listed_offsets),
         ],
         "snapshots/": [
             *(snapshot.time for snapshot in evidence.snapshots),

@@ -69,7 +69,7 @@ def read_links(files: EvidenceFiles) -> tuple[LinkMessage, ...] | None:
     """
     if not files.has(LINKS):
         return None
-    read = (_with_meaning(files, one) for one in files.lines(LinkMessage, LINKS))
+    read = (_with_meaning(files, line) for line in files.lines(LinkMessage, LINKS))
     return tuple(_without_rebuilds(read))
 
 

@@ -21,18 +21,23 @@ def with_consequences(
     findings = tuple(findings)
     if prediction is None or prediction.emptied_by is None:
         return findings
-    consequences = [one for one in findings if _follows(one, prediction.emptied_by.explained)]
+    consequences = [
+        finding for finding in findings if _follows(finding, prediction.emptied_by.explained)
+    ]
     return tuple(
-        _with(one, consequences) if _is_observation(one) else one
-        for one in findings
-        if one not in consequences
+        _with(finding, consequences) if _is_observation(finding) else finding
+        for finding in findings
+        if finding not in consequences
     )
 
 
 def _with(observation: Finding, consequences: list[Finding]) -> Finding:
     if not consequences:
         return observation
-    told = [f"{one.snapshot}: {one.message}" for one in consequences[:_MOST_TOLD]]
+    told = [
+        f"{consequence.snapshot}: {consequence.message}"
+        for consequence in consequences[:_MOST_TOLD]
+    ]
     number = len(consequences)
     follow = "1 difference later follows" if number == 1 else f"{number} differences later follow"
     return replace(

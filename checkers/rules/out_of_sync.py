@@ -41,8 +41,12 @@ def out_of_sync(evidence: RunEvidence) -> Iterator[Finding]:
     bound = bound_s(evidence)
     progress = _Progress(assigned=dict.fromkeys(evidence.partitions, ()))
     happened: list[tuple[float, Event | Observed]] = [
-        *((one.time, one.event) for one in evidence.events),
-        *((one.time, one) for one in evidence.observed if one.kind in ("injected", "healed")),
+        *((event.time, event.event) for event in evidence.events),
+        *(
+            (observation.time, observation)
+            for observation in evidence.observed
+            if observation.kind in ("injected", "healed")
+        ),
     ]
     for time, what in sorted(happened, key=lambda pair: pair[0]):
         progress.take(what)

@@ -90,7 +90,7 @@ def ensure_base_image(api: APIClient, image: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Run the command line; returns the exit code."""
-    if len(arguments) > 1 or any(one.startswith("-") for one in arguments):
+    if len(arguments) > 1 or any(argument.startswith("-") for argument in arguments):
         print(__doc__)
         return 0 if arguments in (["-h"], ["--help"]) else 64
     image = arguments[0] if arguments else base_image()

@@ -34,7 +34,9 @@ def remove_run(api: APIClient, run: str, *, side_by_side: bool = True) -> None:
             lambda: not api.containers(all=True, filters=label),
             timeout_s=_REMOVE_TIMEOUT_S,
             waiting_for=f"the containers of {run} to be gone",
-            last_seen=lambda: [one["Names"] for one in api.containers(all=True, filters=label)],
+            last_seen=lambda: [
+                container["Names"] for container in api.containers(all=True, filters=label)
+            ],
             remedy="see the engine's log, then run kchaos gc",
         )
     with speaking(f"the network of {run} cannot be removed"):

@@ -81,7 +81,11 @@ class MoveController:
 
 def _not_movable(view: ClusterView) -> str:
     """Why no other KRaft controller could be elected while the leader is paused."""
-    going_on = [one for one in view.controllers.values() if one.is_running and not one.is_paused]
+    going_on = [
+        controller
+        for controller in view.controllers.values()
+        if controller.is_running and not controller.is_paused
+    ]
     if view.controller is None:
         return "the controllers have no leader that could lose its office"
     if len(view.controllers) == 1:

@@ -212,9 +212,11 @@ def request_values(
     partitions = [_partition(state) for state in act.states]
     leaders = {state[2] for state in act.states}
     grouped: dict[str, list[Any]] = {}
-    for one in partitions:
+    for partition in partitions:
         is_bare = act.api == "StopReplica"
-        grouped.setdefault(one["topic"], []).append(one["partition"] if is_bare else one)
+        grouped.setdefault(partition["topic"], []).append(
+            partition["partition"] if is_bare else partition
+        )
     return {
         "controller_id": act.controller,
         "controller_epoch": act.controller_epoch,
@@ -275,8 +277,10 @@ def _endpoints(cluster: Cluster, live: tuple[int, ...]) -> dict[int, dict[str, A
                 f"broker {broker} has left just now, so the request cannot say where it can be "
                 "reached; await what the scenario did before"
             )
-        listeners = [_listener(one) for one in json.loads(registration.text)["endpoints"]]
-        inner = next((one for one in listeners if one[0] == "INTERNAL"), listeners[0])
+        listeners = [_listener(endpoint) for endpoint in json.loads(registration.text)["endpoints"]]
+        inner = next(
+            (listener for listener in listeners if listener[0] == "INTERNAL"), listeners[0]
+        )
         found[broker] = {
             "host": inner[1],
             "port": inner[2],

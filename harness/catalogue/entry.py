@@ -38,8 +38,8 @@ class Expectation:
         """Refuse what no run could show."""
         if not self.witness:
             raise ValueError("an expectation needs a witness that the mechanism ran")
-        for one in self.witness:
-            if why := misspelt_witness(one):
+        for witness in self.witness:
+            if why := misspelt_witness(witness):
                 raise ValueError(why)
 
     def to_json(self) -> dict[str, Any]:

@@ -92,9 +92,9 @@ def _last_leaders(events: list[Event]) -> Mapping[TopicPartition, int]:
 
 def _cell(prediction: Prediction, about: TopicPartition, leader: int, label: str) -> Cell:
     replicas = {
-        one.broker: one
-        for one in prediction.snapshots[label]
-        if TopicPartition(one.topic, one.partition) == about
+        snapshot.broker: snapshot
+        for snapshot in prediction.snapshots[label]
+        if TopicPartition(snapshot.topic, snapshot.partition) == about
     }
     if leader not in replicas:
         return Cell(text="no leader")

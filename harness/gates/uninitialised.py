@@ -32,7 +32,7 @@ def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
     """
     if play.cluster.links is None or play.cluster.spec.is_kraft:
         return {}
-    suspects = {one: _in_words(play, one) for one in brokers if _is_untold(play, one)}
+    suspects = {broker: _in_words(play, broker) for broker in brokers if _is_untold(play, broker)}
     if not suspects:
         return {}
     began = time.monotonic()
@@ -40,7 +40,10 @@ def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
     quiet_s = max(_QUIET_S, round(_QUIET_TIMES * (time.monotonic() - began)))
     deadline = time.monotonic() + quiet_s
     await_until(
-        lambda: not any(_is_untold(play, one) for one in suspects) or time.monotonic() > deadline,
+        lambda: (
+            not any(_is_untold(play, suspect) for suspect in suspects)
+            or time.monotonic() > deadline
+        ),
         timeout_s=2 * quiet_s,
         waiting_for="the controller to tell every broker of its replicas",
         last_seen=lambda: suspects,

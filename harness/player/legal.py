@@ -76,7 +76,7 @@ def after(view: View, step: Step) -> View:
         case CreateTopic():
             return _created(view, step)
         case DeleteTopic(topic=topic):
-            left = tuple(one for one in view.partitions if one.topic != topic)
+            left = tuple(partition for partition in view.partitions if partition.topic != topic)
             return replace(view, partitions=left)
         case Produce(operation=operation):
             return replace(view, names=view.names | {operation})
@@ -335,7 +335,10 @@ def _delete(view: View, step: DeleteTopic) -> str:
     if step.topic not in view.topics or len(view.topics) < MOST_TOPICS:
         return f"there is no {step.topic}, or nothing else"
     replicas = {
-        broker for one in view.partitions if one.topic == step.topic for broker in one.replicas
+        broker
+        for partition in view.partitions
+        if partition.topic == step.topic
+        for broker in partition.replicas
     }
     for broker in sorted(replicas):
         why = _not_whole(view, broker)
@@ -405,10 +408,10 @@ def _not_all_controllers(view: View) -> str:
 def _is_held(view: View, broker: int, api: str) -> bool:
     """Whether what a broker says to the KRaft controllers by this API is held."""
     return any(
-        isinstance(one, HoldRequests)
-        and (one.api, one.source) == (api, broker)
-        and one.topic in (None, METADATA_TOPIC)
-        for one in view.faults(HoldRequests)
+        isinstance(fault, HoldRequests)
+        and (fault.api, fault.source) == (api, broker)
+        and fault.topic in (None, METADATA_TOPIC)
+        for fault in view.faults(HoldRequests)
         if view.quorum
     )
 

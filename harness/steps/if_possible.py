@@ -169,7 +169,7 @@ def _await(play: Play, what: str, timeout_s: float, lacks: Lacks) -> None:
         lacking[:] = _unregistered(look) if lacks is _in_sync else []
         # Nobody decides anything until the session of a controller that is not able ends.
         if look.controller is None or look.controller in look.able:
-            lacking.extend(one for partition in look.partitions() for one in lacks(partition))
+            lacking.extend(lack for partition in look.partitions() for lack in lacks(partition))
         return not lacking
 
     await_until(

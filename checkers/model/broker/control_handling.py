@@ -141,7 +141,9 @@ def _stop_replica(world: World, broker_id: int, request: StopReplica) -> str:
         leader.fail_produces(world, broker_id, request.partition)
         for what in _OF_A_LEADER:
             world.put((what, broker_id, request.partition), None)
-        kept = tuple(one for one in world.partitions(broker_id) if one != request.partition)
+        kept = tuple(
+            partition for partition in world.partitions(broker_id) if partition != request.partition
+        )
         world.put(("partitions", broker_id), kept)
         world.put(("replica", broker_id, request.partition), None)
         world.put(("checkpoint", broker_id, request.partition), None)

@@ -85,7 +85,7 @@ def end_thread(world: World, broker_id: int, leader: int) -> None:
     world.put_thread(broker_id, leader, None)
     exchanges = world.exchanges(broker_id, leader)
     world.put_exchanges(
-        broker_id, leader, tuple(replace(one, is_awaited=False) for one in exchanges)
+        broker_id, leader, tuple(replace(exchange, is_awaited=False) for exchange in exchanges)
     )
 
 

@@ -126,7 +126,7 @@ def _why_not_copied(
     if seen.start_offset < replica.log.local_start_offset:
         return TierRefused(why=f"its local log begins at {replica.log.local_start_offset}")
     batches = _between(replica.log, seen.start_offset, seen.end_offset)
-    ends = [(one.base_offset, one.last_offset) for one in (*batches[:1], *batches[-1:])]
+    ends = [(batch.base_offset, batch.last_offset) for batch in (*batches[:1], *batches[-1:])]
     if not ends or (ends[0][0], ends[-1][1]) != (seen.start_offset, seen.end_offset):
         return TierRefused(why="its log has no batches that begin and end there")
     copied = broker.generation.highest_remote_offset(
@@ -152,9 +152,9 @@ def _epochs_within(entries: Entries, start_offset: int, end_offset: int) -> Entr
 
 def _between(log: Log, start_offset: int, end_offset: int) -> tuple[PredictedBatch, ...]:
     return tuple(
-        one
-        for one in log.batches
-        if start_offset <= one.base_offset and one.last_offset <= end_offset
+        batch
+        for batch in log.batches
+        if start_offset <= batch.base_offset and batch.last_offset <= end_offset
     )
 
 
@@ -237,7 +237,7 @@ def rebuild(
     of_leader = world.known_replica(leader_of(source), partition)
     next_offset = segment.end_offset + 1
     log = Log(
-        batches=tuple(one for one in of_leader.log.batches if one.last_offset < next_offset),
+        batches=tuple(batch for batch in of_leader.log.batches if batch.last_offset < next_offset),
         log_start_offset=of_leader.log.log_start_offset,
         log_end_offset=next_offset,
         local_start_offset=next_offset,
@@ -366,7 +366,9 @@ def _note_local_start(world: World, broker_id: int, partition: TopicPartition, s
 
 
 def _within(batches: tuple[PredictedBatch, ...], span: range) -> tuple[PredictedBatch, ...]:
-    return tuple(one for one in batches if one.base_offset in span and one.last_offset in span)
+    return tuple(
+        batch for batch in batches if batch.base_offset in span and batch.last_offset in span
+    )
 
 
 def _got(
@@ -386,9 +388,9 @@ def _got(
 
 def _served(replica: Replica, known: Remote, offset: int) -> tuple[PredictedBatch, ...]:
     if offset >= replica.log.local_start_offset:
-        return tuple(one for one in replica.log.batches if one.last_offset >= offset)
+        return tuple(batch for batch in replica.log.batches if batch.last_offset >= offset)
     if offset >= local_start(replica):
         return ()  # It is out of range: not here, and not believed to be elsewhere.
     segment = holder(replica.entries, offset, known)
     batches = () if segment is None else segment.batches
-    return tuple(one for one in batches if one.last_offset >= offset)
+    return tuple(batch for batch in batches if batch.last_offset >= offset)

@@ -123,7 +123,7 @@ def _dropped(
     }
     asked = dict(waiting.asked)
     lost = {about for about in taken & asked.keys() if _is_asked_anew(item, about, asked[about])}
-    kept = tuple(one for one in waiting.answers if one[0] not in lost)
+    kept = tuple(answer for answer in waiting.answers if answer[0] not in lost)
     if len(kept) < len(waiting.answers):
         world = World(state)
         rest = replace(waiting, answers=kept)

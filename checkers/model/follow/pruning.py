@@ -62,13 +62,13 @@ def _awaits(one: Received, lookahead: Lookahead) -> bool:
     return one.errors is None or one.number in lookahead.control_answers
 
 
-def _as_needed(one: Exchange, lookahead: Lookahead) -> Exchange | None:
-    if one.number is None or one.number in lookahead.replies:
-        return one
-    has_counted = one.stage in (Stage.WAITING, Stage.ANSWERED, Stage.DELIVERED)
-    if not one.is_awaited and (has_counted or (one.is_at_leader and not one.asked)):
+def _as_needed(request: Exchange, lookahead: Lookahead) -> Exchange | None:
+    if request.number is None or request.number in lookahead.replies:
+        return request
+    has_counted = request.stage in (Stage.WAITING, Stage.ANSWERED, Stage.DELIVERED)
+    if not request.is_awaited and (has_counted or (request.is_at_leader and not request.asked)):
         return None
-    return replace(one, answers=()) if one.stage is Stage.ANSWERED else one
+    return replace(request, answers=()) if request.stage is Stage.ANSWERED else request
 
 
 def _told_nothing_new(

@@ -142,7 +142,7 @@ def _forge(world: World, event: ForgeAnswers | EndForgery) -> None:
     if isinstance(event, ForgeAnswers):
         left = (*world.forgeries(), event)
     else:
-        left = tuple(one for one in world.forgeries() if one.name != event.name)
+        left = tuple(forgery for forgery in world.forgeries() if forgery.name != event.name)
     world.put(("forgeries",), left)
 
 

@@ -196,7 +196,7 @@ class World:
         found = dict(self.get(("topic configuration", topic)) or ()).get(_UNCLEAN)
         if found is not None:
             return str(found).strip().lower() == "true"
-        return any(one.configuration.unclean_leader_election for one in brokers)
+        return any(broker.configuration.unclean_leader_election for broker in brokers)
 
     def topic_configuration(self, broker: int, topic: str) -> dict[str, str]:
         """Return the topic's own configuration as the broker has it."""
