@@ -117,7 +117,7 @@ def _go_on(  # noqa: C901
         after = exchange.answer_waiting(world, follower, source, one, withheld)
     if one.stage is Stage.WAITING and _would_be_seen(follower, source, after, lookahead, index):
         return
-    if not _may_be_answered(world, follower, source, one, after, seen):
+    if not _may_be_answered(world, follower, source, one, after, seen, lookahead):
         return
     yield world
     if after.stage is Stage.WAITING:
@@ -225,6 +225,7 @@ def _may_be_answered(
     before: Exchange,
     after: Exchange,
     seen: Reply | None,
+    lookahead: Lookahead,
 ) -> bool:
     """Tell whether what a leader made of a request fits what was seen; it ends what nobody saw."""
     if after.stage is Stage.WAITING:
@@ -236,7 +237,7 @@ def _may_be_answered(
         return not differs
     if _is_new(after):
         # No answer was seen to leave: it is still there, or the links were asked no more.
-        return True
+        return after.number is None or not lookahead.goes_on(after.number)
     if before.stage is Stage.WAITING and after.is_awaited:
         # The links do not record an answer that says nothing new.
         exchange.handle(world, follower, source, after)

@@ -323,11 +323,19 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
             is_lost = (
                 (told is None or told.outcome == "info")
                 and replica is not None
-                and epoch != replica.leader_epoch
-                and not lookahead.is_copied(about, outcome.base_offset, replica.leader_epoch)
+                and _is_elsewhere(
+                    lookahead.copied_end(about, outcome.base_offset, replica.leader_epoch),
+                    outcome.base_offset + len(request.records),
+                    is_read=epoch == replica.leader_epoch,
+                )
             )
             world.is_unlikely = is_of_another_epoch or is_lost
             yield world
+
+
+def _is_elsewhere(copied: int | None, end: int, *, is_read: bool) -> bool:
+    """Tell whether what is seen where a produce would be is no batch of it, or nothing is seen."""
+    return not is_read if copied is None else copied > end
 
 
 def _is_told(request: Produce, outcome: PredictedProduce, told: ClientAnswered | None) -> bool:

@@ -50,7 +50,8 @@ class Lookahead:
         self._asked: dict[tuple[int, int, TopicPartition], list[tuple[int, int]]] = defaultdict(
             list
         )
-        self._copied: set[tuple[TopicPartition, int, int]] = set()
+        self._copied: dict[tuple[TopicPartition, int, int], int] = {}
+        self._last_on: dict[int, int] = {}
         self._told: dict[int, list[tuple[int, ControlSent]]] = defaultdict(list)
         self._killed: dict[int, list[int]] = defaultdict(list)
         self._closed: dict[int, list[tuple[int, int | None]]] = defaultdict(list)
@@ -80,6 +81,7 @@ class Lookahead:
     def _add(self, index: int, what: object) -> None:  # noqa: C901
         match what:
             case Question():
+                self._note_connection(what.number)
                 if what.number not in self.questions:
                     self.questions[what.number] = what
                     self._sent[what.follower, what.source].append((index, what.number[1]))
@@ -89,6 +91,7 @@ class Lookahead:
                         key = (what.follower, what.leader, about)
                         self._asked[key].append((index, asked.fetch_offset))
             case Reply():
+                self._note_connection(what.number)
                 if what.fate is Fate.FORGED:
                     pass  # It is not what the leader answered.
                 elif what.fate is Fate.WAITS:
@@ -101,11 +104,10 @@ class Lookahead:
                 self.control_answers.setdefault(what.number, what)
                 self._answered.setdefault(what.number, index)
             case CopyBegun():
-                self._copied |= {
-                    (about, base_offset, leader_epoch)
-                    for about, files in what.files
-                    for base_offset, _, leader_epoch, _ in files.batches
-                }
+                for about, files in what.files:
+                    for base_offset, last_offset, leader_epoch, _ in files.batches:
+                        batch = (about, base_offset, leader_epoch)
+                        self._copied[batch] = min(last_offset, self._copied.get(batch, last_offset))
             case ControlSent():
                 self.deleted |= what.deleted
                 self._told[what.broker].append((index, what))
@@ -124,6 +126,10 @@ class Lookahead:
                     self.forgeries[what.source, what.target, code] = what.error
             case StopBroker() if not what.clean:
                 self._killed[what.broker].append(index)
+
+    def _note_connection(self, number: Number) -> None:
+        connection, correlation = number
+        self._last_on[connection] = max(correlation, self._last_on.get(connection, correlation))
 
     def _log_starts(self, what: object) -> Iterator[tuple[int, TopicPartition, int]]:
         """Yield where a log was seen to begin: (broker, partition, offset)."""
@@ -282,9 +288,18 @@ class Lookahead:
             return False
         return fetches[fetch][0] < requests[request][0]
 
-    def is_copied(self, about: TopicPartition, base_offset: int, leader_epoch: int) -> bool:
-        """Tell whether any snapshot has a batch there that may be of this epoch."""
-        return any((about, base_offset, epoch) in self._copied for epoch in (leader_epoch, -1))
+    def copied_end(self, about: TopicPartition, base_offset: int, leader_epoch: int) -> int | None:
+        """Return where a batch there that may be of this epoch ends, exclusive, in any snapshot.
+
+        The first such end, for one produce may be several batches in the formats without epochs.
+        """
+        known = (self._copied.get((about, base_offset, epoch)) for epoch in (leader_epoch, -1))
+        return min((last + 1 for last in known if last is not None), default=None)
+
+    def goes_on(self, number: Number) -> bool:
+        """Tell whether a later request is seen on a request's connection, or its answer."""
+        connection, correlation = number
+        return self._last_on[connection] > correlation
 
     def is_told_before_answering(self, broker: int, operation: str, index: int) -> bool:
         """Tell whether a broker hears of leaders, from an index on, before a client's answer."""

@@ -114,8 +114,6 @@ class Question:
     Attributes:
         is_full: Whether a Fetch names every partition that it is about (no fetch session).
         forgotten: Partitions that leave the fetch session.
-        is_idle: Whether the links did not record it: it repeated the one before. It is known by
-            its answer; `partitions` is empty.
         version: Of the request, None where that was not seen.
         fetcher: Number of the follower's thread for that leader.
     """

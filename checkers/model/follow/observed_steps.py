@@ -222,6 +222,8 @@ def _give_up_others(world: World, seen: Question) -> None:
         return
     if waiting.stage is Stage.DELIVERED and not waiting.was_paused:
         raise Excluded("the fetcher has an answer to handle first", is_pending=True)
+    if waiting.stage is not Stage.DELIVERED and _is_on(waiting, seen):
+        raise Excluded(_is_taken(seen, waiting), is_pending=True)
     if waiting.stage is Stage.DELIVERED:
         exchange.end(world, seen.follower, seen.source, waiting)
     else:
@@ -234,9 +236,30 @@ def _give_up_others(world: World, seen: Question) -> None:
     exchange.go_on_without_asking(world, seen.follower, seen.source)
 
 
+def _is_on(waiting: Exchange, seen: Question | Reply) -> bool:
+    """Tell whether an earlier request waits on the connection of a message that was seen.
+
+    A fetcher has one request in flight, and gives it up only with the connection
+    (kafka.server.ReplicaFetcherBlockingSend.sendRequest, 0.10.2.2, 1.1.1, 2.8.2 and 3.8.0).
+    """
+    number = waiting.number
+    return number is not None and number[0] == seen.number[0] and number[1] < seen.number[1]
+
+
+def _is_taken(seen: Question | Reply, waiting: Exchange) -> str:
+    assert waiting.number is not None
+    return (
+        f"broker {seen.follower} waits for the answer to request {waiting.number[1]} of the same "
+        f"connection"
+    )
+
+
 def _reply(world: World, seen: Reply, lookahead: Lookahead) -> None:
     found = _found(world, seen)
     if found is None:
+        waiting = exchange.awaited(world, seen.follower, seen.source)
+        if waiting is not None and _is_on(waiting, seen) and waiting.stage is not Stage.DELIVERED:
+            raise Excluded(_is_taken(seen, waiting), is_pending=True)
         return
     if found.stage is not Stage.ANSWERED:
         raise Excluded(_why_not_answered(world, seen, found))

@@ -9,6 +9,8 @@ One pass over the record bounds from above (an over-approximation) what any stat
   what a client wrote to its broker.
 - A leader's answer tells of no more than its own log has.
 - A follower's high watermark is one that an answer told it, or an earlier one.
+- A fetcher has one request in flight on a connection. It asks for more than before only where an
+  answer gave it that, and asks anew after a question for an offset only once that was answered.
 - A LeaderAndIsr says what some decision wrote, and a leader epoch is that before or the next.
 
 A search that has come to such an observation has explained as much as can be, and need not look at
@@ -16,13 +18,15 @@ the other ways to come there. What is not refuted may still be explained by noth
 """
 
 from collections import defaultdict
+from typing import TypeVar
 
 from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
-from kchaos.checkers.model.broker.exchange import LIST_OFFSETS
+from kchaos.checkers.model.broker.exchange import FETCH, LIST_OFFSETS
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import (
     NOT_LEADING,
     ClientAnswered,
+    ControlAnswered,
     ControlSent,
     CopyBegun,
     CopyEnded,
@@ -81,6 +85,8 @@ class _Bounds:
         self._led: set[tuple[int, TopicPartition]] = set()
         self._running: set[int] = set()
         self._asked: dict[Number, Question] = {}
+        self._open: dict[int, Question] = {}
+        self._fetchers = _Fetchers()
         self._copying: dict[tuple[str, int], CopyBegun] = {}
         # A follower of a tiered log may build it from remote segments.
         self._is_tiered = any(isinstance(item.what, RemoteCopy) for item in record.seen)
@@ -99,7 +105,8 @@ class _Bounds:
                         why = self._beyond(what.follower, about, asked.fetch_offset)
                         if why:
                             return why
-            case Reply() if what.number in self._asked and not what.error_code:
+                return "" if self._is_tiered else self._fetchers.refutes(what)
+            case Reply() if self._is_looked_at(what) and not what.error_code:
                 for about, said in what.partitions.items():
                     why = self._beyond(what.leader, about, _end_told(said))
                     if why:
@@ -129,17 +136,15 @@ class _Bounds:
 
     def add(self, what: object) -> None:  # noqa: C901
         """Take in what may happen from now on."""
+        self._fetchers.add(what)
         match what:
             case StartBroker():
                 self._running.add(what.broker)
             case StopBroker():
                 self._running.discard(what.broker)
                 # Requests of its connections may be gone, and then their answers are not looked at.
-                self._asked = {
-                    number: question
-                    for number, question in self._asked.items()
-                    if what.broker not in (question.follower, question.leader)
-                }
+                self._asked = _without(what.broker, self._asked)
+                self._open = _without(what.broker, self._open)
             case Produce():
                 about = TopicPartition(what.topic, what.partition)
                 self._sent[about].append(what)
@@ -157,6 +162,7 @@ class _Bounds:
                     self._may_exit.add(what.follower)
                 if what.fate is Fate.ARRIVES and what.partitions:
                     self._asked[what.number] = what
+                    self._open[what.number[0]] = what
             case Reply():
                 if what.fate in (Fate.ARRIVES, Fate.FORGED):
                     for about, said in what.partitions.items():
@@ -167,6 +173,12 @@ class _Bounds:
                             self._high[key] = max(self._high[key], *told)
             case CopyBegun():
                 self._copying[what.label, what.broker] = what
+
+    def _is_looked_at(self, reply: Reply) -> bool:
+        """Tell whether a reply is to a request that was seen, or to one that repeated the last."""
+        last = self._open.get(reply.number[0])
+        is_to_repeated = last is not None and last.number[1] < reply.number[1]
+        return reply.number in self._asked or (is_to_repeated and reply.fate is Fate.ARRIVES)
 
     def _end(self, about: TopicPartition) -> int:
         """Return where a log ends at most: at the first offset that no produce may cover."""
@@ -228,6 +240,82 @@ class _Bounds:
             f"no produce that was sent by then can be at offset {self._ends[about]} of "
             f"{about.topic}-{about.partition}"
         )
+
+
+_K = TypeVar("_K")
+
+
+def _without(broker: int, questions: dict[_K, Question]) -> dict[_K, Question]:
+    return {
+        key: question
+        for key, question in questions.items()
+        if broker not in (question.follower, question.leader)
+    }
+
+
+class _Fetchers:
+    """What the fetcher threads wait for and have asked, each on its connection."""
+
+    def __init__(self) -> None:
+        self._unanswered: dict[tuple[int, int], Question] = {}
+        self._fetched: dict[tuple[int, int, TopicPartition], tuple[Number, int]] = {}
+        self._handling: dict[int, set[Number]] = defaultdict(set)
+
+    def refutes(self, asked: Question) -> str:
+        """Return why a thread cannot ask so now, or ""."""
+        waiting = self._unanswered.get((asked.follower, asked.source))
+        if waiting is not None and _is_later(asked, waiting.number):
+            return (
+                f"no answer was seen to the {waiting.api} that broker {asked.follower} sent before "
+                "on that connection"
+            )
+        for about, partition in asked.partitions.items():
+            before = self._fetched.get((asked.follower, asked.source, about))
+            if before is None or not isinstance(partition, FetchAsked):
+                continue
+            number, end = before
+            if _is_later(asked, number) and partition.fetch_offset > end:
+                return (
+                    f"broker {asked.follower} had asked for {about.topic}-{about.partition} from "
+                    f"{end} on that connection, and no answer was seen since that gave it more"
+                )
+        return ""
+
+    def add(self, what: object) -> None:
+        match what:
+            case Question() if what.fate is not Fate.ABANDONED:
+                if what.api != FETCH:
+                    self._unanswered[what.follower, what.source] = what
+                if not self._handling[what.follower]:
+                    self._fetched |= {
+                        (what.follower, what.source, about): (what.number, asked.fetch_offset)
+                        for about, asked in what.partitions.items()
+                        if isinstance(asked, FetchAsked)
+                    }
+            case Reply():
+                key = (what.follower, what.source)
+                if key in self._unanswered and self._unanswered[key].number == what.number:
+                    del self._unanswered[key]
+                for about, said in what.partitions.items():
+                    if (*key, about) in self._fetched:
+                        number, end = self._fetched[*key, about]
+                        self._fetched[*key, about] = (number, max(end, _end_given(said)))
+            case ControlSent() if what.states or what.stopped:
+                # It may take partitions from the thread, and give them back with another offset.
+                self._handling[what.broker].add(what.number)
+                self._forget(what.broker)
+            case ControlAnswered():
+                self._handling[what.broker].discard(what.number)
+            case StopBroker():
+                self._handling[what.broker].clear()
+                self._forget(what.broker)
+
+    def _forget(self, follower: int) -> None:
+        self._fetched = {key: known for key, known in self._fetched.items() if key[0] != follower}
+
+
+def _is_later(asked: Question, number: Number) -> bool:
+    return asked.number[0] == number[0] and asked.number[1] > number[1]
 
 
 def _end_told(said: object) -> int:

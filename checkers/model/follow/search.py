@@ -184,32 +184,34 @@ class _Search:
         """Return what nothing explains after the states that explain the most, and why not."""
         found: dict[EmptiedBy, None] = {}
         for node in self._deepest[:_MOST_REASONS]:
-            for decided in self._order(node)[:1]:
+            order = (False,) if self._has_come_to_refuted(node) else self._order(node)
+            for decided in order[:1]:
                 reason = self._why_not(node, decided)
                 if reason is not None:
                     found[reason] = None
         # Where a broker could have got on, what it would have said then tells more.
         telling = [one for one in found if not one.is_pending] or list(found)
-        if not telling:
-            return EmptiedBy(source="", what="the end of the run", why="it was never reached")
         whys = dict.fromkeys(one.why for one in telling[:3])
         if self.refuted is not None and any(map(self._has_come_to_refuted, self._deepest)):
-            known = [] if telling[0].is_pending else ["; or ".join(whys)]
-            return replace(telling[0], why="; ".join((*known, self.refuted[1])), is_pending=False)
+            index, why = self.refuted
+            item = self.record.seen[index]
+            known = ["; or ".join(whys)] if telling and not telling[0].is_pending else []
+            return EmptiedBy(
+                source=item.source, what=type(item.what).__name__, why="; ".join((*known, why))
+            )
+        if not telling:
+            return EmptiedBy(source="", what="the end of the run", why="it was never reached")
         return replace(telling[0], why="; or ".join(whys))
 
     def _is_refuted(self, node: _Node) -> bool:
-        """Tell whether only what no state explains may come next.
-
-        No other state explains more then: the two orders go no further before that observation.
-        """
+        """Tell whether what no state explains may come next: no other state gets beyond it."""
         if self.refuted_decision == node.decided and self._order(node) == (True,):
             return True
         return self._has_come_to_refuted(node)
 
     def _has_come_to_refuted(self, node: _Node) -> bool:
         is_there = self.refuted is not None and node.seen == self.refuted[0]
-        return is_there and self._order(node) == (False,)
+        return is_there and False in self._order(node)
 
     def _is_end(self, node: _Node) -> bool:
         return node.seen == len(self.record.seen) and node.decided == len(self.record.decided)

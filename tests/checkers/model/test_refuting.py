@@ -120,6 +120,65 @@ def test_a_high_watermark_that_no_answer_told_is_missed_before_the_record_is_sea
 
 
 @pytest.mark.parametrize(
+    ("name", "number", "said"),
+    [
+        (
+            "2.0.1-unanswered-writes",
+            (42, 31),
+            "broker 0 had asked for t-0 from 4 on that connection, and no answer was seen since",
+        ),
+        (
+            "2.5.1-answered-late",
+            (42, 0),
+            "no answer was seen to the OffsetForLeaderEpoch that broker 2 sent before",
+        ),
+    ],
+)
+def test_a_fetcher_that_goes_on_without_an_answer_is_found_within_a_few_states(
+    name: str, number: tuple[int, int], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = record(name, HARD)
+    (at,) = (
+        index
+        for index, item in enumerate(whole.seen)
+        if isinstance(item.what, Reply) and item.what.number == number
+    )
+    changed_run = without(whole, at)
+
+    prediction = follow(changed_run, most_states=1_000)
+    monkeypatch.setattr(search, "first_refuted", lambda *_: None)
+    before = follow(changed_run, most_states=1_000)
+
+    assert prediction.emptied_by is not None
+    assert said in prediction.emptied_by.why
+    assert before.limit
+
+
+def test_an_answer_to_a_fetch_that_repeated_the_last_is_looked_at() -> None:
+    whole = record("1.1.1-deleted", HARD)
+    (at,) = (
+        index
+        for index, item in enumerate(whole.seen)
+        if isinstance(item.what, Produce) and item.what.operation == "p3"
+    )
+    prediction = follow(without(whole, at), most_states=1_000)
+    assert prediction.emptied_by is not None
+    assert (prediction.emptied_by.what, prediction.states < 1_000) == ("Reply", True)
+    assert "no produce that was sent by then can be at offset 0" in prediction.emptied_by.why
+
+
+def test_unanswered_writes_that_no_copy_shows_are_tried_last() -> None:
+    whole = record("2.0.1-unanswered-writes", HARD)
+    (at,) = (
+        index
+        for index, item in enumerate(whole.seen)
+        if isinstance(item.what, Produce) and item.what.operation == "record-11"
+    )
+    prediction = follow(without(whole, at), most_states=2_000)
+    assert (prediction.limit, prediction.emptied_by) == ("", None)
+
+
+@pytest.mark.parametrize(
     ("kind", "said"),
     [
         (Produce, "no produce that was sent by then can be at offset 6 of t-1"),
