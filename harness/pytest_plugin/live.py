@@ -2,18 +2,21 @@
 
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.jvm_cluster import JvmCluster
+from kchaos.clusters.metadata.api import ClusterMetadata, LeaderAndIsr, MetadataUnavailable
 from kchaos.faults.api import Fault, Injection
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import HarnessError, RunUnknown, ScenarioError
+from kchaos.harness.gates.replication import log_ends
 from kchaos.harness.pytest_plugin.options import Settings
 from kchaos.harness.run.ending import PLANNED, finish
 from kchaos.harness.run.runner import RunOptions, begin, perform
@@ -236,6 +239,77 @@ class Chaos:
         """Whether a fault acts under that name; none does once the run is over."""
         return not self._is_over and name in self._play.faults.acting
 
+    # -- what is so now ---------------------------------------------------------------------
+
+    def state(self, topic: str, partition: int = 0) -> LeaderAndIsr | None:
+        """Leader, leader epoch and ISR as they were decided last; None for no such partition.
+
+        It is read from ZooKeeper, or from the controllers' log: a broker may not know of it yet.
+
+        Raises:
+            ScenarioError: The run is over, and with it the cluster.
+            MetadataUnavailable: Nobody answers.
+        """
+        return self._metadata().state(topic, partition)
+
+    def leader(self, topic: str, partition: int = 0) -> int | None:
+        """The leader's id; None where there is none. Raises as `state`."""
+        state = self.state(topic, partition)
+        return None if state is None or state.leader < 0 else state.leader
+
+    def isr(self, topic: str, partition: int = 0) -> tuple[int, ...]:
+        """The in-sync replicas, ascending; empty for no such partition. Raises as `state`."""
+        state = self.state(topic, partition)
+        return () if state is None else tuple(sorted(state.isr))
+
+    def ends(self, topic: str, partition: int = 0) -> dict[int, int]:
+        """Each replica's log end offset on disk by broker, exclusive. Raises as `state`."""
+        self._metadata()
+        ends = log_ends(self._play, TopicPartition(topic, partition))
+        return {int(broker): end for broker, end in ends.items()}
+
+    @property
+    def registered(self) -> tuple[int, ...]:
+        """The brokers that are registered and not fenced, ascending. Raises as `state`."""
+        return tuple(sorted(self._metadata().registered()))
+
+    @property
+    def controller(self) -> int | None:
+        """The controller's id; None while there is none. Raises as `state`."""
+        return self._metadata().controller()
+
+    @property
+    def acting(self) -> tuple[str, ...]:
+        """The names of the faults that act, the oldest first."""
+        return () if self._is_over else tuple(self._play.faults.acting)
+
+    def _metadata(self) -> ClusterMetadata:
+        if self._is_over:
+            raise ScenarioError("the run has ended, and its cluster was stopped: ask before that")
+        return self.cluster.metadata
+
+    def __str__(self) -> str:
+        """What is so now, a line each: brokers, controller, faults and every partition."""
+        if self._is_over:
+            return f"run {self.path}, which has ended"
+        try:
+            return "\n".join(self._lines())
+        except MetadataUnavailable as error:
+            return f"run {self.path}; nobody says what is decided: {error}"
+
+    def _lines(self) -> Iterator[str]:
+        running = [broker.id for broker in self.cluster.brokers.values() if broker.is_running]
+        yield f"run {self.path}"
+        yield f"brokers: {_ids(running)} run, {_ids(self.registered)} are registered"
+        controller = self.controller
+        yield f"controller: {'none' if controller is None else controller}"
+        yield f"faults: {', '.join(self.acting) or 'none act'}"
+        for topic in self._metadata().topics():
+            for partition in self._metadata().assignment(topic):
+                ends = self.ends(topic, partition).items()
+                told = ", ".join(f"{broker} at {end}" for broker, end in ends)
+                yield f"{topic}-{partition}: {self.state(topic, partition)}, logs end: {told}"
+
     # -- the end ----------------------------------------------------------------------------
 
     def verdict(self) -> Results:
@@ -324,6 +398,10 @@ class Acting:
         trace: TracebackType | None,
     ) -> None:
         self.heal()
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return ", ".join(map(str, brokers)) or "none"
 
 
 def _assignment(

@@ -26,7 +26,18 @@ def test_what_a_test_reads_is_written_down_as_promised(chaos: "Chaos") -> None:
     chaos.create_topic("t", replicas=[0, 1])
     chaos.produce("t", records=2, acks=1)
     operation = chaos.read("t", records=2)
+    assert chaos.controller in (0, 1)
+    assert str(chaos).splitlines()[1:] == [
+        "brokers: 0, 1 run, 0, 1 are registered",
+        f"controller: {chaos.controller}",
+        "faults: none act",
+        "t-0: leader 0, leader epoch 0, ISR [0, 1], logs end: 0 at 2, 1 at 2",
+    ]
+    assert (chaos.leader("nowhere"), chaos.isr("nowhere")) == (None, ())
     assert chaos.verdict().safe
+    with pytest.raises(ScenarioError, match="its cluster was stopped"):
+        chaos.leader("t")
+    assert (str(chaos), chaos.acting) == (f"run {chaos.path}, which has ended", ())
     (read,) = [
         one for one in RunEvidence(chaos.run).client_operations if one.operation == operation
     ]
