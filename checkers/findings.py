@@ -80,15 +80,15 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     (
         _S,
         "offline-partition",
-        "after everything is healed a partition has no leader, or one that does not lead it; or it "
-        "had none for want of followers that did all they could to stay in sync",
+        "after healing a partition has no leader, or its leader does not lead; or it was offline "
+        "although its followers did all they could",
         (),
     ),
     (
         _S,
         "under-min-isr",
-        "fewer in-sync replicas than min.insync.replicas after healing, or writes refused for want "
-        "of followers that did all they could to stay in sync",
+        "after healing fewer replicas are in sync than min.insync.replicas; or writes were refused "
+        "although followers did all they could",
         (),
     ),
     (
@@ -106,7 +106,7 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     (
         _S,
         "stale-request-accepted",
-        "a control request that was meant for an earlier generation of a broker was obeyed",
+        "a broker obeyed a control request that was made for an earlier registration",
         (),
     ),
     (

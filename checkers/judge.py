@@ -270,7 +270,7 @@ def _unfinished(evidence: RunEvidence) -> Iterator[str]:
 def _unusable(evidence: RunEvidence) -> Iterator[str]:
     """Yields what the evidence lacks for an answer to either question."""
     if not any(map(_is_acknowledged, evidence.operations)):
-        yield "nothing that the scenario wrote was acknowledged, so nothing could be lost"
+        yield "no write of the scenario was acknowledged, so this run cannot show a loss"
     if not any(snapshot.is_final for snapshot in evidence.snapshots):
         yield "there is no snapshot of the end"
     for snapshot in evidence.snapshots:

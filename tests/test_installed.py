@@ -1,4 +1,4 @@
-"""kchaos as others have it: installed from its wheel, or editable, beside their own packages."""
+"""kchaos as others have it: from its sdist by a wheel, or editable, beside their own packages."""
 
 import json
 import os
@@ -31,15 +31,21 @@ class Environment:
         self.python = folder / "bin" / "python"
         self.commands = folder / "bin"
         self._borrow_dependencies(folder)
-        what = [str(_copy_of_the_checkout(folder))]
-        if install != "wheel":
-            what = ["-e", *what]
+        checkout = _copy_of_the_checkout(folder)
+        what = [str(self._sdist(checkout))] if install == "wheel" else ["-e", str(checkout)]
         if install == "strict":
             what += ["--config-settings", "editable_mode=strict"]
         pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet"]
         # setuptools is one of our own environment's, which needs no network then.
         options = ["--no-deps", "--no-build-isolation", "--no-index"]
         self.run([*pip, *options, *what], cwd=folder)
+
+    def _sdist(self, checkout: Path) -> Path:
+        """The source distribution, of which pip then makes the wheel, as from an index."""
+        code = "import setuptools.build_meta as backend; backend.build_sdist('dist')"
+        self.run([sys.executable, "-c", code], cwd=checkout)
+        (sdist,) = (checkout / "dist").iterdir()
+        return sdist
 
     def _borrow_dependencies(self, folder: Path) -> None:
         borrowed = folder / "borrowed"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.harness.run.steps_checked import check_steps
 from kchaos.harness.run.scenario import read_scenario
-from tests import reference
+from kchaos.harness.run.steps_checked import check_steps
+from tests import reference, report_picture
 
 ROOT = Path(__file__).parent.parent
 
@@ -20,6 +20,11 @@ pytestmark = pytest.mark.slow
 def test_the_reference_says_what_the_definitions_say() -> None:
     """If it does not: `python -m tests.reference`."""
     assert reference.PAGE.read_text(encoding="utf-8") == reference.page()
+
+
+def test_the_picture_in_the_readme_is_what_a_report_draws() -> None:
+    """If it is not: `python -m tests.report_picture`."""
+    assert report_picture.PICTURE.read_text(encoding="utf-8") == report_picture.picture()
 
 
 def test_the_pages_are_built_and_no_link_leads_nowhere(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ class ControlRequest:
 
     def in_words(self) -> str:
         """The request and its answer, for people."""
-        told = {None: "no broker epoch in this version", -1: "broker epoch -1"}.get(
+        told = {None: "which names no broker epoch", -1: "broker epoch -1"}.get(
             self.broker_epoch, f"broker epoch {self.broker_epoch}"
         )
         answer = {
@@ -106,9 +106,9 @@ class ControlRequest:
         }.get(self.error_code, f"answered with error {self.error_code}")
         made = ", made by kchaos" if self.is_made else ""
         return (
-            f"{self.api} v{self.version} to broker {self.target} ({told}{made}), meant for "
-            f"generation {self.meant_for} of broker {self.broker}; in force was {self.in_force}: "
-            f"{answer}"
+            f"{self.api} v{self.version} to broker {self.target} ({told}{made}) was made for "
+            f"generation {self.meant_for} of broker {self.broker}, which was {self.in_force} by "
+            f"then; {answer}"
         )
 
 

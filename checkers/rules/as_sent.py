@@ -54,8 +54,8 @@ def as_sent(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
                     brokers=(replica.broker,),
                     first_offset=batch.base_offset,
                     last_offset=batch.last_offset,
-                    message=f"broker {replica.broker} holds a batch at {batch.base_offset} with "
-                    f"what nobody sent: {'; '.join(reasons)}",
+                    message=f"broker {replica.broker} holds a batch at offset "
+                    f"{batch.base_offset} that is not as its client sent it: {'; '.join(reasons)}",
                     evidence={"batch": batch.header(), "reasons": reasons},
                 )
 

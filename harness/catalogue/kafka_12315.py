@@ -80,7 +80,9 @@ _LEFT_OVER: tuple[Step, ...] = (
     Inject(name="second", fault=HoldController(broker=SECOND)),
     *_DOWN,
     AwaitHeld(name="second"),
-    Tell(text="controller 0 goes on, wants 2 out of the ISR, and is refused: it is none any more"),
+    Tell(
+        text="controller 0 goes on and wants 2 out of the ISR; it was deposed, so ZooKeeper refuses"
+    ),
     Heal(name="first"),
     AwaitLog(broker=FIRST, pattern=_OFFLINE),
     Heal(name="second"),
@@ -114,7 +116,7 @@ KAFKA_12315 = Entry(
         "Controller 0 stands still when it is about to see that brokers came and went. Meanwhile "
         "broker 1 is elected, and broker 2, which follows t, is killed. Controller 0 goes on: it "
         "puts a StopReplica for broker 2 into the batch of its ReplicaStateMachine, wants to take "
-        "2 out of the ISR, and is refused by ZooKeeper: it is none any more. It resigns, and what "
+        "2 out of the ISR. ZooKeeper refuses, since it was deposed. It resigns, and what "
         "is in the batch stays there. When it is elected again, each change of replicas begins a "
         "new batch, and that fails, because the old one is not empty. Only a log line tells. "
         "Broker 2 is started again and gets UpdateMetadata and no LeaderAndIsr, so that it never "

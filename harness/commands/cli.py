@@ -322,7 +322,7 @@ def runs(runs_dir: Path, as_json: bool) -> None:
 @click.option(
     "--results",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File of JSON lines to go on with.  [default: measurements.jsonl in --runs-dir]",
+    help="File of JSON lines to add to.  [default: measurements.jsonl in --runs-dir]",
 )
 @runs_directory
 @driver

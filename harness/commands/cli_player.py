@@ -48,7 +48,7 @@ def add_player_commands(group: click.Group) -> None:
 @click.option(
     "--seed",
     type=click.IntRange(0),
-    help="Of the first run; the next has the next one.  [default: any]",
+    help="Seed of the first run; each further run takes the next number.  [default: any]",
 )
 @click.option(
     "--steps", type=click.IntRange(1), default=25, show_default=True, help="Acts in a schedule."
@@ -80,7 +80,7 @@ def add_player_commands(group: click.Group) -> None:
 @click.option(
     "--results",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File of JSON lines to go on with; its table is written beside it.",
+    help="File of JSON lines to add to; a table is written beside it.",
 )
 @as_json
 @runs_directory
@@ -177,9 +177,9 @@ def shrink(
 ) -> int:
     """Leave out steps of a run's schedule while it still shows the same.
 
-    The same is: the same kinds of findings, of conformance first, or else of safety; or the same
-    reason why the run is unknown. Smaller schedules are played on real brokers until no step can be
-    left out, or --plays are used up.
+    A smaller schedule shows the same if it has findings of the same kinds, about conformance or
+    else about safety. For an unknown run the reason must be the same. Each is played on real
+    brokers, until no step can be left out or --plays are used up.
     """
     from kchaos.harness.commands.chaos import default_side_by_side
     from kchaos.harness.commands.shrink import shrink as shrink_run

@@ -80,7 +80,8 @@ def _line_of(run: Path, say: Callable[[str], None]) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 - a defect of kchaos is told, as unknown
         say(f"{run} cannot be judged; this is a defect of kchaos:\n{traceback.format_exc()}")
         return _unknown_line(run, f"the judge failed: {error!r}")
-    for line in result_lines(results):
+    # The line that is returned has the verdict.
+    for line in result_lines(results, has_verdict=False):
         say(line)
     return results_line(results, report=write_report_or_say(directory, say))
 

@@ -72,11 +72,16 @@ def entry_lines(entry: Entry) -> list[str]:
     return lines
 
 
-def result_lines(results: Results) -> list[str]:
-    """The verdict on one run, with each safety finding in a sentence."""
-    verdict = f"conforms: {ANSWERS[results.conforms]}, safe: {ANSWERS[results.safe]}"
+def result_lines(results: Results, *, has_verdict: bool = True) -> list[str]:
+    """The outcome of one run, its verdict, and each finding in a sentence.
+
+    Args:
+        has_verdict: False where the verdict is printed elsewhere.
+    """
     lines = textwrap.wrap(results.outcome, WIDTH, subsequent_indent=_INDENT)
-    lines.append(f"{verdict}, as expected: {ANSWERS[results.expected]}")
+    if has_verdict:
+        verdict = f"conforms: {ANSWERS[results.conforms]}, safe: {ANSWERS[results.safe]}"
+        lines.append(f"{verdict}, as expected: {ANSWERS[results.expected]}")
     partitions = {(finding.topic, finding.partition) for finding in results.findings}
     for finding in results.findings:
         about = f" of {finding.topic}-{finding.partition}" if len(partitions) > 1 else ""
@@ -85,7 +90,9 @@ def result_lines(results: Results) -> list[str]:
         else:
             lines += wrapped(f"{finding.kind}{about}: {finding.message}")
     if results.expectation_from == "model":
-        lines += wrapped("the entry says nothing of this release; the model's answer is expected")
+        lines += wrapped(
+            "the entry names no outcome for this release: the model's prediction is expected"
+        )
     if results.build:
         lines += wrapped(f"on Kafka {results.release}: {short_build(results.build)}")
     if results.unknown:

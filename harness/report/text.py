@@ -143,7 +143,7 @@ def _findings(paper: Paper, loaded: Loaded) -> None:
 
 def _replicas(paper: Paper, loaded: Loaded, views: Sequence[PartitionView]) -> None:
     if loaded.prediction:
-        paper.heading("Replicas  (* not the same on the other side)")
+        paper.heading("Replicas  (* differs from the other side)")
     else:
         paper.heading("Replicas")
     if not views:

@@ -53,7 +53,7 @@ def finish(
     seconds = round(time.time() - started, 3)
     waited_s = round(now.waited_s, 3)
     now.run.write("outcome.json", outcome | {"seconds": seconds, "waited_s": waited_s})
-    now.say(f"{waited_s:.1f} of {seconds:.1f} s were spent at gates")
+    now.say(f"{waited_s:.1f} of {seconds:.1f} s went into waiting for observed conditions")
     now.run.seal()
     return now.run
 

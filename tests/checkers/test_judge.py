@@ -161,7 +161,7 @@ def test_a_run_that_acknowledged_nothing_is_unknown(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run")
     build.snapshot("final", {})
 
-    assert "nothing that the scenario wrote was acknowledged" in unknown_of(judge(build.seal()))
+    assert "no write of the scenario was acknowledged" in unknown_of(judge(build.seal()))
 
 
 def probed(path: Path, operation: str, **fields: Any) -> RunBuilder:
@@ -176,7 +176,7 @@ def test_a_run_in_which_settling_alone_wrote_is_unknown(tmp_path: Path) -> None:
     old = judge(probed(tmp_path / "old", "settle-t-0").seal())
 
     for results in (marked, old):
-        assert "nothing that the scenario wrote was acknowledged" in unknown_of(results)
+        assert "no write of the scenario was acknowledged" in unknown_of(results)
 
 
 def test_a_write_that_is_marked_as_no_probe_counts_whatever_its_name(tmp_path: Path) -> None:

@@ -89,6 +89,14 @@ def test_a_damaged_run_among_good_ones_is_an_unknown_line_and_hides_no_other(
     assert exit_code_for_lines(lines) == 2
 
 
+def test_the_verdict_is_said_once_by_the_line_of_the_run(tmp_path: Path) -> None:
+    lines, said = judged(finished_run(tmp_path / "run"))
+
+    assert (lines[0]["conforms"], lines[0]["safe"]) == (True, True)
+    assert [line.strip() for line in said if "conforms" in line] == []
+    assert any("permitted-loss" in line for line in said)
+
+
 def test_evidence_that_changed_after_the_seal_is_unknown(tmp_path: Path) -> None:
     finished_run(tmp_path / "a")
     segment = tmp_path / "a/snapshots/final/broker-0/t-0/00000000000000000000.log"

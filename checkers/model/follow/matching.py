@@ -221,7 +221,9 @@ def _fetch_differs(answer: FetchAnswer, said: FetchAnswered) -> str:
         return f"high watermark {said.high_watermark}, possible was {_told(answer)}"
     ends = (answer.batches[0], answer.batches[-1]) if answer.batches else None
     if ends is None:
-        return "" if said.last_offset is None else f"records to {said.last_offset}, possible: none"
+        if said.last_offset is None:
+            return ""
+        return f"records up to {said.last_offset}, possible was an answer without records"
     if said.last_offset != ends[1].last_offset or said.base_offset not in _bases(ends[0]):
         return (
             f"records {said.base_offset} to {said.last_offset}, possible was "
