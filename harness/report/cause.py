@@ -1,6 +1,6 @@
 """What led to the first unsafe state, in sentences made from the evidence alone."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kchaos.checkers.acts import TopicPartition
@@ -133,9 +133,26 @@ def cause_of(
             if isinstance(timed.event, BrokerRegistered)
         ),
     )
-    steps = tuple(teller(story))
+    steps = _by_time(teller(story))
     # The finding alone is no cause.
     return steps if len(steps) > 1 else (CauseStep(text=NOT_KNOWN, section="time"),)
+
+
+def _by_time(steps: Iterable[CauseStep]) -> tuple[CauseStep, ...]:
+    """The sentences in the order of time; one without a time stays behind the one before it.
+
+    What findings say comes last.
+    """
+    groups: list[tuple[float, list[CauseStep]]] = []
+    for step in steps:
+        if step.section == "findings":
+            groups.append((float("inf"), [step]))
+        elif step.time is not None or not groups:
+            groups.append((step.time or float("-inf"), [step]))
+        else:
+            groups[-1][1].append(step)
+    groups.sort(key=lambda group: group[0])
+    return tuple(step for _, group in groups for step in group)
 
 
 def worst_of(loaded: Loaded) -> Finding | None:
@@ -167,15 +184,19 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
             text=f"Broker {term.leader} led in leader epoch {epoch}{_acting(story, term.time)}; "
             f"its records at {_written(story, epoch)}.",
         )
+    last_leader = story.states[-1][1].leader if story.states else -1
+    followers = [broker for broker in story.finding.brokers if broker != last_leader]
     asked = [
         each
         for each in story.rounds
         if each.is_answered
         and each.time is not None
         and each.time >= began
-        and each.follower in story.finding.brokers
+        and each.follower in followers
         and (each.requested_epoch >= 0 or each.by_fetch)
     ]
+    if not asked:
+        yield from _never_asked(story, followers, began)
     for each in asked[:1]:
         yield CauseStep(
             time=each.time,
@@ -207,6 +228,26 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
         )
 
 
+def _never_asked(story: _Story, followers: Sequence[int], began: float) -> Iterator[CauseStep]:
+    """That a follower asked nobody where an epoch ends, in a run in which others did."""
+    others_asked = any(
+        each.follower not in followers and each.requested_epoch >= 0 and not each.by_fetch
+        for each in story.rounds
+    )
+    for broker in followers if others_asked else ():
+        later = [
+            each
+            for each in story.rounds
+            if each.follower == broker and (each.time is None or each.time >= began)
+        ]
+        if not later:
+            yield CauseStep(
+                section="rounds",
+                text=f"After that broker {broker} asked nobody where a leader epoch ends, and so "
+                "truncated nothing by an answer.",
+            )
+
+
 def _loss(story: _Story) -> Iterator[CauseStep]:
     """Promised records that are gone: who acknowledged them, who was elected, what was cut."""
     done = [
@@ -219,13 +260,13 @@ def _loss(story: _Story) -> Iterator[CauseStep]:
     ]
     if not done:
         return
-    ended = max(each.ended_at or each.invoked_at for each in done)
+    ended = min(each.ended_at or each.invoked_at for each in done)
     for each in done[:_MOST_OPERATIONS]:
         yield CauseStep(
             time=each.ended_at or each.invoked_at,
             section="time",
             brokers=(each.broker,),
-            text=_promised(each),
+            text=_promised(each, story),
         )
     later = [term for term in story.terms if term.time >= ended]
     acknowledged_by = {each.broker for each in done}
@@ -263,12 +304,18 @@ def _loss(story: _Story) -> Iterator[CauseStep]:
 
 def _stopped(story: _Story) -> Iterator[CauseStep]:
     """Replication that does not go on: who leads, what was answered, what a broker's log says."""
-    for term in story.terms[-2:]:
+    # The election with which a partition begins led to nothing.
+    terms = [term for term in story.terms if term.leader_epoch > 0][-2:]
+    for term in terms:
         yield _elected(story, term)
+    began = terms[0].time if terms else float("-inf")
     asked = [
         each
         for each in story.rounds
-        if each.is_answered and each.follower in story.finding.brokers and each.requested_epoch >= 0
+        if each.is_answered
+        and each.follower in story.finding.brokers
+        and each.requested_epoch >= 0
+        and (each.time or began) >= began
     ]
     for each in asked[-_MOST_ROUNDS:]:
         yield CauseStep(
@@ -442,6 +489,8 @@ def _asked(each: AskedRound, story: _Story) -> str:
             f"logs diverge: {end}."
         )
     asked = f"Broker {each.follower} asked where leader epoch {each.requested_epoch} ends"
+    if each.end_offset == -1:
+        return f"{asked}; broker {each.leader} answered that it does not know that epoch."
     if each.answered_epoch is None:
         # Version 0 of OffsetForLeaderEpoch names no epoch in its answer.
         return f"{asked}; broker {each.leader} answered {each.end_offset}{_beyond(each, story)}."
@@ -503,12 +552,14 @@ def _holes(story: _Story) -> Iterator[CauseStep]:
             )
 
 
-def _promised(done: Operation) -> str:
+def _promised(done: Operation, story: _Story) -> str:
     first, last = done.base_offset, done.last_offset
     offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
     if done.function == "read":
         return f"A client read {offsets} from broker {done.broker}, below the high watermark."
-    members = ", ".join(map(str, done.isr_when_ended))
+    ended = done.ended_at or done.invoked_at
+    decided = [state.isr for time, state in story.states if time <= ended]
+    members = ", ".join(map(str, decided[-1] if decided else ()))
     return f"Broker {done.broker} acknowledged {offsets} with acks=all; the ISR was [{members}]."
 
 

@@ -22,6 +22,8 @@ from tests.support.report_runs import (
     BOTH,
     DIVERGENCE,
     Page,
+    answered,
+    asked,
     diverged,
     judge_as,
     judged,
@@ -106,12 +108,12 @@ def test_replication_that_stopped_is_told_by_leaders_answers_and_the_brokers_own
     ended = stopped | {"kind": "fetcher-ended", "message": "an error ended a fetcher thread"}
     run = judge_as(diverged(tmp_path / "run").seal(), findings=[ended, stopped])
 
-    *elected, asked, logged, finding = told(run)
+    *elected, question, logged, finding = told(run)
     assert (
         elected[-1]
         == "Broker 0 was elected in leader epoch 3, with ISR [0], while CutLink A-B acted."
     )
-    assert asked.startswith("Broker 1 asked where leader epoch 2 ends; broker 0 answered")
+    assert question.startswith("Broker 1 asked where leader epoch 2 ends; broker 0 answered")
     assert logged == "An error ended a fetcher thread."
     assert finding == "Broker 1 has not caught up."
 
@@ -166,9 +168,9 @@ def test_records_that_were_cut_off_are_told_by_the_answer_that_asked_for_it(
     }
     run = judge_as(diverged(tmp_path / "run").seal(), findings=[cut])
 
-    *elected, asked, finding = told(run)
+    *elected, question, finding = told(run)
     assert [text.partition(" was")[0] for text in elected] == ["Broker 1", "Broker 0"]
-    assert asked.startswith("Broker 1 asked where leader epoch 2 ends; broker 0 answered 4")
+    assert question.startswith("Broker 1 asked where leader epoch 2 ends; broker 0 answered 4")
     assert finding == "Broker 1 had 4 below the high watermark 5, and no longer has it."
 
 
@@ -177,6 +179,54 @@ def test_an_answer_above_what_was_cut_off_is_not_told(tmp_path: Path) -> None:
     run = judge_as(diverged(tmp_path / "run").seal(), findings=[cut])
 
     assert not [text for text in told(run) if "asked" in text]
+
+
+def test_the_sentences_stand_in_the_order_of_time_and_what_findings_say_comes_last(
+    tmp_path: Path,
+) -> None:
+    stopped = DIVERGENCE | {"kind": "replication-stopped", "brokers": [1], "message": "it stands"}
+    build = diverged(tmp_path / "run")
+    build.state(1, 4, [0, 1])
+    run = judge_as(build.seal(), findings=[stopped])
+
+    before, question, after, finding = told(run)
+    assert before.startswith("Broker 0 was elected in leader epoch 3")
+    assert question.startswith("Broker 1 asked where leader epoch 2 ends")
+    assert after.startswith("Broker 1 was elected in leader epoch 4")
+    assert finding == "It stands."
+
+
+def test_the_election_with_which_a_partition_begins_is_no_cause(tmp_path: Path) -> None:
+    stopped = DIVERGENCE | {"kind": "replication-stopped", "brokers": [1], "message": "it stands"}
+    build = RunBuilder(tmp_path / "run", release="1.1.1")
+    build.register(0, 0x10).register(1, 0x11)
+    build.topic("t", [0, 1]).state(0, 0, [0, 1])
+    log = [(0, 0, ["a"])]
+    build.produce("both", 0, ["a"], acks=-1, base_offset=0)
+    build.snapshot("final", {0: log, 1: log}, probed=False)
+
+    assert told(judge_as(build.seal(), findings=[stopped])) == [NOT_KNOWN]
+
+
+def test_a_follower_that_never_asked_is_told_where_another_one_did(tmp_path: Path) -> None:
+    differs = DIVERGENCE | {"brokers": [0, 2]}
+    run = judge_as(diverged(tmp_path / "run").seal(), findings=[differs])
+
+    sentence = "After that broker 2 asked nobody where a leader epoch ends, and so truncated "
+    assert sentence + "nothing by an answer." in told(run)
+    assert not [text for text in told(judged(tmp_path / "asked")) if "asked nobody" in text]
+
+
+def test_a_leader_that_does_not_know_an_epoch_says_so(tmp_path: Path) -> None:
+    build = diverged(tmp_path / "run")
+    build.link(wall_time_s=build.tick(), correlation_id=2, detail=asked(7))
+    build.link(
+        wall_time_s=build.tick(), correlation_id=2, direction="response", detail=answered(-1)
+    )
+    stopped = DIVERGENCE | {"kind": "replication-stopped", "brokers": [1]}
+    sentence = "Broker 1 asked where leader epoch 7 ends; broker 0 answered that it does not know "
+
+    assert sentence + "that epoch." in told(judge_as(build.seal(), findings=[stopped]))
 
 
 def test_what_the_evidence_does_not_show_is_not_guessed(tmp_path: Path) -> None:
