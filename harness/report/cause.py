@@ -202,7 +202,7 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
             time=each.time,
             section="rounds",
             brokers=(each.leader, each.follower),
-            is_fatal=story.finding.kind == "divergence"
+            is_fatal=story.finding.kind in ("divergence", "hole")
             and (each.end_offset or 0) > story.finding.last_offset,
             text=_asked(each, story),
         )

@@ -126,6 +126,7 @@ def test_a_hole_is_told_with_the_batch_that_comes_after_it(tmp_path: Path) -> No
     assert "Broker 1 has no batch at 2 to 3; its next batch begins at 4, in leader epoch 3." in (
         told(run)
     )
+    assert "This decided it." in Page(render(run)).text
 
 
 def test_a_request_that_came_late_is_told_by_both_generations(tmp_path: Path) -> None:
