@@ -122,7 +122,7 @@ def kill_at(
 
 def _left(place: Place) -> Iterator[tuple[str, str]]:
     for kind, pattern in (("folders", "running/*"), ("downloads", "**/.unfinished-*")):
-        yield from ((kind, str(one)) for one in place.cache.glob(pattern))
+        yield from ((kind, str(jar)) for jar in place.cache.glob(pattern))
     mounts = Path("/proc/self/mounts").read_text().splitlines()
     yield from (("mounts", line) for line in mounts if str(place.folder) in line)
     if place.driver == "docker":
@@ -131,7 +131,7 @@ def _left(place: Place) -> Iterator[tuple[str, str]]:
         for kind, words in (("containers", ["ps", "--all"]), ("networks", ["network", "ls"])):
             listing = ["docker", *words, "--quiet", "--filter", label]
             done = subprocess.run(listing, capture_output=True, text=True, check=True)
-            yield from ((kind, one) for one in done.stdout.split())
+            yield from ((kind, line) for line in done.stdout.split())
 
 
 def _runs(place: Place) -> Counter[str]:

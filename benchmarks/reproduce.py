@@ -54,9 +54,9 @@ def main() -> None:
 
 def _parts(run: RunDirectory, started: float, played: float, judged: float) -> dict[str, float]:
     seen = list(run.read_lines("observations.jsonl"))
-    first_step = next(one["time"] for one in seen if one["kind"] == "step")
-    acts = [one["time"] for one in seen if one["kind"] == "act"]
-    heals = [one["time"] for one in seen if one["kind"] == "healed"]
+    first_step = next(observation["time"] for observation in seen if observation["kind"] == "step")
+    acts = [observation["time"] for observation in seen if observation["kind"] == "act"]
+    heals = [observation["time"] for observation in seen if observation["kind"] == "healed"]
     settled = run.read("snapshots/final/snapshot.json")["time"]
     healing = next(at for at in acts if at > max(t for t in acts if t < heals[0]) - 1e-9)
     return {

@@ -142,7 +142,7 @@ def _normal(value: Any, key: str, numbers: _Numbers) -> Any:
         case bool() | None:
             return value
         case list() | tuple():
-            return [_normal(one, key, numbers) for one in value]
+            return [_normal(item, key, numbers) for item in value]
         case _ if key in _NUMBERED and value != "":
             return numbers.of(_NUMBERED[key], value)
         case int() if key in _MODES:

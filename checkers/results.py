@@ -173,7 +173,7 @@ def write_judgement(run: RunDirectory, results: Results) -> Path:
         _write(folder / "results.json", content)
     # Only the new folder has that inode, also if another kchaos judges the same run meanwhile.
     written = [run.path / JUDGEMENTS / name for name in run.judgements()]
-    return next(one for one in reversed(written) if one.stat().st_ino == marker)
+    return next(folder for folder in reversed(written) if folder.stat().st_ino == marker)
 
 
 def results_to_json(results: Results) -> dict[str, Any]:

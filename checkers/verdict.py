@@ -163,7 +163,7 @@ def find_witnesses(
         return ()
     try:
         wanted = from_json(_Expectation, expectation, allow_more=True).witness
-        return tuple(witness_of(one, evidence) for one in wanted)
+        return tuple(witness_of(kind, evidence) for kind in wanted)
     except (AttributeError, ShapeError, TypeError) as error:
         raise ScenarioDataError(f"scenario.json: expectation: {error}") from error
 

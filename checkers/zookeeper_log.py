@@ -114,7 +114,9 @@ def read_ensemble(members: Sequence[Sequence[tuple[str, bytes]]]) -> tuple[Znode
         ZooKeeperLogError: As `read_zookeeper_log`, of any member's checksums.
     """
     read = [list(_all_transactions(files)) for files in members]
-    last_zxids = [max((one.zxid for _, _, one in member), default=-1) for member in read]
+    last_zxids = [
+        max((transaction.zxid for _, _, transaction in member), default=-1) for member in read
+    ]
     return tuple(_all_changes(read[last_zxids.index(max(last_zxids))])) if read else ()
 
 

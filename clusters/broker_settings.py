@@ -50,15 +50,19 @@ def unknown_setting(releases: Iterable[Release], name: str) -> str:
     """Return why brokers of none of these releases know a setting of that name, or ""."""
     known = _known()
     lines = {release.line.line: release for release in releases}
-    if name in _INTERNAL or name.startswith(_PREFIXES) or any(name in known[one] for one in lines):
+    if (
+        name in _INTERNAL
+        or name.startswith(_PREFIXES)
+        or any(name in known[line] for line in lines)
+    ):
         return ""
     knowing = [line for line, names in known.items() if name in names]
-    oldest, shown = min(lines.values()), " and ".join(one.text for one in lines.values())
+    oldest, shown = min(lines.values()), " and ".join(release.text for release in lines.values())
     if knowing:
         is_newer = tuple(map(int, knowing[0].split("."))) > oldest.number
         when = f"it came with {knowing[0]}" if is_newer else f"it went after {knowing[-1]}"
         return f"{shown} does not know the broker setting {name}: {when}"
-    every = sorted(set().union(*(known[one] for one in lines)))
+    every = sorted(set().union(*(known[line] for line in lines)))
     near = difflib.get_close_matches(name, every, n=1)
     return f"no broker setting is named {name!r}" + (f": did you mean {near[0]}?" if near else "")
 

@@ -66,7 +66,7 @@ def repair_cache(*, offline: bool, say: Callable[[str], None]) -> list[str]:
         still = [
             what
             for what in problems_of_cache()
-            if not any(one in what for one in ("byteman", "-test.jar", "kafka-tools-"))
+            if not any(name in what for name in ("byteman", "-test.jar", "kafka-tools-"))
         ]
         if still:
             raise MachineError(f"the cache is still broken: {still[0]}")

@@ -203,6 +203,6 @@ def unlinked(view: ClusterView) -> str:
 def name_in_use(view: ClusterView, name: str) -> str:
     """That a cut or a hold of that name lasts."""
     lasting = (view.cuts, view.holds, view.point_holds, view.forgeries)
-    if all(name not in one for one in lasting):
+    if all(name not in fault for fault in lasting):
         return ""
     return f"a cut or hold named {name!r} lasts already: heal it, or name this one otherwise"

@@ -157,7 +157,7 @@ def _before(act: Move, before: State, after: State) -> Iterator[Step]:
     From 2.1 until KAFKA-9338 a leader refuses a follower's first fetch in the epoch before its own,
     and sees no epoch in those that follow it in a fetch session (KIP-320, KIP-227).
     """
-    known, then = (World(one).partition_state(PARTITION) for one in (before, after))
+    known, then = (World(side).partition_state(PARTITION) for side in (before, after))
     assert known is not None
     assert then is not None
     if act.kind == "expire" and act.broker != known.leader and act.broker in then.isr:
@@ -251,7 +251,7 @@ def _gates(before: State, after: State, *, is_healing: bool) -> Iterator[Step]:
     elif earlier.partition_state(PARTITION) != known:
         yield gate
     for broker in sorted(world.assignment(PARTITION)):
-        old, new = (one.known_replica(broker, PARTITION) for one in (earlier, world))
+        old, new = (side.known_replica(broker, PARTITION) for side in (earlier, world))
         yield from _gates_of_replica(broker, old, new, is_healing)
 
 

@@ -189,7 +189,7 @@ def _sorted(addresses: str) -> list[str]:
 def _wanted(evidence: RunEvidence, broker: int) -> Mapping[str, str]:
     """What scenario.json sets for a broker."""
     cluster = evidence.scenario.cluster
-    own = (cluster.properties_of(one) for one in cluster.brokers if one.id == broker)
+    own = (cluster.properties_of(spec) for spec in cluster.brokers if spec.id == broker)
     return next(own, {})
 
 
@@ -206,5 +206,7 @@ def _rolled(evidence: RunEvidence, broker: int) -> frozenset[str]:
 
 def _port(listeners: str) -> str:
     """The port of the listener for brokers, as it stands in the list."""
-    inner = next((one for one in listeners.split(",") if one.startswith("INTERNAL://")), "")
+    inner = next(
+        (listener for listener in listeners.split(",") if listener.startswith("INTERNAL://")), ""
+    )
     return inner.rpartition(":")[2]

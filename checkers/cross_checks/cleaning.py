@@ -46,8 +46,8 @@ def _not_compacted(evidence: RunEvidence, label: str, broker: int, named: str) -
 def _checkpointed(
     evidence: RunEvidence, cleaned: LogCleaned, later: tuple[TimedEvent, ...]
 ) -> Iterator[str]:
-    for one in later:
-        event = one.event
+    for snapshot in later:
+        event = snapshot.event
         if isinstance(event, StartBroker | StopBroker) and event.broker == cleaned.broker:
             return
         if isinstance(event, LogCleaned) and event.broker == cleaned.broker:

@@ -47,7 +47,7 @@ def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
     yield from _impossible_writes(evidence.znode_changes)
     yield from _strangers(evidence.znode_changes)
     started = [timed.event for timed in evidence.events if isinstance(timed.event, StartBroker)]
-    if all(asks_controller_for_isr(one) for one in started):
+    if all(asks_controller_for_isr(timed) for timed in started):
         yield from _by_leaders(evidence)
 
 
@@ -85,7 +85,11 @@ def _impossible_writes(changes: tuple[ZnodeChange, ...]) -> Iterator[str]:
 
 
 def _strangers(changes: tuple[ZnodeChange, ...]) -> Iterator[str]:
-    owners = {one.session for one in changes if _is_broker_s(one.path) and one.ephemeral_owner}
+    owners = {
+        znode_change.session
+        for znode_change in changes
+        if _is_broker_s(znode_change.path) and znode_change.ephemeral_owner
+    }
     broker_of: dict[int, int] = {}
     ended: set[int] = set()
     epoch: int | None = None

@@ -42,7 +42,7 @@ def message_disagreements(evidence: RunEvidence) -> Iterator[str]:
         yield f"{LINKS} is there, although the cluster was not linked"
     elif not messages:
         yield f"{LINKS} is empty, and a controller tells every broker something"
-    names = {(one.api_key, one.api) for one in messages}
+    names = {(sent.api_key, sent.api) for sent in messages}
     if len(names) > len({key for key, _ in names}):
         yield f"{LINKS} gives one kind of request two names"
     for number, message in enumerate(messages, start=1):

@@ -40,7 +40,10 @@ def tier_disagreements(evidence: RunEvidence) -> Iterator[str]:
         yield f"the reading {name!r} is in {has}, and not in {lacks}"
     for name in sorted(acted.keys() & read.keys()):
         reading, action = read[name], acted[name]
-        if any(getattr(reading, one) != getattr(action.event, one) for one in _ALIKE):
+        if any(
+            getattr(reading, field_name) != getattr(action.event, field_name)
+            for field_name in _ALIKE
+        ):
             yield f"{TIER} and actions.jsonl tell differently of the reading {name!r}"
         if reading.step != action.step:
             yield f"{TIER} has the reading {name!r} in step {reading.step}, not {action.step}"
@@ -70,11 +73,11 @@ def _remote(evidence: RunEvidence) -> Iterator[str]:
     """Nothing is deleted from a tier that is judged, so what was copied stays."""
     before: dict[str, RemoteSegment] = {}
     for snapshot in evidence.snapshots:
-        now = {one.segment_id: one for one in remote_at(evidence.files, snapshot)}
-        for name, one in before.items():
-            if now.get(name) != one:
+        now = {segment.segment_id: segment for segment in remote_at(evidence.files, snapshot)}
+        for name, segment in before.items():
+            if now.get(name) != segment:
                 yield f"snapshot {snapshot.label!r} has lost the copied remote segment {name}"
-        before = {name: one for name, one in now.items() if one.state == FINISHED}
+        before = {name: segment for name, segment in now.items() if segment.state == FINISHED}
 
 
 def _log_starts(evidence: RunEvidence) -> Iterator[str]:

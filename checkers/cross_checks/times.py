@@ -38,14 +38,17 @@ def time_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
 def _order(evidence: RunEvidence) -> Iterator[str]:
     latest = -1
-    for number, one in enumerate(evidence.actions, start=1):
-        if one.zxid < latest:
-            yield f"{ACTIONS}:{number} has zxid {one.zxid}, after {latest}"
-        latest = max(latest, one.zxid)
-        if one.began is not None and one.began > one.time:
+    for number, action in enumerate(evidence.actions, start=1):
+        if action.zxid < latest:
+            yield f"{ACTIONS}:{number} has zxid {action.zxid}, after {latest}"
+        latest = max(latest, action.zxid)
+        if action.began is not None and action.began > action.time:
             yield f"{ACTIONS}:{number} began after it was done"
-        if one.step > len(evidence.scenario.steps):
-            yield f"{ACTIONS}:{number} belongs to step {one.step}, which the scenario does not have"
+        if action.step > len(evidence.scenario.steps):
+            yield (
+                f"{ACTIONS}:{number} belongs to step {action.step}, which the scenario does not "
+                "have"
+            )
 
 
 def _zxids(evidence: RunEvidence) -> Iterator[str]:
@@ -74,8 +77,12 @@ def _zxids(evidence: RunEvidence) -> Iterator[str]:
 
 def _read(evidence: RunEvidence) -> Iterator[tuple[str, int, float]]:
     """Each zxid that the harness read, with what it is of and when that began."""
-    for number, one in enumerate(evidence.actions, start=1):
-        yield f"{ACTIONS}:{number}", one.zxid, one.time if one.began is None else one.began
+    for number, action in enumerate(evidence.actions, start=1):
+        yield (
+            f"{ACTIONS}:{number}",
+            action.zxid,
+            action.time if action.began is None else action.began,
+        )
     for taken in evidence.snapshots:
         yield f"snapshot {taken.label!r}", taken.zxid, taken.time
 
@@ -130,6 +137,11 @@ def _all_times(evidence: RunEvidence) -> dict[str, list[float]]:
         ],
         "snapshots/": [
             *(snapshot.time for snapshot in evidence.snapshots),
-            *(t for one in copied for t in (one.read_from, one.read_until) if t is not None),
+            *(
+                t
+                for replica in copied
+                for t in (replica.read_from, replica.read_until)
+                if t is not None
+            ),
         ],
     }

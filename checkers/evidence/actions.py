@@ -61,7 +61,9 @@ def read_actions(files: EvidenceFiles) -> Iterator[TimedEvent]:
         except ValueError as error:
             raise ScenarioDataError(f"{files.place(line.read_at)}: action: {error}") from error
         written = fields_of(event)
-        files.lacks(line.read_at, (f"action: {one}" for one in written if one not in line.action))
+        files.lacks(
+            line.read_at, (f"action: {name}" for name in written if name not in line.action)
+        )
         yield TimedEvent(
             event=event,
             zxid=line.zxid,
@@ -81,9 +83,10 @@ def in_one_order(
     both.sort(key=lambda timed: (timed.zxid, not isinstance(timed.event, Decision)))
     # A hold without a topic, like everything that concerns brokers, is nobody's in particular.
     return tuple(
-        one
-        for one in both
-        if isinstance(one.event, Hold) or not is_internal(getattr(one.event, "topic", None) or "")
+        event
+        for event in both
+        if isinstance(event.event, Hold)
+        or not is_internal(getattr(event.event, "topic", None) or "")
     )
 
 

@@ -242,9 +242,9 @@ class _Reader:
     def _generation(self, broker: int, time: float) -> int:
         """The czxid of the broker's newest registration at a time, -1 before the first."""
         czxid = -1
-        for one in self.registered.get(broker, ()):
-            if one.since <= time:
-                czxid = one.czxid
+        for registration in self.registered.get(broker, ()):
+            if registration.since <= time:
+                czxid = registration.czxid
         return czxid
 
     def _known(self, broker: int, time: float) -> int:
@@ -255,12 +255,14 @@ class _Reader:
             for timed in self.events
             if _starts(timed, broker)
         ]
-        for one in self.registered.get(broker, ()):
+        for registration in self.registered.get(broker, ()):
             # The first start is written down when the broker is ready.
-            is_again = before >= 0 and not any(before < time < one.since for time in starts[1:])
-            if one.since + (_LEARNS_S if is_again else _CLOCKS_S) <= time:
-                czxid = one.czxid
-            before = one.since
+            is_again = before >= 0 and not any(
+                before < time < registration.since for time in starts[1:]
+            )
+            if registration.since + (_LEARNS_S if is_again else _CLOCKS_S) <= time:
+                czxid = registration.czxid
+            before = registration.since
         return czxid
 
     def _answered(

@@ -206,11 +206,14 @@ def _dropped(
     if before is None or now.leader < 0 or now.leader != before.leader:
         return
     for follower in sorted(set(before.isr) - set(now.isr)):
-        for one in overdue:
-            is_kept = one.kept_from < decided < _end(one.kept_until) + wait_s
-            if (one.follower, one.leader) == (follower, now.leader) and is_kept:
+        for fetch in overdue:
+            is_kept = fetch.kept_from < decided < _end(fetch.kept_until) + wait_s
+            if (fetch.follower, fetch.leader) == (follower, now.leader) and is_kept:
                 yield DroppedFollower(
-                    broker=follower, leader=now.leader, kept_from=one.kept_from, dropped_at=written
+                    broker=follower,
+                    leader=now.leader,
+                    kept_from=fetch.kept_from,
+                    dropped_at=written,
                 )
                 break
 

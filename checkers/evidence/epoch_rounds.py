@@ -71,7 +71,7 @@ class _Exchange:
 
 def asked_rounds(messages: Iterable[LinkMessage]) -> tuple[AskedRound, ...]:
     """Every question for a leader epoch, in the order in which they were asked."""
-    return tuple(one for exchange in _exchanges(messages) for one in _rounds(exchange))
+    return tuple(asked for exchange in _exchanges(messages) for asked in _rounds(exchange))
 
 
 def epoch_rounds(messages: Iterable[LinkMessage]) -> tuple[EpochRound, ...]:

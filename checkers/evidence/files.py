@@ -84,8 +84,8 @@ class EvidenceFiles:
 
     def lacks(self, read_at: str, fields: Iterable[str]) -> None:
         """Notes that a file, or a line of one, lacks fields that every such run has."""
-        for one in fields:
-            self._lacking.setdefault((read_at.partition(":")[0], one), read_at)
+        for name in fields:
+            self._lacking.setdefault((read_at.partition(":")[0], name), read_at)
 
     def lacking(self, written: int) -> tuple[str, ...]:
         """What was read so far and lacks something, a sentence for each file and field.

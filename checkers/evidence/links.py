@@ -100,8 +100,8 @@ def _sent_away(said: Question | Reply) -> frozenset[TopicPartition]:
         return frozenset()
     return frozenset(
         about
-        for about, one in said.partitions.items()
-        if one.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+        for about, answer in said.partitions.items()
+        if answer.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
     )
 
 
@@ -330,7 +330,9 @@ def _isr_asked(detail: _Detail, source: int) -> IsrAsked:
     isrs = {}
     for about, entry in _entries(detail):
         new = entry.get("new_isr") or entry.get("new_isr_with_epochs") or ()
-        isr = tuple(one if isinstance(one, int) else int(one["broker_id"]) for one in new)
+        isr = tuple(
+            member if isinstance(member, int) else int(member["broker_id"]) for member in new
+        )
         isrs[about] = IsrWanted(leader_epoch=entry["leader_epoch"], isr=isr)
     return IsrAsked(leader=source, isrs=isrs)
 

@@ -54,11 +54,11 @@ class _Seen:
             if one == about
         )
         self.told = [
-            one
-            for one in remote_at(evidence.files, snapshot)
-            if (one.topic, one.partition) == about
+            copied
+            for copied in remote_at(evidence.files, snapshot)
+            if (copied.topic, copied.partition) == about
         ]
-        self.stored = {one.segment_id: one for one in stored_at(evidence.files, snapshot)}
+        self.stored = {stored.segment_id: stored for stored in stored_at(evidence.files, snapshot)}
 
     def epochs(self) -> Iterator[int]:
         """Every leader epoch that a cache or a segment names."""

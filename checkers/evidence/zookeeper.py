@@ -95,8 +95,8 @@ def topic_deletions(changes: Sequence[ZnodeChange]) -> dict[str, tuple[TopicDele
                 done[topic][-1] = replace(done[topic][-1], is_gone=False)
             case _:
                 pass
-    for topic, one in asked.items():
-        done.setdefault(topic, []).append(one)
+    for topic, deletion in asked.items():
+        done.setdefault(topic, []).append(deletion)
     return {topic: tuple(found) for topic, found in done.items()}
 
 

@@ -50,11 +50,11 @@ def generation_not_initialised(evidence: PartitionEvidence, side: Side) -> Itera
     """
     if not evidence.is_final or (side == OBSERVED and evidence.settle is None):
         return
-    running = {one.broker for one in evidence.side(side) if one.is_running}
+    running = {replica.broker for replica in evidence.side(side) if replica.is_running}
     if side == OBSERVED:
         found = set(evidence.never_told) - _said_by_settling(evidence)
     else:
-        found = {one.broker for one in evidence.side(side) if not one.is_hosted}
+        found = {replica.broker for replica in evidence.side(side) if not replica.is_hosted}
     for broker in sorted(found & running):
         yield evidence.finding(
             _UNTOLD,

@@ -98,9 +98,9 @@ def without_superseded(
     by_operation = cleaned(evidence, side)
     excused = [
         found
-        for one in acknowledged(evidence, side)
-        if one.operation in by_operation
-        for found in common(held(batches, one), by_operation[one.operation].superseded)
+        for operation in acknowledged(evidence, side)
+        if operation.operation in by_operation
+        for found in common(held(batches, operation), by_operation[operation.operation].superseded)
     ]
     return without(ranges, excused)
 
@@ -114,11 +114,11 @@ def but_for_cleaning(
     """The offsets of these ranges at which not all replicas have what is left of one operation."""
     by_operation = cleaned(evidence, side) if ranges else {}
     alike: list[Range] = []
-    for one in acknowledged(evidence, side) if by_operation else ():
-        by_cleaner = by_operation.get(one.operation, NOT_CLEANED)
-        found: list[Range] = [(one.base_offset, one.last_offset)]
+    for operation in acknowledged(evidence, side) if by_operation else ():
+        by_cleaner = by_operation.get(operation.operation, NOT_CLEANED)
+        found: list[Range] = [(operation.base_offset, operation.last_offset)]
         for replica in replicas:
-            there = held(replica.batches, one, by_cleaner.removable)
+            there = held(replica.batches, operation, by_cleaner.removable)
             found = common(found, [*there, *by_cleaner.superseded])
         alike += found
     return without(ranges, alike)

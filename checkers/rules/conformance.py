@@ -109,7 +109,7 @@ def rounds_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
     """
     if not evidence.is_final or evidence.predicted is None or evidence.rounds is None:
         return
-    followers = {one.follower for one in (*evidence.rounds, *evidence.predicted_rounds)}
+    followers = {asked.follower for asked in (*evidence.rounds, *evidence.predicted_rounds)}
     for follower in sorted(followers):
         real = [epoch_round for epoch_round in evidence.rounds if epoch_round.follower == follower]
         expected = [
@@ -126,8 +126,8 @@ def rounds_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
             f"question {index + 1} for a leader epoch: {_round(real, index)}; predicted was: "
             f"{_round(expected, index)}",
             what="round",
-            predicted=[asdict(one) for one in expected],
-            observed=[asdict(one) for one in real],
+            predicted=[asdict(batch) for batch in expected],
+            observed=[asdict(batch) for batch in real],
         )
 
 

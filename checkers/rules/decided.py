@@ -99,8 +99,9 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
                     about = TopicPartition(event.topic, number)
                     world.assigned[about] = replicas
                     if any(
-                        about in world.states and world.states[about].zxid < one.zxid < event.zxid
-                        for one in evidence.deletions.get(event.topic, ())
+                        about in world.states
+                        and world.states[about].zxid < deletion.zxid < event.zxid
+                        for deletion in evidence.deletions.get(event.topic, ())
                     ):
                         del world.states[about]
             case PartitionState() if not _is_being_deleted(evidence, event):

@@ -45,12 +45,12 @@ def dropped_while_waiting(evidence: PartitionEvidence, _side: Side) -> Iterator[
             f"{_offline_s(evidence, leaderless):.1f} s, although followers ran "
             f"that had left the ISR while they waited for their leader {leaderless[0].leader} to "
             "answer: "
-            + "; ".join(_told(one) for one in leaderless)
+            + "; ".join(_told(span) for span in leaderless)
             + (f"; writes that failed meanwhile: {len(failed)}" if failed else ""),
             evidence=_shown(leaderless)
             | {
                 "offline_s": round(_offline_s(evidence, leaderless), 3),
-                "refused": [one.operation for one in failed],
+                "refused": [fetch.operation for fetch in failed],
             },
         )
     refused = [operation for operation in evidence.operations if _is_refused(evidence, operation)]
@@ -90,14 +90,15 @@ def _failed_meanwhile(operation: Operation, leaderless: list[DroppedFollower]) -
     if operation.function != "produce" or operation.is_probe or operation.outcome == "ok":
         return False
     return any(
-        (one.leaderless_at or 0.0) <= (operation.ended_at or 0.0) < _end(one) for one in leaderless
+        (span.leaderless_at or 0.0) <= (operation.ended_at or 0.0) < _end(span)
+        for span in leaderless
     )
 
 
 def _offline_s(evidence: PartitionEvidence, leaderless: list[DroppedFollower]) -> float:
     """For how long nobody led while one of them was out, up to the snapshot at the latest."""
-    ends = [min(_end(one), evidence.snapshot_time) for one in leaderless]
-    return max(ends) - min(one.leaderless_at or 0.0 for one in leaderless)
+    ends = [min(_end(span), evidence.snapshot_time) for span in leaderless]
+    return max(ends) - min(span.leaderless_at or 0.0 for span in leaderless)
 
 
 def _under_min_isr_s(evidence: PartitionEvidence, refused: Operation) -> float:

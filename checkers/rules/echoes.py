@@ -60,4 +60,4 @@ def _follows(finding: Finding, explained: frozenset[tuple[str, int]]) -> bool:
     brokers = finding.brokers or {
         broker for label, broker in explained if label == finding.snapshot
     }
-    return not brokers or not explained.issuperset((finding.snapshot, one) for one in brokers)
+    return not brokers or not explained.issuperset((finding.snapshot, broker) for broker in brokers)

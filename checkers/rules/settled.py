@@ -123,14 +123,14 @@ def _difference(
         "missing": without(covered(leader.batches), covered(stopped.batches)),
         "alone": without(covered(stopped.batches), covered(leader.batches)),
     }
-    touched = [one for found in ranges.values() for one in found]
+    touched = [part for found in ranges.values() for part in found]
     if not touched:
         return {"difference": None}
     span = (min(first for first, _ in touched), max(last for _, last in touched))
     return {
-        "difference": {name: [list(one) for one in found] for name, found in ranges.items()}
-        | {str(one.broker): headers(one.batches, span) for one in (leader, stopped)},
-        "ends": {str(one.broker): _end(one) for one in (leader, stopped)},
+        "difference": {name: [list(part) for part in found] for name, found in ranges.items()}
+        | {str(replica.broker): headers(replica.batches, span) for replica in (leader, stopped)},
+        "ends": {str(replica.broker): _end(replica) for replica in (leader, stopped)},
     }
 
 

@@ -36,7 +36,7 @@ def tier_reads(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     """
     if not evidence.is_final:
         return
-    readings = {one.operation: one for one in evidence.readings}
+    readings = {read_back.operation: read_back for read_back in evidence.readings}
     found: dict[tuple[str, int], dict[Range, set[str]]] = {}
     for expected in evidence.predicted_reads:
         reading = readings.get(expected.operation)
@@ -127,20 +127,20 @@ def tier_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
     """
     if evidence.predicted is None:
         return
-    predicted = {one.segment_id: one for one in evidence.predicted_remote or ()}
-    for one in evidence.remote:
-        expected = predicted.get(one.segment_id)
-        differs = "it is not predicted" if expected is None else _differs(one, expected)
+    predicted = {copy.segment_id: copy for copy in evidence.predicted_remote or ()}
+    for copy in evidence.remote:
+        expected = predicted.get(copy.segment_id)
+        differs = "it is not predicted" if expected is None else _differs(copy, expected)
         if differs:
             yield evidence.finding(
                 "not-as-predicted",
-                first_offset=one.start_offset,
-                last_offset=one.end_offset,
-                message=f"remote segment {one.segment_id}: {differs}",
+                first_offset=copy.start_offset,
+                last_offset=copy.end_offset,
+                message=f"remote segment {copy.segment_id}: {differs}",
                 evidence={
                     "what": "remote-segment",
                     "predicted": None if expected is None else _named(expected),
-                    "observed": _named(one),
+                    "observed": _named(copy),
                 },
             )
     if evidence.is_final:
@@ -148,7 +148,7 @@ def tier_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
 
 
 def _readings_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
-    readings = {one.operation: one for one in evidence.readings}
+    readings = {read_back.operation: read_back for read_back in evidence.readings}
     for expected in evidence.predicted_reads:
         reading = readings.get(expected.operation)
         if reading is None:

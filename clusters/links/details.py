@@ -147,7 +147,9 @@ def detail_of(
     if state:
         detail["replica_id"] = state.get("replica_id")
     if "live_brokers" in values:
-        detail["live_brokers"] = [one["id"] for one in values["live_brokers"] if "id" in one]
+        detail["live_brokers"] = [
+            broker["id"] for broker in values["live_brokers"] if "id" in broker
+        ]
     absent = dict.fromkeys(_ABSENT_IN_OLD_VERSIONS.get((api_key, direction), ()))
     partitions = [
         {**_topic_of(key[0], topics), **_entry(partition, absent)}

@@ -26,9 +26,9 @@ def encode(
     Raises KeyError when a field of this version has no value.
     """
     parts = [
-        _field(one, version, values[one.name], flexible=flexible)
-        for one in fields
-        if one.since <= version <= one.until and one.tag is None
+        _field(member, version, values[member.name], flexible=flexible)
+        for member in fields
+        if member.since <= version <= member.until and member.tag is None
     ]
     return b"".join(parts) + (b"\x00" if flexible else b"")
 
@@ -44,10 +44,10 @@ def _field(field: Field, version: int, value: Any, *, flexible: bool) -> bytes:
     if not field.array:
         return _single(field, value, flexible=flexible)
     elements = (
-        encode(field.struct, version, one, flexible=flexible)
+        encode(field.struct, version, item, flexible=flexible)
         if field.struct
-        else _single(field, one, flexible=flexible)
-        for one in value
+        else _single(field, item, flexible=flexible)
+        for item in value
     )
     count = _unsigned_varint(len(value) + 1) if flexible else struct.pack(">i", len(value))
     return count + b"".join(elements)

@@ -19,8 +19,10 @@ def refused_by_brokers(
     brokers: Mapping[int, BrokerView] | Mapping[int, Broker], configuration: Mapping[str, str]
 ) -> str:
     """Why a broker does not take these settings of a topic's own, or ""."""
-    for broker, one in brokers.items():
-        refused = topic_settings_refused(release_of(one.release), one.properties, configuration)
+    for broker, view_of_broker in brokers.items():
+        refused = topic_settings_refused(
+            release_of(view_of_broker.release), view_of_broker.properties, configuration
+        )
         if refused:
             return f"broker {broker}: {refused}"
     return ""

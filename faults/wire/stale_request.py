@@ -226,11 +226,11 @@ def request_values(
         "ungrouped_partitions": partitions,
         "topics": [{"topic": topic, "partitions": ones} for topic, ones in grouped.items()],
         "live_leaders": [
-            {"id": one, "host": endpoints[one]["host"], "port": endpoints[one]["port"]}
-            for one in act.live
-            if one in leaders
+            {"id": broker, "host": endpoints[broker]["host"], "port": endpoints[broker]["port"]}
+            for broker in act.live
+            if broker in leaders
         ],
-        "live_brokers": [{"id": one, "rack": None, **endpoints[one]} for one in act.live],
+        "live_brokers": [{"id": broker, "rack": None, **endpoints[broker]} for broker in act.live],
     }
 
 

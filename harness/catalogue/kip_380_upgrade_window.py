@@ -103,12 +103,15 @@ _WITHOUT = StaleRequest(
 def _rolls() -> tuple[Step, ...]:
     """As the document says: new binaries at the old protocol, then the new protocol."""
     first = [
-        Inject(name=f"binary-{one}", fault=RollBroker(broker=one, kafka=_AFTER, properties=_AT_2_1))
-        for one in (BOUNCING, OTHER)
+        Inject(
+            name=f"binary-{broker}",
+            fault=RollBroker(broker=broker, kafka=_AFTER, properties=_AT_2_1),
+        )
+        for broker in (BOUNCING, OTHER)
     ]
     second = [
-        Inject(name=f"protocol-{one}", fault=RollBroker(broker=one, properties=_AT_2_2))
-        for one in (BOUNCING, OTHER)
+        Inject(name=f"protocol-{broker}", fault=RollBroker(broker=broker, properties=_AT_2_2))
+        for broker in (BOUNCING, OTHER)
     ]
     return (
         Tell(text="the first roll: 2.2.2 at protocol 2.1"),

@@ -33,7 +33,7 @@ def without_tiering(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def _kept(configuration: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    return tuple(one for one in configuration if not one[0].startswith(_SETTINGS))
+    return tuple(setting for setting in configuration if not setting[0].startswith(_SETTINGS))
 
 
 def _steps(case: str) -> tuple[Step, ...]:

@@ -160,10 +160,10 @@ def reproduce(
     say = sayer()
     spark = not as_json and with_spark(spark, runs=runs, offline=offline, say=say)
 
-    def done(one: Played) -> None:
+    def done(run_played: Played) -> None:
         if as_json:
-            return click.echo(json.dumps(line_of(one)))
-        for line in result_lines(one.results):
+            return click.echo(json.dumps(line_of(run_played)))
+        for line in result_lines(run_played.results):
             say(line)
 
     played = reproduce(
@@ -183,7 +183,9 @@ def reproduce(
     try:
         if spark:
             say(f"Spark judges the {len(played)} runs together")
-            agreed = spark_agrees([one.run.path for one in played], offline=offline, say=say)
+            agreed = spark_agrees(
+                [run_played.run.path for run_played in played], offline=offline, say=say
+            )
             code = code if agreed else max(code, UNKNOWN)
     finally:
         _print_table(played)

@@ -46,7 +46,11 @@ def versions(fetch: bool, older: str | None, newer: str | None, as_json: bool) -
             lines = difference_lines(older, newer, changes)
     else:
         known = known_releases(fetch=fetch)
-        lines = [json.dumps(one.to_json()) for one in known] if as_json else version_lines(known)
+        lines = (
+            [json.dumps(release.to_json()) for release in known]
+            if as_json
+            else version_lines(known)
+        )
     click.echo("\n".join(lines))
 
 

@@ -68,8 +68,8 @@ def text_of(comparison: Comparison, *, width: int = WIDTH) -> str:
     details = list(_details(comparison, width))
     if details:
         lines += ["", "How it went wrong", *details]
-    for one in comparison.further:
-        lines += ["", "", text_of(one, width=width)]
+    for section in comparison.further:
+        lines += ["", "", text_of(section, width=width)]
     return "\n".join(line.rstrip() for line in lines)
 
 

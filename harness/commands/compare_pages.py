@@ -65,8 +65,8 @@ def markdown_of(comparison: Comparison) -> str:
     details = [line for row in comparison.rows for line in _details(row, keys)]
     if details:
         lines += ["", "How it went wrong:", "", *details]
-    for one in comparison.further:
-        lines += ["", f"### {one.document}: {one.title}", "", markdown_of(one)]
+    for section in comparison.further:
+        lines += ["", f"### {section.document}: {section.title}", "", markdown_of(section)]
     return "\n".join(lines)
 
 

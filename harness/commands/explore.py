@@ -155,13 +155,13 @@ def proposed(named: Sequence[str]) -> tuple[str, ...]:
     Raises:
         UsageError: There is no such proposal or property, or a value that the document forbids.
     """
-    given = dict(one.partition("=")[::2] for one in named if "=" in one)
+    given = dict(rule.partition("=")[::2] for rule in named if "=" in rule)
     known = [proposal.name for proposal in PROPOSALS]
     by_name = [text for text in named if "=" not in text]
-    for one in (*by_name, *given):
-        if one not in known and not (one in given and one in (ENABLE, PROCESS_TIME)):
+    for rule in (*by_name, *given):
+        if rule not in known and not (rule in given and rule in (ENABLE, PROCESS_TIME)):
             raise UsageError(
-                f"nothing is proposed as {one!r}; known: {', '.join(known)}; {ENABLE}=true; "
+                f"nothing is proposed as {rule!r}; known: {', '.join(known)}; {ENABLE}=true; "
                 f"{PROCESS_TIME}=MILLISECONDS"
             )
     try:

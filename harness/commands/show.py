@@ -141,9 +141,9 @@ def table_text(results: Sequence[Results]) -> str:
 def _expected_text(results: Sequence[Results]) -> str:
     surprising = [result for result in results if not result.expected]
     lines = [f"{len(results) - len(surprising)} of {len(results)} as expected"]
-    for one in surprising:
-        release = marked(one.release, one.build)
-        lines += wrapped(f"{release} {one.case}: {one.reason or one.unknown}")
+    for result in surprising:
+        release = marked(result.release, result.build)
+        lines += wrapped(f"{release} {result.case}: {result.reason or result.unknown}")
     return "\n".join(lines)
 
 

@@ -106,7 +106,7 @@ class Comparison:
         is_open = any(cell.result is Result.UNKNOWN for cell in cells) or any(
             claim.holds is None for claim in self.claims
         )
-        return not is_open and all(one.is_complete for one in self.further)
+        return not is_open and all(table.is_complete for table in self.further)
 
     def cell(self, row: str, column: str) -> Cell:
         """Return the cell of a row and a column by their names.

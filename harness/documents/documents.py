@@ -32,8 +32,8 @@ class Document:
 
 DOCUMENTS: Mapping[str, Document] = MappingProxyType(
     {
-        one.name: one
-        for one in (
+        document.name: document
+        for document in (
             Document(
                 name="KIP-279",
                 title=kip_279.TITLE,

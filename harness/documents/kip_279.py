@@ -50,9 +50,9 @@ def compare_run(run: Path, say: Say) -> Comparison:
     columns = {key: partial(_laid, proposals=laid) for key, laid in TRUNCATING.items()}
     rows = rows_of(run, {**columns, "released": partial(_laid, proposals=None)}, say)
     shown = [
-        replace(one, title=one.title.replace(BASE, "its release"))
-        for one in COLUMNS
-        if one.key in columns
+        replace(column, title=column.title.replace(BASE, "its release"))
+        for column in COLUMNS
+        if column.key in columns
     ]
     shown.append(Column(key="released", title="its release as it is"))
     return Comparison(document="KIP-279", title=TITLE, columns=tuple(shown), rows=rows)

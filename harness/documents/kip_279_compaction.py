@@ -44,11 +44,11 @@ class Fix:
     def compact(self, persisted: int) -> Compact:
         """Return what A's cleaner removes with that high watermark on disk."""
         limit = persisted if self.stops_at_high_watermark else EPOCH_2.stop + REWRITTEN_AFTER
-        removed = [one for one in EPOCH_2 if one + REWRITTEN_AFTER < limit]
+        removed = [offset for offset in EPOCH_2 if offset + REWRITTEN_AFTER < limit]
         return Compact(
             broker=A,
-            removed=tuple(one for one in removed if one != self.marker),
-            emptied=tuple(one for one in removed if one == self.marker),
+            removed=tuple(offset for offset in removed if offset != self.marker),
+            emptied=tuple(offset for offset in removed if offset == self.marker),
         )
 
 

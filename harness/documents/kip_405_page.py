@@ -385,4 +385,4 @@ def column_of(table: PrintedTable, cell: PrintedCell) -> str:
 
 def of_scenario(scenario: int) -> Iterator[PrintedTable]:
     """Yield the tables of one scenario, step by step."""
-    return (one for one in TABLES if one.scenario == scenario)
+    return (table for table in TABLES if table.scenario == scenario)

@@ -225,9 +225,9 @@ def _log_ends(
     for view in views:
         if view.log_end_offset is not None:
             yield view.time, view.log_end_offset
-        for one in () if view.is_check else view.followers:
-            if one.last_fetch_at is not None and one.leader_log_end_offset is not None:
-                yield one.last_fetch_at, one.leader_log_end_offset
+        for follower in () if view.is_check else view.followers:
+            if follower.last_fetch_at is not None and follower.leader_log_end_offset is not None:
+                yield follower.last_fetch_at, follower.leader_log_end_offset
     for operation in evidence.operations:
         is_own = (operation.topic, operation.partition) == about
         if is_own and operation.broker == term.leader and operation.base_offset >= 0:

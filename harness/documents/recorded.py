@@ -100,8 +100,8 @@ def _cell(prediction: Prediction, about: TopicPartition, leader: int, label: str
         return Cell(text="no leader")
     other = [
         broker
-        for broker, one in sorted(replicas.items())
-        if (one.batches, one.log_end_offset)
+        for broker, replica in sorted(replicas.items())
+        if (replica.batches, replica.log_end_offset)
         != (replicas[leader].batches, replicas[leader].log_end_offset)
     ]
     rounds = sum(

@@ -219,7 +219,7 @@ def _committed_above(was: Mapping[int, Log], state: State, cut: Truncation) -> i
 
 def _lost(state: State, promised: Iterable[Promise]) -> int:
     leader = _leader(state) or Replica()
-    return len(missing(leader, ((one.base_offset, one.payload) for one in promised)))
+    return len(missing(leader, ((promise.base_offset, promise.payload) for promise in promised)))
 
 
 def _difference(state: State) -> str:

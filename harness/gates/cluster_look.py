@@ -55,7 +55,7 @@ class ClusterLook:
     @property
     def able(self) -> frozenset[int]:
         """Return the working brokers that nothing keeps from ZooKeeper."""
-        return frozenset(one for one in self.working if not self.keeps_back(one, None))
+        return frozenset(broker for broker in self.working if not self.keeps_back(broker, None))
 
     def keeps_back(self, source: int, target: int | None) -> bool:
         """Whether a cut or a hold may concern what one asks of the other, None for ZooKeeper."""

@@ -277,9 +277,9 @@ def is_news_to_controller(
         return False
     told = [
         named["leader_epoch"]
-        for one in _updates_of_metadata(play, controller)
-        if (one.detail or {}).get("controller_epoch") == epoch
-        and (named := one.partition(*about)) is not None
+        for update in _updates_of_metadata(play, controller)
+        if (update.detail or {}).get("controller_epoch") == epoch
+        and (named := update.partition(*about)) is not None
     ]
     return bool(told) and told[-1] < state.leader_epoch
 

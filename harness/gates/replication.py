@@ -45,10 +45,12 @@ def first_difference(
     logs = {broker: _identities(play, broker, about) for broker in brokers}
     if play.cluster.spec.tiered:
         start = max((log[0][0] for log in logs.values() if log), default=0)
-        logs = {broker: [one for one in log if one[0] >= start] for broker, log in logs.items()}
+        logs = {
+            broker: [batch for batch in log if batch[0] >= start] for broker, log in logs.items()
+        }
     if play.cluster.has_given_addresses:
         end = min((log[-1][1] if log else -1 for log in logs.values()), default=-1)
-        logs = {broker: [one for one in log if one[1] <= end] for broker, log in logs.items()}
+        logs = {broker: [batch for batch in log if batch[1] <= end] for broker, log in logs.items()}
     first = brokers[0]
     for broker in brokers[1:]:
         if logs[broker] == logs[first]:

@@ -49,9 +49,9 @@ def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
         last_seen=lambda: suspects,
     )
     return {
-        one: f"{words}; nor did it {works}, nor for {quiet_s:g} s more"
-        for one, words in suspects.items()
-        if _is_untold(play, one)
+        suspect: f"{words}; nor did it {works}, nor for {quiet_s:g} s more"
+        for suspect, words in suspects.items()
+        if _is_untold(play, suspect)
     }
 
 

@@ -147,14 +147,14 @@ def _hold(view: View, fault: HoldRequests) -> str:
     if fault.api == "OffsetForLeaderEpoch" and not view.has_epochs:
         return "before 0.11 nobody asks for leader epochs"
     same = [
-        one
-        for one in view.faults(HoldRequests)
-        if isinstance(one, HoldRequests)
-        and (one.api, one.source, one.target) == (fault.api, fault.source, fault.target)
+        hold
+        for hold in view.faults(HoldRequests)
+        if isinstance(hold, HoldRequests)
+        and (hold.api, hold.source, hold.target) == (fault.api, fault.source, fault.target)
     ]
     if same:
         return "such a hold acts already"
-    ends = {one for one in (fault.source, fault.target) if one is not None}
+    ends = {node for node in (fault.source, fault.target) if node is not None}
     return "" if ends <= view.running else f"one of brokers {sorted(ends)} does not run"
 
 
@@ -180,9 +180,9 @@ def _unheard(view: View, topic: str) -> str:
 
 def _throttle(view: View, fault: ThrottleReplication) -> str:
     same = any(
-        (one.broker, one.side) == (fault.broker, fault.side)
-        for one in view.faults(ThrottleReplication)
-        if isinstance(one, ThrottleReplication)
+        (throttle.broker, throttle.side) == (fault.broker, fault.side)
+        for throttle in view.faults(ThrottleReplication)
+        if isinstance(throttle, ThrottleReplication)
     )
     return "it is throttled already" if same else _unheard(view, fault.topic)
 
@@ -199,8 +199,8 @@ def _roll(view: View, fault: RollBroker) -> str:
 def _lose_epochs(view: View, fault: LoseEpochs) -> str:
     if not view.has_epochs:
         return "before 0.11 nobody keeps leader epochs"
-    one = view.partition(fault.topic, fault.partition)
-    if one is None or fault.broker not in one.replicas:
+    partition = view.partition(fault.topic, fault.partition)
+    if partition is None or fault.broker not in partition.replicas:
         return f"broker {fault.broker} has no such replica"
     return f"broker {fault.broker} runs" if fault.broker in view.running else ""
 
@@ -213,15 +213,15 @@ def _wipe(view: View, fault: WipeLogDirectory) -> str:
 
 
 def _elect(view: View, fault: PreferredElection) -> str:
-    one = view.partition(fault.topic, fault.partition)
-    if one is None:
+    partition = view.partition(fault.topic, fault.partition)
+    if partition is None:
         return "there is no such partition"
-    preferred = one.replicas[0]
-    if one.leader in (preferred, NO_LEADER):
+    preferred = partition.replicas[0]
+    if partition.leader in (preferred, NO_LEADER):
         return f"broker {preferred} leads already, or nobody does"
-    if preferred not in one.isr:
+    if preferred not in partition.isr:
         return f"broker {preferred} is not in the ISR"
-    return _not_whole(view, preferred) or _controller_cannot(view, one.replicas)
+    return _not_whole(view, preferred) or _controller_cannot(view, partition.replicas)
 
 
 def _move(view: View, _fault: MoveController) -> str:
@@ -298,7 +298,7 @@ def _heal(view: View, name: str) -> str:
 
 def _healed(view: View, name: str) -> View:
     fault = dict(view.acting)[name]
-    view = replace(view, acting=tuple(one for one in view.acting if one[0] != name))
+    view = replace(view, acting=tuple(named for named in view.acting if named[0] != name))
     match fault:
         case KillBroker(broker=node) | PauseBroker(broker=node) if node in view.quorum:
             return view
@@ -364,13 +364,13 @@ def _created(view: View, step: CreateTopic) -> View:
 def _produce(view: View, step: Produce) -> str:
     if step.operation in view.names:
         return f"{step.operation} was used already"
-    one = view.partition(step.topic, step.partition)
-    if one is None:
+    partition = view.partition(step.topic, step.partition)
+    if partition is None:
         return "there is no such partition"
-    broker = one.leader if step.broker is None else step.broker
+    broker = partition.leader if step.broker is None else step.broker
     if broker not in view.running or broker in view.paused:
         return f"broker {broker} does not run, or stands still"
-    if step.broker is not None and broker != one.leader and broker not in one.zombies:
+    if step.broker is not None and broker != partition.leader and broker not in partition.zombies:
         return f"broker {broker} does not believe that it leads"
     return ""
 

@@ -33,7 +33,7 @@ def line_of_run(line: Line) -> dict[str, Any]:
         "reason": judged["reason"],
         "signs": signs_of(judged),
         "waited_s": run.read("outcome.json").get("waited_s", 0.0),
-        "not_possible": sum(one["kind"] == "not-possible" for one in seen),
+        "not_possible": sum(observation["kind"] == "not-possible" for observation in seen),
     }
 
 

@@ -57,8 +57,8 @@ def seconds_of(lines: Sequence[Line]) -> list[tuple[str, int, float, float]]:
         (
             _release(group[0])[1],
             len(group),
-            median([float(one["seconds"]) for one in group if one["seconds"]] or [0.0]),
-            median(float(one["waited_s"]) for one in group),
+            median([float(played["seconds"]) for played in group if played["seconds"]] or [0.0]),
+            median(float(played["waited_s"]) for played in group),
         )
         for _, group in sorted(groups.items())
     ]
@@ -70,14 +70,14 @@ def _rate(group: Sequence[Line]) -> Rate:
         release=_release(first)[1],
         mix=str(first["case"]),
         runs=len(group),
-        conforming=sum(one["conforms"] is True for one in group),
-        safe=sum(one["safe"] is True for one in group),
-        unknown=sum(is_unknown(one) for one in group),
-        expected=sum(one["expected"] is True for one in group),
-        not_possible=sum(int(one["not_possible"]) for one in group),
-        steps=sum(int(one["steps"]) for one in group),
-        seconds=median([float(one["seconds"]) for one in group if one["seconds"]] or [0.0]),
-        waited_s=median(float(one["waited_s"]) for one in group),
+        conforming=sum(line["conforms"] is True for line in group),
+        safe=sum(line["safe"] is True for line in group),
+        unknown=sum(is_unknown(line) for line in group),
+        expected=sum(line["expected"] is True for line in group),
+        not_possible=sum(int(line["not_possible"]) for line in group),
+        steps=sum(int(line["steps"]) for line in group),
+        seconds=median([float(line["seconds"]) for line in group if line["seconds"]] or [0.0]),
+        waited_s=median(float(line["waited_s"]) for line in group),
         command=_commands(group),
     )
 
@@ -166,8 +166,8 @@ def _told(line: Line) -> str:
 def _commands(group: Sequence[Line]) -> str:
     """One command for each number of steps and each row of seeds without a gap."""
     commands = []
-    for acts in sorted({int(one["acts"]) for one in group}):
-        seeds = sorted({int(one["seed"]) for one in group if int(one["acts"]) == acts})
+    for acts in sorted({int(line["acts"]) for line in group}):
+        seeds = sorted({int(line["seed"]) for line in group if int(line["acts"]) == acts})
         mix, _, more = str(group[0]["case"]).partition("-")
         mode = next((f" --mode {word}" for word in ("kraft", "zookeeper") if word in more), "")
         for first, count in _rows(seeds):

@@ -93,9 +93,9 @@ class View:
 
     def partition(self, topic: str, partition: int) -> PartitionView | None:
         """The partition of that name."""
-        for one in self.partitions:
-            if (one.topic, one.partition) == (topic, partition):
-                return one
+        for known in self.partitions:
+            if (known.topic, known.partition) == (topic, partition):
+                return known
         return None
 
 

@@ -36,7 +36,7 @@ def control_rows(loaded: Loaded) -> tuple[ControlRow, ...]:
         found = loaded.evidence.control
     except CheckError:
         return ()  # The judgement says what cannot be read.
-    return tuple(_row(one) for one in found or ())
+    return tuple(_row(request) for request in found or ())
 
 
 def most_of(rows: Sequence[ControlRow], most: int) -> tuple[ControlRow, ...]:

@@ -54,7 +54,7 @@ def lagging_looks(loaded: Loaded) -> Iterator[tuple[float, str]]:
             told_at[(view.leader, view.about)] = view.time
             if view.time - before < _SAME_LOOK_S:
                 continue
-            told = "; ".join(_follower_text(evidence, view, one) for one in behind)
+            told = "; ".join(_follower_text(evidence, view, follower) for follower in behind)
             yield (
                 view.time,
                 f"leader {view.leader} looks who is in sync of {view.about.topic}-"
@@ -99,15 +99,14 @@ def _views(evidence: RunEvidence) -> tuple[LeaderView, ...]:
         return ()  # The judgement says what cannot be read.
 
 
-def _follower_text(evidence: RunEvidence, view: LeaderView, one: FollowerView) -> str:
-    text = f"broker {one.follower} is at {one.log_end_offset}, "
-    text += (
-        f"fetched {_ago(view, one.last_fetch_at)}, caught up {_ago(view, one.last_caught_up_at)}"
-    )
+def _follower_text(evidence: RunEvidence, view: LeaderView, follower: FollowerView) -> str:
+    text = f"broker {follower.follower} is at {follower.log_end_offset}, "
+    text += f"fetched {_ago(view, follower.last_fetch_at)}, "
+    text += f"caught up {_ago(view, follower.last_caught_up_at)}"
     waits = [
         each.kept_from
         for each in evidence.overdue_fetches
-        if (each.follower, each.leader) == (one.follower, view.leader)
+        if (each.follower, each.leader) == (follower.follower, view.leader)
         and each.kept_from < view.time < (math.inf if each.kept_until is None else each.kept_until)
     ]
     if waits:

@@ -161,10 +161,10 @@ def _answer(operation: Operation) -> str:
     return _offsets(operation.base_offset, len(operation.payloads))
 
 
-def _foreseen(one: PredictedProduce, records: int) -> str:
-    if one.acknowledged:
-        return _offsets(one.base_offset, records)
-    return one.error or ("refused" if one.acknowledged is False else "no answer")
+def _foreseen(produce: PredictedProduce, records: int) -> str:
+    if produce.acknowledged:
+        return _offsets(produce.base_offset, records)
+    return produce.error or ("refused" if produce.acknowledged is False else "no answer")
 
 
 def _offsets(base: int, records: int) -> str:

@@ -78,21 +78,21 @@ def remote_views(
     Raises:
         CheckError: Metadata or store cannot be read.
     """
-    snapshot = next(one for one in evidence.snapshots if one.label == label)
+    snapshot = next(taken for taken in evidence.snapshots if taken.label == label)
     stored = {one.segment_id: one for one in stored_at(evidence.files, snapshot)}
     return tuple(
         RemoteView(
-            segment_id=one.segment_id,
-            broker=one.broker,
-            state=one.state,
-            start_offset=one.start_offset,
-            end_offset=one.end_offset,
-            leader_epochs=one.leader_epochs,
-            epochs=stored[one.segment_id].epochs if one.segment_id in stored else None,
-            batches=stored[one.segment_id].batches if one.segment_id in stored else (),
+            segment_id=copied.segment_id,
+            broker=copied.broker,
+            state=copied.state,
+            start_offset=copied.start_offset,
+            end_offset=copied.end_offset,
+            leader_epochs=copied.leader_epochs,
+            epochs=stored[copied.segment_id].epochs if copied.segment_id in stored else None,
+            batches=stored[copied.segment_id].batches if copied.segment_id in stored else (),
         )
-        for one in remote_at(evidence.files, snapshot)
-        if (one.topic, one.partition) == about
+        for copied in remote_at(evidence.files, snapshot)
+        if (copied.topic, copied.partition) == about
     )
 
 
@@ -127,20 +127,20 @@ def boxes_found(
     """
     known = tuple(
         requests.RemoteSegment(
-            segment_id=one.segment_id,
-            start_offset=one.start_offset,
-            end_offset=one.end_offset,
-            leader_epochs=tuple(EpochEntry(*entry) for entry in one.leader_epochs),
+            segment_id=remote_segment.segment_id,
+            start_offset=remote_segment.start_offset,
+            end_offset=remote_segment.end_offset,
+            leader_epochs=tuple(EpochEntry(*entry) for entry in remote_segment.leader_epochs),
             chain=(),
             batches=(),
             is_finished=True,
         )
-        for one in segments
-        if one.state == FINISHED
+        for remote_segment in segments
+        if remote_segment.state == FINISHED
     )
-    by_id = {one.segment_id: one for one in segments}
+    by_id = {remote_segment.segment_id: remote_segment for remote_segment in segments}
     cache = tuple(EpochEntry(*entry) for entry in entries or ())
-    first = min((one.start_offset for one in segments), default=local_start)
+    first = min((remote_segment.start_offset for remote_segment in segments), default=local_start)
     boxes: list[Box] = []
     for offset in range(first, min(local_start, first + MOST_OFFSETS)):
         held = holder(cache, offset, known)
@@ -172,8 +172,8 @@ def draw_readings(readings: Iterable[TierReading], about: TopicPartition) -> Dra
     found = [reading for reading in readings if (reading.topic, reading.partition) == about]
     if not found:
         return None
-    first = min(one.first_offset for one in found)
-    end = max(first + 1, *(one.end_offset for one in found))
+    first = min(reading.first_offset for reading in found)
+    end = max(first + 1, *(reading.end_offset for reading in found))
 
     def place(offset: float) -> float:
         return round(100 * (offset - first) / (end - first), 3)
@@ -182,16 +182,17 @@ def draw_readings(readings: Iterable[TierReading], about: TopicPartition) -> Dra
         partition=f"{about.topic}-{about.partition}",
         readings=tuple(
             DrawnReading(
-                name=one.operation,
-                note=f"broker {one.broker}, {one.manner}; local from {one.local_start_offset}, "
-                f"end {one.end_offset}",
-                boxes=tuple(_read_boxes(one, place)),
-                description=f"{one.operation} from broker {one.broker}: {_in_words(one)}",
+                name=reading.operation,
+                note=f"broker {reading.broker}, {reading.manner}; "
+                f"local from {reading.local_start_offset}, end {reading.end_offset}",
+                boxes=tuple(_read_boxes(reading, place)),
+                description=f"{reading.operation} from broker {reading.broker}: "
+                f"{_in_words(reading)}",
             )
-            for one in found
+            for reading in found
         ),
         axis=tuple((offset, place(offset)) for offset in ticks(first, end)),
-        left_out=sum(len(one.fetches) > MOST_OFFSETS for one in found),
+        left_out=sum(len(reading.fetches) > MOST_OFFSETS for reading in found),
     )
 
 

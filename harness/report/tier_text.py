@@ -16,10 +16,14 @@ def tier_sections(
     for view in views:
         if view.is_final and (view.remote or view.remote_problem):
             lines = [view.remote_problem] if view.remote_problem else []
-            for one in view.remote:
-                chain = " ".join(f"{epoch}:{start}" for epoch, start in one.epochs or ()) or "none"
-                where = f"by broker {one.broker}, {one.state}, epochs {chain}"
-                lines.append(f"{one.name} {where}" + ("" if one.batches else ", not in the store"))
+            for segment in view.remote:
+                chain = (
+                    " ".join(f"{epoch}:{start}" for epoch, start in segment.epochs or ()) or "none"
+                )
+                where = f"by broker {segment.broker}, {segment.state}, epochs {chain}"
+                lines.append(
+                    f"{segment.name} {where}" + ("" if segment.batches else ", not in the store")
+                )
             yield f"Remote tier of {view.name}", lines
     drawn, problem = drawn_readings(evidence)
     if problem:

@@ -107,10 +107,10 @@ def check_settings(scenario: Scenario, releases: Mapping[str, str]) -> None:
     }
     if why_not := mode_refused(spec, first) or misspelt(spec, first):
         raise ScenarioError(why_not)
-    for broker, one in brokers.items():
-        _refuse(f"broker {broker}", broker_settings_refused(one.release, one.properties))
+    for broker, started in brokers.items():
+        _refuse(f"broker {broker}", broker_settings_refused(started.release, started.properties))
         if spec.tiered:
-            _refuse(f"broker {broker}", tiering_refused(one.release, one.properties))
+            _refuse(f"broker {broker}", tiering_refused(started.release, started.properties))
     topics: dict[str, dict[str, str]] = {}
     for index, step in enumerate(scenario.steps):
         if isinstance(step, CreateTopic):
@@ -158,8 +158,8 @@ def _check_broker(
 def _check_topic(
     where: str, brokers: Mapping[int, _Broker], configuration: Mapping[str, str]
 ) -> None:
-    for broker, one in brokers.items():
-        refused = topic_settings_refused(one.release, one.properties, configuration)
+    for broker, spec in brokers.items():
+        refused = topic_settings_refused(spec.release, spec.properties, configuration)
         _refuse(f"{where}: broker {broker}", refused)
 
 

@@ -68,7 +68,7 @@ class AwaitTiered:
             timeout_s=self.timeout_s,
             waiting_for=f"the remote segments {list(self.segments)} of {about.topic}-"
             f"{about.partition}",
-            last_seen=lambda: [_shown(one) for one in seen],
+            last_seen=lambda: [_shown(segment) for segment in seen],
             remedy="see the RemoteLogManager's lines in brokers/N/server.log",
             abort=gates.no_exit(play),
         )
@@ -76,7 +76,7 @@ class AwaitTiered:
             "tiered",
             topic=about.topic,
             partition=about.partition,
-            segments=[_shown(one) for one in seen],
+            segments=[_shown(segment) for segment in seen],
         )
 
 

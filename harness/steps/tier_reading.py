@@ -150,7 +150,7 @@ def read_tiered_logs(play: Play, partitions: Iterable[TopicPartition], *, name: 
             continue
         state = play.cluster.metadata.state(*about)
         leader, isr = (-1, ()) if state is None else (state.leader, state.isr)
-        readable = [one for one in (leader, *isr) if _runs(play, one)]
+        readable = [replica for replica in (leader, *isr) if _runs(play, replica)]
         if leader not in readable:
             _not_read(play, about, leader, "nobody leads it")
             continue

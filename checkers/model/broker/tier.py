@@ -68,16 +68,18 @@ def remote_of(read: Read) -> tuple[PredictedRemoteSegment, ...]:
         PredictedRemoteSegment(
             topic=partition.topic,
             partition=partition.partition,
-            segment_id=one.segment_id,
-            start_offset=one.start_offset,
-            end_offset=one.end_offset,
-            is_finished=one.is_finished,
-            leader_epochs=tuple((entry.epoch, entry.start_offset) for entry in one.leader_epochs),
-            epochs=tuple((entry.epoch, entry.start_offset) for entry in one.chain),
-            batches=one.batches,
+            segment_id=remote_copy.segment_id,
+            start_offset=remote_copy.start_offset,
+            end_offset=remote_copy.end_offset,
+            is_finished=remote_copy.is_finished,
+            leader_epochs=tuple(
+                (entry.epoch, entry.start_offset) for entry in remote_copy.leader_epochs
+            ),
+            epochs=tuple((entry.epoch, entry.start_offset) for entry in remote_copy.chain),
+            batches=remote_copy.batches,
         )
         for partition in read(("topics",)) or ()
-        for one in read(("remote", partition)) or ()
+        for remote_copy in read(("remote", partition)) or ()
     )
 
 
@@ -85,10 +87,13 @@ def copy(world: World, seen: RemoteCopy) -> TierRefused | None:
     """Let a copy begin or end, as the metadata topic tells; returns why that cannot be."""
     known = remote(world, seen.partition)
     if seen.is_finished:
-        ended = [one for one in known if one.segment_id == seen.segment_id]
+        ended = [remote_copy for remote_copy in known if remote_copy.segment_id == seen.segment_id]
         if not ended:
             return TierRefused(why=f"the copy {seen.segment_id} ended, and never began")
-        after = tuple(replace(one, is_finished=True) if one in ended else one for one in known)
+        after = tuple(
+            replace(remote_copy, is_finished=True) if remote_copy in ended else remote_copy
+            for remote_copy in known
+        )
         world.put(("remote", seen.partition), after)
         return None
     replica = world.replica(seen.broker, seen.partition)
@@ -143,7 +148,7 @@ def _why_not_copied(
 
 def finished(known: Remote) -> Remote:
     """Return the segments whose copies have ended."""
-    return tuple(one for one in known if one.is_finished)
+    return tuple(remote_copy for remote_copy in known if remote_copy.is_finished)
 
 
 def _epochs_within(entries: Entries, start_offset: int, end_offset: int) -> Entries:
@@ -160,7 +165,7 @@ def _between(log: Log, start_offset: int, end_offset: int) -> tuple[PredictedBat
 
 def deletable_until(world: World, partition: TopicPartition, replica: Replica) -> int:
     """Return the offset below which local segments may have been deleted (exclusive)."""
-    copied = [one.end_offset + 1 for one in finished(remote(world, partition))]
+    copied = [remote_copy.end_offset + 1 for remote_copy in finished(remote(world, partition))]
     return min(max(copied, default=0), replica.high_watermark)
 
 
@@ -198,11 +203,15 @@ def rebuilds(
     if replica is None:
         return
     start, limit = local_start(replica), deletable_until(world, partition, replica)
-    for one in finished(remote(world, partition)):
-        epoch = epoch_at(replica.entries, one.end_offset)
-        is_own = epoch in {entry.epoch for entry in one.leader_epochs}
-        if is_own and start <= one.end_offset + 1 and one.start_offset < max(limit, start):
-            yield one
+    for remote_copy in finished(remote(world, partition)):
+        epoch = epoch_at(replica.entries, remote_copy.end_offset)
+        is_own = epoch in {entry.epoch for entry in remote_copy.leader_epochs}
+        if (
+            is_own
+            and start <= remote_copy.end_offset + 1
+            and remote_copy.start_offset < max(limit, start)
+        ):
+            yield remote_copy
 
 
 def cannot_rebuild(
@@ -283,15 +292,15 @@ def holder(entries: Entries, offset: int, known: Remote) -> RemoteSegment | None
     epoch = epoch_at(entries, offset)
     found: dict[int, RemoteSegment] = {}
     highest = -1
-    for one in known:
-        starts = [entry.start_offset for entry in one.leader_epochs if entry.epoch == epoch]
+    for remote_copy in known:
+        starts = [entry.start_offset for entry in remote_copy.leader_epochs if entry.epoch == epoch]
         if not starts:
             continue
-        last = _last_offset(one, epoch)
+        last = _last_offset(remote_copy, epoch)
         # What is copied anew takes the place of what it covers.
         for covered in [start for start in found if start >= starts[0] and highest <= last]:
             del found[covered]
-        found[starts[0]] = one
+        found[starts[0]] = remote_copy
         highest = max(highest, last)
     below = [start for start in found if start <= offset]
     if not below:
@@ -377,7 +386,11 @@ def _got(
     """Yield the batches that a reader gets; after an error it goes on at the next offset."""
     offset = span.start
     while offset < span.stop:
-        served = [one for one in _served(replica, known, offset) if one.last_offset in span]
+        served = [
+            remote_copy
+            for remote_copy in _served(replica, known, offset)
+            if remote_copy.last_offset in span
+        ]
         if not served:
             offset += 1
             continue

@@ -39,7 +39,7 @@ def is_throttled(world: World, broker_id: int, partition: TopicPartition, side: 
     written = dict(world.get(("topic configuration", partition.topic)) or ())
     name = f"{side}.replication.throttled.replicas"
     for configuration in (written, world.topic_configuration(broker_id, partition.topic)):
-        replicas = [one.strip() for one in configuration.get(name, "").split(",")]
+        replicas = [text.strip() for text in configuration.get(name, "").split(",")]
         if "*" in replicas or f"{partition.partition}:{broker_id}" in replicas:
             return True
     return False

@@ -74,7 +74,7 @@ def _against_election(world: World, old: PartitionState, new: PartitionState) ->
         return f"brokers {sorted(joined)} joined the ISR in an election" if joined else ""
     if set(new.isr) != {new.leader}:
         return f"unclean leader {new.leader} did not begin with itself as the ISR but {new.isr}"
-    known = [one for one in map(world.broker, world.broker_ids()) if one is not None]
+    known = [broker for broker in map(world.broker, world.broker_ids()) if broker is not None]
     if not world.allows_unclean_election(new.topic, known):
         return (
             f"broker {new.leader} was elected from outside the ISR {old.isr} although unclean "

@@ -119,7 +119,9 @@ def relevant(machine: Machine, changes: Mapping[Component, Any]) -> dict[Compone
             case ("thread", FetcherThread()):
                 value = _thread(machine, value)
             case ("exchanges", _):
-                left = (_exchange(one) for one in value or () if _counts(machine, one))
+                left = (
+                    _exchange(exchange) for exchange in value or () if _counts(machine, exchange)
+                )
                 value = tuple(left) or None
             case ("outbox", Outbox()) if not machine.grain.has_queues:
                 value = replace(value, is_unanswered=False, connection=0)
@@ -186,7 +188,9 @@ def relevant_replica(generation: Generation, replica: Replica) -> Replica:
         return replace(replica, views=(), epoch_start_offset=0)
     needs_start = generation.needed_for_isr(Replica(epoch_start_offset=1)) > 0
     start = replica.epoch_start_offset if needs_start else 0
-    views = tuple((one, _view(view, one in replica.isr)) for one, view in replica.views)
+    views = tuple(
+        (follower, _view(view, follower in replica.isr)) for follower, view in replica.views
+    )
     return replace(replica, views=views, epoch_start_offset=start)
 
 
@@ -206,7 +210,9 @@ def _thread(machine: Machine, thread: FetcherThread) -> FetcherThread:
         thread = replace(thread, session=None)
     if any(map(_looks_at_epochs, generations)):
         return thread
-    partitions = tuple((one, replace(fetch, leader_epoch=0)) for one, fetch in thread.partitions)
+    partitions = tuple(
+        (partition, replace(fetch, leader_epoch=0)) for partition, fetch in thread.partitions
+    )
     reset = None if thread.reset is None else replace(thread.reset, leader_epoch=0)
     return replace(thread, partitions=partitions, reset=reset)
 
@@ -230,7 +236,7 @@ def _exchange(request: Exchange) -> Exchange:
         return request
     asked = tuple(
         (
-            one,
+            partition,
             replace(
                 asked,
                 carries_leader_epoch=False,
@@ -240,6 +246,6 @@ def _exchange(request: Exchange) -> Exchange:
                 timestamp=None,
             ),
         )
-        for one, asked in request.asked
+        for partition, asked in request.asked
     )
     return replace(request, asked=asked)

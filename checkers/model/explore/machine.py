@@ -187,7 +187,7 @@ def changes_of(machine: Machine, read: Read, action: Action) -> Mapping[Componen
     state = changes.get(("state", PARTITION))
     if machine.remembers_blameless and state is not None:
         # Who is back in the ISR may be dropped for another reason next time.
-        left = (one for one in world.get(BLAMELESS) if one[0] not in state.isr)
+        left = (pair for pair in world.get(BLAMELESS) if pair[0] not in state.isr)
         changes[BLAMELESS] = frozenset(left)
     return changes
 

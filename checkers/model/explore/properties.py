@@ -124,7 +124,9 @@ def one_round(world: World) -> str:
             request = exchange.awaited(world, follower_id, leader_id)
             if request is None or request.api != OFFSET_FOR_LEADER_EPOCH:
                 continue
-            if request.stage is not Stage.ANSWERED or any(one.error for _, one in request.answers):
+            if request.stage is not Stage.ANSWERED or any(
+                answer.error for _, answer in request.answers
+            ):
                 continue
             trial = World(world.get)
             was = _fetch(world, follower_id, leader_id)
@@ -141,9 +143,9 @@ def two_epochs(world: World) -> str:
     for follower_id in world.assignment(PARTITION):
         for leader_id in world.leaders(follower_id):
             asked = exchange.question(world, follower_id, leader_id, OFFSET_FOR_LEADER_EPOCH)
-            for _, one in asked.asked if asked is not None else ():
-                if len(one.ends) > 2:
-                    return f"broker {follower_id} names {len(one.ends)} epochs at once"
+            for _, request in asked.asked if asked is not None else ():
+                if len(request.ends) > 2:
+                    return f"broker {follower_id} names {len(request.ends)} epochs at once"
     return ""
 
 

@@ -102,7 +102,7 @@ def find_schedule(
     )
     if found.violation is None:
         return None, found
-    way = [states[one["state"]] for one in found.violation.states]
+    way = [states[visited["state"]] for visited in found.violation.states]
     acts = [move for move in found.violation.trace if isinstance(move, Act)]
     healing = playing.healed(way[-1])
     schedule = Schedule(

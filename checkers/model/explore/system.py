@@ -165,5 +165,5 @@ def _replica(order: Mapping[int, int], replica: Replica) -> Replica:
         leader=None if replica.leader is None else order[replica.leader],
         isr=_ids(order, replica.isr),
         maximal_isr=_ids(order, replica.maximal_isr),
-        views=tuple(sorted((order[one], view) for one, view in replica.views)),
+        views=tuple(sorted((order[follower], view) for follower, view in replica.views)),
     )

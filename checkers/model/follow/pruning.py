@@ -80,12 +80,12 @@ def _told_nothing_new(
     answered.
     """
     received: tuple[Received, ...] = state(("control", broker_id)) or ()
-    waiting = [one for one in received if one.errors is None]
+    waiting = [message for message in received if message.errors is None]
     if not waiting or not isinstance(waiting[0].request, UpdateMetadata):
         return None
     first = waiting[0]
     connection = first.number[0]
-    is_alone = all(one.number[0] == connection for one in waiting)
+    is_alone = all(waiter.number[0] == connection for waiter in waiting)
     if not is_alone or lookahead.is_told_by_others(broker_id, first.number, index):
         return None
     world = World(state)
@@ -129,7 +129,8 @@ def _answered_nothing_new(
     if lookahead.is_told_before_asking(broker_id, source, index):
         return None
     if any(
-        isinstance(one, FetchAnswer) and one.error == MOVED_TO_TIER for _, one in waiting.answers
+        isinstance(answer, FetchAnswer) and answer.error == MOVED_TO_TIER
+        for _, answer in waiting.answers
     ):
         return None
     before = world.thread(broker_id, source)

@@ -44,7 +44,7 @@ def highest_of_epoch(epoch: int, segments: tuple[RemoteSegment, ...]) -> int | N
     for segment in segments:
         epochs = [entry.epoch for entry in segment.leader_epochs]
         if epoch in epochs:
-            later = [one.start_offset for one in segment.leader_epochs if one.epoch > epoch]
+            later = [entry.start_offset for entry in segment.leader_epochs if entry.epoch > epoch]
             ends.append(min(later) - 1 if later else segment.end_offset)
     return max(ends, default=None)
 
