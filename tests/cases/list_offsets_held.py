@@ -67,6 +67,6 @@ STEPS = (
 
 def seen(run, release):
     answers = [about(line) for line in messages(run, "ListOffsets", 0, 1, direction="response")]
-    assert {one["offset"] for one in answers} == {1}
+    assert {answer["offset"] for answer in answers} == {1}
     assert len(values(run, "waiting", 0)) == 3
     assert len(values(run, "waiting", 1)) == 4

@@ -37,5 +37,5 @@ def seen(run, release):
     (deleted,) = observations(run, "records-deleted")
     assert (deleted["error_code"], deleted["low_watermark"]) == (0, 3)
     answers = [about(line) for line in messages(run, "Fetch", 1, 0, direction="response")]
-    bases = [(one.get("base_offset"), one.get("last_offset")) for one in answers]
+    bases = [(answer.get("base_offset"), answer.get("last_offset")) for answer in answers]
     assert (2, 5) in bases[bases.index((2, 5)) + 1 :], bases

@@ -49,6 +49,9 @@ STEPS = (
 
 
 def seen(run, release):
-    starts = {one["broker"]: one["log_start_offset"] for one in observations(run, "log-start")}
+    starts = {
+        observation["broker"]: observation["log_start_offset"]
+        for observation in observations(run, "log-start")
+    }
     assert sorted(starts) == [0, 1]
     assert all(0 < start < _BATCHES * _RECORDS for start in starts.values()), starts

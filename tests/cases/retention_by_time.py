@@ -41,5 +41,8 @@ def steps(release):
 
 
 def seen(run, release):
-    starts = {one["broker"]: one["log_start_offset"] for one in observations(run, "log-start")}
+    starts = {
+        observation["broker"]: observation["log_start_offset"]
+        for observation in observations(run, "log-start")
+    }
     assert starts == {0: 5, 1: 5}

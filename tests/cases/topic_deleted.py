@@ -43,6 +43,6 @@ STEPS = (
 
 
 def seen(run, release):
-    assert [one["topic"] for one in observations(run, "topic-deleted")] == ["t"]
+    assert [observation["topic"] for observation in observations(run, "topic-deleted")] == ["t"]
     for broker in (0, 1):
         assert len(values(run, "final", broker)) >= 3

@@ -27,7 +27,7 @@ def told(offset: int | None, *events: object) -> list[str]:
         return {("t", 0): 6 if broker == 2 else cast(int, offset)}
 
     evidence: Any = SimpleNamespace(
-        events=tuple(SimpleNamespace(event=one) for one in events),
+        events=tuple(SimpleNamespace(event=event) for event in events),
         copied=SimpleNamespace(cleaned=cleaned),
         snapshots=(),
         scenario=SimpleNamespace(steps=()),

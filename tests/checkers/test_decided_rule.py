@@ -46,8 +46,8 @@ def found(
         state(3, 0, (0, 2), 1),
     )
     timed = [
-        TimedEvent(event=one, zxid=one.zxid, time=float(one.zxid), step=-1)
-        for one in (*first, *decisions)
+        TimedEvent(event=decision, zxid=decision.zxid, time=float(decision.zxid), step=-1)
+        for decision in (*first, *decisions)
     ]
     evidence = SimpleNamespace(
         znode_changes=(),
@@ -56,7 +56,7 @@ def found(
         deletions={},
         scenario=SimpleNamespace(cluster=ClusterAsked()),
     )
-    return [one.message for one in decided.impossible_decisions(evidence)]  # type: ignore[arg-type]
+    return [finding.message for finding in decided.impossible_decisions(evidence)]  # type: ignore[arg-type]
 
 
 GONE = BrokerUnregistered(broker=2, zxid=4)

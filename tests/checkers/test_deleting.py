@@ -33,7 +33,7 @@ def test_a_topic_that_is_there_has_lost_what_was_acknowledged(tmp_path: Path) ->
 
     results = judge(clean_snapshot(build).seal())
 
-    assert "committed-loss" in {one.kind for one in results.findings}
+    assert "committed-loss" in {finding.kind for finding in results.findings}
 
 
 def test_a_topic_that_was_made_again_has_had_no_unclean_election(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_topic_that_was_made_again_has_had_no_unclean_election(tmp_path: Path)
 
     results = judge(run)
 
-    assert [one.message for one in results.findings] == [
+    assert [finding.message for finding in results.findings] == [
         "the acknowledged records at offsets 0 to 10 are in no in-sync replica: the topic was "
         "deleted"
     ]
@@ -116,5 +116,5 @@ def test_records_are_lost_that_lie_above_what_a_client_had_deleted(tmp_path: Pat
 
     results = judge(build.seal())
 
-    (lost,) = [one for one in results.findings if one.kind == "committed-loss"]
+    (lost,) = [finding for finding in results.findings if finding.kind == "committed-loss"]
     assert (results.safe, lost.first_offset, lost.last_offset) == (False, 7, 10)

@@ -32,7 +32,7 @@ def found(*operations: Operation, side: Any = OBSERVED, **more: Any) -> list[str
 
 
 @pytest.mark.parametrize(
-    "one",
+    "operation",
     [
         fetched(0, 0, 0),
         fetched(1, 0),
@@ -44,8 +44,8 @@ def found(*operations: Operation, side: Any = OBSERVED, **more: Any) -> list[str
         replace(fetched(2, 2), fetch_version=None),
     ],
 )
-def test_what_an_old_client_reads_is_no_finding(one: Operation) -> None:
-    assert found(one) == []
+def test_what_an_old_client_reads_is_no_finding(operation: Operation) -> None:
+    assert found(operation) == []
 
 
 def test_a_newer_format_than_the_client_reads_is_found() -> None:

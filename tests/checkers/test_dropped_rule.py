@@ -127,7 +127,9 @@ def test_a_kept_fetch_is_its_follower_s_whether_named_by_id_or_by_client() -> No
         hit(1.0, "held", number=9, reader="FetchLogEnd"),
     ]
 
-    assert [(one.follower, one.kept_until) for one in overdue_fetches(hits, 0.5)] == [(2, None)]
+    assert [(fetch.follower, fetch.kept_until) for fetch in overdue_fetches(hits, 0.5)] == [
+        (2, None)
+    ]
 
 
 def tells(time: float, point: str, *, number: int, reader: str = "", seen: str = "") -> PointHit:

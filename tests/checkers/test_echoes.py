@@ -58,7 +58,7 @@ def test_an_answer_that_nothing_explains_is_one_finding_that_names_what_follows(
     every = rules_of(RunEvidence(run), prediction).findings
     results = judge(run, predict=lambda _: prediction)
 
-    told = [one for one in results.findings if one.question is Question.CONFORMANCE]
+    told = [finding for finding in results.findings if finding.question is Question.CONFORMANCE]
     assert results.conforms is False
     assert len([one for one in every if one.question is Question.CONFORMANCE]) > 20
     assert [one.evidence["what"] for one in told] == ["observation"]

@@ -29,11 +29,11 @@ def of_run(path: Path, case: str, release: str) -> list[PartitionEvidence]:
     return list(run_evidence(evidence, predict(tuple(timed.event for timed in evidence.events))))
 
 
-def through_rows(one: PartitionEvidence) -> PartitionEvidence:
+def through_rows(partition: PartitionEvidence) -> PartitionEvidence:
     """The evidence after a trip through JSON and rows in any order."""
-    rows = json.loads(json.dumps(list(batch_rows(one))))
+    rows = json.loads(json.dumps(list(batch_rows(partition))))
     random.Random(7).shuffle(rows)
-    return partition_evidence(json.loads(json.dumps(context_row(one))), rows)
+    return partition_evidence(json.loads(json.dumps(context_row(partition))), rows)
 
 
 @pytest.mark.parametrize(("case", "release"), CASES)
@@ -101,7 +101,7 @@ def test_a_finding_is_the_same_after_a_trip_through_json() -> None:
 def test_the_isr_of_an_acknowledgement_is_that_of_its_time(tmp_path: Path) -> None:
     (_, final) = of_run(tmp_path / "run", "n20", "1.1.1")
 
-    assert {one.operation: one.isr_when_ended for one in final.operations} == {
+    assert {operation.operation: operation.isr_when_ended for operation in final.operations} == {
         "both": (0, 1),
         "a-only": (0, 1),
         "b-only": (0, 1),

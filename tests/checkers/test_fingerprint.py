@@ -64,7 +64,7 @@ def test_stored_runs_of_two_scenarios_share_no_fingerprint(tmp_path: Path) -> No
     ):
         run = unpacked(name, tmp_path, runs=runs)
         scenario = RunEvidence(run).scenario
-        of_scenario[scenario.entry] |= {one.fingerprint for one in judge(run).findings}
+        of_scenario[scenario.entry] |= {finding.fingerprint for finding in judge(run).findings}
     assert len(of_scenario) == 7
     for first, second in itertools.combinations(of_scenario, 2):
         assert of_scenario[first], first
@@ -139,10 +139,10 @@ def test_a_judgement_keeps_the_fingerprints(tmp_path: Path) -> None:
     results = judge(run)
     write_judgement(run, results)
     stored = read_judgement(run, run.judgements()[-1])
-    assert [one.fingerprint for one in stored.findings] == [
-        one.fingerprint for one in results.findings
+    assert [finding.fingerprint for finding in stored.findings] == [
+        finding.fingerprint for finding in results.findings
     ]
-    assert all(len(one.fingerprint) == 12 for one in stored.findings)
+    assert all(len(finding.fingerprint) == 12 for finding in stored.findings)
 
 
 def test_no_findings_have_no_fingerprints() -> None:

@@ -137,7 +137,9 @@ def fetched(build: RunBuilder, *, asked: int, to: int = -1, high_watermark: int 
 
 def shown_at_links(build: RunBuilder) -> list[tuple[str, list[list[int]]]]:
     run = RunEvidence(clean_snapshot(build).seal())
-    return [(one.evidence["seen"], one.evidence["offsets"]) for one in foreign_at_links(run)]
+    return [
+        (finding.evidence["seen"], finding.evidence["offsets"]) for finding in foreign_at_links(run)
+    ]
 
 
 def test_fetches_of_what_kchaos_wrote_show_nobody_else(tmp_path: Path) -> None:
@@ -219,14 +221,14 @@ def test_replicas_that_differ_are_unsafe_whoever_wrote(tmp_path: Path) -> None:
     results = with_others(tmp_path / "run", on_follower="else")
 
     assert (results.conforms, results.safe) == (None, False)
-    assert {one.kind for one in results.findings} == {"divergence", "foreign-write"}
+    assert {finding.kind for finding in results.findings} == {"divergence", "foreign-write"}
 
 
 def test_a_lost_record_of_kchaos_own_is_unsafe_whoever_else_wrote(tmp_path: Path) -> None:
     results = with_others(tmp_path / "run", lacks_ours=True)
 
     assert (results.conforms, results.safe) == (None, False)
-    (lost,) = [one for one in results.findings if one.kind == "committed-loss"]
+    (lost,) = [finding for finding in results.findings if finding.kind == "committed-loss"]
     assert (lost.first_offset, lost.last_offset) == (12, 12)
 
 

@@ -30,7 +30,7 @@ RED = {
 
 
 def of_kind(results: Results, kind: str) -> list[Finding]:
-    return [one for one in results.findings if one.kind == kind]
+    return [finding for finding in results.findings if finding.kind == kind]
 
 
 @pytest.mark.parametrize("case", RED)
@@ -54,7 +54,7 @@ def test_each_case_on_2_0_1_conforms_and_lost_only_what_b_alone_acknowledged(
 
     assert (results.conforms, results.safe, results.expected) == (True, True, True)
     assert results.expectation_from == "model"
-    assert {one.kind for one in results.findings} == {"permitted-loss"}
+    assert {finding.kind for finding in results.findings} == {"permitted-loss"}
     assert results.findings[0].first_offset == 11
 
 
@@ -344,7 +344,9 @@ def test_a_judgement_is_written_beside_the_evidence_and_never_over_another(tmp_p
         "results.json",
     ]
     lines = (first / "findings.jsonl").read_text().splitlines()
-    assert [json.loads(line)["kind"] for line in lines] == [one.kind for one in results.findings]
+    assert [json.loads(line)["kind"] for line in lines] == [
+        finding.kind for finding in results.findings
+    ]
     assert json.loads((first / "results.json").read_text()) == json.loads(
         json.dumps(results_to_json(results))
     )

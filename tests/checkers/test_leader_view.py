@@ -68,7 +68,9 @@ def test_a_look_of_before_2_4_has_from_the_last_fetch_what_it_does_not_say_itsel
     (alone,) = leader_views([looked])
     _, after = leader_views([told(COUNTED, "fetch-counted"), looked])
 
-    assert [(one.follower, one.last_fetch_at) for one in alone.followers] == [(2, None)]
+    assert [(follower.follower, follower.last_fetch_at) for follower in alone.followers] == [
+        (2, None)
+    ]
     assert after.followers == (BEHIND,)
 
 

@@ -93,7 +93,7 @@ TOPIC = ("TopicRecord", 0, {"Name": "t", "TopicId": TOPIC_ID})
 
 
 def _events(logs, *kinds):
-    return [one.event for one in logs.decisions if isinstance(one.event, kinds)]
+    return [decision.event for decision in logs.decisions if isinstance(decision.event, kinds)]
 
 
 def _state(zxid, leader, leader_epoch, isr, version):
@@ -112,7 +112,7 @@ def _state(zxid, leader, leader_epoch, isr, version):
 def test_a_real_log_tells_who_led_who_was_in_sync_and_who_was_away(tmp_path):
     logs = logs_in(unpack("4.1.2-3", tmp_path))
 
-    known = [one.event for one in logs.decisions]
+    known = [decision.event for decision in logs.decisions]
     assert known[0] == ControllerElected(broker=100, zxid=0)
     assert FeatureLevelSet(name="eligible.leader.replicas.version", level=1, zxid=5) in known
     assert known[known.index(BrokerRegistered(broker=1, czxid=20, zxid=20)) :] == [
@@ -136,9 +136,9 @@ def test_a_real_log_tells_who_led_who_was_in_sync_and_who_was_away(tmp_path):
     ]
     assert logs.topic_ids == {"t": "teYkMYF0SBqvdK-F4jKz_w"}
     assert logs.cluster_id == "5hDYoA6zTvCemLowMBGPyQ"
-    assert [(one.zxid, one.is_gone) for one in logs.deletions["t"]] == [(101, True)]
+    assert [(deletion.zxid, deletion.is_gone) for deletion in logs.deletions["t"]] == [(101, True)]
     assert logs.broker_configurations == (("<default>", (("min.insync.replicas", "1"),)),)
-    times = [one.time for one in logs.decisions]
+    times = [decision.time for decision in logs.decisions]
     assert times == sorted(times)
 
 
@@ -170,7 +170,7 @@ def test_the_same_acts_are_told_by_the_log_of_each_release(name, tmp_path):
 
 def test_below_metadata_version_3_6_a_smaller_isr_raises_the_leader_epoch(tmp_path):
     epochs = {
-        name: [one.leader_epoch for one in _events(_stored(name, tmp_path), PartitionState)]
+        name: [event.leader_epoch for event in _events(_stored(name, tmp_path), PartitionState)]
         for name in ("3.3.2-1", "4.4.0-1")
     }
 
@@ -200,7 +200,7 @@ def test_a_snapshot_in_the_place_of_the_first_segments_gives_the_same_state(tmp_
 
 
 def _last_registrations(logs):
-    return {one.broker: one.czxid for one in _events(logs, BrokerRegistered)}
+    return {event.broker: event.czxid for event in _events(logs, BrokerRegistered)}
 
 
 def test_without_a_snapshot_for_what_is_gone_the_log_cannot_be_read(tmp_path):
@@ -247,7 +247,7 @@ def test_more_partitions_and_other_replicas_are_decisions_of_their_own(decided):
         [_change(Replicas=(2, 1, 0))],
     )
 
-    assert [one.assignment for one in _events(logs, TopicCreated)] == [
+    assert [event.assignment for event in _events(logs, TopicCreated)] == [
         ((0, 1, 2),),
         ((0, 1, 2), (1, 2)),
         ((2, 1, 0), (1, 2)),
@@ -266,7 +266,7 @@ def test_eligible_and_last_known_leaders_are_decisions_when_they_change(decided)
     )
 
     assert [
-        (one.eligible, one.last_known, one.zxid) for one in _events(logs, EligibleReplicas)
+        (event.eligible, event.last_known, event.zxid) for event in _events(logs, EligibleReplicas)
     ] == [
         ((1,), (), 3),
         ((0, 1), (), 4),
@@ -352,7 +352,7 @@ def test_a_topic_that_is_deleted_and_made_anew_has_another_id(decided):
     )
 
     assert logs.topic_ids == {"t": OTHER_ID}
-    assert [(one.zxid, one.is_gone) for one in logs.deletions["t"]] == [(3, False)]
+    assert [(deletion.zxid, deletion.is_gone) for deletion in logs.deletions["t"]] == [(3, False)]
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,9 @@ def test_all_nodes_of_a_real_cluster_have_the_same_log(name, tmp_path):
 def test_the_beginning_of_an_epoch_names_leader_and_voters():
     copy = _copy(100, BEGUN, _no_op(1, count=2))
 
-    assert [(one.offset, one.batch, one.record) for one in entries(copy.batches, DEFINITIONS)] == [
+    assert [
+        (entry.offset, entry.batch, entry.record) for entry in entries(copy.batches, DEFINITIONS)
+    ] == [
         (0, 0, LeaderChange(leader=100, voters=(100, 101, 102))),
         (1, 1, MetadataRecord(name="NoOpRecord", version=0, fields={})),
         (2, 1, MetadataRecord(name="NoOpRecord", version=0, fields={})),

@@ -192,7 +192,7 @@ def test_damaged_bytes_reach_the_results_with_broker_and_place(tmp_path: Path) -
 
     results = judge(build.seal())
 
-    (corrupt,) = [one for one in results.findings if one.kind == "corrupt-batch"]
+    (corrupt,) = [finding for finding in results.findings if finding.kind == "corrupt-batch"]
     assert (corrupt.brokers, corrupt.topic, corrupt.snapshot) == ((1,), "t", "final")
     assert corrupt.evidence["position"] == 0
     assert results.safe is False
@@ -210,8 +210,8 @@ def test_a_cache_that_cannot_be_parsed_is_a_finding_and_one_that_is_wrong_is_one
 
     results = judge(build.seal())
 
-    mismatches = [one for one in results.findings if one.kind == "epoch-cache-mismatch"]
-    assert [one.brokers for one in mismatches] == [(0,), (1,)]
+    mismatches = [finding for finding in results.findings if finding.kind == "epoch-cache-mismatch"]
+    assert [mismatch.brokers for mismatch in mismatches] == [(0,), (1,)]
 
 
 def test_internal_topics_are_not_judged(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def test_a_round_is_told_in_words(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run").epoch_round(1, 0, 2, None, 21)
     expectation = {"witness": [{"round": {"end_offset": 21}}, {"round": {"end_offset": 20}}]}
 
-    seen = [one.seen for one in find_witnesses(expectation, RunEvidence(build.run))]
+    seen = [witness.seen for witness in find_witnesses(expectation, RunEvidence(build.run))]
 
     words = "broker 1 asked broker 0 for epoch 2, answered with end offset 21"
     assert seen == [words, f"questions for leader epochs (1): {words}"]

@@ -46,7 +46,7 @@ def test_only_what_dead_owners_left_is_removed() -> None:
     with work_directory("ours") as ours:
         left, _ = leave()
         assert (is_left(ours.name), is_left(left.name)) == (False, True)
-        assert [one.directory for one in find_leftovers()] == [left]
+        assert [leftover.directory for leftover in find_leftovers()] == [left]
         assert [one.directory for one in gc().removed] == [left]
         assert (ours.is_dir(), left.exists()) == (True, False)
         assert gc().removed == ()

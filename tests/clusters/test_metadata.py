@@ -41,7 +41,7 @@ class ZooKeeper:
         return SimpleNamespace(get=lambda timeout: self.get(path, timeout))
 
     def get_children(self, path: str) -> list[str]:
-        return [one.removeprefix(path + "/") for one in self.nodes if one.startswith(path + "/")]
+        return [node.removeprefix(path + "/") for node in self.nodes if node.startswith(path + "/")]
 
     def create(self, path: str, data: bytes, makepath: bool) -> None:
         if path in self.nodes:

@@ -70,7 +70,7 @@ def _await_states(child: Child, hold: Callable[[list[str]], bool]) -> list[str]:
 
     def seen() -> list[str]:
         threads = sorted(Path(f"/proc/{child.pid}/task").iterdir(), key=lambda one: int(one.name))
-        return [(one / "stat").read_text().rpartition(")")[2].split()[0] for one in threads]
+        return [(thread / "stat").read_text().rpartition(")")[2].split()[0] for thread in threads]
 
     return await_until(
         lambda: states if hold(states := seen()) else None,

@@ -24,7 +24,7 @@ def test_only_what_kchaos_mounts_below_the_folder_is_taken_away_the_innermost_fi
 
     def take(mount: str) -> None:
         taken.append(mount)
-        kept = [one for one in table.read_text().splitlines(True) if f" {mount} " not in one]
+        kept = [line for line in table.read_text().splitlines(True) if f" {mount} " not in line]
         table.write_text("".join(kept))
 
     monkeypatch.setattr(unmounting, "_unmount", take)

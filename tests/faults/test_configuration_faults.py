@@ -57,7 +57,7 @@ def test_a_broker_comes_back_with_an_older_format_and_then_with_the_one_before(
     with FormatDowngrade(broker=1, message_format="0.10.2").inject(cluster, journal) as done:
         assert done.before[FORMAT] is None
     starts = [values for name, values in journal.entries if name == "StartBroker"]
-    assert [(one["broker"], one["message_format"]) for one in starts] == [(1, "0.10.2")]
+    assert [(start["broker"], start["message_format"]) for start in starts] == [(1, "0.10.2")]
     _lead_again(cluster, own, 1)
     own.produce(1, b"old", acks=-1)
     back = RollBroker(broker=1, properties=((FORMAT, "2.8"),))

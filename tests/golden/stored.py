@@ -93,15 +93,16 @@ def said_of(run: RunDirectory, results: Results) -> dict[str, Any]:
     return {
         "conforms": results.conforms,
         "safe": results.safe,
-        "findings": [_in_words(one) for one in results.findings],
+        "findings": [_in_words(finding) for finding in results.findings],
         "rounds": [
-            f"{one.follower} asked {one.leader} for epoch {one.requested_epoch}"
-            f"{' by fetching' if one.by_fetch else ''}: ({one.answered_epoch}, {one.end_offset})"
-            for one in (prediction.rounds if prediction else ())
+            f"{asked.follower} asked {asked.leader} for epoch {asked.requested_epoch}"
+            f"{' by fetching' if asked.by_fetch else ''}: "
+            f"({asked.answered_epoch}, {asked.end_offset})"
+            for asked in (prediction.rounds if prediction else ())
         ],
         "truncations": [
-            f"{one.broker} from {one.log_end_offset_before} to {one.target_offset}"
-            for one in (prediction.truncations if prediction else ())
+            f"{cut.broker} from {cut.log_end_offset_before} to {cut.target_offset}"
+            for cut in (prediction.truncations if prediction else ())
         ],
         "questions": sum(isinstance(item.what, Question) for item in seen),
     }
@@ -109,7 +110,7 @@ def said_of(run: RunDirectory, results: Results) -> dict[str, Any]:
 
 def why(results: Results) -> str:
     """Return what led to the results, a line each."""
-    lines = [f"{one.kind}: {one.message}" for one in results.findings]
+    lines = [f"{finding.kind}: {finding.message}" for finding in results.findings]
     lines += [results.reason, results.unknown or "", *results.crashes]
     return "\n".join(line for line in lines if line)
 

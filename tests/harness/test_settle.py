@@ -456,7 +456,7 @@ def test_a_partition_whose_only_replica_was_killed_is_offline_while_the_controll
     gates.await_state(play, about, leader=-1, timeout_s=30)
     settled = settle(play, [about], bound_s=BOUND_S)
     assert settled.state == "stalled"
-    kinds = {one["kind"]: one for one in settled.reasons}
+    kinds = {reason["kind"]: reason for reason in settled.reasons}
     assert len(settled.reasons) == len(kinds) == 2
     stopped, offline = kinds["replication-stopped"], kinds["offline-partition"]
     assert (stopped["broker"], stopped["detail"]) == (

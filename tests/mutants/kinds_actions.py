@@ -45,65 +45,81 @@ def _with(name: str, action: dict[str, Any], *, at: float = 0.6) -> None:
     add(f"actions: {name}", mutate)
 
 
-_action("a produce with other acks", "Produce", lambda one: one.update(acks=-one["acks"]))
-_action("a produce to another broker", "Produce", lambda one: one.update(broker=1 - one["broker"]))
-_action("a produce of other records", "Produce", lambda one: one.update(records=["other"]))
+_action("a produce with other acks", "Produce", lambda action: action.update(acks=-action["acks"]))
+_action(
+    "a produce to another broker",
+    "Produce",
+    lambda action: action.update(broker=1 - action["broker"]),
+)
+_action("a produce of other records", "Produce", lambda action: action.update(records=["other"]))
 _action(
     "a produce of one record more",
     "Produce",
-    lambda one: one.update(records=[*one["records"], "more"]),
+    lambda action: action.update(records=[*action["records"], "more"]),
 )
-_action("a produce to another topic", "Produce", lambda one: one.update(topic="u"))
-_action("a produce to another partition", "Produce", lambda one: one.update(partition=4))
-_action("a produce of another name", "Produce", lambda one: one.update(operation="renamed"))
-_action("a produce with another codec", "Produce", lambda one: one.update(codec="gzip"))
+_action("a produce to another topic", "Produce", lambda action: action.update(topic="u"))
+_action("a produce to another partition", "Produce", lambda action: action.update(partition=4))
+_action("a produce of another name", "Produce", lambda action: action.update(operation="renamed"))
+_action("a produce with another codec", "Produce", lambda action: action.update(codec="gzip"))
 _without("a produce is not there", "Produce")
 _without("a snapshot is not there", "Snapshot")
 _without("the last snapshot is not there", "Snapshot", label="final")
-_action("a snapshot of another name", "Snapshot", lambda one: one.update(label="elsewhere"))
+_action("a snapshot of another name", "Snapshot", lambda action: action.update(label="elsewhere"))
 _with("a snapshot that nobody took", {"event": "Snapshot", "label": "elsewhere"})
-_action("a start of another release", "StartBroker", lambda one: one.update(release="0.10.0.0"))
-_action("a start of no release", "StartBroker", lambda one: one.update(release="x"))
+_action(
+    "a start of another release", "StartBroker", lambda action: action.update(release="0.10.0.0")
+)
+_action("a start of no release", "StartBroker", lambda action: action.update(release="x"))
 _action(
     "a start with unclean elections",
     "StartBroker",
-    lambda one: one.update(unclean_leader_election=True),
+    lambda action: action.update(unclean_leader_election=True),
 )
 _action(
     "a start with another min.insync.replicas",
     "StartBroker",
-    lambda one: one.update(min_insync_replicas=3),
+    lambda action: action.update(min_insync_replicas=3),
 )
 _action(
     "a start with another message format",
     "StartBroker",
-    lambda one: one.update(message_format="0.9.0"),
+    lambda action: action.update(message_format="0.9.0"),
 )
 _action(
     "a start with another protocol",
     "StartBroker",
-    lambda one: one.update(inter_broker_protocol="0.10.2"),
+    lambda action: action.update(inter_broker_protocol="0.10.2"),
 )
-_action("a start of another broker", "StartBroker", lambda one: one.update(broker=5))
+_action("a start of another broker", "StartBroker", lambda action: action.update(broker=5))
 _without("a start is not there", "StartBroker")
 _without("a stop is not there", "StopBroker")
-_action("a stop that is clean", "StopBroker", lambda one: one.update(clean=not one["clean"]))
+_action(
+    "a stop that is clean", "StopBroker", lambda action: action.update(clean=not action["clean"])
+)
 _action(
     "a stop with another checkpoint",
     "StopBroker",
-    lambda one: one.update(checkpointed=[[*x[:2], x[2] + 1] for x in one["checkpointed"] or ()]),
+    lambda action: action.update(
+        checkpointed=[[*x[:2], x[2] + 1] for x in action["checkpointed"] or ()]
+    ),
 )
 _action(
     "a stop with a checkpoint far behind",
     "StopBroker",
-    lambda one: one.update(checkpointed=[[*x[:2], x[2] + 999] for x in one["checkpointed"] or ()]),
+    lambda action: action.update(
+        checkpointed=[[*x[:2], x[2] + 999] for x in action["checkpointed"] or ()]
+    ),
 )
-_action("a stop without a checkpoint", "StopBroker", lambda one: one.update(checkpointed=[]))
-_action("a stop of another broker", "StopBroker", lambda one: one.update(broker=1 - one["broker"]))
+_action("a stop without a checkpoint", "StopBroker", lambda action: action.update(checkpointed=[]))
+_action(
+    "a stop of another broker",
+    "StopBroker",
+    lambda action: action.update(broker=1 - action["broker"]),
+)
 _without("a cut is not there", "CutLink")
-_action("a cut one way", "CutLink", lambda one: one.update(one_way=not one["one_way"]))
-_action("a cut of another name", "CutLink", lambda one: one.update(name="other"))
-_action("a cut of other brokers", "CutLink", lambda one: one.update(target=2))
+_action("a cut one way", "CutLink", lambda action: action.update(one_way=not action["one_way"]))
+_action("a cut of another name", "CutLink", lambda action: action.update(name="other"))
+_action("a cut of other brokers", "CutLink", lambda action: action.update(target=2))
 _with(
     "a cut that nobody made",
     {
@@ -121,17 +137,17 @@ _without("a high watermark that was seen is not there", "HighWatermarkObserved")
 _action(
     "a high watermark that was seen, higher",
     "HighWatermarkObserved",
-    lambda one: one.update(high_watermark=one["high_watermark"] + 1),
+    lambda action: action.update(high_watermark=action["high_watermark"] + 1),
 )
 _action(
     "a high watermark that was seen, lower",
     "HighWatermarkObserved",
-    lambda one: one.update(high_watermark=one["high_watermark"] - 1),
+    lambda action: action.update(high_watermark=action["high_watermark"] - 1),
 )
 _action(
     "a high watermark that was seen, of another broker",
     "HighWatermarkObserved",
-    lambda one: one.update(broker=2),
+    lambda action: action.update(broker=2),
 )
 _with(
     "a high watermark that nobody saw",
@@ -222,10 +238,10 @@ def _nothing(run: RunCopy) -> str:
 def _nowhere(run: RunCopy) -> str:
     lines = run.lines(ACTIONS)
     chosen = run.pick(
-        [one["action"]["operation"] for one in lines if _is("Produce")(one)], "produce"
+        [line["action"]["operation"] for line in lines if _is("Produce")(line)], "produce"
     )
-    kept = [one for one in lines if one["action"].get("operation") != chosen]
+    kept = [line for line in lines if line["action"].get("operation") != chosen]
     run.write_lines(ACTIONS, kept)
-    told = [one for one in run.lines("history.jsonl") if one["operation"] != chosen]
+    told = [line for line in run.lines("history.jsonl") if line["operation"] != chosen]
     run.write_lines("history.jsonl", told)
     return f"{ACTIONS}: {chosen}"

@@ -26,47 +26,49 @@ def _all(name: str, edit: Callable[[bytes], bytes]) -> None:
 
 
 def _flag(bit: int) -> Callable[[bytes], bytes]:
-    return lambda one: with_field(one, "attributes", lambda flags: flags ^ bit)
+    return lambda entry: with_field(entry, "attributes", lambda flags: flags ^ bit)
 
 
 _DAY_MS = 86_400_000
 _all("the value", with_changed_payload)
-_all("the leader epoch", lambda one: with_field(one, "partitionLeaderEpoch", lambda e: e + 1))
+_all("the leader epoch", lambda entry: with_field(entry, "partitionLeaderEpoch", lambda e: e + 1))
 _all("the transactional bit", _flag(0x10))
 _all("the control bit", _flag(0x20))
 _all("the timestamp type", _flag(0x08))
 _all("a spare attribute", _flag(0x80))
-_all("the first timestamp", lambda one: with_field(one, "baseTimestamp", lambda t: t - _DAY_MS))
-_all("the last timestamp", lambda one: with_field(one, "maxTimestamp", lambda t: t + _DAY_MS))
+_all("the first timestamp", lambda entry: with_field(entry, "baseTimestamp", lambda t: t - _DAY_MS))
+_all("the last timestamp", lambda entry: with_field(entry, "maxTimestamp", lambda t: t + _DAY_MS))
 _all(
     "both timestamps, a second later",
-    lambda one: with_field(
-        with_field(one, "maxTimestamp", lambda t: t + 1000), "baseTimestamp", lambda t: t + 1000
+    lambda entry: with_field(
+        with_field(entry, "maxTimestamp", lambda t: t + 1000), "baseTimestamp", lambda t: t + 1000
     ),
 )
-_all("the producer id", lambda one: with_field(one, "producerId", lambda _: 77))
-_all("the producer epoch", lambda one: with_field(one, "producerEpoch", lambda _: 3))
-_all("the sequence", lambda one: with_field(one, "baseSequence", lambda _: 5))
+_all("the producer id", lambda entry: with_field(entry, "producerId", lambda _: 77))
+_all("the producer epoch", lambda entry: with_field(entry, "producerEpoch", lambda _: 3))
+_all("the sequence", lambda entry: with_field(entry, "baseSequence", lambda _: 5))
 _all("the codec", compressed)
 _all(
     "a header",
-    lambda one: with_records(
-        one, [record(v, i, headers=[("h", b"x")]) for i, v in enumerate(values_of(one))]
+    lambda entry: with_records(
+        entry, [record(v, i, headers=[("h", b"x")]) for i, v in enumerate(values_of(entry))]
     ),
 )
 _all(
     "a key",
-    lambda one: with_records(one, [record(v, i, key=b"k") for i, v in enumerate(values_of(one))]),
+    lambda entry: with_records(
+        entry, [record(v, i, key=b"k") for i, v in enumerate(values_of(entry))]
+    ),
 )
 _all(
     "an attribute of a record",
-    lambda one: with_records(
-        one, [record(v, i, attributes=1) for i, v in enumerate(values_of(one))]
+    lambda entry: with_records(
+        entry, [record(v, i, attributes=1) for i, v in enumerate(values_of(entry))]
     ),
 )
 _all(
     "the value, null",
-    lambda one: with_records(one, [record(None, i) for i, _ in enumerate(values_of(one))]),
+    lambda entry: with_records(entry, [record(None, i) for i, _ in enumerate(values_of(entry))]),
 )
 
 

@@ -36,7 +36,7 @@ def _all(
 def _gone(name: str, file: str, where: Callable[[Line], bool]) -> None:
     def mutate(run: RunCopy) -> str:
         lines = run.lines(file)
-        kept = [one for one in lines if not where(one)]
+        kept = [line for line in lines if not where(line)]
         if len(kept) == len(lines):
             raise NotApplicableError(f"there is no {name}")
         if file == LINKS:
@@ -61,12 +61,12 @@ def _from(run: RunCopy, label: str) -> str:
 
 
 # What observations say.
-_line("what a fault did", SEEN, lambda one: one.update(effect={"x": 1}), _is("injected"))
-_line("what a fault was", SEEN, lambda one: one.update(fault="Other"), _is("injected"))
+_line("what a fault did", SEEN, lambda line: line.update(effect={"x": 1}), _is("injected"))
+_line("what a fault was", SEEN, lambda line: line.update(fault="Other"), _is("injected"))
 _line(
     "a fault that lasts not",
     SEEN,
-    lambda one: one.update(lasting=not one["lasting"]),
+    lambda line: line.update(lasting=not line["lasting"]),
     _is("injected"),
 )
 _gone("no step is observed", SEEN, _is("step"))
@@ -77,8 +77,8 @@ _gone("no state is observed", SEEN, _is("state"))
 _all(
     "everything observed 3 s later",
     SEEN,
-    lambda one: one.update(time=one["time"] + 3),
-    lambda one: True,
+    lambda line: line.update(time=line["time"] + 3),
+    lambda line: True,
 )
 
 
@@ -91,14 +91,19 @@ def _no_marks(run: RunCopy) -> str:
     run.write_lines(SEEN, [one for one in seen if one != gone])
     lines = run.lines(ACTIONS)
     told = ("HighWatermarkObserved", gone["step"])
-    kept = [one for one in lines if (one["action"]["event"], one["step"]) != told]
+    kept = [line for line in lines if (line["action"]["event"], line["step"]) != told]
     run.write_lines(ACTIONS, kept)
     return str(gone["step"])
 
 
 # What links say.
-_all("another client id", LINKS, lambda one: one.update(client_id="x"), _api("FETCH"))
-_all("monotonic times of nothing", LINKS, lambda one: one.update(monotonic_s=0.0), lambda one: True)
+_all("another client id", LINKS, lambda line: line.update(client_id="x"), _api("FETCH"))
+_all(
+    "monotonic times of nothing",
+    LINKS,
+    lambda line: line.update(monotonic_s=0.0),
+    lambda line: True,
+)
 _gone("no question for an epoch is asked", LINKS, _api("OFFSET_FOR_LEADER_EPOCH"))
 _gone("no wish for an ISR", LINKS, _api("ALTER_PARTITION"))
 _gone("no answer to a fetch", LINKS, _api("FETCH", "response"))
@@ -108,7 +113,7 @@ _gone("no answer to a fetch", LINKS, _api("FETCH", "response"))
 def _connection(run: RunCopy) -> str:
     lines = run.lines(LINKS)
     last = lines[-1]["connection"]
-    kept = [one for one in lines if one["connection"] != last]
+    kept = [line for line in lines if line["connection"] != last]
     run.write_lines(LINKS, [one | {"sequence": at + 1} for at, one in enumerate(kept)])
     return str(last)
 
@@ -117,13 +122,13 @@ def _first_on(direction: str, api: str) -> Callable[[RunCopy], str]:
     def mutate(run: RunCopy) -> str:
         lines = run.lines(LINKS)
         numbers: dict[int, int] = {}
-        for one in lines:
-            if is_of(one, api):
+        for line in lines:
+            if is_of(line, api):
                 edge = max if direction == "last" else min
-                known = numbers.get(one["connection"], one["correlation_id"])
-                numbers[one["connection"]] = edge(known, one["correlation_id"])
+                known = numbers.get(line["connection"], line["correlation_id"])
+                numbers[line["connection"]] = edge(known, line["correlation_id"])
         gone = run.pick(list(numbers.items()), f"{direction} {api}")
-        kept = [one for one in lines if (one["connection"], one["correlation_id"]) != gone]
+        kept = [line for line in lines if (line["connection"], line["correlation_id"]) != gone]
         run.write_lines(LINKS, [one | {"sequence": at + 1} for at, one in enumerate(kept)])
         return str(gone)
 
@@ -197,17 +202,17 @@ def _levelled(run: RunCopy) -> str:
 _line(
     "a refused write of which all is there",
     HISTORY,
-    lambda one: (
-        one.update(type="fail", error="NOT_LEADER", error_code=6)
-        or (one.pop("base_offset"), one.pop("promised"))
+    lambda line: (
+        line.update(type="fail", error="NOT_LEADER", error_code=6)
+        or (line.pop("base_offset"), line.pop("promised"))
     ),
-    lambda one: one["type"] == "ok" and not one["probe"],
+    lambda line: line["type"] == "ok" and not line["probe"],
 )
 _line(
     "a promise of other offsets",
     HISTORY,
-    lambda one: one.update(base_offset=one["base_offset"] + 100),
-    lambda one: one["type"] == "ok" and one["promised"],
+    lambda line: line.update(base_offset=line["base_offset"] + 100),
+    lambda line: line["type"] == "ok" and line["promised"],
 )
 
 

@@ -52,63 +52,80 @@ def _offset(entry: bytes, by: int) -> bytes:
     return struct.pack(">q", struct.unpack_from(">q", entry)[0] + by) + entry[8:]
 
 
-_entry("a bit under the checksum", lambda one: _raw(one, -1, lambda byte: byte ^ 4))
-_entry("the checksum", lambda one: _raw(one, 18 if magic_of(one) == 2 else 13, lambda b: b ^ 1))
-_entry("the length", lambda one: _raw(one, 11, lambda byte: byte + 1))
-_entry("the magic", lambda one: _raw(one, 16, lambda byte: byte + 1))
-_entry("the magic, with a checksum", lambda one: resealed(_raw(one, 16, lambda byte: byte ^ 1)))
+_entry("a bit under the checksum", lambda entry: _raw(entry, -1, lambda byte: byte ^ 4))
+_entry(
+    "the checksum", lambda entry: _raw(entry, 18 if magic_of(entry) == 2 else 13, lambda b: b ^ 1)
+)
+_entry("the length", lambda entry: _raw(entry, 11, lambda byte: byte + 1))
+_entry("the magic", lambda entry: _raw(entry, 16, lambda byte: byte + 1))
+_entry("the magic, with a checksum", lambda entry: resealed(_raw(entry, 16, lambda byte: byte ^ 1)))
 _entry("the value", with_changed_payload)
-_entry("the base offset, up", lambda one: _offset(one, 1))
-_entry("the base offset, down", lambda one: _offset(one, -1))
-_entry("the base offset, to the largest", lambda one: struct.pack(">q", 2**63 - 1) + one[8:])
-_entry("the base offset, negative", lambda one: struct.pack(">q", -5) + one[8:])
-_entry("the leader epoch, up", lambda one: with_field(one, "partitionLeaderEpoch", lambda e: e + 1))
-_entry("the leader epoch, -1", lambda one: with_field(one, "partitionLeaderEpoch", lambda _: -1))
-_entry("the codec", lambda one: with_field(one, "attributes", lambda flags: flags ^ 1))
-_entry("an unknown codec", lambda one: with_field(one, "attributes", lambda flags: flags | 7))
-_entry("a spare attribute", lambda one: with_field(one, "attributes", lambda flags: flags | 0x80))
+_entry("the base offset, up", lambda entry: _offset(entry, 1))
+_entry("the base offset, down", lambda entry: _offset(entry, -1))
+_entry("the base offset, to the largest", lambda entry: struct.pack(">q", 2**63 - 1) + entry[8:])
+_entry("the base offset, negative", lambda entry: struct.pack(">q", -5) + entry[8:])
+_entry(
+    "the leader epoch, up", lambda entry: with_field(entry, "partitionLeaderEpoch", lambda e: e + 1)
+)
+_entry(
+    "the leader epoch, -1", lambda entry: with_field(entry, "partitionLeaderEpoch", lambda _: -1)
+)
+_entry("the codec", lambda entry: with_field(entry, "attributes", lambda flags: flags ^ 1))
+_entry("an unknown codec", lambda entry: with_field(entry, "attributes", lambda flags: flags | 7))
+_entry(
+    "a spare attribute", lambda entry: with_field(entry, "attributes", lambda flags: flags | 0x80)
+)
 _entry(
     "the transactional bit",
-    lambda one: with_field(one, "attributes", lambda flags: flags ^ _TRANSACTIONAL),
+    lambda entry: with_field(entry, "attributes", lambda flags: flags ^ _TRANSACTIONAL),
 )
-_entry("the control bit", lambda one: with_field(one, "attributes", lambda f: f ^ _CONTROL))
+_entry("the control bit", lambda entry: with_field(entry, "attributes", lambda f: f ^ _CONTROL))
 _entry(
-    "the timestamp type", lambda one: with_field(one, "attributes", lambda f: f ^ _LOG_APPEND_TIME)
+    "the timestamp type",
+    lambda entry: with_field(entry, "attributes", lambda f: f ^ _LOG_APPEND_TIME),
 )
-_entry("the first timestamp", lambda one: with_field(one, "baseTimestamp", lambda t: t - 1000))
-_entry("the last timestamp", lambda one: with_field(one, "maxTimestamp", lambda t: t + 1000))
-_entry("the producer id", lambda one: with_field(one, "producerId", lambda _: 77))
-_entry("the producer epoch", lambda one: with_field(one, "producerEpoch", lambda _: 3))
-_entry("the sequence", lambda one: with_field(one, "baseSequence", lambda _: 5))
-_entry("the last offset", lambda one: with_field(one, "lastOffsetDelta", lambda delta: delta + 1))
-_entry("the last offset, negative", lambda one: with_field(one, "lastOffsetDelta", lambda _: -2))
-_entry("the record count, up", lambda one: with_field(one, "records count", lambda n: n + 1))
-_entry("the record count, zero", lambda one: with_field(one, "records count", lambda _: 0))
+_entry("the first timestamp", lambda entry: with_field(entry, "baseTimestamp", lambda t: t - 1000))
+_entry("the last timestamp", lambda entry: with_field(entry, "maxTimestamp", lambda t: t + 1000))
+_entry("the producer id", lambda entry: with_field(entry, "producerId", lambda _: 77))
+_entry("the producer epoch", lambda entry: with_field(entry, "producerEpoch", lambda _: 3))
+_entry("the sequence", lambda entry: with_field(entry, "baseSequence", lambda _: 5))
+_entry(
+    "the last offset", lambda entry: with_field(entry, "lastOffsetDelta", lambda delta: delta + 1)
+)
+_entry(
+    "the last offset, negative", lambda entry: with_field(entry, "lastOffsetDelta", lambda _: -2)
+)
+_entry("the record count, up", lambda entry: with_field(entry, "records count", lambda n: n + 1))
+_entry("the record count, zero", lambda entry: with_field(entry, "records count", lambda _: 0))
 _entry(
     "a header",
-    lambda one: with_records(
-        one, [record(v, i, headers=[("h", b"x")]) for i, v in enumerate(values_of(one))]
+    lambda entry: with_records(
+        entry, [record(v, i, headers=[("h", b"x")]) for i, v in enumerate(values_of(entry))]
     ),
 )
 _entry(
     "a key",
-    lambda one: with_records(one, [record(v, i, key=b"k") for i, v in enumerate(values_of(one))]),
+    lambda entry: with_records(
+        entry, [record(v, i, key=b"k") for i, v in enumerate(values_of(entry))]
+    ),
 )
 _entry(
     "an attribute of a record",
-    lambda one: with_records(
-        one, [record(v, i, attributes=1) for i, v in enumerate(values_of(one))]
+    lambda entry: with_records(
+        entry, [record(v, i, attributes=1) for i, v in enumerate(values_of(entry))]
     ),
 )
 _entry(
     "the value, empty",
-    lambda one: with_records(one, [record(b"", i) for i, _ in enumerate(values_of(one))]),
+    lambda entry: with_records(entry, [record(b"", i) for i, _ in enumerate(values_of(entry))]),
 )
 _entry(
     "the value, null",
-    lambda one: with_records(one, [record(None, i) for i, _ in enumerate(values_of(one))]),
+    lambda entry: with_records(entry, [record(None, i) for i, _ in enumerate(values_of(entry))]),
 )
-_entry("the same records, compressed", lambda one: compressed(one) if magic_of(one) == 2 else b"")
+_entry(
+    "the same records, compressed", lambda entry: compressed(entry) if magic_of(entry) == 2 else b""
+)
 _list("the first batch is gone", lambda found: found[1:])
 _list(
     "a middle batch is gone",

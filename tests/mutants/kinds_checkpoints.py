@@ -159,7 +159,7 @@ _marks("one too low where a broker is down", lambda mark: mark - 1, where="stopp
 def _line(run: RunCopy) -> str:
     name = _marked(run, "final")
     topic = run.state_of_final()[0].rpartition("-")[0]
-    return _put(run, name, [one for one in _entries(run, name) if one.split()[0] != topic])
+    return _put(run, name, [entry for entry in _entries(run, name) if entry.split()[0] != topic])
 
 
 @kind("checkpoints: high watermarks, the partition's line is there twice")

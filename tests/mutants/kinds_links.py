@@ -13,7 +13,7 @@ Detail = dict[str, Any]
 def _about(line: Line) -> list[Detail]:
     """The entries of a message about topics that are judged."""
     entries = (line.get("detail") or {}).get("partitions") or ()
-    return [one for one in entries if not str(one.get("topic", "__")).startswith("__")]
+    return [entry for entry in entries if not str(entry.get("topic", "__")).startswith("__")]
 
 
 def _is(api: str, direction: str | None = None, *, field: str | None = None) -> Any:
@@ -89,7 +89,7 @@ _entry(
     "an error in an answer",
     _FETCH,
     "response",
-    lambda one: one.update(error_code=6),
+    lambda entry: entry.update(error_code=6),
     field="high_watermark",
 )
 _entry(
@@ -107,24 +107,24 @@ _entry(
     "an error for an epoch",
     _EPOCH,
     "response",
-    lambda one: one.update(error_code=74),
+    lambda entry: entry.update(error_code=74),
     field="end_offset",
 )
 _entry("another leader told", _CONTROL, "request", lambda o: o.update(leader=2), field="leader")
 _entry("another epoch told", _CONTROL, "request", _add_to("leader_epoch", 1), field="leader_epoch")
-_entry("another ISR told", _CONTROL, "request", lambda one: one.update(isr=[2]), field="isr")
+_entry("another ISR told", _CONTROL, "request", lambda entry: entry.update(isr=[2]), field="isr")
 _entry(
     "an error of LeaderAndIsr",
     _CONTROL,
     "response",
-    lambda one: one.update(error_code=11),
+    lambda entry: entry.update(error_code=11),
     field="error_code",
 )
 _entry(
     "another leader in the metadata",
     _METADATA,
     "request",
-    lambda one: one.update(leader=2),
+    lambda entry: entry.update(leader=2),
     field="leader",
 )
 _entry(
@@ -233,5 +233,5 @@ def _nothing(run: RunCopy) -> str:
 @kind("links: no fetch of the partition at all")
 def _no_fetches(run: RunCopy) -> str:
     lines = run.lines(LINKS)
-    run.write_lines(LINKS, [one for one in lines if not is_of(one, _FETCH)])
+    run.write_lines(LINKS, [line for line in lines if not is_of(line, _FETCH)])
     return LINKS

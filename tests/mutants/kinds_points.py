@@ -83,7 +83,7 @@ def _twice(run: RunCopy) -> str:
 def _never_heard(run: RunCopy) -> str:
     lines = run.lines(HITS)
     at = run.pick([i for i, one in enumerate(lines) if _told(one)], "hit that was told")
-    more = {**lines[at], "number": max(one["number"] for one in lines) + 1}
+    more = {**lines[at], "number": max(line["number"] for line in lines) + 1}
     run.write_lines(HITS, [*lines, more])
     return f"{HITS}:{at + 1}"
 

@@ -22,35 +22,35 @@ def _another(state: str) -> str:
     return "failed" if state != "failed" else "converged"
 
 
-_settle("another state", lambda one: one.update(state=_another(one["state"])))
-_settle("stalled without a reason", lambda one: one.update(state="stalled", reasons=[]))
-_settle("a state that is not known", lambda one: one.update(state="fine"))
-_settle("no probes", lambda one: one.update(probes=[]))
+_settle("another state", lambda value: value.update(state=_another(value["state"])))
+_settle("stalled without a reason", lambda value: value.update(state="stalled", reasons=[]))
+_settle("a state that is not known", lambda value: value.update(state="fine"))
+_settle("no probes", lambda value: value.update(probes=[]))
 _settle(
     "a probe that nobody acknowledged",
-    lambda one: [probe.update(acknowledged=False) for probe in one["probes"]],
+    lambda value: [probe.update(acknowledged=False) for probe in value["probes"]],
 )
-_settle("a probe that is in no history", lambda one: one["probes"][0].update(operation="x"))
+_settle("a probe that is in no history", lambda value: value["probes"][0].update(operation="x"))
 _settle(
     "a reason that nobody saw",
-    lambda one: one["reasons"].append(
+    lambda value: value["reasons"].append(
         {"kind": "replication-stopped", "broker": 1, "topic": "t", "partition": 0, "detail": "x"}
     ),
 )
-_settle("a reason of no kind", lambda one: one["reasons"].append({"kind": "x", "broker": 1}))
-_settle("no reasons at all", lambda one: one.pop("reasons"))
-_settle("no bound", lambda one: one.pop("bound_s"))
+_settle("a reason of no kind", lambda value: value["reasons"].append({"kind": "x", "broker": 1}))
+_settle("no reasons at all", lambda value: value.pop("reasons"))
+_settle("no bound", lambda value: value.pop("bound_s"))
 _settle(
     "another ISR seen", lambda o: [s.update(isr=[s["leader"]]) for s in o["last_seen"].values()]
 )
 _settle(
     "other ends seen",
-    lambda one: [
+    lambda value: [
         s["ends"].update({k: v + 3 for k, v in s["ends"].items()})
-        for s in one["last_seen"].values()
+        for s in value["last_seen"].values()
     ],
 )
-_settle("nothing seen", lambda one: one.update(last_seen={}))
+_settle("nothing seen", lambda value: value.update(last_seen={}))
 _outcome("no settle record", lambda value: value.update(settle=None))
 _outcome("a settle record that is no object", lambda value: value.update(settle=7))
 _outcome("not finished", lambda value: value.update(finished=False))
@@ -176,13 +176,13 @@ _seen(
     lambda o: o.update(high_watermark=o["high_watermark"] + 1),
     _PINNED,
 )
-_seen("other brokers pinned", lambda one: one.update(brokers=[7]), _PINNED)
-_seen("brokers that are no numbers", lambda one: one.update(brokers="all"), _PINNED)
-_seen("another act", lambda one: one.update(act="PauseBroker"), "act")
-_seen("an act of another broker", lambda one: one.update(broker=77), "act")
-_seen("another state", lambda one: one["state"].update(leader=5), "state")
-_seen("other ends", lambda one: one["ends"].update({"0": 500}), "log-end")
-_seen("a step that has no name", lambda one: one.update(name="Nothing"), "step")
+_seen("other brokers pinned", lambda value: value.update(brokers=[7]), _PINNED)
+_seen("brokers that are no numbers", lambda value: value.update(brokers="all"), _PINNED)
+_seen("another act", lambda value: value.update(act="PauseBroker"), "act")
+_seen("an act of another broker", lambda value: value.update(broker=77), "act")
+_seen("another state", lambda value: value["state"].update(leader=5), "state")
+_seen("other ends", lambda value: value["ends"].update({"0": 500}), "log-end")
+_seen("a step that has no name", lambda value: value.update(name="Nothing"), "step")
 add("observations: no file", lambda run: run.remove(SEEN))
 add("observations: nothing in it", lambda run: run.write(SEEN, b""))
 add(

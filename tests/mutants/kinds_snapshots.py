@@ -42,18 +42,18 @@ def _broker(name: str, edit: Callable[[Value], object]) -> None:
     add(f"snapshots: {name}", mutate)
 
 
-_state("another leader", lambda one: one.update(leader=1 - max(0, one["leader"])))
-_state("no leader", lambda one: one.update(leader=-1))
-_state("another leader epoch", lambda one: one.update(leader_epoch=one["leader_epoch"] + 1))
-_state("an earlier leader epoch", lambda one: one.update(leader_epoch=0))
-_state("an ISR of the leader alone", lambda one: one.update(isr=[one["leader"]]))
-_state("an ISR of nobody", lambda one: one.update(isr=[]))
-_state("an ISR with a stranger", lambda one: one.update(isr=[*one["isr"], 2]))
-_state("an ISR with one broker twice", lambda one: one.update(isr=one["isr"] * 2))
-_state("an ISR that is no list of numbers", lambda one: one.update(isr=["x"]))
-_state("another controller epoch", lambda one: one.update(controller_epoch=9))
-_state("a leader that is no number", lambda one: one.update(leader=None))
-_state("a leader epoch beyond 64 bits", lambda one: one.update(leader_epoch=10**30))
+_state("another leader", lambda value: value.update(leader=1 - max(0, value["leader"])))
+_state("no leader", lambda value: value.update(leader=-1))
+_state("another leader epoch", lambda value: value.update(leader_epoch=value["leader_epoch"] + 1))
+_state("an earlier leader epoch", lambda value: value.update(leader_epoch=0))
+_state("an ISR of the leader alone", lambda value: value.update(isr=[value["leader"]]))
+_state("an ISR of nobody", lambda value: value.update(isr=[]))
+_state("an ISR with a stranger", lambda value: value.update(isr=[*value["isr"], 2]))
+_state("an ISR with one broker twice", lambda value: value.update(isr=value["isr"] * 2))
+_state("an ISR that is no list of numbers", lambda value: value.update(isr=["x"]))
+_state("another controller epoch", lambda value: value.update(controller_epoch=9))
+_state("a leader that is no number", lambda value: value.update(leader=None))
+_state("a leader epoch beyond 64 bits", lambda value: value.update(leader_epoch=10**30))
 _about("no state of the partition", lambda value: value.update(states={}))
 _about(
     "a state of a partition that is not there",
@@ -83,15 +83,21 @@ _about("a broker is not there", lambda value: value["brokers"].pop(sorted(value[
 _about("a broker that never was", lambda v: v["brokers"].update({"9": {"is_running": True}}))
 _about("a broker that is a path", lambda v: v["brokers"].update({"../x": {"is_running": True}}))
 _about("no time", lambda value: value.pop("time"))
-_broker("a broker that does not run", lambda one: one.update(is_running=not one["is_running"]))
-_broker("files that never stood still", lambda one: one.update(stable=False))
-_broker("files fewer than were copied", lambda one: one.update(files=one["files"] + 1))
-_broker("a reading an hour earlier", lambda one: one.update(read_from=one["read_from"] - 3600))
+_broker(
+    "a broker that does not run", lambda value: value.update(is_running=not value["is_running"])
+)
+_broker("files that never stood still", lambda value: value.update(stable=False))
+_broker("files fewer than were copied", lambda value: value.update(files=value["files"] + 1))
+_broker(
+    "a reading an hour earlier", lambda value: value.update(read_from=value["read_from"] - 3600)
+)
 _broker(
     "a reading an hour later",
-    lambda one: one.update(read_from=one["read_from"] + 3600, read_until=one["read_until"] + 3600),
+    lambda value: value.update(
+        read_from=value["read_from"] + 3600, read_until=value["read_until"] + 3600
+    ),
 )
-_broker("a reading that is no time", lambda one: one.update(read_from="then"))
+_broker("a reading that is no time", lambda value: value.update(read_from="then"))
 
 
 @kind("snapshots: a snapshot before the end is the last one too")

@@ -113,7 +113,7 @@ def _garbage(run: RunCopy) -> str:
 
 
 def _stored(run: RunCopy, suffix: str) -> str:
-    found = [one for one in run.names(f"snapshots/{run.final()}/remote/**/*{suffix}")]
+    found = [name for name in run.names(f"snapshots/{run.final()}/remote/**/*{suffix}")]
     return run.pick((one for one in found if run.content(one)), f"{suffix} in the remote store")
 
 
@@ -225,5 +225,5 @@ def _metadata_gone(run: RunCopy) -> str:
 
 @kind("tier: JSON in another layout", harmless=True)
 def _layout(run: RunCopy) -> str:
-    lines = [json.dumps(one, indent=None, sort_keys=True) for one in run.lines(TIER)]
+    lines = [json.dumps(line, indent=None, sort_keys=True) for line in run.lines(TIER)]
     return run.write(TIER, ("\n".join(lines) + "\n").encode())

@@ -108,7 +108,7 @@ def _no_snapshot(run: RunCopy, *, is_seen: bool) -> str:
     label = run.pick(labels, "earlier snapshot")
     run.remove(f"snapshots/{label}")
     lines = run.lines(ACTIONS)
-    run.write_lines(ACTIONS, [one for one in lines if one["action"].get("label") != label])
+    run.write_lines(ACTIONS, [line for line in lines if line["action"].get("label") != label])
     if not is_seen:
         seen = run.lines(SEEN)
         run.write_lines(SEEN, [one for one in seen if one.get("why") != f"snapshot {label}"])
@@ -251,7 +251,7 @@ def _no_link_at_all(run: RunCopy) -> str:
     run.remove(LINKS)
     at_links = ("CutLink", "HealLink", "Hold", "ReleaseHold")
     lines = run.lines(ACTIONS)
-    run.write_lines(ACTIONS, [one for one in lines if one["action"]["event"] not in at_links])
+    run.write_lines(ACTIONS, [line for line in lines if line["action"]["event"] not in at_links])
     return run.edit_json(SCENARIO, lambda value: value["cluster"].update(linked=False))
 
 
@@ -312,16 +312,16 @@ def _exchange_gone(name: str, api: str, directions: tuple[str, ...]) -> None:
 
     def mutate(run: RunCopy) -> str:
         lines = run.lines(LINKS)
-        of = [(one["connection"], one["correlation_id"]) for one in lines if is_of(one, api)]
+        of = [(line["connection"], line["correlation_id"]) for line in lines if is_of(line, api)]
         last = {connection: number for connection, number in of}
         first = {connection: number for connection, number in reversed(of)}
         inner = [one for one in of if first[one[0]] < one[1] < last[one[0]]]
         gone = run.pick(inner, f"{api} between two others")
         kept = [
-            one
-            for one in lines
-            if (one["connection"], one["correlation_id"]) != gone
-            or one["direction"] not in directions
+            line
+            for line in lines
+            if (line["connection"], line["correlation_id"]) != gone
+            or line["direction"] not in directions
         ]
         run.write_lines(LINKS, [one | {"sequence": at + 1} for at, one in enumerate(kept)])
         return f"{api} {gone}"
@@ -387,8 +387,8 @@ HITS = "hits.jsonl"
 @kind("points: a hold and its end are gone")
 def _hold_gone(run: RunCopy) -> str:
     lines = run.lines(HITS)
-    number = run.pick([one["number"] for one in lines if one["fate"] == "held"], "held thread")
-    run.write_lines(HITS, [one for one in lines if one["number"] != number])
+    number = run.pick([line["number"] for line in lines if line["fate"] == "held"], "held thread")
+    run.write_lines(HITS, [line for line in lines if line["number"] != number])
     return f"number {number}"
 
 

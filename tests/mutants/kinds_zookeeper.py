@@ -97,12 +97,28 @@ _at("the topic is not there", "/brokers/topics/t", lambda _: None, first=True)
 _at("the controller is not there", "/controller", lambda _: None)
 _at("a registration is not there", "/brokers/ids/1", lambda _: None, first=True)
 _at("another registration is not there", "/brokers/ids/0", lambda _: None, first=True)
-_at("a state by a session that nobody has", _STATE, lambda one: replace(one, session=12345))
-_at("a state an hour later", _STATE, lambda one: replace(one, time_ms=one.time_ms + 3_600_000))
-_at("a state an hour earlier", _STATE, lambda one: replace(one, time_ms=one.time_ms - 3_600_000))
-_at("a zxid far ahead", _STATE, lambda one: replace(one, zxid=one.zxid + 10_000))
-_at("a type that is not known", _STATE, lambda one: replace(one, type=99))
-_at("a body cut short", _STATE, lambda one: replace(one, body=one.body[:9]))
+_at(
+    "a state by a session that nobody has",
+    _STATE,
+    lambda transaction: replace(transaction, session=12345),
+)
+_at(
+    "a state an hour later",
+    _STATE,
+    lambda transaction: replace(transaction, time_ms=transaction.time_ms + 3_600_000),
+)
+_at(
+    "a state an hour earlier",
+    _STATE,
+    lambda transaction: replace(transaction, time_ms=transaction.time_ms - 3_600_000),
+)
+_at(
+    "a zxid far ahead",
+    _STATE,
+    lambda transaction: replace(transaction, zxid=transaction.zxid + 10_000),
+)
+_at("a type that is not known", _STATE, lambda transaction: replace(transaction, type=99))
+_at("a body cut short", _STATE, lambda transaction: replace(transaction, body=transaction.body[:9]))
 
 
 @kind("zookeeper: a state by another broker")
@@ -152,7 +168,7 @@ def _last_state(run: RunCopy) -> tuple[str, Value, int]:
     if not states:
         raise NotApplicableError("no state was written")
     path, data, _ = states[-1]
-    version = sum(one[0] == path for one in states)
+    version = sum(state[0] == path for state in states)
     return path, json.loads(data), version
 
 

@@ -39,7 +39,7 @@ def path_of(name: str, document: dict[str, Any], place: _Place) -> str:
     kinds = (document.get("kind"), document.get("type"), document.get("api"))
     action = document.get("action")
     event = action.get("event") if isinstance(action, dict) else None
-    told = ".".join(str(one) for one in (*kinds, event, document.get("direction")) if one)
+    told = ".".join(str(kind) for kind in (*kinds, event, document.get("direction")) if kind)
     steps = ["*" if isinstance(one, int) or one.isdigit() or "-" in one else one for one in place]
     file = "snapshot.json" if name.startswith("snapshots/") else name
     return f"{file} {told + ': ' if told else ''}{'.'.join(map(str, steps))}"

@@ -18,7 +18,8 @@ def split(content: bytes) -> list[bytes]:
     """The entries of a segment, each as its bytes."""
     view = memoryview(content)
     return [
-        content[one.position : one.position + one.size_bytes] for one in entries(view, len(content))
+        content[entry.position : entry.position + entry.size_bytes]
+        for entry in entries(view, len(content))
     ]
 
 

@@ -212,17 +212,19 @@ def _is_undecided(results: Results, original: Results) -> bool:
 
 
 def _safety(results: Results) -> set[FindingKey]:
-    return {finding_key(one) for one in results.findings if one.question is Question.SAFETY}
+    return {
+        finding_key(finding) for finding in results.findings if finding.question is Question.SAFETY
+    }
 
 
 def said(results: Results) -> str:
     """What a judgement amounts to, in one line."""
-    kinds = sorted({one.kind for one in results.findings})
+    kinds = sorted({finding.kind for finding in results.findings})
     return "; ".join([*kinds, results.unknown or ""])[:300]
 
 
 def _crash(results: Results) -> str:
-    last = (one.strip().splitlines()[-1] for one in results.crashes)
+    last = (crash.strip().splitlines()[-1] for crash in results.crashes)
     # The model says so of a timeline that it has no state for; that is an answer.
     return next((line for line in last if "ModelError" not in line), "")
 
@@ -244,15 +246,15 @@ def wrong(judged: Iterable[Judged]) -> list[str]:
 
 def in_turn(releases: Sequence[str], kinds: Sequence[Kind]) -> list[tuple[str, list[Kind]]]:
     """Each run with its share of the kinds; what only some runs have is changed in those."""
-    usual = [one for one in releases if one not in OTHER_NAMES]
-    common = [one for one in kinds if one.area not in OF_OTHERS]
+    usual = [release for release in releases if release not in OTHER_NAMES]
+    common = [kind for kind in kinds if kind.area not in OF_OTHERS]
     wanted = [(one, common[place :: len(usual)]) for place, one in enumerate(usual)]
-    others = [one for one in releases if one in OTHER_NAMES]
-    return [*wanted, *((one, _own(one, kinds)) for one in others)]
+    others = [release for release in releases if release in OTHER_NAMES]
+    return [*wanted, *((other, _own(other, kinds)) for other in others)]
 
 
 def _own(name: str, kinds: Sequence[Kind]) -> list[Kind]:
-    return [one for one in kinds if name.startswith(OF_OTHERS.get(one.area, "-"))]
+    return [kind for kind in kinds if name.startswith(OF_OTHERS.get(kind.area, "-"))]
 
 
 def kinds_named(pattern: str = "") -> list[Kind]:

@@ -132,4 +132,4 @@ def test_a_damaged_checkpoint_costs_none_of_the_other_findings(tmp_path: Path) -
 
     assert results is not None
     assert not results.crashes
-    assert {"corrupt-checkpoint", "not-as-sent"} <= {one.kind for one in results.findings}
+    assert {"corrupt-checkpoint", "not-as-sent"} <= {finding.kind for finding in results.findings}

@@ -23,9 +23,9 @@ def definitions() -> Mapping[str, bytes]:
     with tarfile.open(FOLDER / "4.1.2-1.tar.gz") as archive:
         members = [one for one in archive if "/definitions/" in one.name]
         return {
-            Path(one.name).name: content.read()
-            for one in members
-            if (content := archive.extractfile(one)) is not None
+            Path(member.name).name: content.read()
+            for member in members
+            if (content := archive.extractfile(member)) is not None
         }
 
 

@@ -139,7 +139,7 @@ def diverging_epoch(what: object) -> object | None:
 
 def leader_and_isr(what: object) -> object | None:
     if isinstance(what, ControlSent) and what.states:
-        states = tuple(replace(one, leader_epoch=one.leader_epoch + 1) for one in what.states)
+        states = tuple(replace(state, leader_epoch=state.leader_epoch + 1) for state in what.states)
         return replace(what, states=states)
     return None
 

@@ -228,7 +228,7 @@ def test_a_refused_isr_counts_until_the_leader_handles_the_refusal() -> None:
     refusal = IsrAnswered(leader=0, isrs={}, refused=frozenset({T}))
     take(world, refusal, NOTHING_TO_COME, generations={}, decided=0)
     assert maximal_isr(world) == (0, 1)
-    after = [maximal_isr(one) for one in silent_steps(world.state(EMPTY), NOTHING_TO_COME, 0, 0)]
+    after = [maximal_isr(step) for step in silent_steps(world.state(EMPTY), NOTHING_TO_COME, 0, 0)]
     assert (0,) in after
 
 

@@ -92,7 +92,7 @@ def names(world: World, broker: int) -> str:
         for number in range(3)
         for name in (f"both-{number}", f"more-{number}")
     }
-    return " ".join(known[one.payload] for one in world.known_replica(broker, T).log.batches)
+    return " ".join(known[batch.payload] for batch in world.known_replica(broker, T).log.batches)
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -121,9 +121,11 @@ def test_a_leader_s_end_is_read_when_it_gets_the_question_and_counts_when_its_an
 def test_without_anything_in_the_way_a_follower_truncates_to_its_leader_s_end(release: str) -> None:
     events = [*elected_with_one_of_three(release), Snapshot(label="end")]
     prediction = predict(events)
-    found = {one.broker: one.log_end_offset for one in prediction.snapshots["end"]}
+    found = {snapshot.broker: snapshot.log_end_offset for snapshot in prediction.snapshots["end"]}
     assert (found[0], found[1]) == (1, 1)
-    assert [(one.broker, one.target_offset) for one in prediction.truncations] == [(0, 1)]
+    assert [
+        (truncation.broker, truncation.target_offset) for truncation in prediction.truncations
+    ] == [(0, 1)]
 
 
 @pytest.mark.parametrize(("release", "carries"), [("0.10.2.2", False), ("2.8.2", True)])

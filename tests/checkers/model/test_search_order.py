@@ -115,7 +115,7 @@ def test_an_answer_to_a_controller_that_nobody_saw_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "is_left_out"),
+    ("exchange", "is_left_out"),
     [
         (replace(FETCH, is_awaited=False, stage=Stage.WAITING), True),
         (replace(FETCH, is_awaited=False, asked=()), True),
@@ -125,10 +125,10 @@ def test_an_answer_to_a_controller_that_nobody_saw_is_left_out() -> None:
     ids=["counted", "asks nothing", "not counted yet", "awaited"],
 )
 def test_a_given_up_request_is_left_out_once_its_leader_has_counted_it(
-    one: Exchange, *, is_left_out: bool
+    exchange: Exchange, *, is_left_out: bool
 ) -> None:
-    left = needed({("exchanges", 1, 0): (one,)}, to_come())
-    assert left == {("exchanges", 1, 0): None if is_left_out else (one,)}
+    left = needed({("exchanges", 1, 0): (exchange,)}, to_come())
+    assert left == {("exchanges", 1, 0): None if is_left_out else (exchange,)}
 
 
 def reply(*, high_watermark: int, last_offset: int | None, error_code: int = 0) -> Reply:
@@ -259,7 +259,7 @@ def test_a_wait_ends_unseen_only_with_the_high_watermark_that_was_told_before(
     world = fetching()
     world.put_exchanges(1, 0, (WAITING,))
     steps = list(silent_steps(world.state(EMPTY), to_come(told), 1, 0))
-    assert [one.exchanges(1, 0) for one in steps] == [()] * is_possible
+    assert [step.exchanges(1, 0) for step in steps] == [()] * is_possible
 
 
 @pytest.mark.parametrize(("release", "is_possible"), [("2.5.1", True), ("2.6.3", False)])
@@ -270,7 +270,7 @@ def test_a_fetch_that_finds_nothing_may_be_answered_at_once_with_what_was_told_b
     world.put_exchanges(1, 0, (replace(WAITING, stage=Stage.ARRIVED),))
     told = to_come(reply(high_watermark=1, last_offset=0))
     steps = silent_steps(world.state(EMPTY), told, 1, 0)
-    assert (() in [one.exchanges(1, 0) for one in steps]) is is_possible
+    assert (() in [step.exchanges(1, 0) for step in steps]) is is_possible
 
 
 @pytest.mark.parametrize(

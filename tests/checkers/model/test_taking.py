@@ -83,7 +83,7 @@ def arrived(version: int | None) -> bool:
     world = World(state)
     record = Record(seen=(Seen(what=seen, time=1.0, zxid=0, source=""),), decided=())
     take(world, seen, Lookahead(record), generations={}, decided=0)
-    return any(one.number == seen.number for one in world.exchanges(1, 0))
+    return any(exchange.number == seen.number for exchange in world.exchanges(1, 0))
 
 
 def test_a_leader_hangs_up_on_a_version_that_its_release_cannot_read() -> None:

@@ -51,10 +51,10 @@ def both(request: Any, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> 
     runs = all_runs(tmp_path_factory.mktemp("runs"))
     # Split, a run with any segment at all is read by several tasks.
     judgement = judge_runs(runs, whole_bytes=request.param)
-    assert [one.path for one in judgement.results] == runs
+    assert [result.path for result in judgement.results] == runs
     return Both(
         plain={path.name: comparable(plainly(path)) for path in runs},
-        spark={one.run: comparable(told(one)) for one in judgement.results},
+        spark={result.run: comparable(told(result)) for result in judgement.results},
         output=judgement.output,
     )
 
@@ -191,8 +191,8 @@ def test_segments_in_slices_are_judged_like_whole_ones(
     judgement = judge_runs(runs, output=tmp_path / "made", whole_bytes=0, part_bytes=200)
 
     assert judgement.output == tmp_path / "made"
-    for one in judgement.results:
-        assert comparable(told(one)) == both.plain[one.run]
+    for result in judgement.results:
+        assert comparable(told(result)) == both.plain[result.run]
 
 
 def test_a_judgement_is_never_written_over(both: Both, spark: Any, tmp_path: Path) -> None:

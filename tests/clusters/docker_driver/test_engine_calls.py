@@ -113,7 +113,7 @@ def test_a_refusal_in_the_middle_of_a_pull_is_raised_with_its_remedy(stand_in: E
     lines = [{"status": "Pulling"}, {"error": "write /x: no space left on device"}]
     stand_in.answers["POST /images/create"] = (
         200,
-        b"\n".join(json.dumps(one).encode() for one in lines),
+        b"\n".join(json.dumps(line).encode() for line in lines),
     )
     with pytest.raises(MachineError, match=r"no space left on device; the disk is full.*or make"):
         ensure_image(connect(), "a:1", say=lambda _text: None)

@@ -107,13 +107,17 @@ def test_the_asker_gets_the_error_and_both_answers_are_written_down(lab, make_re
         assert lab.links.may_keep_back(1, 0)
         assert not lab.links.may_keep_back(2, 0)
     answers = [one for one in lab.links.log() if one.correlation_id and one.direction == "response"]
-    assert [(one.source, one.fate) for one in answers] == [
+    assert [(answer.source, answer.fate) for answer in answers] == [
         (1, "replaced"),
         (1, "forged"),
         (2, "passed"),
     ]
-    entries = [one.partition("t", 0) for one in answers]
-    assert [(one["error_code"], one["end_offset"]) for one in entries] == [(0, 1), (6, -1), (0, 1)]
+    entries = [answer.partition("t", 0) for answer in answers]
+    assert [(entry["error_code"], entry["end_offset"]) for entry in entries] == [
+        (0, 1),
+        (6, -1),
+        (0, 1),
+    ]
     forgery.end()
     assert ask(make_request, pair) == LEADERS
     counts = [

@@ -125,10 +125,10 @@ def differences(ours: tuple[Shape, ...], wanted: tuple[Shape, ...], at: str) -> 
     """Where a layout would read something else; a tag that it does not name is passed over."""
     tagged = {one.tag: one for one in wanted if one.tag is not None}
     in_place = [one for one in wanted if one.tag is None]
-    pairs = list(zip([one for one in ours if one.tag is None], in_place, strict=False))
-    pairs += [(one, tagged[one.tag]) for one in ours if one.tag in tagged]
-    found = [f"{at}: {one}" for one in ours if one.tag is not None and one.tag not in tagged]
-    if len(in_place) != len([one for one in ours if one.tag is None]):
+    pairs = list(zip([own for own in ours if own.tag is None], in_place, strict=False))
+    pairs += [(own, tagged[own.tag]) for own in ours if own.tag in tagged]
+    found = [f"{at}: {own}" for own in ours if own.tag is not None and own.tag not in tagged]
+    if len(in_place) != len([own for own in ours if own.tag is None]):
         found.append(f"{at}: {[one.name for one in ours]} for {[one.name for one in wanted]}")
     for mine, theirs in pairs:
         names = {mine.name} | _ALSO_CALLED.get(mine.name, set())

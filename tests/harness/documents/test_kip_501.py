@@ -35,7 +35,7 @@ def course(solution: Solution, *, by_assignment: bool = True, **example: Any) ->
 
 
 def told(found: Course) -> list[tuple[float, int, tuple[int, ...]]]:
-    return [(round(one.time, 2), one.leader, one.isr) for one in found.states[1:]]
+    return [(round(state.time, 2), state.leader, state.isr) for state in found.states[1:]]
 
 
 def test_shipped_code_drops_both_followers_of_the_example_until_they_fetch_again() -> None:
@@ -81,9 +81,11 @@ def test_a_follower_that_is_down_is_dropped_under_every_solution() -> None:
 
 def test_one_that_dies_while_its_fetch_is_pending_stays_as_long_as_the_read_takes() -> None:
     dropped = [
-        one.time for one in course(SOLUTION_1, down={1002: 1.0}).states if 1002 not in one.isr
+        state.time for state in course(SOLUTION_1, down={1002: 1.0}).states if 1002 not in state.isr
     ]
-    shipped = [one.time for one in course(SHIPPED, down={1002: 1.0}).states if 1002 not in one.isr]
+    shipped = [
+        state.time for state in course(SHIPPED, down={1002: 1.0}).states if 1002 not in state.isr
+    ]
 
     assert (shipped[0], dropped[0]) == (10.0, 40.0)
 
@@ -97,7 +99,7 @@ def test_solution_2_goes_round_while_every_broker_is_slow() -> None:
     thrashed = course(SOLUTION_2, by_assignment=False, slow=frozenset(ALL))
 
     assert thrashed.moves == 49
-    assert {one.leader for one in thrashed.states} == set(ALL)
+    assert {state.leader for state in thrashed.states} == set(ALL)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ class FakePlayer:
             if len(self.asked) == self.plays:
                 raise PlaysUsedUp
             self.asked.append(steps)
-            if [one for one in steps if one in self.needed] == [*self.needed]:
+            if [step for step in steps if step in self.needed] == [*self.needed]:
                 return index
         return None
 

@@ -55,7 +55,7 @@ def transactional(servers: list[str], topic: str) -> None:
 
 def note(results: Results) -> Finding:
     """The one note of what others wrote; the run must be unknown for it."""
-    (found,) = [one for one in results.findings if one.kind == "foreign-write"]
+    (found,) = [finding for finding in results.findings if finding.kind == "foreign-write"]
     assert results.conforms is None
     assert results.safe is None
     assert found.message in (results.unknown or "")

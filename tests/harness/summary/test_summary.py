@@ -135,7 +135,9 @@ def test_a_folder_of_runs_becomes_four_files_and_a_torn_run_is_unknown(night: Pa
     assert "://" not in page
     assert "<script" not in page
     suites = ET.parse(night / "junit.xml").getroot()
-    assert sorted((one.get("name"), one.get("failures"), one.get("errors")) for one in suites) == [
+    assert sorted(
+        (suite.get("name"), suite.get("failures"), suite.get("errors")) for suite in suites
+    ) == [
         ("1.1.1", "1", "0"),
         ("2.8.2", "0", "0"),
         ("no release known", "0", "1"),
@@ -146,7 +148,7 @@ def test_a_folder_of_runs_becomes_four_files_and_a_torn_run_is_unknown(night: Pa
 def test_links_lead_to_reports_also_after_the_folder_was_moved(night: Path) -> None:
     kchaos(["summary", str(night)])
     moved = night.rename(night.with_name("artefact"))
-    links = [one["link"] for one in json.loads((moved / "summary.json").read_text())["lines"]]
+    links = [run["link"] for run in json.loads((moved / "summary.json").read_text())["lines"]]
     assert sorted(filter(None, links)) == [
         f"run%20of%20{release}/report.html" for release in ("1.1.1", "2.8.2")
     ]
