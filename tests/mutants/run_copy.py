@@ -9,7 +9,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,7 +41,6 @@ class RunCopy:
     path: Path
     draw: random.Random
     is_resealed: bool = True
-    _cached: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: RunDirectory, path: Path, draw: random.Random) -> "RunCopy":

@@ -14,8 +14,6 @@ from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.directory import read_partition
 from kchaos.checkers.segments.reader import read_records
 
-WENT_ON = ("passed", "released", "delayed")
-
 
 def number(release: str) -> tuple[int, ...]:
     """The release as a tuple that compares by age."""

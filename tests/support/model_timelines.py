@@ -24,8 +24,6 @@ from kchaos.checkers.model.values.events import (
 )
 from kchaos.checkers.model.values.prediction import PredictedReplica, Prediction
 
-NEWEST_FORMAT = "0.11.0"
-
 
 def start(broker: int, release: str, *, czxid: int = 0, **configuration: Any) -> list[Event]:
     return [

@@ -296,7 +296,6 @@ def high_watermark_at_divergence(known: Generation) -> int:
     return known.high_watermark_at_divergence(behind, answer)
 
 
-SOLVES_6361 = ("KIP-279", "OffsetForLeaderEpoch v1")
 N20 = predicted(
     kip_279_1("2.0.0", 20),
     lambda prediction: payloads(replica(prediction, 1)) == payloads(replica(prediction, 0)),
