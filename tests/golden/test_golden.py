@@ -123,6 +123,7 @@ def test_a_run_that_is_not_as_expected_is_not_stored(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", sorted(folder.name for folder in HARD_TO_FOLLOW.iterdir()))
 def test_a_run_that_is_hard_to_follow_is_explained_within_a_few_states(
     release: str, tmp_path: Path

@@ -156,7 +156,9 @@ class World:
 
     def sources(self, broker: int, leader: int) -> tuple[int, ...]:
         """Return the sources of all threads that a broker may have had for a leader."""
-        most = self.get(("fetchers", broker)) or 1
+        most = self.get(("fetchers", broker))
+        if most is None:
+            return (source_of(leader, 0),)
         return tuple(source_of(leader, fetcher) for fetcher in range(most))
 
     def exchanges(self, broker: int, leader: int) -> tuple[Exchange, ...]:

@@ -209,7 +209,12 @@ def test_a_golden_run_is_followed_to_its_end(release: str) -> None:
 @pytest.mark.parametrize(
     ("planted", "release"),
     [
-        pytest.param(planted, release, id=f"{planted}-{release}")
+        pytest.param(
+            planted,
+            release,
+            id=f"{planted}-{release}",
+            marks=() if release == RELEASES[-1] else pytest.mark.slow,
+        )
         for planted, (_, releases) in PLANTED.items()
         for release in releases
     ],
@@ -225,6 +230,7 @@ def test_a_planted_observation_is_found_and_named(planted: str, release: str) ->
 
 
 # On 0.10.2.2 another way goes as far and ends at a message, so the decision is not what is named.
+@pytest.mark.slow
 @pytest.mark.parametrize("release", RELEASES[1:])
 def test_a_follower_in_the_isr_before_it_has_fetched_is_found_and_named(release: str) -> None:
     whole = record(release)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import pytest
@@ -45,6 +46,12 @@ def cluster_of(scenario: Scenario, dead: set[int], paused: set[int]) -> ClusterV
     )
 
 
+@cache
+def drawn(seed: int, mix: str) -> Scenario:
+    """The schedule of a seed, drawn once for all tests."""
+    return draw(seed, kafka=RELEASE, steps=25, mix=mix)
+
+
 def acts_of(scenario: Scenario) -> list[Any]:
     return [step.do if isinstance(step, IfPossible) else step for step in scenario.steps]
 
@@ -52,7 +59,7 @@ def acts_of(scenario: Scenario) -> list[Any]:
 @pytest.mark.parametrize("mix", PLAYED)
 def test_no_fault_is_drawn_that_a_kraft_cluster_would_refuse(mix):
     for seed in range(25):
-        scenario = draw(seed, kafka=RELEASE, steps=25, mix=mix)
+        scenario = drawn(seed, mix)
         assert scenario.cluster.is_kraft
         assert scenario.cluster.first_broker is None
         acting: dict[str, Any] = {}
@@ -73,7 +80,7 @@ def test_no_fault_is_drawn_that_a_kraft_cluster_would_refuse(mix):
 @pytest.mark.parametrize("mix", PLAYED)
 def test_at_most_one_controller_is_away_at_a_time(mix):
     for seed in range(25):
-        scenario = draw(seed, kafka=RELEASE, steps=25, mix=mix)
+        scenario = drawn(seed, mix)
         controllers = set(scenario.cluster.controller_ids)
         away: set[str] = set()
         for step in acts_of(scenario):
@@ -89,11 +96,11 @@ def test_at_most_one_controller_is_away_at_a_time(mix):
 
 
 def test_every_kind_of_fault_of_kraft_is_drawn():
-    drawn = Counter(
+    kinds = Counter(
         (type(step.fault).__name__, getattr(step.fault, "api", ""))
         for mix in PLAYED
         for seed in range(25)
-        for step in acts_of(draw(seed, kafka=RELEASE, steps=25, mix=mix))
+        for step in acts_of(drawn(seed, mix))
         if isinstance(step, Inject)
     )
     wanted = {
@@ -111,12 +118,12 @@ def test_every_kind_of_fault_of_kraft_is_drawn():
         ("CutLink", ""),
         *((name, "") for name in _ON_DISK),
     }
-    assert set(drawn) == wanted
+    assert set(kinds) == wanted
 
 
 def test_what_is_drawn_is_legal_and_the_same_for_the_same_seed():
     for seed in range(25):
-        scenario = draw(seed, kafka=RELEASE, steps=25)
+        scenario = drawn(seed, "mixed")
         assert illegal_steps(view_of(scenario), scenario.steps) == []
         assert draw(seed, kafka=RELEASE, steps=25) == scenario
 
