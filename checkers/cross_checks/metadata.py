@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.metadata import METADATA
 from kchaos.checkers.evidence.run import RunEvidence
@@ -15,8 +16,9 @@ def metadata_disagreements(evidence: RunEvidence) -> Iterator[str]:
     **Verifies**: that a run has the log of what its scenario says kept the metadata, and no other;
     that there is a copy of each broker and each voter and of no other node, all of one cluster;
     that no copy differs from what a majority of the voters shares, but in the tail of a leader that
-    was deposed; that the shared log begins at offset 0, and does not end before what any action or
-    snapshot names; that no broker was set to use ZooKeeper.
+    was deposed; that what the shared log has no records of, since a snapshot stands for them, was
+    before anything was done; that the log does not end before what any action or snapshot names;
+    that no broker was set to use ZooKeeper.
     **Does not verify**: that nothing is missing behind the last offset that anything names.
     """
     has_zookeeper = any(evidence.zookeeper_logs)
@@ -45,16 +47,28 @@ def metadata_disagreements(evidence: RunEvidence) -> Iterator[str]:
                 f"{differs.place}: the copy of node {node} differs at offset {differs.base_offset} "
                 "from what a majority of the voters has"
             )
-    if logs.start_offset:
-        yield (
-            f"{METADATA}/: the log begins at offset {logs.start_offset}: what was decided before "
-            "is known from a snapshot alone"
-        )
+    yield from _begun_before(evidence)
     last = logs.shared[-1].last_offset
     named = [*(one.zxid for one in evidence.actions), *(one.zxid for one in evidence.snapshots)]
     if named and max(named) > last:
         yield f"the metadata log ends at offset {last}, and {max(named)} was seen"
     yield from _set_to_use_zookeeper(evidence)
+
+
+def _begun_before(evidence: RunEvidence) -> Iterator[str]:
+    """Yields that something was done while it is not known who led, and who was in sync."""
+    snapshot = evidence.metadata_logs.first_snapshot
+    if snapshot is None:
+        return
+    # The position of an action is the newest record that there was when it began.
+    known_from = snapshot.end_offset - 1
+    acted = [each for each in evidence.actions if not isinstance(each.event, StartBroker)]
+    if any(each.zxid < known_from for each in acted):
+        yield (
+            f"{METADATA}/: the log begins with a snapshot of all before offset "
+            f"{snapshot.end_offset}, and something was done before: who led then, and who was in "
+            "sync, is not known"
+        )
 
 
 def _of_one_cluster(evidence: RunEvidence) -> Iterator[str]:

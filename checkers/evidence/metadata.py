@@ -29,6 +29,7 @@ from kchaos.checkers.formats.metadata_records import (
 )
 from kchaos.checkers.metadata_log import (
     CopiedBatch,
+    CopiedSnapshot,
     LeaderChange,
     LogEntry,
     MetadataLogError,
@@ -142,18 +143,38 @@ class MetadataLogs:
             MetadataLogError: The log begins behind offset 0, and no snapshot ends there or later.
         """
         records = tuple(entries(self.shared, self.definitions))
-        if not self.start_offset:
+        snapshot = self.first_snapshot
+        if snapshot is None:
             return records
-        for copy in self.copies.values():
-            for snapshot in copy.snapshots:
-                if self.start_offset <= snapshot.end_offset <= self.shared[-1].last_offset + 1:
-                    before = [
-                        replace(
-                            entry, offset=snapshot.end_offset - 1, batch=snapshot.end_offset - 1
-                        )
-                        for entry in entries(snapshot.batches, self.definitions)
-                    ]
-                    return (*before, *(one for one in records if one.offset >= snapshot.end_offset))
+        last = snapshot.end_offset - 1
+        later = [entry for entry in records if entry.offset > last]
+        # It was written after what it tells of, and maybe after what comes behind that.
+        latest_ms = min((entry.time_ms for entry in later), default=None)
+        before = [
+            replace(
+                entry,
+                offset=last,
+                batch=last,
+                time_ms=entry.time_ms if latest_ms is None else min(entry.time_ms, latest_ms),
+            )
+            for entry in entries(snapshot.batches, self.definitions)
+        ]
+        return (*before, *later)
+
+    @cached_property
+    def first_snapshot(self) -> CopiedSnapshot | None:
+        """What tells of the time before the log's first record; None for a log that is whole.
+
+        Raises:
+            MetadataLogError: The log begins behind offset 0, and no snapshot ends there or later.
+        """
+        if not self.start_offset:
+            return None
+        end = self.shared[-1].last_offset + 1
+        every = [snapshot for copy in self.copies.values() for snapshot in copy.snapshots]
+        fitting = [each for each in every if self.start_offset <= each.end_offset <= end]
+        if fitting:
+            return min(fitting, key=lambda snapshot: snapshot.end_offset)
         raise MetadataLogError(
             f"{METADATA}/: the log begins at offset {self.start_offset}, and no snapshot tells "
             "what was before"

@@ -9,6 +9,7 @@ import pytest
 
 from kchaos.checkers import acts
 from kchaos.checkers.judge import judge
+from kchaos.checkers.metadata_log import read_node
 from kchaos.checkers.results import Results, is_unknown, results_line
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.verdict import NOT_PREDICTED
@@ -188,6 +189,35 @@ def _sealed(path: Path, damage: Callable[[Path], None]) -> Results:
         damage(run.path / "metadata")
 
     return judge(kraft_snapshot(kraft_run(path)).seal(before=before))
+
+
+def _judged_with_snapshot(path: Path, end: int) -> Results:
+    """All records before the offset are told by a snapshot alone; the write came at offset 6."""
+    build = kraft_run(path)
+    for _ in range(2):
+        build.records(("NoOpRecord", 0, {}))
+
+    def before(run: RunDirectory) -> None:
+        for node in (run.path / "metadata").glob("node-*"):
+            whole = (node / FIRST_SEGMENT).read_bytes()
+            batches = read_node(0, [(FIRST_SEGMENT, whole)]).batches
+            told = [batch.content for batch in batches if batch.base_offset < end]
+            (node / FIRST_SEGMENT).unlink()
+            (node / f"{end:020d}-{1:010d}.checkpoint").write_bytes(b"".join(told))
+            (node / f"{end:020d}.log").write_bytes(whole[len(b"".join(told)) :])
+
+    return judge(kraft_snapshot(build).seal(before=before))
+
+
+def test_a_log_that_begins_with_a_snapshot_is_judged_for_what_was_done_later(
+    tmp_path: Path,
+) -> None:
+    results = _judged_with_snapshot(tmp_path / "before the write", 7)
+    assert (results.safe, results.unknown) == (True, NOT_PREDICTED)
+
+    assert "a snapshot of all before offset 8, and something was done before" in unknown_of(
+        _judged_with_snapshot(tmp_path / "after it", 8)
+    )
 
 
 def _append(name: str, content: bytes) -> Callable[[Path], None]:
