@@ -7,19 +7,18 @@ from kchaos.clusters.cache import cache_directory
 from kchaos.clusters.distribution import resolve
 from kchaos.clusters.maven import LOCK_FILE, jars_of
 from kchaos.clusters.pinned_jars import PINS
-from kchaos.clusters.releases import KNOWN_RELEASES, KRAFT_RELEASES, release_of
+from kchaos.clusters.releases import KNOWN_RELEASES, TESTED_RELEASES, release_of
 from kchaos.clusters.tiered import FIRST_TIERED, tiered_storage_jar
 
 
 def _of_known_releases() -> dict[str, str]:
     byteman_jar()
-    releases = KNOWN_RELEASES + KRAFT_RELEASES
-    for text in releases:
+    for text in TESTED_RELEASES:
         resolve(text)
         if text in KNOWN_RELEASES and release_of(text).number[:2] >= FIRST_TIERED:
             tiered_storage_jar(release_of(text))
     folder = cache_directory()
-    known = [folder / "kafka" / text / LOCK_FILE for text in releases]
+    known = [folder / "kafka" / text / LOCK_FILE for text in TESTED_RELEASES]
     known += [folder / "tiered" / text / LOCK_FILE for text in KNOWN_RELEASES]
     known += sorted((folder / "byteman").glob(f"*/{LOCK_FILE}"))
     found: dict[str, str] = {}

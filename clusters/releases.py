@@ -31,7 +31,8 @@ class ReleaseLine:
     the Maven artifact; ``extra_jars`` are Maven coordinates added to the artifact's own
     dependencies (always one slf4j binding: without it there is no broker log and ZooKeeper
     3.4 fails); ``java`` is the Java that its brokers run on; ``known`` are the releases of
-    the line that are tested. ``modes`` says where its clusters may keep their metadata.
+    the line that are tested, ``with_kraft`` those that are tested with KRaft. ``modes`` says where
+    its clusters may keep their metadata.
     ``feature_levels`` are what ``kafka-storage format`` gives a new KRaft cluster, by the feature's
     name; one of 0 is known and left off.
     """
@@ -42,6 +43,7 @@ class ReleaseLine:
     known: tuple[str, ...]
     java: int = 11
     modes: tuple[Mode, ...] = ("zookeeper",)
+    with_kraft: tuple[str, ...] = ()
     feature_levels: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -90,11 +92,14 @@ def _line(line: str, scala: str, extra_jars: tuple[str, ...], *known: str) -> Re
     return ReleaseLine(line=line, scala=scala, extra_jars=extra_jars, known=known)
 
 
-def _both(line: str, metadata_version: int, *known: str) -> ReleaseLine:
+def _both(
+    line: str, metadata_version: int, *known: str, with_kraft: tuple[str, ...]
+) -> ReleaseLine:
     """Return a line with ZooKeeper, and with KRaft, which counts as finished from 3.3 on."""
     return replace(
         _line(line, "2.13", (_RELOAD4J,), *known),
         modes=("zookeeper", "kraft"),
+        with_kraft=with_kraft,
         feature_levels={METADATA_VERSION: metadata_version},
     )
 
@@ -107,6 +112,7 @@ def _kraft(
         _line(line, "2.13", (_RELOAD4J,), *known),
         java=17,
         modes=("kraft",),
+        with_kraft=known,
         feature_levels={
             METADATA_VERSION: metadata,
             "group.version": 1,
@@ -135,17 +141,17 @@ LINES: tuple[ReleaseLine, ...] = (
     _line("3.0", "2.13", (_LOG4J,), "3.0.2"),
     _line("3.1", "2.13", (_LOG4J,)),
     _line("3.2", "2.13", (_RELOAD4J,)),
-    _both("3.3", 7, "3.3.2"),
-    _both("3.4", 8),
-    _both("3.5", 11),
-    _both("3.6", 14, "3.6.2"),
-    _both("3.7", 19),
-    _both("3.8", 20),
-    _both("3.9", 21, "3.9.1"),
-    _kraft("4.0", "4.0.2", metadata=25, elr=0),
-    _kraft("4.1", "4.1.2", metadata=27, elr=1),
-    _kraft("4.2", "4.2.1", metadata=29, elr=1, share=1, streams=1),
-    _kraft("4.3", "4.3.1", metadata=30, elr=1, share=1, streams=1),
+    _both("3.3", 7, "3.3.2", with_kraft=("3.3.1", "3.3.2")),
+    _both("3.4", 8, with_kraft=("3.4.1",)),
+    _both("3.5", 11, with_kraft=("3.5.2",)),
+    _both("3.6", 14, "3.6.2", with_kraft=("3.6.2",)),
+    _both("3.7", 19, with_kraft=("3.7.2",)),
+    _both("3.8", 20, with_kraft=("3.8.1",)),
+    _both("3.9", 21, "3.9.1", with_kraft=("3.9.1", "3.9.2")),
+    _kraft("4.0", "4.0.0", "4.0.1", "4.0.2", metadata=25, elr=0),
+    _kraft("4.1", "4.1.0", "4.1.1", "4.1.2", metadata=27, elr=1),
+    _kraft("4.2", "4.2.0", "4.2.1", "4.2.2", metadata=29, elr=1, share=1, streams=1),
+    _kraft("4.3", "4.3.0", "4.3.1", metadata=30, elr=1, share=1, streams=1),
     _kraft("4.4", "4.4.0", metadata=33, elr=1, share=2, streams=1),
 )
 
@@ -153,10 +159,12 @@ KNOWN_RELEASES: tuple[str, ...] = tuple(
     release for line in LINES if "zookeeper" in line.modes for release in line.known
 )
 """The tested releases with ZooKeeper, whose replication the model follows."""
-KRAFT_RELEASES: tuple[str, ...] = tuple(
-    release for line in LINES if line.modes == ("kraft",) for release in line.known
+KRAFT_RELEASES: tuple[str, ...] = tuple(release for line in LINES for release in line.with_kraft)
+"""The tested releases with KRaft."""
+TESTED_RELEASES: tuple[str, ...] = tuple(
+    release for line in LINES for release in dict.fromkeys(sorted((*line.known, *line.with_kraft)))
 )
-"""The tested releases that have KRaft alone."""
+"""All of both, oldest first."""
 
 _SNAPSHOT = "-SNAPSHOT"
 _NUMBER = re.compile(r"(\d+(?:\.\d+){2,3})(?:[-.].*)?")
@@ -178,10 +186,9 @@ def judging_release_of(text: str) -> str:
 
 def _meant_by(text: str) -> str:
     """Return the newest known release that the text may stand for, such as 2.0.1 for "2.0"."""
-    known = KNOWN_RELEASES + KRAFT_RELEASES
     wanted = text.lower().removeprefix("v").removeprefix("kafka-")
-    begun = [release for release in known if f"{release}.".startswith(f"{wanted}.")]
-    near = get_close_matches(wanted, known, n=1, cutoff=0.7) if wanted else []
+    begun = [release for release in TESTED_RELEASES if f"{release}.".startswith(f"{wanted}.")]
+    near = get_close_matches(wanted, TESTED_RELEASES, n=1, cutoff=0.7) if wanted else []
     return [*near, *begun][-1] if near or begun else ""
 
 
@@ -204,7 +211,7 @@ def release_of(text: str) -> Release:
     raise ReleaseError(
         f"{text!r} is no known Kafka release; "
         f"{f'did you mean {meant}? ' if meant else ''}known are "
-        f"{', '.join(KNOWN_RELEASES + KRAFT_RELEASES)} "
+        f"{', '.join(TESTED_RELEASES)} "
         "and other patch releases of the same lines, or give the path of a distribution "
         "folder or .tgz"
     )

@@ -37,6 +37,6 @@ def cases_of_entry(
 
 def releases(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
     """Known releases that begin so."""
-    from kchaos.clusters.releases import KNOWN_RELEASES, KRAFT_RELEASES
+    from kchaos.clusters.releases import TESTED_RELEASES
 
-    return [release for release in KNOWN_RELEASES + KRAFT_RELEASES if release.startswith(begun)]
+    return [release for release in TESTED_RELEASES if release.startswith(begun)]

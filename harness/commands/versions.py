@@ -11,14 +11,15 @@ from kchaos.checkers.model.releases.status import Status, status
 from kchaos.checkers.model.releases.versions import RELEASED, line_of, parse_version
 from kchaos.clusters.distribution import resolve
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.releases import KNOWN_RELEASES
+from kchaos.clusters.releases import KRAFT_RELEASES, TESTED_RELEASES
 from kchaos.harness.commands.show import wrapped
 from kchaos.harness.errors import UsageError
 
-_COLUMNS = ("compared", "played", "neither", "in the cache")
+_COLUMNS = ("compared", "played", "neither", "with KRaft", "in cache")
 _NOTES = (
     "compared: its source was compared with every rule of the model",
-    "played:   scenarios were played on it here",
+    "played:   scenarios were played on it here, with ZooKeeper",
+    "with KRaft: clusters are started here; runs on them are judged for safety alone",
     "On a release that was not compared, a run that is not as predicted is unknown.",
 )
 
@@ -31,6 +32,17 @@ class Known:
     status: Status
     is_cached: bool
 
+    @property
+    def is_with_kraft(self) -> bool:
+        """Whether clusters with KRaft are tested on it."""
+        return self.release in KRAFT_RELEASES
+
+    @property
+    def is_neither(self) -> bool:
+        """Whether it has ZooKeeper, and was neither compared nor played."""
+        known = self.status.compared or self.status.played
+        return not known and self.release in RELEASED
+
     def to_json(self) -> dict[str, Any]:
         """The object that `--json` prints; `read_at` is null where nobody compared its source."""
         return {
@@ -38,15 +50,16 @@ class Known:
             "compared": self.status.compared,
             "read_at": self.status.read_at,
             "played": self.status.played,
+            "with_kraft": self.is_with_kraft,
             "in_cache": self.is_cached,
         }
 
 
 def known_releases(*, fetch: bool) -> tuple[Known, ...]:
-    """Every release from 0.10.2.0 to the last of 3.9, oldest first.
+    """Every release from 0.10.2.0 to the last of 3.9, and those tested after it, oldest first.
 
     Args:
-        fetch: Bring those into the cache that are tested, `clusters.releases.KNOWN_RELEASES`.
+        fetch: Bring those into the cache that are tested, `clusters.releases.TESTED_RELEASES`.
 
     Raises:
         MachineError: One could not be fetched.
@@ -55,9 +68,9 @@ def known_releases(*, fetch: bool) -> tuple[Known, ...]:
         Known(
             release=release,
             status=status(release),
-            is_cached=_is_cached(release, fetch=fetch and release in KNOWN_RELEASES),
+            is_cached=_is_cached(release, fetch=fetch and release in TESTED_RELEASES),
         )
-        for release in RELEASED
+        for release in dict.fromkeys((*RELEASED, *KRAFT_RELEASES))
     )
 
 
@@ -119,17 +132,18 @@ def difference_lines(older: str, newer: str, changes: Sequence[RuleChange]) -> l
 
 def version_lines(known: Sequence[Known]) -> list[str]:
     """A line for each release line; its releases are told by their last number."""
-    lines = ["release line" + "".join(f"  {column:14}" for column in _COLUMNS).rstrip()]
+    lines = ["release line" + "".join(f"  {column:11}" for column in _COLUMNS).rstrip()]
     for line, group in groupby(known, key=lambda one: line_of(parse_version(one.release))):
         members = tuple(group)
         columns = (
             _patches(members, lambda one: one.status.compared),
             _patches(members, lambda one: one.status.played),
-            _patches(members, lambda one: not (one.status.compared or one.status.played)),
+            _patches(members, lambda one: one.is_neither),
+            _patches(members, lambda one: one.is_with_kraft),
             _patches(members, lambda one: one.is_cached),
         )
         name = ".".join(map(str, line))
-        lines.append((f"{name:12}" + "".join(f"  {column:14}" for column in columns)).rstrip())
+        lines.append((f"{name:12}" + "".join(f"  {column:11}" for column in columns)).rstrip())
     return [*lines, "", *_NOTES]
 
 

@@ -11,12 +11,12 @@ from kchaos.clusters.errors import MachineError
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.maven import _refuse_changed
 from kchaos.clusters.pinned_jars import pinned, refuse_other_jars, unpinned
-from kchaos.clusters.releases import KNOWN_RELEASES, release_of
+from kchaos.clusters.releases import TESTED_RELEASES, release_of
 
 JAR = "org/apache/kafka/kafka_2.12/1.1.1/kafka_2.12-1.1.1.jar"
 
 
-@pytest.mark.parametrize("text", KNOWN_RELEASES)
+@pytest.mark.parametrize("text", TESTED_RELEASES)
 def test_every_known_release_has_its_own_jars_pinned(text: str) -> None:
     scala = release_of(text).line.scala
     places = [

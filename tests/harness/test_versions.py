@@ -32,19 +32,19 @@ def test_each_release_line_says_which_of_its_releases_are_known_how_well() -> No
     )
 
     assert [line.split() for line in lines[1:3]] == [
-        ["0.10.2", ".2", ".2", ".1", ".2"],
-        ["2.0", ".0", ".1", "-", "-"],
+        ["0.10.2", ".2", ".2", ".1", "-", ".2"],
+        ["2.0", ".0", ".1", "-", "-", "-"],
     ]
 
 
-def test_every_release_line_from_0_10_2_to_3_9_is_shown_in_80_columns(
+def test_every_release_line_from_0_10_2_to_4_4_is_shown_in_80_columns(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["versions"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     names = [line.split()[0] for line in lines[1 : lines.index("")]]
-    assert (names[0], names[1], names[-1], len(names)) == ("0.10.2", "0.11.0", "3.9", 23)
+    assert (names[0], names[1], names[-1], len(names)) == ("0.10.2", "0.11.0", "4.4", 28)
 
 
 def test_as_json_every_release_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,14 +52,16 @@ def test_as_json_every_release_has_a_line_of_its_own(capsys: pytest.CaptureFixtu
     shown = {
         line["release"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())
     }
-    assert len(shown) == 64
+    assert len(shown) == 76
     assert shown["0.10.2.0"] == {
         "release": "0.10.2.0",
         "compared": True,
         "read_at": "tag",
         "played": False,
+        "with_kraft": False,
         "in_cache": False,
     }
+    assert shown["4.0.1"]["with_kraft"] is True
     assert shown["0.11.0.3"]["read_at"] == "source jar"
     assert shown["1.1.1"]["played"] is True
 
