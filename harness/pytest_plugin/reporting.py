@@ -4,7 +4,7 @@ Imported in every pytest run of the environment: it imports pytest and the stand
 """
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,24 +82,26 @@ def _properties(live: "Chaos") -> list[tuple[str, object]]:
     ]
 
 
-def stays(keep: str, *, failed: bool, conforms: bool | None, safe: bool | None) -> bool:
+def stays(keep: str, *, failed: bool, answers: Mapping[str, Any]) -> bool:
     """Whether a run directory stays after its test.
 
     With "failed" it stays when the test failed, and also when the run is a surprise whatever the
-    test thought of it: not as predicted, or unknown.
+    test thought of it: not as predicted, or unknown where that can be known of its cluster.
+    `answers` has `conforms`, `safe` and `unknown` of the run's results.
     """
+    from kchaos.checkers.results import is_unknown
+
     if keep == "failed":
-        return failed or conforms is not True or safe is None
+        return failed or answers["conforms"] is False or is_unknown(answers)
     return keep == "always"
 
 
 def _keep_or_remove(item: pytest.Item, live: "Chaos") -> str:
     """Returns "yes", or "no" once the run directory is gone."""
-    answers: tuple[bool | None, bool | None] = (None, None)
-    if live.results is not None:
-        answers = (live.results.conforms, live.results.safe)
+    names = ("conforms", "safe", "unknown")
+    answers = {name: getattr(live.results, name, None) for name in names}
     keep = settings_of(item.config).keep
-    if stays(keep, failed=item.stash.get(_FAILED, False), conforms=answers[0], safe=answers[1]):
+    if stays(keep, failed=item.stash.get(_FAILED, False), answers=answers):
         return "yes"
     from kchaos.harness.run.runner import delete_run
 
