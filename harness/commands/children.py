@@ -139,7 +139,8 @@ def _environment() -> dict[str, str]:
 
 
 def _failure(code: int, said: str) -> BaseException:
-    last = "\n".join(said.splitlines()[-20:])
+    # The child says who it is, as this process will.
+    last = "\n".join(said.splitlines()[-20:]).removeprefix("kchaos: ")
     match code:
         case _ if code == USAGE:
             return UsageError(last)

@@ -8,7 +8,15 @@ from typing import Any
 
 import click
 
-from kchaos.harness.commands.cli_options import as_json, driver, offline, sayer, settle_bound
+from kchaos.clusters.releases import Mode
+from kchaos.harness.commands.cli_options import (
+    as_json,
+    driver,
+    mode,
+    offline,
+    sayer,
+    settle_bound,
+)
 from kchaos.harness.commands.cli_player import MIX_NAMES
 
 # Those of harness.summary.summary, which imports too much for `--help`.
@@ -159,6 +167,7 @@ def _keep(text: str) -> int | None:
     help="Add the runs to the Parquet tables in this folder, as kchaos tables does.",
 )
 @as_json
+@mode
 @driver
 @offline
 @settle_bound
@@ -179,6 +188,7 @@ def nightly(
     side_by_side: int | None,
     tables_folder: Path | None,
     as_json: bool,
+    mode: Mode | None,
     driver: str,
     offline: bool,
     settle_bound_s: float | None,
@@ -208,6 +218,7 @@ def nightly(
             steps=steps,
             gated=gates,
             shard=shard,
+            mode=mode,
         ),
         folder=output,
         limits=Limits(for_s=for_s, runs=runs, keep=keep, max_bytes=max_bytes),

@@ -19,11 +19,11 @@ from kchaos.checkers.results import is_unknown
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.ready import fetch
-from kchaos.clusters.releases import release_of
+from kchaos.clusters.releases import Mode, release_of
 from kchaos.harness.commands.children import Children
 from kchaos.harness.commands.summary import require_baseline, summarise
 from kchaos.harness.errors import UsageError
-from kchaos.harness.player.drawing import draw
+from kchaos.harness.player.drawing import WITHOUT_KRAFT, draw, has_kraft
 from kchaos.harness.run.runner import RunOptions, delete_run
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.summary.lines import LINES, Line, append_line, line_of, lines_in, read_lines
@@ -58,6 +58,7 @@ class Night:
         mixes: Each with how often it is drawn beside the others.
         steps: Acts of a schedule.
         shard: Which part of the seeds, from 1, and of how many.
+        mode: Where clusters keep their metadata; None for what is usual with the release.
     """
 
     kafkas: tuple[str, ...]
@@ -66,15 +67,37 @@ class Night:
     steps: int
     gated: bool
     shard: tuple[int, int] = (1, 1)
+    mode: Mode | None = None
 
-    def schedules(self) -> Iterator[tuple[int, str, str]]:
-        """Yields seed, Kafka and mix of each schedule, without end."""
+    def mixes_of(self, release: str) -> Mapping[str, float]:
+        """The mixes that are drawn for a release: with KRaft not all of them are.
+
+        Raises:
+            UsageError: None of them is.
+            ReleaseError: The release has no such mode.
+        """
+        left_out = WITHOUT_KRAFT if has_kraft(release_of(release), self.mode) else ()
+        drawn = {mix: weight for mix, weight in self.mixes.items() if mix not in left_out}
+        if not drawn:
+            raise UsageError(
+                f"{', '.join(self.mixes)}: nothing of that is drawn for {release} with KRaft; add "
+                "--mix mixed"
+            )
+        return drawn
+
+    def schedules(self, releases: Mapping[str, str]) -> Iterator[tuple[int, str, str]]:
+        """Yields seed, Kafka and mix of each schedule, without end.
+
+        Args:
+            releases: By Kafka, the release by which it is judged.
+        """
         part, parts = self.shard
         seed = self.seed + part - 1
+        mixes = {kafka: self.mixes_of(releases[kafka]) for kafka in self.kafkas}
         while True:
             chance = random.Random(f"mix of {seed}")
             for kafka in self.kafkas:
-                yield seed, kafka, chance.choices([*self.mixes], [*self.mixes.values()])[0]
+                yield seed, kafka, chance.choices([*mixes[kafka]], [*mixes[kafka].values()])[0]
             seed += parts
 
 
@@ -204,6 +227,9 @@ def nightly(
             f"{FIRST_PLAY_S:.0f} s, since nothing says how long one takes"
         )
     releases = _releases(night.kafkas, options, say)
+    for release in releases.values():
+        if left_out := night.mixes.keys() - night.mixes_of(release).keys():
+            say(f"{release}: {', '.join(sorted(left_out))} are not drawn with KRaft")
     with _only_one(folder):
         _agree(folder, night)
         known = list(read_lines(folder / LINES)) if (folder / LINES).is_file() else []
@@ -255,7 +281,7 @@ def _play(
 ) -> None:
     """Plays side by side. No play is begun that could not end in time, and none goes on then."""
     known = {(line.get("seed"), line.get("kafka")) for line in course.lines}
-    schedules = (one for one in night.schedules() if one[:2] not in known)
+    schedules = (one for one in night.schedules(releases) if one[:2] not in known)
     under_way: dict[Future[Line], tuple[int, str, str]] = {}
     left = None if course.limits.runs is None else course.limits.runs - len(known)
 
@@ -270,6 +296,7 @@ def _play(
                 steps=night.steps,
                 mix=mix,
                 gated=night.gated,
+                mode=night.mode,
             )
             path = Path(str(player.play(scenario)["run"]))
         except (MachineError, UsageError, OSError, MemoryError):

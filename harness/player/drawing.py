@@ -5,8 +5,10 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from kchaos.checkers.model.explore import drawn_kind
-from kchaos.clusters.releases import Mode, release_of
+from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.releases import Mode, Release, release_of
 from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.spec_checks import mode_refused
 from kchaos.faults import CutControllers, CutZooKeeper, ExpireSession, FenceBroker, PauseBroker
 from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
 from kchaos.harness.errors import UsageError
@@ -40,6 +42,8 @@ from kchaos.harness.steps.scenario_steps import AwaitQuiet, CreateTopic, Heal, I
 _END_SESSION = 0.65
 _LONGER = (2, 6)
 _WRITES = ("produce", "produce-to-zombie")
+WITHOUT_KRAFT = (*WITH_ZOOKEEPER, WALKS)
+"""The mixes that are not drawn with KRaft."""
 
 
 def draw(
@@ -68,7 +72,7 @@ def draw(
         ReleaseError: There is no such release.
     """
     known = release_of(release or kafka)
-    is_kraft = ClusterSpec(brokers=brokers_of(known.text), mode=mode).is_kraft
+    is_kraft = has_kraft(known, mode)
     _check_mix(mix, known.text, is_kraft=is_kraft)
     if mix == WALKS:
         return draw_walk(seed, kafka=kafka, steps=steps, gated=gated, release=release or kafka)
@@ -92,7 +96,7 @@ def draw(
 
 
 def _check_mix(mix: str, release: str, *, is_kraft: bool) -> None:
-    if is_kraft and mix in (*WITH_ZOOKEEPER, WALKS):
+    if is_kraft and mix in WITHOUT_KRAFT:
         raise UsageError(
             f"the mix {mix} is not drawn for {release} with KRaft: it is made of "
             "what does not act with KRaft, or of what the model predicts; take another, as mixed"
@@ -112,6 +116,18 @@ def _cluster(random: Random, kafka: str, mix: str, *, is_kraft: bool) -> Cluster
         controllers=random.choice((1, 3)) if is_kraft else 1,
         properties=_properties(settings, mix, is_kraft),
     )
+
+
+def has_kraft(release: Release, mode: Mode | None) -> bool:
+    """Whether clusters of a release that are asked for in a mode have KRaft.
+
+    Raises:
+        ReleaseError: The release has no such mode.
+    """
+    spec = ClusterSpec(brokers=brokers_of(release.text), mode=mode)
+    if why_not := mode_refused(spec, {broker.id: release for broker in spec.brokers}):
+        raise ReleaseError(why_not)
+    return spec.is_kraft
 
 
 def _properties(settings: Settings, mix: str, is_kraft: bool) -> dict[str, str]:

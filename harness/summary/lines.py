@@ -10,6 +10,9 @@ from typing import Any
 from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.findings import KINDS, Question
 from kchaos.checkers.run_directory import JUDGEMENTS, REPORT, RunDirectory
+from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.releases import Mode, release_of
+from kchaos.clusters.spec import ClusterSpec
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.directories import find_runs
 
@@ -28,14 +31,16 @@ _TOLD = (
 def line_of(path: Path) -> dict[str, Any]:
     """The line of one run, from its newest judgement.
 
-    It has `run` (its name), what results.json says of it, `findings` (each fingerprint once, with
-    how often it was found), `gates` (the slowest, with seconds), `faults` (name, and when it began
-    and ended as parts of the run), `waited_s`, and `report` (the page's path inside the run). A run
+    It has `run` (its name), `mode` (where its metadata was kept), what results.json says of it,
+    `findings` (each fingerprint once, with how often it was found), `gates` (the slowest, with
+    seconds), `faults` (name, and when it began and ended as parts of the run), `waited_s`, and
+    `report` (the page's path inside the run). A run
     that cannot be read, or that nobody judged, is unknown, with the reason.
     """
     nothing: dict[str, Any] = dict.fromkeys(_TOLD) | {"entry": "", "case": "", "release": ""}
     line = nothing | {
         "run": path.name,
+        "mode": None,
         "expected": False,
         "findings": [],
         "gates": [],
@@ -46,6 +51,7 @@ def line_of(path: Path) -> dict[str, Any]:
     try:
         run = RunDirectory.open(path)
         line |= _known(run.read("run.json"))
+        line["mode"] = _mode(run, line["release"])
         judgements = run.judgements()
         if not judgements:
             why = "nobody judged it: kchaos judge"
@@ -64,7 +70,7 @@ def line_of(path: Path) -> dict[str, Any]:
                 "report": REPORT if (path / REPORT).is_file() else None,
             }
         )
-    except (RunDirectoryError, KeyError, TypeError, ValueError) as error:
+    except (RunDirectoryError, ReleaseError, KeyError, TypeError, ValueError) as error:
         return line | {"unknown": f"it cannot be read: {error}"}
 
 
@@ -127,6 +133,13 @@ def append_line(file: Path, line: Line) -> None:
 
 def _known(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: values[name] for name in _TOLD if name in values}
+
+
+def _mode(run: RunDirectory, release: str) -> Mode | None:
+    if not (run.path / "scenario.json").is_file():
+        return None
+    cluster = ClusterSpec.from_json(run.read("scenario.json")["cluster"])
+    return "kraft" if cluster.is_kraft or release_of(release).modes == ("kraft",) else "zookeeper"
 
 
 def _findings(findings: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ import jinja2
 from kchaos.checkers.results import is_unknown
 from kchaos.harness.printable import printable
 from kchaos.harness.summary.lines import Line
-from kchaos.harness.summary.summary import Bug, Rate, Summary, mix_of, release_of
+from kchaos.harness.summary.summary import Bug, Rate, Summary, mix_of, mode_of, release_of
 
 PAGE, MARKDOWN, JSON, JUNIT = "summary.html", "summary.md", "summary.json", "junit.xml"
 _MOST_RUNS = 12
@@ -99,13 +99,13 @@ def markdown_of(summary: Summary, folder: Path) -> str:
                 f"| `{bug['fingerprint']}` |"
             )
         lines.append("")
-    lines += ["| release | schedules | runs | unsafe | not conforming | unknown |"]
-    lines += ["|---|---|---|---|---|---|"]
+    lines += ["| release | mode | schedules | runs | unsafe | not conforming | unknown |"]
+    lines += ["|---|---|---|---|---|---|---|"]
     for rate in summary.rates:
         unsafe, unlike = _percent(rate)
         lines.append(
-            f"| {_cell(rate.release)} | {_cell(rate.mix)} | {rate.runs} | {rate.unsafe}{unsafe} "
-            f"| {rate.not_conforming}{unlike} | {rate.unknown} |"
+            f"| {_cell(rate.release)} | {rate.mode} | {_cell(rate.mix)} | {rate.runs} "
+            f"| {rate.unsafe}{unsafe} | {rate.not_conforming}{unlike} | {rate.unknown} |"
         )
     unknown = [line for line in summary.lines if line["unknown"]]
     if unknown:
@@ -256,6 +256,7 @@ def _run(line: Line, summary: Summary, folder: Path) -> dict[str, Any]:
         "name": str(line["run"]),
         "link": _link(line, folder),
         "release": release_of(line),
+        "mode": mode_of(line),
         "mix": mix_of(line),
         "seed": line.get("seed"),
         "safe": _answer(line["safe"]),

@@ -25,6 +25,7 @@ class Rate:
     """How many of a release's runs of one mix are what; intervals are Wilson's, of 95 %."""
 
     release: str
+    mode: str
     mix: str
     runs: int
     safe: int
@@ -187,6 +188,11 @@ def release_of(line: Line) -> str:
     return marked(str(line["release"]) or "no release known", str(line.get("build") or ""))
 
 
+def mode_of(line: Line) -> str:
+    """Where the cluster kept its metadata, for people; an older night's line does not say it."""
+    return {"zookeeper": "ZooKeeper", "kraft": "KRaft"}.get(str(line.get("mode")), "")
+
+
 def _bugs(lines: Iterable[Line]) -> dict[tuple[str, str], Bug]:
     bugs: dict[tuple[str, str], Bug] = {}
     for line in lines:
@@ -204,13 +210,14 @@ def _releases(lines: Iterable[Line]) -> set[str]:
 
 
 def _rates(lines: Iterable[Line]) -> list[Rate]:
-    groups: dict[tuple[tuple[int, ...], str, str], list[Line]] = defaultdict(list)
+    groups: dict[tuple[tuple[int, ...], str, str, str], list[Line]] = defaultdict(list)
     for line in lines:
         number = tuple(int(part) for part in str(line["release"]).split(".") if part.isdigit())
-        groups[number, release_of(line), mix_of(line)].append(line)
+        groups[number, release_of(line), mode_of(line), mix_of(line)].append(line)
     return [
         Rate(
             release=release,
+            mode=mode,
             mix=mix,
             runs=len(group),
             safe=sum(line["safe"] is True for line in group),
@@ -219,7 +226,7 @@ def _rates(lines: Iterable[Line]) -> list[Rate]:
             not_conforming=sum(line["conforms"] is False for line in group),
             unknown=sum(is_unknown(line) for line in group),
         )
-        for (_, release, mix), group in sorted(groups.items())
+        for (_, release, mode, mix), group in sorted(groups.items())
     ]
 
 

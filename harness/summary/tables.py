@@ -30,7 +30,7 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.summary.lines import line_of
 from kchaos.harness.summary.summary import mix_of
 
-SCHEMA = 1
+SCHEMA = 2
 """The version of the tables; it is in each file, and in `runs`."""
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 """The part of runs that do not say when they began: `day` is null there."""
@@ -53,6 +53,7 @@ TABLES: Mapping[str, tuple[tuple[str, str, str], ...]] = {
         ("case", _TEXT, "which case of the entry"),
         ("mix", _TEXT, "what kind of schedule: a drawn one's mix, else entry and case"),
         ("release", _TEXT, "the release that was asked for"),
+        ("mode", _TEXT, "where the cluster kept its metadata: `zookeeper` or `kraft`"),
         ("build", _TEXT, "builds of one's own that brokers ran, with their digests"),
         ("build_digest", _TEXT, "the digest of the first of them"),
         ("driver", _TEXT, "how the cluster was started"),

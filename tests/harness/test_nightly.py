@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,8 @@ def test_a_night_has_seeds_lines_a_summary_and_an_answer(play: Any) -> None:
 
 def test_the_same_values_give_the_same_schedules_and_each_kafka_every_seed() -> None:
     night = Night(kafkas=("a", "b"), seed=3, mixes={"x": 1, "y": 2}, steps=1, gated=True)
-    first, again = night.schedules(), night.schedules()
+    releases = {"a": "2.8.2", "b": "3.9.1"}
+    first, again = night.schedules(releases), night.schedules(releases)
     drawn = [next(first) for _ in range(60)]
     assert drawn == [next(again) for _ in range(60)]
     assert [one[:2] for one in drawn[:4]] == [(3, "a"), (3, "b"), (4, "a"), (4, "b")]
@@ -125,11 +127,24 @@ def test_the_same_values_give_the_same_schedules_and_each_kafka_every_seed() -> 
     assert 20 < mixes.count("y") < 60
 
 
+def test_a_night_with_kraft_has_the_mixes_that_are_drawn_there() -> None:
+    mixes = {"walks": 1.0, "mixed": 1.0}
+    with_kraft = Night(
+        kafkas=("a",), seed=3, mixes=mixes, steps=1, gated=True, mode="kraft"
+    ).schedules({"a": "3.9.1"})
+    either = replace(NIGHT, mixes=mixes).schedules({"2.8.2": "2.8.2"})
+
+    assert {next(with_kraft)[2] for _ in range(20)} == {"mixed"}
+    assert {next(either)[2] for _ in range(20)} == {"walks", "mixed"}
+    with pytest.raises(UsageError, match="walks: nothing of that is drawn for 4"):
+        replace(NIGHT, mixes={"walks": 1.0}).mixes_of("4.4.0")
+
+
 def test_shards_share_all_seeds_and_no_seed() -> None:
     seeds = []
     for part in (1, 2, 3):
         night = Night(kafkas=("a",), seed=10, mixes={"x": 1}, steps=1, gated=True, shard=(part, 3))
-        schedules = night.schedules()
+        schedules = night.schedules({"a": "2.8.2"})
         seeds.append([next(schedules)[0] for _ in range(4)])
     assert sorted(seed for part in seeds for seed in part) == list(range(10, 22))
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from kchaos.clusters.api import Collectable, Killable, Pausable, Restartable
+from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.releases import Mode
 from kchaos.faults.view import BrokerView, ClusterView
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import MIXES, WITH_ZOOKEEPER
@@ -144,3 +146,9 @@ def test_partitions_of_a_topic_have_equally_many_replicas():
 def test_a_mix_that_is_about_zookeeper_or_the_model_is_refused(mix):
     with pytest.raises(UsageError, match=f"the mix {mix} is not drawn for 4.1.2"):
         draw(1, kafka=RELEASE, steps=5, mix=mix)
+
+
+@pytest.mark.parametrize(("kafka", "mode"), [("2.8.2", "kraft"), ("4.1.2", "zookeeper")])
+def test_a_mode_that_a_release_does_not_have_is_refused(kafka: str, mode: Mode) -> None:
+    with pytest.raises(ReleaseError, match=f"{kafka} (does not run with KRaft|has no ZooKeeper)"):
+        draw(1, kafka=kafka, steps=1, mode=mode)
