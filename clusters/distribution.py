@@ -8,7 +8,7 @@ import re
 import tarfile
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -31,12 +31,14 @@ class Distribution:
     """A Kafka that can be started.
 
     ``release`` is its version as its jar says it, ``class_path`` its jars, ``source`` where
-    they came from (``maven``, the path that was given, or ``image:NAME``).
+    they came from (``maven``, the path that was given, or ``image:NAME``). ``definitions`` are of
+    the records of KRaft's metadata log; empty where a jar of the class path has them.
     """
 
     release: str
     class_path: tuple[Path, ...]
     source: str
+    definitions: Mapping[str, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def digests(self) -> dict[str, str]:

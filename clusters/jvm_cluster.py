@@ -573,7 +573,7 @@ def _record_definitions(distribution: Distribution) -> Mapping[str, bytes]:
     """Return what metadata records consist of in a Kafka; raise ReleaseError without that."""
     jars = [jar for jar in distribution.class_path if jar.name.startswith("kafka-metadata-")]
     try:
-        found = definitions_in_jar(jars[0])
+        found = distribution.definitions or definitions_in_jar(jars[0])
         RecordDefinitions.from_texts(found)
     except (IndexError, MetadataRecordError) as error:
         raise ReleaseError(

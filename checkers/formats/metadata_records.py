@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from kchaos.checkers.formats.fields import CompactReader, MalformedError, unsigned_varint
 
@@ -180,7 +180,7 @@ class RecordDefinitions:
         return b"".join(unsigned_varint(number) for number in head) + body
 
 
-def definitions_in_jar(jar: Path) -> dict[str, bytes]:
+def definitions_in_jar(jar: Path | IO[bytes]) -> dict[str, bytes]:
     """The files with definitions of a `kafka-metadata` jar: content by name, without folder.
 
     Raises MetadataRecordError for a file that is no such jar.

@@ -1,4 +1,4 @@
-"""The Docker driver: ZooKeeper and brokers as containers on a network of their own."""
+"""The Docker driver: brokers, and what keeps their metadata, as containers on one network."""
 
 from __future__ import annotations
 

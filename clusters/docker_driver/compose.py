@@ -15,7 +15,10 @@ from kchaos.clusters.docker_driver.engine import connect, engine_info
 from kchaos.clusters.docker_driver.image import ensure_image
 from kchaos.clusters.docker_driver.options import base_image
 from kchaos.clusters.errors import MachineError, ReleaseError
-from kchaos.clusters.releases import release_of
+from kchaos.clusters.kraft_storage import write_bootstrap
+from kchaos.clusters.releases import Mode, release_of
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.spec_checks import mode_refused
 
 _HEADER = "# Written by `kchaos compose`; docker-compose.yml reads it."
 _LOG4J = """\
@@ -27,11 +30,17 @@ log4j.appender.console.layout.ConversionPattern=[%d] %p %m (%c)%n
 
 
 def write_environment(
-    kafka: str, directory: Path, *, offline: bool = False, say: Callable[[str], None]
+    kafka: str,
+    directory: Path,
+    *,
+    mode: Mode | None = None,
+    offline: bool = False,
+    say: Callable[[str], None],
 ) -> Path:
     """Fetch what is missing, write ``.env`` beside docker-compose.yml and return its path.
 
-    Where there is no docker-compose.yml, kchaos's own is written. Raises ReleaseError and
+    Where there is no docker-compose.yml, kchaos's own is written. ``mode`` says where the metadata
+    is, None for what is usual with the release. Raises ReleaseError and
     MachineError as a start of a cluster does, and MachineError when one of the two files is
     somebody else's.
     """
@@ -40,11 +49,10 @@ def write_environment(
     if file.exists() and not file.read_text(encoding="utf-8").startswith(_HEADER):
         raise MachineError(f"{file} was not written by kchaos: rename it, or add its lines later")
     distribution = resolve(kafka, offline=offline)
-    if "zookeeper" not in release_of(distribution.release).modes:
-        raise ReleaseError(
-            f"docker-compose.yml has ZooKeeper, which {distribution.release} cannot use: kchaos up "
-            "starts it by the local driver"
-        )
+    release = release_of(distribution.release)
+    spec = ClusterSpec(brokers=brokers_of(kafka), mode=mode or release.modes[0])
+    if why_not := mode_refused(spec, dict.fromkeys((0, 1, 2), release)):
+        raise ReleaseError(why_not)
     image = base_image()
     api = connect()
     try:
@@ -53,9 +61,13 @@ def write_environment(
     finally:
         api.close()
     jars = _jars_folder(distribution)
+    if spec.is_kraft:
+        levels = {name: level for name, level in release.feature_levels.items() if level}
+        write_bootstrap(jars, levels, timestamp_ms=0)
     lines = [
         _HEADER,
         f"KAFKA_RELEASE={jars.name}",
+        f"KCHAOS_MODE={'kraft' if spec.is_kraft else 'zookeeper'}",
         f"KCHAOS_JARS={jars.parent}",
         f"KCHAOS_JAVA={java_of(distribution, offline=offline)}",
         f"KCHAOS_IMAGE={image}",

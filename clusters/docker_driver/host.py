@@ -44,8 +44,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 INTERNAL_PORT, CLIENT_PORT, METADATA_PORT = 9091, 9092, 9093
-_ZOOKEEPER_PORT, _PEER_PORT, _ELECTION_PORT = 2181, 2888, 3888
-_FIRST_ZOOKEEPER, _FIRST_BROKER = 10, 50
+_CLIENT_PORTS: dict[Role, int] = {"zookeeper": 2181, "controller": 9093, "broker": CLIENT_PORT}
+_INNER_PORTS: dict[Role, tuple[int, ...]] = {
+    "zookeeper": (2888, 3888),
+    "controller": (),
+    "broker": (INTERNAL_PORT, METADATA_PORT),
+}
+_FIRST_ZOOKEEPER, _FIRST_CONTROLLER, _FIRST_BROKER = 10, 30, 50
 _MOST_BROKERS = 200
 _STARTS_AT_ONCE = 4
 
@@ -111,10 +116,6 @@ class DockerHost:
 
     def open(self, spec: ClusterSpec) -> None:
         """Make the network; remove what dead owners left, since it may hold what we need."""
-        if spec.is_kraft:
-            raise MachineError(
-                "clusters of KRaft are started by the local driver alone: say --driver local"
-            )
         brokers = sorted(broker.id for broker in spec.brokers)
         if len(brokers) > _MOST_BROKERS:
             raise MachineError(f"a network holds {_MOST_BROKERS} brokers, not {len(brokers)}")
@@ -138,8 +139,10 @@ class DockerHost:
             f"drop what comes in from {subnet}? (ufw allow from {subnet})"
         )
         self.why_unlinked = why_unbindable(self.links_host)
-        for index in range(spec.zookeepers):
+        for index in range(0 if spec.is_kraft else spec.zookeepers):
             self._hosts[f"zookeeper-{index + 1}"] = _address(subnet, _FIRST_ZOOKEEPER + index)
+        for index, controller_id in enumerate(spec.controller_ids):
+            self._hosts[f"controller-{controller_id}"] = _address(subnet, _FIRST_CONTROLLER + index)
         for index, broker_id in enumerate(brokers):
             self._hosts[f"broker-{broker_id}"] = _address(subnet, _FIRST_BROKER + index)
 
@@ -147,19 +150,16 @@ class DockerHost:
         """Reserve the one port of 127.0.0.1 that is published."""
         host_name = f"{role}-{index}"
         client = reserve_port()
-        is_broker = role == "broker"
         return Node(
             name=f"{role} {index}",
             directory=self._work_directory / host_name,
             listen_host="0.0.0.0",
             host=self._hosts[host_name],
             client_port=client,
-            client_listen_port=CLIENT_PORT if is_broker else _ZOOKEEPER_PORT,
-            inner_ports=(INTERNAL_PORT, METADATA_PORT)
-            if is_broker
-            else (_PEER_PORT, _ELECTION_PORT),
+            client_listen_port=_CLIENT_PORTS[role],
+            inner_ports=_INNER_PORTS[role],
             reserved=(client,),
-            wire=_NetworkWire(self, host_name) if is_broker else None,
+            wire=_NetworkWire(self, host_name) if role == "broker" else None,
         )
 
     def spawn(

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from kchaos.checkers.formats.metadata_records import MetadataRecordError, definitions_in_jar
 from kchaos.clusters.distribution import IN_IMAGE, Distribution
 from kchaos.clusters.docker_driver.engine import connect, speaking
 from kchaos.clusters.docker_driver.image import ensure_image
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 # Where images keep Kafka's jars: Apache's, those that follow it, and Confluent's.
 _PLACES = ("/opt/kafka/libs", "/opt/bitnami/kafka/libs", "/kafka/libs", "/usr/share/java/kafka")
 _KAFKA_JAR = re.compile(r".*/kafka_2\.\d+-(\d[\w.\-]*)\.jar")
+_METADATA_JAR = re.compile(r".*/kafka-metadata-\d[\w.\-]*\.jar")
 _NO_BROKER = ("-sources", "-javadoc", "-scaladoc", "-test", "-test-sources", "-node-docs")
 # Confluent counts its own versions, in the names of its jars since 5.4: 5.4 is Kafka 2.4, 6.0 is
 # 2.6, 7.0 is 3.0. Before, it marked Kafka's.
@@ -79,11 +81,14 @@ def _look_into(api: APIClient, image: str) -> Distribution:
                     file.write(chunk)
                 file.seek(0)
                 version = _version(file)
+                file.seek(0)
+                definitions = _definitions(file)
             if version:
                 return Distribution(
                     release=release_of(version).text,
                     class_path=(Path(place) / "*",),
                     source=f"{IN_IMAGE}{image}",
+                    definitions=definitions,
                 )
     finally:
         remove_run(api, run)
@@ -99,6 +104,23 @@ def _version(file: IO[bytes]) -> str:
         found = [_KAFKA_JAR.fullmatch(name) for name in tar.getnames()]
     versions = [match[1] for match in found if match and not match[1].endswith(_NO_BROKER)]
     return kafka_version(versions[0]) if versions else ""
+
+
+def _definitions(file: IO[bytes]) -> dict[str, bytes]:
+    """Return what metadata records consist of; nothing before KRaft.
+
+    Raises ReleaseError for a broken jar.
+    """
+    with tarfile.open(fileobj=file) as tar:
+        for member in tar:
+            jar = tar.extractfile(member) if _METADATA_JAR.fullmatch(member.name) else None
+            if jar is None:
+                continue
+            try:
+                return definitions_in_jar(jar)
+            except MetadataRecordError as error:
+                raise ReleaseError(f"{member.name} of the image: {error}") from error
+    return {}
 
 
 def kafka_version(version: str) -> str:

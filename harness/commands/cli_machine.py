@@ -47,13 +47,14 @@ def up(
 
 @click.command()
 @click.option("--kafka", required=True, metavar="RELEASE|PATH", help="What the brokers run.")
+@mode
 @offline
-def compose(kafka: str, offline: bool) -> None:
+def compose(kafka: str, mode: Mode | None, offline: bool) -> None:
     """Prepare docker-compose.yml in this folder: fetch Kafka and Java, write .env."""
     from kchaos.clusters.docker_driver.compose import write_environment
 
     say = sayer()
-    file = write_environment(kafka, Path.cwd(), offline=offline, say=say)
+    file = write_environment(kafka, Path.cwd(), mode=mode, offline=offline, say=say)
     click.echo(f"{file} written; now: docker-compose up -d")
 
 

@@ -37,6 +37,8 @@ def verdict_of(name: str, case: str, release: str, driver: str, runs: Path) -> d
 # One for each way in which a bug shows; `kchaos reproduce --driver docker` plays the others too.
 # The agent in containers is tested beside the driver.
 ENTRIES = ("KAFKA-6361", "KIP-101-1", "KIP-101-2", "KIP-279-3")
+# KRaft's metadata log is evidence from controllers and brokers alike: a loss shows that all came.
+WITH_KRAFT = ("KIP-966-last-replica", "4.0.2")
 
 
 def quick_cells() -> Iterator[tuple[str, str, str]]:
@@ -52,6 +54,8 @@ def quick_cells() -> Iterator[tuple[str, str, str]]:
         safe = [release for release, is_safe in known if is_safe]
         for release in (*sorted(unsafe)[-1:], *sorted(safe)[:1]):
             yield entry.name, case, release.text
+    name, of_kraft = WITH_KRAFT
+    yield name, next(iter(entry_named(name).cases)), of_kraft
 
 
 @pytest.mark.parametrize(("name", "case", "release"), list(quick_cells()))

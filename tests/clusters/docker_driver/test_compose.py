@@ -76,10 +76,11 @@ def test_without_preparation_compose_names_the_command(compose: Compose) -> None
     assert "kchaos compose --kafka RELEASE" in done.stderr
 
 
+@pytest.mark.parametrize("kafka", ["2.8.2", "4.1.2"], ids=["ZooKeeper", "KRaft"])
 def test_records_are_produced_and_read_from_this_machine(
-    compose: Compose, project: Path, ports: dict[str, ReservedPort]
+    kafka: str, compose: Compose, project: Path, ports: dict[str, ReservedPort]
 ) -> None:
-    write_environment("2.8.2", project, say=print)
+    write_environment(kafka, project, say=print)
     done = compose("up", "-d")
     assert done.returncode == 0, done.stderr
     numbers = [ports[name].number for name in PORTS[:3]]
@@ -105,6 +106,14 @@ def test_records_are_produced_and_read_from_this_machine(
     assert next(consumer).value == b"played"
     consumer.close()
     assert compose("exec", "-T", "broker-1", "cat", "/etc/hostname").stdout.strip() == "broker-1"
+
+
+def test_a_mode_that_a_release_does_not_have_is_refused(project: Path) -> None:
+    with pytest.raises(ReleaseError, match="has no ZooKeeper any more"):
+        write_environment("4.1.2", project, mode="zookeeper", say=print)
+    with pytest.raises(ReleaseError, match=r"does not run with KRaft"):
+        write_environment("2.8.2", project, mode="kraft", say=print)
+    assert not (project / ".env").exists()
 
 
 def test_somebody_elses_env_file_is_left_alone(project: Path) -> None:

@@ -24,27 +24,29 @@ from kchaos.clusters.spec import ClusterSpec, brokers_of
 if TYPE_CHECKING:
     from docker import APIClient
 
+# By tag: the release, where its jars are, and the version that they are named after.
 LAYOUTS = {
-    "apache": ("opt/kafka/libs", "2.8.2"),
-    "confluent": ("usr/share/java/kafka", "6.2.15-ccs"),
+    "apache": ("2.8.2", "opt/kafka/libs", "2.8.2"),
+    "confluent": ("2.8.2", "usr/share/java/kafka", "6.2.15-ccs"),
+    "kraft": ("4.1.2", "opt/kafka/libs", "4.1.2"),
 }
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("engine")]
 
 
-@pytest.fixture(params=["apache", "confluent"])
+@pytest.fixture(params=LAYOUTS)
 def kafka_image(engine: APIClient, request: pytest.FixtureRequest) -> Iterator[str]:
     """An image with jars where Apache's or Confluent's are, and a Java that JAVA_HOME names.
 
     Each has a tag of its own: two processes of a test run may have one each at the same time.
     """
-    tag = f"of-2.8-{request.param}"
-    distribution = resolve("2.8.2")
-    place, version = LAYOUTS[request.param]
+    tag = f"of-{request.param}"
+    release, place, version = LAYOUTS[request.param]
+    distribution = resolve(release)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for jar in distribution.class_path:
-            tar.add(jar, f"{place}/{jar.name.replace('2.13-2.8.2', f'2.13-{version}')}")
+            tar.add(jar, f"{place}/{jar.name.replace(f'2.13-{release}', f'2.13-{version}')}")
         tar.addfile(tarfile.TarInfo(f"{place}/kafka_2.13-{version}-test-sources.jar"))
         tar.add(java_of(distribution), "opt/java")
     container = engine.create_container(base_image(), command=["true"])["Id"]
@@ -63,14 +65,17 @@ def test_an_image_with_a_kafka_is_used_by_name(
     round_trip: Callable[..., list[bytes]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    spec = ClusterSpec(brokers=brokers_of(f"image:{kafka_image}", (0, 1)))
+    is_kraft = kafka_image.endswith("kraft")
+    spec = ClusterSpec(
+        brokers=brokers_of(f"image:{kafka_image}", (0, 1)), mode="kraft" if is_kraft else None
+    )
     # Neither a base image nor a Java of ours is needed.
     nowhere = "registry.invalid/nobody-has-this:1"
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
     with DockerCluster(
         spec, work_directory=tmp_path / "work", image=nowhere, offline=True
     ) as cluster:
-        assert cluster.brokers[0].release == "2.8.2"
+        assert cluster.brokers[0].release == LAYOUTS[kafka_image.rpartition("-")[2]][0]
         assert cluster.about["images"].startswith(f"{kafka_image}@sha256:")
         assert not (tmp_path / "cache" / "java").exists()
         run = cluster._host.run  # type: ignore[attr-defined]
