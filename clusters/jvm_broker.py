@@ -244,11 +244,11 @@ class JvmBroker:
 
     def await_ready(self, timeout_s: float = 60) -> None:
         """Return once it is registered anew and answers; see ``clusters.api.Restartable``."""
-        seen = {"znode": "not looked at", "port": "not asked"}
+        seen = {"registration": "not looked at", "port": "not asked"}
 
         def ready() -> bool:
             czxid = self._registered_czxid()
-            seen["znode"] = "none" if czxid < 0 else f"czxid {czxid}"
+            seen["registration"] = "none" if czxid < 0 else f"broker epoch {czxid}"
             if czxid <= self._czxid_before:
                 return False
             is_answering = answers(self.place.client_port.number)
@@ -260,9 +260,9 @@ class JvmBroker:
         await_until(
             ready,
             timeout_s=timeout_s,
-            waiting_for=f"broker {self.id} ({self.release}) to register with a czxid above "
+            waiting_for=f"broker {self.id} ({self.release}) to register with a broker epoch above "
             f"{self._czxid_before} and to answer at {self.client_address}",
-            last_seen=lambda: f"znode {seen['znode']}, client port {seen['port']}",
+            last_seen=lambda: f"registration {seen['registration']}, client port {seen['port']}",
             remedy=f"see {self.server_log}",
             abort=self.check_running,
         )

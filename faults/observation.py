@@ -63,7 +63,7 @@ def await_registration_gone(
         cluster,
         broker,
         lambda seen: seen.czxid != czxid,
-        f"the registration of broker {broker} with czxid {czxid} to go away",
+        f"the registration of broker {broker} with broker epoch {czxid} to go away",
         "ephemeral znodes go when their session ends: see the logs of ZooKeeper",
         timeout_s,
     )
@@ -88,7 +88,7 @@ def await_unregistered(cluster: Cluster, broker: int, timeout_s: float = 60) -> 
 def await_registered(
     cluster: Cluster, broker: int, *, above_czxid: int, timeout_s: float = 60
 ) -> BrokerObservation:
-    """Returns once the broker is registered with a czxid greater than `above_czxid`.
+    """Returns once the broker is registered with a broker epoch above `above_czxid`.
 
     Raises:
         AwaitTimeout: It is not.
@@ -98,7 +98,7 @@ def await_registered(
         cluster,
         broker,
         lambda seen: seen.czxid is not None and seen.czxid > above_czxid,
-        f"broker {broker} to register again with a czxid above {above_czxid}",
+        f"broker {broker} to register again with a broker epoch above {above_czxid}",
         f"see {cluster.brokers[broker].server_log}; a broker that another fault cuts off from "
         "ZooKeeper cannot register: heal that one first",
         timeout_s,
