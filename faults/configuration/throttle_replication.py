@@ -9,7 +9,7 @@ from kchaos.checkers import acts
 from kchaos.clusters.api import Cluster
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.configuration.configure_topic import ConfigureTopic, await_taken_over
-from kchaos.faults.view import ClusterView, unable
+from kchaos.faults.view import ClusterView, needs_zookeeper, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,15 @@ class ThrottleReplication:
 
     def available(self, view: ClusterView) -> str:
         """Brokers that run and hear of a topic's configuration."""
-        return unable(view, self.broker) or self._replicas.available(view)
+        return (
+            needs_zookeeper(
+                view,
+                "no broker says there when it has taken a rate over; hold its Fetch requests, or "
+                "those to it, with HoldRequests",
+            )
+            or unable(view, self.broker)
+            or self._replicas.available(view)
+        )
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:

@@ -347,6 +347,11 @@ def test_every_fault_can_be_taken_by_some_cluster():
             kraft(),
             "give them when the topic is created",
         ),
+        (
+            ThrottleReplication(broker=1, topic="t", bytes_per_second=1),
+            kraft(),
+            "or those to it, with HoldRequests",
+        ),
         (replace(BY_API, by="znode"), kraft(), "use by='api'"),
         (replace(HOLD, api="LeaderAndIsr"), kraft(), "none sends LeaderAndIsr; hold the Fetch of"),
         (replace(HOLD, api="ControlledShutdown"), kraft(), "hold BrokerHeartbeat"),
