@@ -138,6 +138,11 @@ class ClusterSpec:
                 "controllers and features are a KRaft cluster's, and this one has ZooKeeper: say "
                 "mode kraft, or leave them out"
             )
+        if self.is_kraft and (self.zookeepers > 1 or self.zookeeper_kafka is not None):
+            raise ReleaseError(
+                "a KRaft cluster has no ZooKeeper: leave zookeepers and zookeeper_kafka out, and "
+                "say how many controllers there are"
+            )
         if self.is_kraft and (both := sorted({*broker_ids} & {*self.controller_ids})):
             raise ReleaseError(f"{both[0]} is a controller's id, so no broker can have it")
         if self.is_kraft and self.tiered:

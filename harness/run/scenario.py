@@ -77,7 +77,9 @@ class Scenario:
             steps = tuple(_steps(data["steps"]))
             fields = {name: value for name, value in data.items() if name != "format"}
             scenario = cls(**{**fields, "cluster": cluster, "steps": steps})
-        except (AttributeError, KeyError, TypeError, ValueError, ReleaseError) as error:
+        except ReleaseError as error:
+            raise ScenarioError(f"not a scenario: {error}") from error
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ScenarioError(f"not a scenario: {error!r}") from error
         _require_shape(scenario)
         return scenario

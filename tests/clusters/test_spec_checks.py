@@ -96,6 +96,8 @@ def test_controllers_have_ids_of_their_own_beyond_those_of_brokers() -> None:
             {"mode": "kraft", "features": {"group.version": 1}},
             "no feature 'group.version'",
         ),
+        ("4.1.2", {"zookeepers": 3}, "a KRaft cluster has no ZooKeeper"),
+        ("3.9.1", {"mode": "kraft", "zookeeper_kafka": "3.9.1"}, "leave zookeepers and"),
     ],
 )
 def test_a_kraft_cluster_that_there_cannot_be_is_refused(
