@@ -29,10 +29,10 @@ _KAFKA_JAR = re.compile(r".*/kafka_2\.\d+-(\d[\w.\-]*)\.jar")
 _METADATA_JAR = re.compile(r".*/kafka-metadata-\d[\w.\-]*\.jar")
 _NO_BROKER = ("-sources", "-javadoc", "-scaladoc", "-test", "-test-sources", "-node-docs")
 # Confluent counts its own versions, in the names of its jars since 5.4: 5.4 is Kafka 2.4, 6.0 is
-# 2.6, 7.0 is 3.0. Before, it marked Kafka's.
+# 2.6, 7.0 is 3.0, 8.0 is 4.0. Before, it marked Kafka's.
 _CONFLUENT = re.compile(r"(\d)\.(\d+)\.\d+-ccs")
 _MARKED = re.compile(r"(.*)-cp\d+")
-_CONFLUENT_LINES = {"5": ("2", 0), "6": ("2", 6), "7": ("3", 0)}
+_CONFLUENT_LINES = {"5": ("2", 0), "6": ("2", 6), "7": ("3", 0), "8": ("4", 0)}
 _LOOK_TIMEOUT_S = 120
 # What was found, by name and image id: an image does not change, and its jars take time to read.
 _found: dict[tuple[str, str], Distribution] = {}

@@ -170,6 +170,7 @@ def test_the_base_image_comes_from_the_environment() -> None:
         ("6.0.1-ccs", "2.6.3"),
         ("7.7.2-ccs", "3.7.0"),
         ("7.9.0-ccs", "3.9.1"),
+        ("8.1.0-ccs", "4.1.2"),
     ],
 )
 def test_confluents_versions_are_read_as_kafkas(named: str, kafka: str) -> None:
