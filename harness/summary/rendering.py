@@ -107,7 +107,7 @@ def markdown_of(summary: Summary, folder: Path) -> str:
             f"| {_cell(rate.release)} | {rate.mode} | {_cell(rate.mix)} | {rate.runs} "
             f"| {rate.unsafe}{unsafe} | {rate.not_conforming}{unlike} | {rate.unknown} |"
         )
-    unknown = [line for line in summary.lines if line["unknown"]]
+    unknown = [line for line in summary.lines if is_unknown(line) and line["unknown"]]
     if unknown:
         lines += ["", "## Unknown", ""]
         lines += [
@@ -202,7 +202,14 @@ def headline(summary: Summary) -> str:
     if summary.baseline is not None:
         said.insert(0, f"{counts['new']} new {'bug' if counts['new'] == 1 else 'bugs'}")
     runs = "1 run" if len(summary.lines) == 1 else f"{len(summary.lines)} runs"
-    return f"{runs}: {', '.join(said) or 'all conform and are safe'}"
+    predicted = [line for line in summary.lines if line["conforms"] is not None]
+    unpredicted = len(summary.lines) - len(predicted)
+    if said:
+        return f"{runs}: {', '.join(said)}"
+    if not unpredicted:
+        return f"{runs}: all conform and are safe"
+    conform = f"{len(predicted)} conform, and " if predicted else ""
+    return f"{runs}: all are safe; {conform}{unpredicted} with KRaft are not predicted yet"
 
 
 def _alike(summary: Summary) -> list[list[Line]]:

@@ -10,12 +10,13 @@ import pytest
 
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import write_judgement
+from kchaos.checkers.verdict import NOT_PREDICTED
 from kchaos.harness.commands.cli import run as kchaos
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, USAGE
 from kchaos.harness.commands.summary import exit_code_of_summary
 from kchaos.harness.report import write_report
 from kchaos.harness.summary.lines import LINES, append_line, line_of, lines_in, read_lines
-from kchaos.harness.summary.rendering import html_of, json_of, junit_of, markdown_of
+from kchaos.harness.summary.rendering import headline, html_of, json_of, junit_of, markdown_of
 from kchaos.harness.summary.summary import Summary, interval, summary_of
 from tests.golden.stored import unpacked
 from tests.support.report_runs import Page
@@ -112,6 +113,18 @@ def night(tmp_path: Path) -> Path:
     (folder / "torn").mkdir()
     (folder / "torn/actions.jsonl").write_text("{")
     return folder
+
+
+def test_a_run_of_a_cluster_that_nobody_can_predict_is_safe_and_not_said_to_conform(
+    tmp_path: Path,
+) -> None:
+    with_kraft = line("kraft", conforms=None, unknown=NOT_PREDICTED, mode="kraft")
+    alone, beside = summary_of([with_kraft]), summary_of([line(), with_kraft])
+    assert headline(alone) == "1 run: all are safe; 1 with KRaft are not predicted yet"
+    assert headline(beside).endswith("1 conform, and 1 with KRaft are not predicted yet")
+    page = markdown_of(beside, tmp_path)
+    assert "## Unknown" not in page
+    assert "| 2.8.2 | KRaft | mixed | 1 |" in page
 
 
 def test_a_folder_of_runs_becomes_four_files_and_a_torn_run_is_unknown(night: Path) -> None:
