@@ -82,6 +82,8 @@ class StartBroker:
         unclean_leader_election: `unclean.leader.election.enable`.
         min_insync_replicas: `min.insync.replicas`.
         replica_fetchers: `num.replica.fetchers`; only written down where it is more than 1.
+        placed: Of a broker with several log directories, which of them has each replica that it
+            found, as (topic, partition, its place in `log.dirs` from 0 on).
     """
 
     broker: int
@@ -91,6 +93,7 @@ class StartBroker:
     unclean_leader_election: bool = False
     min_insync_replicas: int = 1
     replica_fetchers: int = field(default=1, metadata=_IF_OTHER)
+    placed: tuple[tuple[str, int, int], ...] = field(default=(), metadata=_IF_OTHER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

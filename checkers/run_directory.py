@@ -24,10 +24,11 @@
                           of whose offsets everything was decided, and meta.properties
       metadata/definitions/ what the records of that log consist of, by the newest release
       brokers/N/          server.properties and server.log
-      snapshots/LABEL/    snapshot.json, and broker-N/ with the files of its log directory; where
-                          logs are tiered also remote/, with the segments and leader epoch
-                          checkpoints of the remote store. `final` is the last one; `moved-N` one
-                          during which a partition moved, so that the run settled again
+      snapshots/LABEL/    snapshot.json, and broker-N/ with the files of its log directory, also
+                          broker-N.1/ and so on where it has several; where logs are tiered also
+                          remote/, with the segments and leader epoch checkpoints of the remote
+                          store. `final` is the last one; `moved-N` one during which a partition
+                          moved, so that the run settled again
       outcome.json        how the run ended: finished, or why it is unknown; seconds, and how many
                           of them were spent waiting
       manifest.json       the seal: format, and size and SHA-256 of each file above; written last

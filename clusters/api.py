@@ -115,7 +115,11 @@ class Collectable(Protocol):
 
     @property
     def log_directory(self) -> Path:
-        """Kafka's log.dir: the folder of its partition directories."""
+        """Kafka's log.dir: the first folder of its partition directories."""
+
+    @property
+    def log_directories(self) -> tuple[Path, ...]:
+        """All folders of its partition directories, in the order of Kafka's log.dirs."""
 
     @property
     def server_log(self) -> Path:
@@ -153,6 +157,10 @@ class Broker(Protocol):
     @property
     def log_directory(self) -> Path:
         """Kafka's log.dir."""
+
+    @property
+    def log_directories(self) -> tuple[Path, ...]:
+        """See Collectable."""
 
     @property
     def server_log(self) -> Path:

@@ -123,6 +123,12 @@ class JvmBroker:
         return Path(self.properties["log.dir"]) if disk is None else disk.files
 
     @property
+    def log_directories(self) -> tuple[Path, ...]:
+        """Kafka's log.dirs, in their order; log.dir alone where it has no more."""
+        listed = self.properties.get("log.dirs")
+        return tuple(map(Path, listed.split(","))) if listed else (self.log_directory,)
+
+    @property
     def server_log(self) -> Path:
         """Its log lines, over all its starts."""
         return self.place.directory / "server.log"

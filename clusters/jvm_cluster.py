@@ -408,8 +408,11 @@ class JvmCluster:
         advertised = (node.host, node.inner_ports[0])
         if self.links is not None:
             advertised = self.links.add_broker(broker_id, target=advertised)
+        folders = [str(node.directory / "data")]
+        folders += [f"{folders[0]}-{number}" for number in range(1, broker_spec.log_directories)]
         fixed = {
-            "log.dir": str(node.directory / "data"),
+            "log.dir": folders[0],
+            **({"log.dirs": ",".join(folders)} if folders[1:] else {}),
             **self._ways_to_metadata(broker_id, node.listeners(advertised), distributions),
             **tiered.properties_of_tiering(self.spec, self.work_directory, node, advertised),
             **self.spec.properties,

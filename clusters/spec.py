@@ -33,6 +33,7 @@ _OWN_PROPERTIES = frozenset(
 )
 FIRST_CONTROLLER = 100
 _QUORUMS = (1, 3)
+_MOST_LOG_DIRECTORIES = 8
 # Below that, engines refuse a limit or take it for none.
 _LEAST = {"broker_memory_mib": 6, "broker_cpus": 0.01}
 
@@ -46,7 +47,7 @@ class BrokerSpec:
     broker is judged by, None for the release that ``kafka`` turns out to be, or the nearest one to
     a build that was not published; ``points`` are the
     points of its code at which its threads can be held (``clusters.agent.points``): with any, its
-    JVM runs with an agent.
+    JVM runs with an agent; ``log_directories`` is how many folders its log.dirs has.
     """
 
     id: int
@@ -54,6 +55,7 @@ class BrokerSpec:
     properties: Mapping[str, str] = field(default_factory=dict)
     judged_as: str | None = None
     points: tuple[str, ...] = ()
+    log_directories: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """Return the broker as a dict of JSON values."""
@@ -122,11 +124,30 @@ class ClusterSpec:
             ):
                 raise ReleaseError(f"properties are names and texts, not {properties!r}")
         for name in sorted(set().union(*every) & _OWN_PROPERTIES):
-            raise ReleaseError(f"{name} is kchaos's to set: take it out of the broker properties")
+            instead = ", and say log_directories" if name == "log.dirs" else ""
+            raise ReleaseError(
+                f"{name} is kchaos's to set: take it out of the broker properties{instead}"
+            )
+        self._check_log_directories()
         self._check_controllers(ids)
         for name, limit in self.limits.items():
             if not _LEAST[name] <= limit < math.inf:
                 raise ReleaseError(f"{name} must be {_LEAST[name]} or more, not {limit}")
+
+    def _check_log_directories(self) -> None:
+        for broker in self.brokers:
+            if not 1 <= broker.log_directories <= _MOST_LOG_DIRECTORIES:
+                raise ReleaseError(
+                    f"broker {broker.id}: log_directories is from 1 to {_MOST_LOG_DIRECTORIES}, "
+                    f"not {broker.log_directories}"
+                )
+            if broker.log_directories == 1:
+                continue
+            only_one = f"broker {broker.id} can have one log directory alone: "
+            if self.is_kraft:
+                raise ReleaseError(f"{only_one}several are not followed here with KRaft")
+            if self.tiered:
+                raise ReleaseError(f"{only_one}Kafka refuses several where logs are tiered")
 
     def _check_controllers(self, broker_ids: Sequence[int]) -> None:
         if self.mode not in (None, "zookeeper", "kraft"):

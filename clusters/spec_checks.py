@@ -80,9 +80,13 @@ def refuse_slow_disks(spec: ClusterSpec, why_not: Callable[[], str]) -> None:
 
     Raises:
         MachineError: The message names the broker and says why not.
-        ReleaseError: One disk had to be with and without its page cache.
+        ReleaseError: One disk had to be with and without its page cache, or is one of several.
     """
     for broker in spec.brokers:
         reason = why_not() if disk_points(broker.points) else ""
+        if disk_points(broker.points) and broker.log_directories > 1:
+            raise ReleaseError(
+                f"broker {broker.id} can have one log directory alone: its points are of one disk"
+            )
         if reason:
             raise MachineError(f"the disk of broker {broker.id} cannot be made slow: {reason}")

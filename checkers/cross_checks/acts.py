@@ -41,7 +41,7 @@ _ACTS = (
     ForgeAnswers,
     EndForgery,
 )
-_KNOWN_LATER = frozenset({"checkpointed", "log_end_offset"})
+_KNOWN_LATER = frozenset({"checkpointed", "log_end_offset", "placed"})
 _BEFORE_THE_STEPS = -1
 _LEFT = {
     "AwaitFollowing": "state",

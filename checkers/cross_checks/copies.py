@@ -1,8 +1,8 @@
 """Cross-check of snapshots: beside their actions, the files in them, and ZooKeeper's log."""
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from kchaos.checkers.acts import (
     EndForgery,
@@ -16,7 +16,7 @@ from kchaos.checkers.acts import (
 from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.actions import TimedEvent, is_internal
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.evidence.snapshots import REMOTE, StateSeen, TakenSnapshot
+from kchaos.checkers.evidence.snapshots import REMOTE, StateSeen, TakenSnapshot, folder_of
 from kchaos.checkers.formats.checkpoints import (
     HIGH_WATERMARKS,
     RECOVERY_POINTS,
@@ -139,7 +139,8 @@ def _snapshot(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -
 
 def _folders(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
     root = evidence.files.run.path / "snapshots" / taken.label
-    wanted = {f"broker-{broker}" for broker in taken.brokers} | {"snapshot.json"}
+    folders = {broker: _folders_of(evidence, broker) for broker in taken.brokers}
+    wanted = {name for names in folders.values() for name in names} | {"snapshot.json"}
     wanted |= {REMOTE} if evidence.is_tiered else set()
     found = {entry.name for entry in root.iterdir()}
     for name in sorted(wanted ^ found):
@@ -153,24 +154,32 @@ def _folders(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
                 f"copied, and {number} are there"
             )
     for broker, copied in taken.brokers.items():
-        folder = root / f"broker-{broker}"
-        for name in _ALWAYS if copied.is_running else ():
-            if folder.is_dir() and not (folder / name).is_file():
+        copies = [root / name for name in folders[broker] if (root / name).is_dir()]
+        for folder, name in itertools.product(copies, _ALWAYS if copied.is_running else ()):
+            if not (folder / name).is_file():
                 yield f"snapshot {taken.label!r}: broker {broker} has no {name}, and it runs"
-        number = sum(file.is_file() for file in folder.rglob("*"))
-        if copied.files is not None and folder.is_dir() and number != copied.files:
+        number = sum(file.is_file() for folder in copies for file in folder.rglob("*"))
+        if copied.files is not None and copies and number != copied.files:
             yield (
                 f"snapshot {taken.label!r}: of broker {broker} {copied.files} files were copied, "
                 f"and {number} are there"
             )
 
 
+def _folders_of(evidence: RunEvidence, broker: int) -> list[str]:
+    """The folders that a snapshot has of a broker's log directories."""
+    counts = (
+        asked.log_directories for asked in evidence.scenario.cluster.brokers if asked.id == broker
+    )
+    return [folder_of(broker, number) for number in range(next(counts, 1))]
+
+
 def _foreign_files(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
     """Whatever lies among a broker's files and is never copied."""
-    root = evidence.files.run.path / "snapshots" / taken.label
     for broker in sorted(taken.brokers):
-        for directory in sorted(root.glob(f"broker-{broker}/*/")):
-            name = f"snapshot {taken.label!r}: broker-{broker}/{directory.name}"
+        folders = evidence.copied.folders(taken.label, broker)
+        for directory in sorted(entry for folder in folders for entry in folder.glob("*/")):
+            name = f"snapshot {taken.label!r}: {directory.parent.name}/{directory.name}"
             if topic_partition(directory.name) is None:
                 continue  # The rules say so.
             for file in sorted(directory.iterdir()):
@@ -254,10 +263,11 @@ def _shown(state: StateSeen | None) -> str:
 def _named_otherwise(
     evidence: RunEvidence, label: str, broker: int, topic_ids: dict[str, str]
 ) -> Iterator[str]:
-    folder = Path("snapshots") / label / f"broker-{broker}"
     root = evidence.files.run.path
-    name = str(folder / _META)
-    if (root / name).is_file():
+    folders = [folder.relative_to(root) for folder in evidence.copied.folders(label, broker)]
+    for name in (str(folder / _META) for folder in folders):
+        if not (root / name).is_file():
+            continue
         try:
             said = parse_meta_properties(_text(evidence, name), file=name)
         except CheckpointError as error:
@@ -269,7 +279,8 @@ def _named_otherwise(
             known = evidence.cluster_id
             if known and said.get("cluster.id", known) != known:
                 yield f"{name} is of cluster {said['cluster.id']}, not {known}"
-    for file in sorted((root / folder).glob(f"*/{_METADATA}")):
+    names = (file for folder in folders for file in (root / folder).glob(f"*/{_METADATA}"))
+    for file in sorted(names):
         name = str(file.relative_to(root))
         about = topic_partition(file.parent.name)
         try:

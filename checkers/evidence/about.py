@@ -96,6 +96,7 @@ class BrokerAsked:
     kafka: str
     properties: Mapping[str, str] = field(default_factory=dict)
     judged_as: str | None = field(default=None, metadata=SOMETIMES)
+    log_directories: int = field(default=1, metadata=SOMETIMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from kchaos.checkers.formats.checkpoints import (
     LEADER_EPOCHS,
     LOG_STARTS,
     RECOVERY_POINTS,
+    joined_offsets,
     parse_offset_checkpoint,
 )
 from kchaos.checkers.json_form import SOMETIMES
@@ -118,20 +119,25 @@ class CopiedFiles:
 
     files: EvidenceFiles
     _contents: dict[Path, PartitionContents] = field(default_factory=dict)
-    _high_watermarks: dict[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
+    _joined: dict[tuple[str, int, str], Mapping[tuple[str, int], int]] = field(default_factory=dict)
 
     def replicas(self, label: str, brokers: Iterable[int]) -> Iterator[tuple[int, TopicPartition]]:
         """Yields each broker with each partition of which a snapshot has a directory."""
         for broker in sorted(brokers):
-            folder = self.folder(label, broker)
-            for directory in partition_directories(folder) if folder.is_dir() else ():
-                name = topic_partition(directory.name)
-                if name is not None:
-                    yield broker, TopicPartition(*name)
+            names = {
+                topic_partition(directory.name)
+                for folder in self.folders(label, broker)
+                for directory in partition_directories(folder)
+            }
+            for name in sorted(name for name in names if name is not None):
+                yield broker, TopicPartition(*name)
 
     def directory(self, label: str, broker: int, about: TopicPartition) -> Path:
         """Where a replica's files are; the directory exists only if it had some."""
-        return self.folder(label, broker) / f"{about.topic}-{about.partition}"
+        name = f"{about.topic}-{about.partition}"
+        places = (folder / name for folder in self.folders(label, broker))
+        first = self._snapshot(label) / folder_of(broker, 0) / name
+        return next((place for place in places if place.is_dir()), first)
 
     def contents(self, label: str, broker: int, about: TopicPartition) -> PartitionContents | None:
         """What a replica's segments and its checkpoint hold; None without a directory.
@@ -161,24 +167,29 @@ class CopiedFiles:
         Raises:
             CheckpointError: The file is damaged.
         """
-        return self._offsets(f"snapshots/{label}/broker-{broker}/{HIGH_WATERMARKS}")
+        return self._offsets(label, broker, HIGH_WATERMARKS)
 
     def log_starts(self, label: str, broker: int) -> Mapping[tuple[str, int], int]:
         """As `high_watermarks`, of log-start-offset-checkpoint (0.11 and later)."""
-        return self._offsets(f"snapshots/{label}/broker-{broker}/{LOG_STARTS}")
+        return self._offsets(label, broker, LOG_STARTS)
 
     def cleaned(self, label: str, broker: int) -> Mapping[tuple[str, int], int]:
         """As `high_watermarks`, of cleaner-offset-checkpoint."""
-        return self._offsets(f"snapshots/{label}/broker-{broker}/{CLEANED}")
+        return self._offsets(label, broker, CLEANED)
 
     def recovery_points(self, label: str, broker: int) -> Mapping[tuple[str, int], int]:
         """As `high_watermarks`, of recovery-point-offset-checkpoint."""
-        return self._offsets(f"snapshots/{label}/broker-{broker}/{RECOVERY_POINTS}")
+        return self._offsets(label, broker, RECOVERY_POINTS)
 
-    def _offsets(self, name: str) -> Mapping[tuple[str, int], int]:
-        if name not in self._high_watermarks:
-            self._high_watermarks[name] = self._parsed(name) if self.files.has(name) else {}
-        return self._high_watermarks[name]
+    def _offsets(self, label: str, broker: int, file: str) -> Mapping[tuple[str, int], int]:
+        key = (label, broker, file)
+        if key not in self._joined:
+            self._joined[key] = joined_offsets(
+                (self._parsed(name), {entry.name for entry in folder.iterdir()})
+                for folder in self.folders(label, broker)
+                if self.files.has(name := f"snapshots/{label}/{folder.name}/{file}")
+            )
+        return self._joined[key]
 
     def _parsed(self, name: str) -> Mapping[tuple[str, int], int]:
         place = self.files.place(name)
@@ -188,6 +199,29 @@ class CopiedFiles:
             raise CheckpointError(f"{place} is no text: {error}") from error
         return parse_offset_checkpoint(text, file=place)
 
-    def folder(self, label: str, broker: int) -> Path:
-        """A broker's log directory as a snapshot copied it."""
-        return self.files.run.path / "snapshots" / label / f"broker-{broker}"
+    def folders(self, label: str, broker: int) -> tuple[Path, ...]:
+        """A broker's log directories as a snapshot copied them, in their order."""
+        root = self._snapshot(label)
+        found = {
+            number: entry
+            for entry in (root.iterdir() if root.is_dir() else ())
+            if entry.is_dir() and (number := directory_number(entry.name, broker)) is not None
+        }
+        return tuple(found[number] for number in sorted(found))
+
+    def _snapshot(self, label: str) -> Path:
+        return self.files.run.path / "snapshots" / label
+
+
+def folder_of(broker: int, number: int) -> str:
+    """The folder of a snapshot that has this one of a broker's log directories."""
+    return f"broker-{broker}" + (f".{number}" if number else "")
+
+
+def directory_number(name: str, broker: int) -> int | None:
+    """Which of a broker's log directories a folder of a snapshot has; None for another's."""
+    first = folder_of(broker, 0)
+    if name == first:
+        return 0
+    number = name.removeprefix(f"{first}.")
+    return int(number) if number != name and number.isdecimal() else None

@@ -1,7 +1,7 @@
 """The small text files that a broker keeps beside its segments."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kchaos.checkers.errors import CheckpointError
@@ -72,6 +72,24 @@ def parse_offset_checkpoint(text: str, *, file: str) -> dict[tuple[str, int], in
             raise CheckpointError(f"{file}, line {line}: {topic}-{partition} is there twice")
         offsets[name] = _number(offset, file=file, line=line, what="offset")
     return offsets
+
+
+def joined_offsets(
+    directories: Iterable[tuple[Mapping[tuple[str, int], int], Container[str]]],
+) -> dict[tuple[str, int], int]:
+    """Return what one checkpoint file says in all log directories of a broker.
+
+    Where two of them name a partition, that one counts in which its replica lies.
+
+    Args:
+        directories: Of each the offsets in the file, and the names of the folders that lie there.
+    """
+    joined: dict[tuple[str, int], int] = {}
+    for offsets, names in directories:
+        for (topic, partition), offset in offsets.items():
+            if (topic, partition) not in joined or f"{topic}-{partition}" in names:
+                joined[topic, partition] = offset
+    return joined
 
 
 def parse_meta_properties(text: str, *, file: str) -> Mapping[str, str]:

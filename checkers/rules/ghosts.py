@@ -30,8 +30,8 @@ def ghosts(evidence: RunEvidence) -> Iterator[Finding]:
                 assigned.setdefault(about, set()).update(replicas)
     for snapshot in evidence.snapshots:
         for broker in sorted(snapshot.brokers):
-            folder = evidence.copied.folder(snapshot.label, broker)
-            for directory in sorted(folder.iterdir()) if folder.is_dir() else ():
+            folders = evidence.copied.folders(snapshot.label, broker)
+            for directory in sorted(entry for folder in folders for entry in folder.iterdir()):
                 if not directory.is_dir():
                     continue
                 name = topic_partition(directory.name)

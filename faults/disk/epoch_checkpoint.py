@@ -4,6 +4,7 @@ from pathlib import Path
 
 from kchaos.checkers.formats.checkpoints import LEADER_EPOCHS
 from kchaos.clusters.api import Cluster, Collectable
+from kchaos.clusters.log_directories import replica_directory
 from kchaos.faults.errors import FaultError
 from kchaos.faults.view import ClusterView, unable
 
@@ -27,7 +28,7 @@ def epoch_checkpoint(cluster: Cluster, broker: int, topic: str, partition: int) 
     Raises:
         FaultError: It is not.
     """
-    directory = cluster.brokers[broker].log_directory / f"{topic}-{partition}"
+    directory = replica_directory(cluster.brokers[broker].log_directories, topic, partition)
     file = directory / LEADER_EPOCHS
     if not file.is_file():
         raise FaultError(

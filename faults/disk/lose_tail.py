@@ -9,6 +9,7 @@ from typing import ClassVar
 from kchaos.checkers import acts
 from kchaos.checkers.formats.batches import entries
 from kchaos.clusters.api import Cluster, Collectable
+from kchaos.clusters.log_directories import replica_directory
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import FaultError
 from kchaos.faults.view import ClusterView, unable
@@ -50,7 +51,7 @@ class LoseTail(acts.LoseTail):
         """
         require_available(self, cluster)
         broker = cluster.brokers[self.broker]
-        directory = broker.log_directory / f"{self.topic}-{self.partition}"
+        directory = replica_directory(broker.log_directories, self.topic, self.partition)
         segment, position = _find(directory, self.log_end_offset)
         before = segment.stat().st_size
         with (

@@ -2,8 +2,9 @@
 
 import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from kchaos.checkers import acts
@@ -14,10 +15,10 @@ from kchaos.faults.view import ClusterView, unable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WipeLogDirectory(acts.WipeLogDirectory):
-    """Everything in a stopped broker's log directory is gone, its replicas and checkpoints.
+    """Everything in a stopped broker's log directories is gone, its replicas and checkpoints.
 
-    The directory itself stays, empty, so that the broker starts. There is nothing to heal: what is
-    lost is lost. Its fields are those of the act.
+    The directories themselves stay, empty, so that the broker starts. There is nothing to heal:
+    what is lost is lost. Its fields are those of the act.
     """
 
     lasting: ClassVar[bool] = False
@@ -32,18 +33,22 @@ class WipeLogDirectory(acts.WipeLogDirectory):
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Empties the directory."""
+        """Empties the directories."""
         require_available(self, cluster)
-        directory = cluster.brokers[self.broker].log_directory
-        before = sorted(one.name for one in directory.iterdir())
+        directories = cluster.brokers[self.broker].log_directories
+        before = sorted(entry.name for entry in _entries(directories))
         with journal.acting(acts.act_of(acts.WipeLogDirectory, self)):
-            for one in directory.iterdir():
-                if one.is_dir():
-                    shutil.rmtree(one)
+            for entry in _entries(directories):
+                if entry.is_dir():
+                    shutil.rmtree(entry)
                 else:
-                    one.unlink()
+                    entry.unlink()
         yield Injection(
             fault="WipeLogDirectory",
             before={"entries": before},
-            effect={"entries": sorted(one.name for one in directory.iterdir())},
+            effect={"entries": sorted(entry.name for entry in _entries(directories))},
         )
+
+
+def _entries(directories: Sequence[Path]) -> list[Path]:
+    return [entry for directory in directories for entry in directory.iterdir()]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.evidence.metadata import DEFINITIONS, META_PROPERTIES, METADATA
+from kchaos.checkers.evidence.snapshots import folder_of
 from kchaos.checkers.model import events
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.directory import partition_directories
@@ -31,9 +32,10 @@ _LOGS = {"broker": "brokers", "zookeeper": "zookeeper/logs", "controller": "cont
 def take_snapshot(
     play: Play, label: str, *, is_final: bool, has_moved: Callable[[], bool] = lambda: False
 ) -> bool:
-    """Copies every broker's log directory to `snapshots/LABEL/broker-N/`; returns `is_final`.
+    """Copies every broker's log directories to `snapshots/LABEL/broker-N/`; returns `is_final`.
 
-    A running broker's files are read until two readings agree; the copy is what was read last.
+    Of several the first goes there, and the others to `broker-N.1/`, `broker-N.2/` and so on. A
+    running broker's files are read until two readings agree; the copy is what was read last.
 
     Args:
         has_moved: Whether a partition's state has changed since the cluster was at rest. Then the
@@ -51,10 +53,11 @@ def take_snapshot(
         files, read_from = _stable_files(broker)
         read_until = time.time()
         for name, content in files.items():
-            target = root / f"broker-{broker.id}" / name
+            target = root / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
-        (root / f"broker-{broker.id}").mkdir(parents=True, exist_ok=True)
+        for number in range(len(broker.log_directories)):
+            (root / folder_of(broker.id, number)).mkdir(parents=True, exist_ok=True)
         brokers[str(broker.id)] = {
             "is_running": broker.is_running,
             "stable": True,
@@ -184,14 +187,14 @@ def _stable_files(broker: Broker) -> tuple[dict[str, bytes], float]:
     """The files, and when their last reading began."""
     began = [time.time()]
     if not broker.is_running:
-        return _files(broker.log_directory), began[0]
+        return _files(broker), began[0]
     digests: list[str] = []
     latest: dict[str, bytes] = {}
 
     def agree() -> bool:
         began[0] = time.time()
         latest.clear()
-        latest.update(_files(broker.log_directory))
+        latest.update(_files(broker))
         digests.append(_digest(latest))
         return len(digests) > 1 and digests[-1] == digests[-2]
 
@@ -205,11 +208,18 @@ def _stable_files(broker: Broker) -> tuple[dict[str, bytes], float]:
     return latest, began[0]
 
 
-def _files(directory: Path) -> dict[str, bytes]:
-    """The directory's own files and those of its live partitions, by relative name."""
+def _files(broker: Broker) -> dict[str, bytes]:
+    """Its log directories' own files and those of live partitions, by their names in a snapshot."""
+    return {
+        f"{folder_of(broker.id, number)}/{name}": content
+        for number, directory in enumerate(broker.log_directories)
+        if directory.is_dir()
+        for name, content in _files_in(directory).items()
+    }
+
+
+def _files_in(directory: Path) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
-    if not directory.is_dir():
-        return files
     # A broker's metadata log is never at rest; it is collected by itself at the end.
     partitions = [one for one in partition_directories(directory) if one.name != METADATA_FOLDER]
     for folder in (directory, *partitions):

@@ -4,8 +4,10 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kchaos.checkers.formats.checkpoints import HIGH_WATERMARKS, parse_offset_checkpoint
+from kchaos.checkers.formats.checkpoints import HIGH_WATERMARKS
+from kchaos.checkers.segments.directory import topic_partition
 from kchaos.clusters.api import Cluster
+from kchaos.clusters.log_directories import checkpointed_offsets, replica_directory
 
 
 @dataclass(slots=True)
@@ -50,10 +52,21 @@ class Observer:
 
     def checkpointed(self, broker: int) -> dict[tuple[str, int], int]:
         """The high watermark of each partition that its checkpoint holds."""
-        file = self.cluster.brokers[broker].log_directory / HIGH_WATERMARKS
-        text = file.read_text() if file.is_file() else ""
-        return parse_offset_checkpoint(text, file=str(file))
+        return checkpointed_offsets(self.cluster.brokers[broker].log_directories, HIGH_WATERMARKS)
+
+    def placed(self, broker: int) -> tuple[tuple[str, int, int], ...]:
+        """Which of several log directories has each replica; nothing where there is one.
+
+        It is (topic, partition, place of the log directory from 0 on).
+        """
+        directories = self.cluster.brokers[broker].log_directories
+        return tuple(
+            (*about, number)
+            for number, directory in enumerate(directories if directories[1:] else ())
+            for entry in (sorted(directory.iterdir()) if directory.is_dir() else ())
+            if entry.is_dir() and (about := topic_partition(entry.name)) is not None
+        )
 
     def partition_directory(self, broker: int, topic: str, partition: int) -> Path:
         """Where this broker keeps this partition."""
-        return self.cluster.brokers[broker].log_directory / f"{topic}-{partition}"
+        return replica_directory(self.cluster.brokers[broker].log_directories, topic, partition)

@@ -77,7 +77,8 @@ class Play:
         """The act with what is known only now: the configuration, what was left on disk."""
         match act:
             case StartBroker():
-                return start_of(self.cluster.brokers[act.broker])
+                broker = self.cluster.brokers[act.broker]
+                return replace(start_of(broker), placed=self.observer.placed(act.broker))
             case StopBroker():
                 return replace(act, checkpointed=self._checkpointed(act.broker))
             case _:

@@ -39,7 +39,8 @@ class AwaitCleaned:
     def perform(self, play: Play) -> None:
         """Returns once the broker has checkpointed that offset; the model is told what is left."""
         about = TopicPartition(self.topic, self.partition)
-        file = play.cluster.brokers[self.broker].log_directory / CLEANED
+        replica = play.observer.partition_directory(self.broker, self.topic, self.partition)
+        file = replica.parent / CLEANED
         seen: list[int | None] = [None]
 
         def holds() -> bool:

@@ -136,7 +136,7 @@ class AwaitLogStart:
 
     def _start(self, play: Play, broker: int) -> int | None:
         directory = play.observer.partition_directory(broker, self.topic, self.partition)
-        file = play.cluster.brokers[broker].log_directory / LOG_STARTS
+        file = directory.parent / LOG_STARTS
         text = file.read_text() if file.is_file() else ""
         about = TopicPartition(self.topic, self.partition)
         said = parse_offset_checkpoint(text, file=str(file)).get(about, 0)

@@ -363,7 +363,8 @@ class _Checkpoint:
 
     def look(self, play: Play, broker: int, about: TopicPartition) -> None:
         """Reads the file if it is another one than last time."""
-        file = play.cluster.brokers[broker].log_directory / HIGH_WATERMARKS
+        replica = play.observer.partition_directory(broker, about.topic, about.partition)
+        file = replica.parent / HIGH_WATERMARKS
         written = file.stat().st_mtime_ns if file.is_file() else None
         if written == self.written:
             return

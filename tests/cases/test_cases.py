@@ -3,8 +3,9 @@
 A case is a module of this folder with `RELEASES` (each with whether the run is safe), `STEPS` or
 `steps(release)`, `seen(run, release)`, which asserts what the brokers did, from the evidence alone,
 and where they differ from the usual `PROPERTIES`, `BROKERS`, `FIRST_BROKER`, the controller,
-`KAFKA`, the releases of single brokers, and `BROKER_PROPERTIES`, likewise. The most telling ones
-are `late_leader_and_isr`, `one_way_cut_of_fetches` and `kafka_13141`.
+`KAFKA`, the releases of single brokers, and `BROKER_PROPERTIES`, likewise, and `LOG_DIRECTORIES`,
+how many each broker has. The most telling ones are `late_leader_and_isr`, `one_way_cut_of_fetches`
+and `kafka_13141`.
 
 CI plays a case on both sides of each border that it is about; `make cases` plays all its releases.
 """
@@ -53,6 +54,7 @@ ALSO_SHOWN_BY_OTHERS = {
     ("retention_by_size", "2.8.2"),
     ("retention_by_time", "1.1.1"),
     ("retention_by_time", "2.8.2"),
+    ("several_log_directories", "2.8.2"),
     ("stop_replica_at_its_own_epoch", "2.8.2"),
     ("two_fetchers", "2.8.2"),
     ("wish_before_news", "3.9.1"),
@@ -77,6 +79,7 @@ def scenario_of(name: str, release: str) -> Scenario:
                     broker,
                     kafka=getattr(case, "KAFKA", {}).get(broker.id, broker.kafka),
                     properties=getattr(case, "BROKER_PROPERTIES", {}).get(broker.id, {}),
+                    log_directories=getattr(case, "LOG_DIRECTORIES", 1),
                 )
                 for broker in brokers_of(release, getattr(case, "BROKERS", (0, 1, 2)))
             ),

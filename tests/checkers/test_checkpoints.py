@@ -6,6 +6,7 @@ from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.formats.checkpoints import (
     EpochEntry,
     PartitionMetadata,
+    joined_offsets,
     parse_leader_epoch_checkpoint,
     parse_meta_properties,
     parse_offset_checkpoint,
@@ -28,6 +29,13 @@ def test_an_empty_checkpoint_has_no_entries() -> None:
 def test_a_checkpoint_that_was_made_and_not_written_yet_has_no_entries() -> None:
     assert parse_leader_epoch_checkpoint("", file="f") == ()
     assert parse_offset_checkpoint("", file="f") == {}
+
+
+def test_of_two_log_directories_that_one_says_an_offset_in_which_the_replica_lies() -> None:
+    stale, own = {("t", 0): 3, ("u", 0): 1}, {("t", 0): 5}
+    for directories in ([(stale, ["u-0"]), (own, ["t-0"])], [(own, ["t-0"]), (stale, ["u-0"])]):
+        assert joined_offsets(directories) == {("t", 0): 5, ("u", 0): 1}
+    assert joined_offsets([({}, ["t-0"]), (stale, [])]) == stale
 
 
 def test_offsets_are_read_by_topic_and_partition() -> None:

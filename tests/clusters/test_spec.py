@@ -1,19 +1,22 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
+from kchaos.clusters.agent.points import disk_point
 from kchaos.clusters.configuration import mixed_protocol
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
+from kchaos.clusters.spec_checks import refuse_slow_disks
 
 
 def test_a_cluster_survives_the_way_through_json() -> None:
     spec = ClusterSpec(
         brokers=(
-            BrokerSpec(id=0, kafka="2.0.1", properties={"a": "b"}),
+            BrokerSpec(id=0, kafka="2.0.1", properties={"a": "b"}, log_directories=2),
             BrokerSpec(id=7, kafka="/opt/kafka", judged_as="1.1.1"),
         ),
         zookeepers=3,
@@ -52,6 +55,28 @@ def test_a_cluster_that_makes_no_sense_is_refused() -> None:
         ClusterSpec(brokers=brokers_of("1.1.1"), zookeepers=2)
     with pytest.raises(ReleaseError, match="none of the brokers"):
         ClusterSpec(brokers=brokers_of("1.1.1"), first_broker=9)
+
+
+def test_several_log_directories_are_counted_and_refused_where_they_are_not_followed() -> None:
+    def cluster(kafka: str = "3.9.1", *, count: int = 2, **fields: Any) -> ClusterSpec:
+        broker = BrokerSpec(id=0, kafka=kafka, log_directories=count)
+        return ClusterSpec(brokers=(broker,), **fields)
+
+    assert cluster("1.1.1").brokers[0].log_directories == 2
+    for count in (0, 9):
+        with pytest.raises(ReleaseError, match="broker 0: log_directories is from 1 to 8, not"):
+            cluster(count=count)
+    several: tuple[dict[str, Any], ...] = ({"mode": "kraft"}, {"tiered": True})
+    for fields in several:
+        with pytest.raises(ReleaseError, match="broker 0 can have one log directory alone"):
+            cluster(**fields)
+    with pytest.raises(ReleaseError, match=r"log\.dirs is kchaos's to set.*say log_directories"):
+        cluster(properties={"log.dirs": "/a,/b"})
+    slow = BrokerSpec(
+        id=0, kafka="3.9.1", log_directories=2, points=(disk_point("read", is_cached=True),)
+    )
+    with pytest.raises(ReleaseError, match="broker 0 can have one log directory alone"):
+        refuse_slow_disks(ClusterSpec(brokers=(slow,)), lambda: "")
 
 
 def test_mixed_releases_speak_the_oldest_and_equal_ones_their_own_protocol() -> None:

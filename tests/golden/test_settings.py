@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from kchaos.checkers.cross_checks.copies import copy_disagreements
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow
-from kchaos.checkers.model.broker import leader, log_start
+from kchaos.checkers.model.broker import leader, log_start, process
 from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.follow import matching
 from kchaos.checkers.model.state import world
@@ -25,6 +26,7 @@ Replaced = tuple[Any, str, Callable[..., Any]]
 RUNS: Mapping[str, Replaced] = {
     "fetchers-1.1.1": (world, "fetcher_of", lambda *_: 0),
     "fetchers-3.9.1": (world, "fetcher_of", lambda *_: 0),
+    "log-directories-1.1.1": (process, "writes_file_of", lambda *_: True),
     "retention-by-size-1.1.1": (
         log_start,
         "furthest",
@@ -53,6 +55,18 @@ def test_a_run_is_explained_only_by_a_model_that_follows_its_setting(
     assert (own.limit, own.emptied_by) == ("", None)
     assert other.limit == ""
     assert other.emptied_by is not None
+
+
+def test_a_log_directory_that_a_snapshot_lacks_or_has_too_many_is_named(tmp_path: Path) -> None:
+    run = unpacked("log-directories-1.1.1", tmp_path, runs=SETTINGS)
+    assert not list(copy_disagreements(RunEvidence(run)))
+
+    final = run.path / "snapshots/final"
+    (final / "broker-1.1").rename(final / "broker-1.2")
+
+    said = list(copy_disagreements(RunEvidence(run)))
+    assert "snapshot 'final': broker-1.1 is missing" in said
+    assert "snapshot 'final': broker-1.2 is there and named nowhere" in said
 
 
 def test_every_stored_run_with_a_setting_is_looked_at() -> None:

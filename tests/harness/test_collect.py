@@ -48,7 +48,7 @@ def stopped_broker(folder: Path, *files: str) -> Any:
     for name in files:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(name)
-    return SimpleNamespace(id=0, is_running=False, log_directory=folder)
+    return SimpleNamespace(id=0, is_running=False, log_directories=(folder,))
 
 
 def copied(play: Play, monkeypatch: pytest.MonkeyPatch, label: str = "s") -> list[str]:
@@ -93,6 +93,20 @@ def test_a_broker_without_a_log_directory_is_in_the_snapshot_with_no_file(
     assert (seen["zxid"], seen["is_final"]) == (5, False)
 
 
+def test_each_of_several_log_directories_is_copied_to_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = stopped_broker(tmp_path / "data", "t-0/00000000000000000000.log", "meta.properties")
+    stopped_broker(tmp_path / "data-1", "u-0/00000000000000000000.log", "meta.properties")
+    broker.log_directories += (tmp_path / "data-1", tmp_path / "data-2")
+    play = play_of(tmp_path, {0: broker})
+    assert copied(play, monkeypatch) == ["meta.properties", "t-0/00000000000000000000.log"]
+    folders = play.run.path / "snapshots/s"
+    assert written(folders / "broker-0.1") == ["meta.properties", "u-0/00000000000000000000.log"]
+    assert written(folders / "broker-0.2") == []
+    assert play.run.read("snapshots/s/snapshot.json")["brokers"]["0"]["files"] == 4
+
+
 def test_a_second_snapshot_of_one_name_is_refused_and_leaves_the_first_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,9 +132,9 @@ def test_files_that_never_stand_still_are_not_copied(
         is_running = True
 
         @property
-        def log_directory(self) -> Path:
+        def log_directories(self) -> tuple[Path, ...]:
             file.write_bytes(file.read_bytes() + b"x")
-            return tmp_path / "data"
+            return (tmp_path / "data",)
 
     monkeypatch.setattr(collect, "_STABLE_S", 0.1)
     play = play_of(tmp_path, {0: Writing()})
@@ -143,10 +157,10 @@ def test_a_running_brokers_copy_is_what_was_read_last(
         is_running = True
 
         @property
-        def log_directory(self) -> Path:
+        def log_directories(self) -> tuple[Path, ...]:
             if appends:
                 file.write_bytes(appends.pop(0))
-            return tmp_path / "data"
+            return (tmp_path / "data",)
 
     play = play_of(tmp_path, {0: Writing()})
     assert copied(play, monkeypatch) == ["t-0/00000000000000000000.log"]
@@ -214,9 +228,9 @@ def test_a_brokers_metadata_log_is_not_waited_for(
         is_running = True
 
         @property
-        def log_directory(self) -> Path:
+        def log_directories(self) -> tuple[Path, ...]:
             file.write_text(str(next(appends)))
-            return tmp_path / "data"
+            return (tmp_path / "data",)
 
     assert copied(play_of(tmp_path, {0: Writing()}), monkeypatch) == []
 

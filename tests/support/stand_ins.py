@@ -112,6 +112,10 @@ class StandInBroker:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def log_directories(self) -> tuple[Path, ...]:
+        return (self.log_directory,)
+
+    @property
     def points(self) -> frozenset[str]:
         """Only broker 0 runs with an agent."""
         return frozenset(POINTS) if self.id == 0 else frozenset()

@@ -99,10 +99,13 @@ def stop(
         known, is_known = checkpoint.known, is_clean and broker.is_running
         if is_known and replica.is_hosted:
             known = replica.high_watermark
-        elif is_known and broker.checkpoints:
-            known = 0
+        kept = set()
+        if is_known and not replica.is_hosted and broker.checkpoints:
+            is_written = writes_file_of(world, broker_id, partition)
+            kept = {known} if is_written is None else set()
+            known = known if is_written is False else 0
         if checkpointed is not None:
-            allowed = {known} if is_known else set(checkpoint.possible)
+            allowed = {known} | kept if is_known else set(checkpoint.possible)
             known, is_known = checkpointed.get(partition, 0), True
             if known not in allowed:
                 _note_impossible(world, broker_id, partition, known, allowed)
@@ -174,12 +177,38 @@ def _recovered(generation: Generation, entries: Entries, log: Log) -> Entries:
     return entries
 
 
-def write_checkpoint(world: World, broker_id: int) -> bool:
+def writes_file_of(world: World, broker_id: int, partition: TopicPartition) -> bool | None:
+    """Whether a broker that checkpoints writes the file that names this replica; None: maybe.
+
+    Each log directory has a file of its own, which is written only if a hosted replica lies there
+    (ReplicaManager.checkpointHighWatermarks, 1.1.1 and 2.8.2). Where a replica lies that came
+    later than the process, nobody knows.
+    """
+    broker = world.broker(broker_id)
+    assert broker is not None
+    places = {
+        TopicPartition(topic, number): directory
+        for topic, number, directory in broker.configuration.placed
+    }
+    if partition not in places:
+        return True
+    own = {about for about, directory in places.items() if directory == places[partition]}
+    known = set(world.partitions(broker_id))
+    hosted = {about for about in known if world.known_replica(broker_id, about).is_hosted}
+    if own & hosted:
+        return True
+    return None if own - known or hosted - places.keys() else False
+
+
+def write_checkpoint(world: World, broker_id: int, *, certain: bool = True) -> bool:
     """Write the high watermarks of hosted replicas alone; returns whether another's was dropped.
 
     What no LeaderAndIsr has named since the process began is not in the new file, and begins at 0
     when it is named (KAFKA-7235; ReplicaManager.checkpointHighWatermarks and
     Partition.getOrCreateReplica, 2.1.1; the same in all releases).
+
+    Args:
+        certain: Whether only those files are written that certainly are; see `writes_file_of`.
     """
     broker = world.broker(broker_id)
     assert broker is not None
@@ -187,6 +216,9 @@ def write_checkpoint(world: World, broker_id: int) -> bool:
     for partition in world.partitions(broker_id) if broker.checkpoints else ():
         replica = world.known_replica(broker_id, partition)
         if replica.is_hosted or world.checkpoint(broker_id, partition) == _NOTHING_KNOWN:
+            continue
+        is_written = writes_file_of(world, broker_id, partition)
+        if is_written is False or (is_written is None and certain):
             continue
         dropped = True
         world.put_replica(broker_id, partition, replace(replica, high_watermark=0))

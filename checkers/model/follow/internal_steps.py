@@ -163,6 +163,12 @@ def _of_process(state: State, broker_id: int) -> Iterator[World]:
     world = World(state)
     if process.write_checkpoint(world, broker_id):
         yield world
+    unsure = World(state)
+    if (
+        process.write_checkpoint(unsure, broker_id, certain=False)
+        and unsure.changes != world.changes
+    ):
+        yield unsure
 
 
 def _control(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World]:

@@ -1,11 +1,19 @@
 """KIP-380: late control requests, broker generations, and what is forgotten without them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import CutLink, Hold, ReleaseHold, StaleRequest, StopBroker
+from kchaos.checkers.acts import (
+    CutLink,
+    Hold,
+    ReleaseHold,
+    StaleRequest,
+    StartBroker,
+    StopBroker,
+)
 from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.broker.control_handling import handle
 from kchaos.checkers.model.controller.outboxes import queue
@@ -19,7 +27,7 @@ from kchaos.checkers.model.settle.predict import left_alone_after
 from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Event, PartitionState, Snapshot, TopicCreated
-from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, Prediction
 from kchaos.checkers.model.values.requests import Received, StopReplica
 from tests.support.model_timelines import cluster, kill, replica, start, state, write
 
@@ -151,6 +159,16 @@ def forgets(release: str, **configuration: Any) -> list[Event]:
     ]
 
 
+def placed(events: Sequence[Event], *places: tuple[str, int, int]) -> tuple[Event, ...]:
+    """The same with a broker 1 that has two log directories, and found these replicas in them."""
+    return tuple(
+        replace(event, placed=places)
+        if isinstance(event, StartBroker) and event.broker == 1
+        else event
+        for event in events
+    )
+
+
 def of_u(prediction: Prediction):
     return next(one for one in prediction.snapshots["after"] if (one.topic, one.broker) == ("u", 1))
 
@@ -161,6 +179,35 @@ def test_what_a_first_request_leaves_out_loses_its_high_watermark_and_at_0_10_2_
     newer = of_u(predict(tuple(forgets("2.1.1"))))
     assert (oldest.high_watermarks, oldest.log_end_offset) == ((0,), 0)
     assert (newer.high_watermarks, newer.log_end_offset) == ((0,), 1)
+
+
+def test_only_the_file_of_a_log_directory_is_written_in_which_a_named_replica_lies():
+    events, apart = forgets("2.1.1"), (("t", 0, 0), ("u", 0, 1))
+    together = placed(events, ("t", 0, 1), ("u", 0, 1))
+    assert of_u(predict(together)).high_watermarks == (0,)
+    assert of_u(predict(placed(events, *apart))).high_watermarks[0] == 1
+    # Whether a replica that the model does not follow was named, nobody knows.
+    internal = ("__consumer_offsets", 0, 1)
+    assert of_u(predict(placed(events, *apart, internal))).high_watermarks[0] == 1
+
+
+def stopped(*places: tuple[str, int, int], checkpointed: int) -> list[ImpossibleHighWatermark]:
+    """What is impossible when broker 1 stops, which only t was told of, with this checkpoint."""
+    *before, _ = forgets("2.1.1")
+    kept = [event for event in before if not isinstance(event, ReleaseHold)]
+    last = StopBroker(broker=1, clean=True, checkpointed=(("t", 0, 0), ("u", 0, checkpointed)))
+    notes = predict((*placed(kept, *places), last)).impossible
+    return [note for note in notes if note.topic == "u"]
+
+
+def test_a_clean_stop_leaves_the_file_alone_of_a_log_directory_without_a_named_replica():
+    apart, internal = (("t", 0, 0), ("u", 0, 1)), ("__consumer_offsets", 0, 1)
+    assert stopped(checkpointed=1)
+    assert not stopped(checkpointed=0)
+    assert not stopped(*apart, checkpointed=1)
+    assert stopped(*apart, checkpointed=0)
+    assert not stopped(*apart, internal, checkpointed=1)
+    assert not stopped(*apart, internal, checkpointed=0)
 
 
 def test_a_full_first_request_keeps_every_high_watermark():

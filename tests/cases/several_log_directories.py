@@ -1,0 +1,68 @@
+"""Brokers with two log directories each: what lies in one of them has no part in the other's files.
+
+A new process that is told of t alone (KAFKA-7235) writes the high watermarks of t's log directory
+anew, and those of u's not, also when it stops cleanly. From 2.2 on nothing can tell it so late.
+"""
+
+from typing import Any
+
+from kchaos import (
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    KillBroker,
+    PauseBroker,
+    Produce,
+    StaleRequest,
+    StopBroker,
+)
+
+RELEASES = {"1.1.1": False, "2.8.2": True, "3.9.1": True}
+LOG_DIRECTORIES = 2
+# The controller stands still for longer than others' sessions live.
+BROKER_PROPERTIES = {2: {"zookeeper.session.timeout.ms": "40000"}}
+_T: dict[str, Any] = {"topic": "t", "partition": 0}
+_U: dict[str, Any] = {"topic": "u", "partition": 0}
+_BEFORE = (
+    CreateTopic(topic="t", assignment=((0, 1),)),
+    CreateTopic(topic="u", assignment=((0, 1),)),
+    Produce(operation="of-t", records=3, acks=-1, **_T),
+    Produce(operation="of-u", records=5, acks=-1, **_U),
+    AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T),
+    AwaitHighWatermark(brokers=(0, 1), high_watermark=5, **_U),
+)
+_LATE = StaleRequest(api="LeaderAndIsr", broker=1, partitions=(("t", 0),))
+_BOUNCED = (
+    Inject(name="still", fault=PauseBroker(broker=2)),
+    Inject(name="killed", fault=KillBroker(broker=1)),
+    Heal(name="killed"),
+)
+_AFTER = (
+    Inject(name="stopped", fault=StopBroker(broker=1)),
+    Heal(name="still"),
+    AwaitState(leader=0, isr=(0,), **_U),
+    Produce(operation="alone", records=1, acks=1, **_U),
+    Heal(name="stopped"),
+    AwaitState(leader=0, isr=(0, 1), **_T),
+    AwaitState(leader=0, isr=(0, 1), **_U),
+    Produce(operation="both", records=1, acks=-1, **_U),
+)
+
+
+def steps(release):
+    if release != "1.1.1":
+        return (*_BEFORE, *_BOUNCED, *_AFTER)
+    late = Inject(name="late", fault=_LATE)
+    return (*_BEFORE, late, *_BOUNCED, Heal(name="late"), *_AFTER)
+
+
+def seen(run, release):
+    for broker in (0, 1):
+        folders = [run.path / f"snapshots/final/broker-{broker}{end}" for end in ("", ".1")]
+        replicas = [{entry.name for entry in folder.glob("?-0")} for folder in folders]
+        assert sorted(map(sorted, replicas)) == [["t-0"], ["u-0"]]
+    actions = [line["action"] for line in run.read_lines("actions.jsonl")]
+    (stopped,) = (action for action in actions if action.get("clean") is True)
+    assert ["u", 0, 5] in stopped["checkpointed"]
