@@ -30,12 +30,16 @@ from kchaos.faults.api import Fault
 from kchaos.harness.player.legal import refusal
 from kchaos.harness.player.view import View
 from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.log_start import AwaitLogStart
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
 from kchaos.harness.steps.topics import DeleteTopic
 
 _PRODUCE_S = 3.0
 _ELECTION_S = 10.0
 _TOPIC_S = 15.0
+# A broker looks for what is too old or too much 30 s after its start for the first time.
+_RETENTION_S = 35.0
+_FIRST_WRITES = 4
 
 # How often each kind is drawn where it is possible, relative to the others.
 _MIXED: dict[str, float] = {
@@ -76,6 +80,7 @@ _MIXED: dict[str, float] = {
     "kill-controller": 0,
     "pause-controller": 0,
     "delete-topic": 0,
+    "await-retention": 0,
 }
 _IN_PLACE: Mapping[str, tuple[str, ...]] = {
     "bounce": (),
@@ -91,6 +96,8 @@ SHUTDOWNS = "shutdowns"
 """The mix whose brokers ask their controller before they stop; in the others none does."""
 THROTTLES = "throttles"
 """The mix in which replication is throttled, and followers fetch with several threads."""
+LOGS = "logs"
+"""The mix whose brokers have two log directories, and logs so small that retention deletes."""
 MIXES: Mapping[str, Mapping[str, float]] = {
     "mixed": _MIXED,
     "cuts": _MIXED | {"cut": 7, "cut-one-way": 4, "cut-zookeeper": 3, "elect": 5},
@@ -105,10 +112,11 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     "disks": _MIXED | {"kill": 5, "stop": 4, "heal": 3, "lose-epochs": 8, "wipe": 6},
     "topics": _MIXED | {"create-topic": 12, "delete-topic": 20, "elect": 5, "heal": 8},
     THROTTLES: _MIXED | {"throttle": 8, "kill": 5, "stop": 3, "heal": 6, "elect": 5},
+    LOGS: _MIXED | {"await-retention": 6, "produce": 20, "heal": 6, "kill": 3, "stop": 2},
 }
 """By name, what a schedule is mostly made of."""
 
-WITH_ZOOKEEPER: frozenset[str] = frozenset({"formats", THROTTLES, "topics"})
+WITH_ZOOKEEPER: frozenset[str] = frozenset({"formats", LOGS, THROTTLES, "topics"})
 """The mixes that are mostly made of what does not act with KRaft."""
 
 KINDS: tuple[str, ...] = tuple(_MIXED)
@@ -358,6 +366,21 @@ def _deletions(view: View, _draw: Draw) -> Iterator[Step]:
         yield DeleteTopic(topic=topic, timeout_s=_TOPIC_S)
 
 
+def _retentions(view: View, _draw: Draw) -> Iterator[Step]:
+    if sum(name[0] == "p" and name[1:].isdecimal() for name in view.names) < _FIRST_WRITES:
+        return
+    for partition in view.partitions:
+        brokers = tuple(one for one in partition.replicas if one in view.whole & partition.isr)
+        if brokers:
+            yield AwaitLogStart(
+                topic=partition.topic,
+                partition=partition.partition,
+                brokers=brokers,
+                log_start_offset=1,
+                timeout_s=_RETENTION_S,
+            )
+
+
 def _snapshots(view: View, _draw: Draw) -> Iterator[Step]:
     yield TakeSnapshot(label=f"snapshot-{view.snapshots + 1}")
 
@@ -397,5 +420,6 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "pause-controller": _by_controller("pause-controller", lambda node: PauseBroker(broker=node)),
     "create-topic": _topics,
     "delete-topic": _deletions,
+    "await-retention": _retentions,
     "snapshot": _snapshots,
 }

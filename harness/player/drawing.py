@@ -13,6 +13,7 @@ from kchaos.faults import CutControllers, CutZooKeeper, ExpireSession, FenceBrok
 from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import (
+    LOGS,
     MIXES,
     SHUTDOWNS,
     THROTTLES,
@@ -26,6 +27,7 @@ from kchaos.harness.player.drawn_settings import (
     CONTROLLED_SHUTDOWN,
     ENTRY,
     SEVERAL_FETCHERS,
+    SMALL_LOGS,
     Settings,
     case_of,
     draw_settings,
@@ -110,7 +112,10 @@ def _cluster(random: Random, kafka: str, mix: str, *, is_kraft: bool) -> Cluster
     settings = draw_settings(random)
     first_broker = random.choice(brokers)
     return ClusterSpec(
-        brokers=brokers_of(kafka, brokers),
+        brokers=tuple(
+            replace(broker, log_directories=2 if mix == LOGS else 1)
+            for broker in brokers_of(kafka, brokers)
+        ),
         first_broker=None if is_kraft else first_broker,
         mode="kraft" if is_kraft else None,
         controllers=random.choice((1, 3)) if is_kraft else 1,
@@ -139,6 +144,7 @@ def _properties(settings: Settings, mix: str, is_kraft: bool) -> dict[str, str]:
         **settings.properties,
         **(CONTROLLED_SHUTDOWN if mix == SHUTDOWNS else {}),
         **(SEVERAL_FETCHERS if mix == THROTTLES else {}),
+        **(SMALL_LOGS if mix == LOGS else {}),
     }
 
 

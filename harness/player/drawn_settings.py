@@ -25,6 +25,12 @@ SEVERAL_FETCHERS: Mapping[str, str] = {
     "replica.fetch.response.max.bytes": "200",
 }
 """With these a follower has two threads for a leader, and an answer little room."""
+SMALL_LOGS: Mapping[str, str] = {
+    "log.segment.bytes": "300",
+    "log.retention.bytes": "400",
+    "log.retention.check.interval.ms": "500",
+}
+"""With these some batches fill a segment, and a log keeps two or three of them."""
 _UNCLEAN = 0.25
 _TWO_IN_SYNC = 0.35
 

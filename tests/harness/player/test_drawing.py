@@ -11,10 +11,13 @@ import pytest
 
 from kchaos.clusters.configuration import BROKER_DEFAULTS
 from kchaos.harness.errors import UsageError
-from kchaos.harness.player.candidates import KINDS, MIXES, SHUTDOWNS, THROTTLES
+from kchaos.harness.player.candidates import KINDS, LOGS, MIXES, SHUTDOWNS, THROTTLES
 from kchaos.harness.player.drawing import draw
-from kchaos.harness.player.drawn_settings import CONTROLLED_SHUTDOWN
+from kchaos.harness.player.drawn_settings import CONTROLLED_SHUTDOWN, SMALL_LOGS
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.log_start import AwaitLogStart
 from kchaos.harness.steps.scenario_steps import CreateTopic
 
 pytestmark = pytest.mark.slow
@@ -200,6 +203,7 @@ def kind_of(act: dict[str, Any]) -> str:
                 "CreateTopic": "create-topic",
                 "DeleteTopic": "delete-topic",
                 "TakeSnapshot": "snapshot",
+                "AwaitLogStart": "await-retention",
             }
             return str(known.get(name, name.lower()))
 
@@ -233,6 +237,23 @@ def test_brokers_ask_before_they_stop_in_the_mix_of_shutdowns_alone(mix: str) ->
 def test_followers_have_several_fetchers_in_the_mix_of_throttles_alone(mix: str) -> None:
     properties = draw(1, kafka="2.8.2", steps=5, mix=mix).cluster.properties
     assert properties.get("num.replica.fetchers", "1") == ("2" if mix == THROTTLES else "1")
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_logs_are_small_and_in_two_directories_in_the_mix_of_logs_alone(mix: str) -> None:
+    cluster = draw(1, kafka="2.8.2", steps=5, mix=mix).cluster
+    is_small = SMALL_LOGS.items() <= cluster.properties.items()
+    counts = {broker.log_directories for broker in cluster.brokers}
+    assert (is_small, counts) == ((True, {2}) if mix == LOGS else (False, {1}))
+
+
+def test_retention_is_awaited_where_enough_was_written_for_it() -> None:
+    for seed in range(10):
+        written = 0
+        for step in draw(seed, kafka="2.8.2", steps=40, mix=LOGS).steps:
+            act = step.do if isinstance(step, IfPossible) else step
+            written += isinstance(act, Produce)
+            assert not isinstance(act, AwaitLogStart) or written >= 4
 
 
 def test_the_same_seed_draws_the_same_schedule_in_another_process() -> None:
