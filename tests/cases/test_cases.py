@@ -7,7 +7,8 @@ and where they differ from the usual `PROPERTIES`, `BROKERS`, `FIRST_BROKER`, th
 how many each broker has. The most telling ones are `late_leader_and_isr`, `one_way_cut_of_fetches`
 and `kafka_13141`.
 
-CI plays a case on both sides of each border that it is about; `make cases` plays all its releases.
+CI plays a case on its newest release, and `make cases` on each. Stored runs show both sides of each
+border (`tests/golden/borders`).
 """
 
 import importlib
@@ -19,6 +20,7 @@ from types import ModuleType
 import pytest
 
 from kchaos.checkers.judge import judge
+from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.run.runner import RunOptions, play
@@ -35,34 +37,11 @@ CELLS = [
     for name, case in CASES.items()
     for release in case.RELEASES
 ]
-# What goes as on a release that is played: between two borders, or beyond the last.
-ALSO_SHOWN_BY_OTHERS = {
-    ("diverging_epoch_at_an_older_protocol", "2.8.0"),
-    ("effective_min_isr", "3.9.1"),
-    ("expansion_before_high_watermark", "2.8.2"),
-    ("fetch_reads_held", "2.8.2"),
-    ("fetches_left_undone", "2.1.1"),
-    ("leader_missed_an_epoch", "2.5.1"),
-    ("maximal_isr_is_enough", "2.8.2"),
-    # Stored runs have these borders too (`tests/golden/borders/`).
-    ("moved_high_watermark", "0.11.0.3"),
-    ("moved_high_watermark", "1.0.0"),
-    ("moved_high_watermark", "1.0.1"),
-    ("records_deleted", "2.8.2"),
-    ("replication_throttled", "2.8.2"),
-    ("response_limits", "2.8.2"),
-    ("retention_by_size", "2.8.2"),
-    ("retention_by_time", "1.1.1"),
-    ("retention_by_time", "2.8.2"),
-    ("several_log_directories", "2.8.2"),
-    ("stop_replica_at_its_own_epoch", "2.8.2"),
-    ("two_fetchers", "2.8.2"),
-    ("wish_before_news", "3.9.1"),
-}
 PLAYED = [
     cell
     for cell in CELLS
-    if cell.values not in ALSO_SHOWN_BY_OTHERS or os.environ.get("KCHAOS_ALL_CASES")
+    if cell.values[1] == max(CASES[str(cell.values[0])].RELEASES, key=parse_version)
+    or os.environ.get("KCHAOS_ALL_CASES")
 ]
 
 

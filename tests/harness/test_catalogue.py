@@ -1,9 +1,8 @@
-"""Every case of the catalogue, once on each side of the border that it is about.
+"""Every entry of the catalogue, once on each side of the border that it is about.
 
-`kchaos measure` plays the other releases.
+`kchaos measure` plays the other cases and releases.
 """
 
-import itertools
 from pathlib import Path
 
 import pytest
@@ -20,87 +19,40 @@ CELLS = [
     for entry in CATALOGUE.values()
     for case, release in entry.expectations
 ]
-# What another cell shows as well, and slower: `kchaos measure` plays these, as what is long.
-ALSO_SHOWN_BY_OTHERS = {
-    ("KAFKA-6361", "n15", "1.1.1"),
-    ("KAFKA-6361", "n15", "2.0.1"),
-    ("KAFKA-6361", "n15", "2.8.2"),
-    ("KAFKA-6361", "n25", "1.1.1"),
-    ("KAFKA-6361", "n25", "2.0.1"),
-    ("KAFKA-6361", "n25", "2.8.2"),
-    ("KAFKA-7235", "protocol-0.10.2", "2.2.2"),
-    ("KAFKA-7897", "follower-restarts", "2.1.1"),
-    ("KAFKA-12315", "moved", "3.9.1"),
-    ("KIP-101-1", "read", "0.11.0.3"),
-    ("KAFKA-7601-four-replicas", "follower-killed", "2.0.1"),
-    ("KAFKA-7601-four-replicas", "follower-killed", "2.3.1"),
-    ("KAFKA-7601-four-replicas", "follower-stopped", "2.2.1"),
-    ("KIP-380-epoch-ahead", "registered-and-not-told", "2.4.1"),
-    ("KIP-380-stale-update-metadata", "leader-taken-for-dead", "2.2.2"),
-    ("KIP-380-upgrade-window", "roll-skipped-old-controller", "2.2.2"),
-    ("KIP-380-upgrade-window", "two-rolls", "2.2.2"),
-    ("KIP-279-3", "no-common-epoch", "2.0.1"),
-    ("KIP-380-upgrade-window", "epoch-unknown", "2.2.2"),
-    ("KIP-501-long-hang", "inside-the-log-read", "2.0.1"),
-    ("KIP-501-long-hang", "inside-the-log-read", "2.8.2"),
-    ("KIP-501-slow-reads", "held-before-the-lock", "2.8.2"),
-    ("KIP-279-compaction", "kept", "1.1.1"),
-    ("KIP-279-compaction", "kept", "2.8.2"),
-    ("KIP-279-compaction", "rebuilt", "1.1.1"),
-    ("KIP-279-compaction", "rebuilt", "2.8.2"),
-    ("KIP-279-compaction", "rebuilt", "3.9.1"),
-    ("KIP-279-compaction", "not-rebuilt", "2.0.1"),
-    ("KIP-279-compaction", "not-rebuilt", "3.9.1"),
-    ("KIP-380-missed-bounce", "clean", "2.2.2"),
-    ("KIP-380-missed-bounce", "moved", "2.2.2"),
-    ("KIP-380-missed-bounce", "paused", "2.2.2"),
-    ("KIP-380-stale-controlled-shutdown", "asked-itself", "2.1.1"),
-    ("KIP-380-stale-controlled-shutdown", "live-broker", "2.2.2"),
-    ("KIP-380-stale-leader-and-isr", "forgets-high-watermarks", "2.2.2"),
-    ("KIP-380-stale-leader-and-isr", "leads-again", "2.2.2"),
-    ("KIP-380-stale-stop-replica", "stopped", "2.2.2"),
-    ("KIP-405-2", "out-of-sync-follower", "3.6.2"),
-    ("KIP-405-3", "never-uploaded", "3.6.2"),
-    ("KIP-405-4", "never-uploaded", "3.6.2"),
-    ("KIP-405-5", "never-uploaded", "3.6.2"),
-    ("KIP-405-control", "hard-failures", "3.9.1"),
-    ("KIP-405-upload-fails", "fails-and-heals", "3.6.2"),
-    ("KIP-405-half-uploaded", "leader-dies", "3.6.2"),
-}
 
 
-def at_borders(name: str, case: str) -> set[str]:
-    """Return the releases of a case whose neighbours end otherwise: the last red, the first green.
+def played_by_ci(name: str) -> set[tuple[str, str]]:
+    """Return the cases and releases that show an entry: the last red and the first green after it.
 
-    Where all of them end alike it is the newest one that is played here at all. A case whose border
-    another case of its entry shows is played nowhere here.
+    They are of the first case that has both. Without such a case, red and green are of the first
+    case that has them, each on its newest release.
     """
-    expectations = entry_named(name).expectations
-    releases = sorted((one for played, one in expectations if played == case), key=parse_version)
-    ends = [expectations[case, release].safe for release in releases]
-    borders = {
-        release
-        for (before, after), release in itertools.chain(
-            zip(itertools.pairwise(ends), releases, strict=False),
-            zip(itertools.pairwise(ends), releases[1:], strict=False),
-        )
-        if before != after
+    entry = entry_named(name)
+    ends: dict[bool | None, dict[str, list[str]]] = {False: {}, True: {}, None: {}}
+    for case, release in sorted(entry.expectations, key=lambda cell: parse_version(cell[1])):
+        if case not in entry.measured_only:
+            ends[entry.expectations[case, release].safe].setdefault(case, []).append(release)
+    red, green = ends[False], ends[True]
+    for case, _ in entry.expectations:
+        if case in red and case in green:
+            last = red[case][-1]
+            after = [one for one in green[case] if parse_version(one) > parse_version(last)]
+            return {(case, last), (case, (after or green[case][-1:])[0])}
+    firsts = [
+        next((case for case, _ in entry.expectations if case in end), "") for end in (red, green)
+    ]
+    return {
+        (case, end[case][-1]) for case, end in zip(firsts, (red, green), strict=True) if case in end
     }
-    played = [one for one in releases if (name, case, one) not in ALSO_SHOWN_BY_OTHERS]
-    return borders.intersection(played) if borders else set(played[-1:])
 
 
-QUICK = [
-    cell
-    for cell in CELLS
-    if cell.values not in ALSO_SHOWN_BY_OTHERS
-    and cell.values[1] not in entry_named(str(cell.values[0])).measured_only
-    and cell.values[2] in at_borders(str(cell.values[0]), str(cell.values[1]))
+PLAYED = [
+    cell for cell in CELLS if (cell.values[1], cell.values[2]) in played_by_ci(str(cell.values[0]))
 ]
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(("name", "case", "release"), QUICK)
+@pytest.mark.parametrize(("name", "case", "release"), PLAYED)
 def test_an_entry_gives_what_it_says_and_conforms(
     name: str, case: str, release: str, tmp_path: Path
 ) -> None:
