@@ -21,9 +21,8 @@ def with_consequences(
     findings = tuple(findings)
     if prediction is None or prediction.emptied_by is None:
         return findings
-    consequences = [
-        finding for finding in findings if _follows(finding, prediction.emptied_by.explained)
-    ]
+    explained = frozenset(prediction.emptied_by.explained)
+    consequences = [finding for finding in findings if _follows(finding, explained)]
     return tuple(
         _with(finding, consequences) if _is_observation(finding) else finding
         for finding in findings

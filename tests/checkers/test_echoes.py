@@ -10,6 +10,7 @@ from kchaos.checkers.model import follow
 from kchaos.checkers.model.follow.observations import ClientAnswered
 from kchaos.checkers.model.values.prediction import EmptiedBy, Prediction
 from kchaos.checkers.record import record_of
+from kchaos.checkers.results import read_judgement, write_judgement
 from kchaos.checkers.rules.echoes import with_consequences
 from tests.golden.stored import unpacked
 
@@ -32,7 +33,7 @@ def with_another_acknowledgement(evidence: RunEvidence) -> Prediction:
 
 def predicted(*explained: tuple[str, int]) -> Prediction:
     emptied = EmptiedBy(
-        source="links.jsonl:9", what="Reply", why="no", explained=frozenset(explained)
+        source="links.jsonl:9", what="Reply", why="no", explained=explained
     )
     return Prediction(snapshots={}, produces=(), rounds=(), truncations=(), emptied_by=emptied)
 
@@ -64,6 +65,8 @@ def test_an_answer_that_nothing_explains_is_one_finding_that_names_what_follows(
     assert [one.evidence["what"] for one in told] == ["observation"]
     assert told[0].evidence["number"] > 20
     assert "before-healing: broker 1: its batches" in str(told[0].evidence["consequences"])
+    write_judgement(run, results)
+    assert read_judgement(run, run.judgements()[-1]).findings == results.findings
 
 
 def test_what_a_snapshot_shows_that_was_explained_before_stays_a_finding() -> None:

@@ -104,8 +104,8 @@ def follow(
         at = at.before
     notes = [note for step in reversed(steps) for note in step.notes]
     if emptied is not None:
-        copied = frozenset((note.label, note.broker) for note in notes if isinstance(note, Copied))
-        emptied = replace(emptied, explained=copied)
+        copied = sorted({(note.label, note.broker) for note in notes if isinstance(note, Copied)})
+        emptied = replace(emptied, explained=tuple(copied))
     state = last.node.state
     if not search.is_complete:
         state, more = _left_alone(search, last.node)

@@ -213,14 +213,14 @@ class EmptiedBy:
         what: What kind of observation it is.
         why: What was seen, and what was possible in the states that explain the most.
         is_pending: Whether all that stood in the way was a step that had not happened yet.
-        explained: Label and broker of each copy that was explained before.
+        explained: Label and broker of each copy that was explained before, sorted.
     """
 
     source: str
     what: str
     why: str
     is_pending: bool = False
-    explained: frozenset[tuple[str, int]] = frozenset()
+    explained: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
