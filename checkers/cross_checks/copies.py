@@ -127,14 +127,13 @@ def _snapshot(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -
     yield from _foreign_files(evidence, taken)
     yield from _empty_ends(evidence, taken)
     yield from _states(evidence, taken, action)
-    topic_ids = dict(evidence.topic_ids)
     for broker, copied in sorted(taken.brokers.items()):
         times = [
             one for one in (copied.read_from, copied.read_until, taken.time) if one is not None
         ]
         if times != sorted(times) or taken.time - times[0] > _APART_S:
             yield f"snapshot {label!r}: broker {broker}'s files were read at {times[:-1]}"
-        yield from _named_otherwise(evidence, label, broker, topic_ids)
+        yield from _named_otherwise(evidence, label, broker, evidence.topic_ids)
 
 
 def _folders(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
@@ -261,7 +260,7 @@ def _shown(state: StateSeen | None) -> str:
 
 
 def _named_otherwise(
-    evidence: RunEvidence, label: str, broker: int, topic_ids: dict[str, str]
+    evidence: RunEvidence, label: str, broker: int, topic_ids: Mapping[str, frozenset[str]]
 ) -> Iterator[str]:
     root = evidence.files.run.path
     folders = [folder.relative_to(root) for folder in evidence.copied.folders(label, broker)]
@@ -289,9 +288,9 @@ def _named_otherwise(
             yield str(error)
         else:
             named = topic_ids.get(about[0]) if about else None
-            if named is not None and stated != named:
+            if named is not None and stated not in named:
                 where = "the metadata log" if evidence.is_kraft else "ZooKeeper"
-                yield f"{name} says topic id {stated}, and {where} {named}"
+                yield f"{name} says topic id {stated}, and {where} {' and '.join(sorted(named))}"
 
 
 def _text(evidence: RunEvidence, name: str) -> str:

@@ -224,8 +224,8 @@ class MetadataLogs:
         return tuple(self._folded.decisions)
 
     @property
-    def topic_ids(self) -> Mapping[str, str]:
-        """The id of each topic, as it was last."""
+    def topic_ids(self) -> Mapping[str, frozenset[str]]:
+        """Every id that a topic ever had: a topic may be made again."""
         return self._folded.topic_ids
 
     @property
@@ -265,7 +265,7 @@ class _Folding:
 
     image: MetadataImage = field(default_factory=MetadataImage)
     decisions: list[TimedEvent] = field(default_factory=list)
-    topic_ids: dict[str, str] = field(default_factory=dict)
+    topic_ids: dict[str, frozenset[str]] = field(default_factory=dict)
     broker_configurations: list[tuple[str, Settings]] = field(default_factory=list)
     deletions: dict[str, list[TopicDeletion]] = field(default_factory=dict)
     of_topics: dict[tuple[type, str, int], int] = field(default_factory=dict)
@@ -349,7 +349,7 @@ class _Folding:
     def _topic(self, name: str, topic_id: str) -> None:
         if topic_partition(f"{name}-0") is None:
             raise ScenarioDataError(f"{METADATA}/: {name!r} is no topic's name")
-        self.topic_ids[name] = topic_id
+        self.topic_ids[name] = self.topic_ids.get(name, frozenset()) | {topic_id}
         if name in self.deletions:
             self.deletions[name][-1] = replace(self.deletions[name][-1], is_gone=False)
 

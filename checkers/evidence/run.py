@@ -189,8 +189,8 @@ class RunEvidence:
         return tuple(decisions(self.znode_changes))
 
     @cached_property
-    def topic_ids(self) -> Mapping[str, str]:
-        """The id of each topic that has one, as the cluster's metadata have it."""
+    def topic_ids(self) -> Mapping[str, frozenset[str]]:
+        """Every id that a topic ever had, as the cluster's metadata have it."""
         return self.metadata_logs.topic_ids if self.is_kraft else topic_ids(self.znode_changes)
 
     @cached_property

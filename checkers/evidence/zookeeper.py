@@ -33,18 +33,18 @@ def member_logs(files: EvidenceFiles) -> list[list[tuple[str, bytes]]]:
     return [_log_files(files, member) for member in members]
 
 
-def topic_ids(changes: Sequence[ZnodeChange]) -> dict[str, str]:
-    """The id of each topic that has one (2.8 and later), as its znode had it last."""
-    found: dict[str, str] = {}
+def topic_ids(changes: Sequence[ZnodeChange]) -> dict[str, frozenset[str]]:
+    """Every id that a topic's znode ever had (2.8 and later): a topic may be made again."""
+    ids: dict[str, frozenset[str]] = {}
     for change in changes:
         match change.path.split("/")[1:]:
             case ["brokers", "topics", topic] if change.data:
                 topic_id = _json(change).get("topic_id")
                 if isinstance(topic_id, str):
-                    found[topic] = topic_id
+                    ids[topic] = ids.get(topic, frozenset()) | {topic_id}
             case _:
                 pass
-    return found
+    return ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,6 +118,9 @@ class ClusterMetadata(Protocol):
         Raises MetadataRefused when that is asked for already.
         """
 
+    def is_deleting(self, topic: str) -> bool:
+        """Return whether a deletion that was asked for is not ended yet."""
+
     def configure_topic(self, topic: str, configuration: Mapping[str, str]) -> None:
         """Replace a topic's own configuration and tell every broker; return at once.
 

@@ -276,6 +276,10 @@ class KraftMetadata:
         (answer,) = self._ask(request, DeleteTopicsResponse, version=5).responses
         _refuse(answer, f"the topic {topic} is not deleted")
 
+    def is_deleting(self, topic: str) -> bool:
+        """Return False: the deletion is one record of the log."""
+        return False
+
     def configure_topic(self, topic: str, configuration: Mapping[str, str]) -> None:
         """Set what is wanted and delete what is there besides, in one request."""
         self._configure(TOPIC_RESOURCE, topic, configuration)

@@ -129,6 +129,10 @@ class ZooKeeperMetadata:
         """Write the znode that the controller watches and removes when it is done."""
         self._ask(partial(self.client.create, makepath=True), f"{_DELETIONS}/{topic}", b"")
 
+    def is_deleting(self, topic: str) -> bool:
+        """Return whether that znode is there: the controller removes it after all others."""
+        return self._look(self.client.exists, f"{_DELETIONS}/{topic}") is not None
+
     def configure_topic(self, topic: str, configuration: Mapping[str, str]) -> None:
         """Write the znodes as ``kafka-configs --alter --entity-type topics`` does."""
         settings = json.dumps({"version": 1, "config": dict(configuration)}).encode()

@@ -39,7 +39,8 @@ class DeleteTopic:
                 for broker in brokers
                 if play.cluster.brokers[broker].is_running or not play.cluster.spec.is_kraft
             )
-            known = [f"the topic {self.topic}"] if self.topic in metadata.topics() else []
+            is_known = self.topic in metadata.topics() or metadata.is_deleting(self.topic)
+            known = [f"the topic {self.topic}"] if is_known else []
             return known + [str(folder) for folder in folders if folder.exists()]
 
         await_until(

@@ -134,7 +134,7 @@ def test_a_real_log_tells_who_led_who_was_in_sync_and_who_was_away(tmp_path):
         _broker(2, 98, is_fenced=False),
         _of_epoch_2(_state(100, 0, 1, (1, 0, 2), 4)),
     ]
-    assert logs.topic_ids == {"t": "teYkMYF0SBqvdK-F4jKz_w"}
+    assert logs.topic_ids == {"t": {"teYkMYF0SBqvdK-F4jKz_w"}}
     assert logs.cluster_id == "5hDYoA6zTvCemLowMBGPyQ"
     assert [(deletion.zxid, deletion.is_gone) for deletion in logs.deletions["t"]] == [(101, True)]
     assert logs.broker_configurations == (("<default>", (("min.insync.replicas", "1"),)),)
@@ -344,14 +344,15 @@ def test_settings_of_topics_and_brokers_are_as_they_were_last(decided):
     ]
 
 
-def test_a_topic_that_is_deleted_and_made_anew_has_another_id(decided):
+def test_a_topic_that_is_deleted_and_made_anew_has_another_id_besides(decided):
     logs = decided(
         [TOPIC, _partition()],
         [("RemoveTopicRecord", 0, {"TopicId": TOPIC_ID})],
         [("TopicRecord", 0, {"Name": "t", "TopicId": OTHER_ID}), _partition(TopicId=OTHER_ID)],
     )
 
-    assert logs.topic_ids == {"t": OTHER_ID}
+    assert {name: len(ids) for name, ids in logs.topic_ids.items()} == {"t": 2}
+    assert OTHER_ID in logs.topic_ids["t"]
     assert [(deletion.zxid, deletion.is_gone) for deletion in logs.deletions["t"]] == [(3, False)]
 
 
