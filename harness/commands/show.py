@@ -84,7 +84,8 @@ def result_lines(results: Results, *, has_verdict: bool = True) -> list[str]:
         lines.append(f"{verdict}, as expected: {ANSWERS[results.expected]}")
     partitions = {(finding.topic, finding.partition) for finding in results.findings}
     for finding in results.findings:
-        about = f" of {finding.topic}-{finding.partition}" if len(partitions) > 1 else ""
+        is_named = finding.topic and len(partitions) > 1
+        about = f" of {finding.topic}-{finding.partition}" if is_named else ""
         if finding.question is Question.NEITHER:
             lines += wrapped(f"({finding.kind}{about}) {finding.message}")
         else:

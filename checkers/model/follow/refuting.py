@@ -40,14 +40,19 @@ from kchaos.checkers.model.follow.observations import (
     Record,
     Reply,
 )
-from kchaos.checkers.model.values.events import PartitionState, Produce, RemoteCopy
+from kchaos.checkers.model.values.events import PartitionState, Produce, RemoteCopy, TopicCreated
 
 
 def first_refuted_decision(record: Record) -> int | None:
-    """Return the index of the first decision that follows on no other; None without."""
+    """Return the index of the first decision that follows on no other; None without.
+
+    The partitions of a topic that is made again begin anew.
+    """
     epochs: dict[TopicPartition, int] = {}
     for index, decided in enumerate(record.decided):
         state = decided.what
+        if isinstance(state, TopicCreated):
+            epochs = {about: epoch for about, epoch in epochs.items() if about.topic != state.topic}
         if isinstance(state, PartitionState):
             about = TopicPartition(state.topic, state.partition)
             before = epochs.get(about, state.leader_epoch)

@@ -13,9 +13,9 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.follow import search
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.observations import ClientAnswered, Record, Reply
+from kchaos.checkers.model.follow.observations import ClientAnswered, Decided, Record, Reply
 from kchaos.checkers.model.follow.refuting import first_refuted, first_refuted_decision
-from kchaos.checkers.model.values.events import PartitionState, Produce
+from kchaos.checkers.model.values.events import PartitionState, Produce, TopicCreated
 from kchaos.checkers.record import record_of
 from tests.golden.stored import OTHER_NAMES, RELEASES, RUNS, unpacked
 
@@ -102,6 +102,35 @@ def test_a_leader_epoch_that_nobody_wrote_is_missed_before_the_record_is_searche
     prediction = follow(changed_run, most_states=2_000)
     assert prediction.emptied_by is not None
     assert prediction.emptied_by.why == "leader epoch went from 6 to 8, not one up"
+
+
+def test_a_topic_that_is_made_again_begins_anew() -> None:
+    elected = (("t", 0), ("u", 0), ("u", 1), ("u", 2))
+    again = (("u", 0), ("t", 1))
+
+    def decided(*states: tuple[str, int]) -> list[Decided]:
+        return [
+            Decided(
+                what=PartitionState(
+                    topic=topic,
+                    partition=0,
+                    leader=1,
+                    leader_epoch=epoch,
+                    isr=(1, 0),
+                    controller_epoch=1,
+                    version=epoch,
+                ),
+                time=1.0,
+            )
+            for topic, epoch in states
+        ]
+
+    made_again = Decided(what=TopicCreated(topic="u", assignment=((1, 0),)), time=1.0)
+    record_of_both = Record(seen=(), decided=(*decided(*elected), made_again, *decided(*again)))
+    of_one = replace(record_of_both, decided=(*decided(*elected), *decided(*again)))
+
+    assert first_refuted_decision(record_of_both) is None
+    assert first_refuted_decision(of_one) == len(elected)
 
 
 def test_a_high_watermark_that_no_answer_told_is_missed_before_the_record_is_searched() -> None:
