@@ -20,6 +20,7 @@ from kchaos.checkers.model.follow.internal_follower_steps import at_follower
 from kchaos.checkers.model.follow.internal_leader_steps import at_leader
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import (
+    NOT_HERE,
     errors_differ,
     files_differ,
     question_differs,
@@ -42,6 +43,7 @@ from kchaos.checkers.model.values.requests import (
     Exchange,
     LeaderAndIsr,
     Received,
+    Stage,
 )
 
 
@@ -62,7 +64,7 @@ def silent_steps(state: State, lookahead: Lookahead, index: int, decided: int) -
     ]
     for broker_id in working:
         yield from _of_process(state, broker_id)
-        yield from _control(state, broker_id, lookahead)
+        yield from _control(state, broker_id, lookahead, index)
         yield from _learn(state, broker_id, lookahead, index)
     for leader_id in working:
         for broker_id in world.broker_ids():
@@ -171,7 +173,7 @@ def _of_process(state: State, broker_id: int) -> Iterator[World]:
         yield unsure
 
 
-def _control(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[World]:
+def _control(state: State, broker_id: int, lookahead: Lookahead, index: int) -> Iterator[World]:
     """A broker handles a part of a control request that it has.
 
     Requests of one connection are handled in order, those of several by several threads. A broker
@@ -187,11 +189,17 @@ def _control(state: State, broker_id: int, lookahead: Lookahead) -> Iterator[Wor
         first = parts[0]
         if not control_handling.may_handle(World(state), broker_id, first):
             continue
-        yield from _handle(state, broker_id, leading or parts, len(parts) == 1, lookahead)
+        last = len(parts) == 1
+        yield from _handle(state, broker_id, leading or parts, last, lookahead, index)
 
 
 def _handle(
-    state: State, broker_id: int, parts: list[Received], is_last: bool, lookahead: Lookahead
+    state: State,
+    broker_id: int,
+    parts: list[Received],
+    is_last: bool,
+    lookahead: Lookahead,
+    index: int,
 ) -> Iterator[World]:
     for one in parts:
         seen = lookahead.control_answers.get(one.number)
@@ -207,6 +215,7 @@ def _handle(
         world = World(state)
         errors = handle_control(world, broker_id, one, is_last=is_last)
         if seen is None or not errors_differ(errors, seen):
+            world.is_unlikely = _refuses(state, broker_id, one, lookahead, index)
             yield world
 
 
@@ -229,6 +238,26 @@ def _handled(world: World, broker_id: int, one: Received, errors: control_handli
 
 def _is_to_lead(request: ControlRequest, broker_id: int) -> bool:
     return isinstance(request, LeaderAndIsr) and request.states[0].leader == broker_id
+
+
+def _refuses(
+    state: State, broker_id: int, part: Received, lookahead: Lookahead, index: int
+) -> bool:
+    """Tell whether a broker next answers that it does not lead what it is told to lead.
+
+    It looks for that before it handles the request, most likely.
+    """
+    request = part.request
+    if not isinstance(request, LeaderAndIsr) or not _is_to_lead(request, broker_id):
+        return False
+    about = TopicPartition(request.states[0].topic, request.states[0].partition)
+    answer = lookahead.next_answered_before(broker_id, about, part.number, index)
+    if answer is None or answer[1] not in NOT_HERE:
+        return False
+    question = lookahead.questions[answer[0]]
+    asked = World(state).exchanges(question.follower, question.source)
+    waiting = next((one for one in asked if one.number == answer[0]), None)
+    return waiting is None or (waiting.stage is Stage.ARRIVED and not waiting.refused)
 
 
 def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> Iterator[World]:

@@ -50,6 +50,10 @@ class Lookahead:
         self._asked: dict[tuple[int, int, TopicPartition], list[tuple[int, int]]] = defaultdict(
             list
         )
+        self._asked_at: dict[Number, int] = {}
+        self._answers: dict[tuple[int, TopicPartition], list[tuple[int, Number, int]]] = (
+            defaultdict(list)
+        )
         self._copied: dict[tuple[TopicPartition, int, int], int] = {}
         self._last_on: dict[int, int] = {}
         self._told: dict[int, list[tuple[int, ControlSent]]] = defaultdict(list)
@@ -84,6 +88,7 @@ class Lookahead:
                 self._note_connection(what.number)
                 if what.number not in self.questions:
                     self.questions[what.number] = what
+                    self._asked_at[what.number] = index
                     self._sent[what.follower, what.source].append((index, what.number[1]))
                 self._of_pair[what.follower, what.source].append((index, what))
                 for about, asked in what.partitions.items():
@@ -99,6 +104,9 @@ class Lookahead:
                 else:
                     self.replies[what.number] = what
                 self._of_pair[what.follower, what.source].append((index, what))
+                for about, said in what.partitions.items():
+                    answer = (index, what.number, said.error_code)
+                    self._answers[what.leader, about].append(answer)
                 self._note_epochs(index, what)
             case ControlAnswered():
                 self.control_answers.setdefault(what.number, what)
@@ -176,6 +184,22 @@ class Lookahead:
         items = self._of_pair.get((follower, source), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         return items[at][1] if at < len(items) else None
+
+    def next_answered_before(
+        self, leader: int, about: TopicPartition, request: Number, index: int
+    ) -> tuple[Number, int] | None:
+        """Return which question a leader next answers about a partition, and the error code.
+
+        None where that was asked after the leader had answered this control request.
+        """
+        items = self._answers.get((leader, about), [])
+        at = bisect_left(items, index, key=lambda item: item[0])
+        if at == len(items):
+            return None
+        _, number, error_code = items[at]
+        asked, handled = self._asked_at.get(number), self._answered.get(request)
+        is_before = asked is not None and (handled is None or asked < handled)
+        return (number, error_code) if is_before else None
 
     def may_have_repeated(self, follower: int, source: int, index: int) -> bool:
         """Tell whether the links passed on a request at an index that they did not record.

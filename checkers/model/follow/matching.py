@@ -30,7 +30,7 @@ from kchaos.checkers.model.values.requests import (
     OffsetAnswer,
 )
 
-_NOT_HERE = frozenset(
+NOT_HERE = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.NOT_LEADER_FOR_PARTITION,
@@ -39,14 +39,15 @@ _NOT_HERE = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
+"""What a broker answers about a partition that it does not have, or does not lead."""
 _CODES: Mapping[str, frozenset[int]] = {
     # A broker without the replica says one or the other, by release and by what it has heard.
     # While it handles the LeaderAndIsr that names it, it has no epoch, and any is unknown.
     # 2.1 answers a Fetch below version 10 about a log that it does not have as if it could not read
     # the codec: no log is taken for one compressed with zstd (KafkaApis.maybeConvertFetchedData).
-    "UNKNOWN_TOPIC_OR_PARTITION": _NOT_HERE
+    "UNKNOWN_TOPIC_OR_PARTITION": NOT_HERE
     | {ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE},
-    "NOT_LEADER_FOR_PARTITION": _NOT_HERE,
+    "NOT_LEADER_FOR_PARTITION": NOT_HERE,
     # What is answered for an epoch that is known already changed between releases.
     "KNOWN_LEADER_EPOCH": frozenset({ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH}),
 }

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.ordinary import with_partitions
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
@@ -286,6 +287,12 @@ def test_a_dropped_question_for_a_leader_epoch_is_found_at_the_next_request(rele
 def test_a_run_is_not_explained_by_the_rules_of_another_release(release: str, other: str) -> None:
     rules = dict.fromkeys((0, 1, 2), generation_for(other))
     assert follow(record(release), generations=rules).emptied_by is not None
+
+
+def test_ten_partitions_that_their_leader_refuses_at_first_take_few_states() -> None:
+    whole = record("0.11.0.0")
+    prediction = follow(with_partitions(whole, 10), most_states=2_000)
+    assert (prediction.limit, prediction.emptied_by) == ("", None)
 
 
 def test_a_search_beyond_its_bound_is_unknown_and_the_bound_is_named(tmp_path: Path) -> None:
