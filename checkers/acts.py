@@ -31,6 +31,11 @@ class TopicPartition(NamedTuple):
     topic: str
     partition: int
 
+    @property
+    def name(self) -> str:
+        """As Kafka writes it, such as "t-0"."""
+        return f"{self.topic}-{self.partition}"
+
 
 FORGED_ERRORS: Mapping[str, int] = {
     "UNKNOWN_SERVER_ERROR": -1,

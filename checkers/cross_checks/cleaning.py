@@ -53,15 +53,15 @@ def _checkpointed(
         if isinstance(event, LogCleaned) and event.broker == cleaned.broker:
             return
         if isinstance(event, Snapshot):
-            about = TopicPartition(cleaned.topic, cleaned.partition)
+            partition = TopicPartition(cleaned.topic, cleaned.partition)
             try:
-                said = evidence.copied.cleaned(event.label, cleaned.broker).get(about)
+                said = evidence.copied.cleaned(event.label, cleaned.broker).get(partition)
             except CheckpointError as error:
                 yield str(error)
                 return
             if said != cleaned.cleaned_until:
                 yield (
-                    f"broker {cleaned.broker}'s log of {about.topic}-{about.partition} was seen "
+                    f"broker {cleaned.broker}'s log of {partition.name} was seen "
                     f"to be cleaned up to {cleaned.cleaned_until}; snapshot {event.label!r} has "
                     f"{said}"
                 )

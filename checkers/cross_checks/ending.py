@@ -46,13 +46,13 @@ def ending_disagreements(evidence: RunEvidence) -> Iterator[str]:
     yield from _as_observed(evidence)
     yield from _probes(evidence)
     zxid = max((snapshot.zxid for snapshot in evidence.snapshots if snapshot.is_final), default=0)
-    for about in evidence.partitions:
-        name = f"{about.topic}-{about.partition}"
+    for partition in evidence.partitions:
+        name = f"{partition.name}"
         if name not in seen:
             yield f"{OUTCOME}: the settle record does not say how {name} was seen last"
             continue
         told = tuple(seen[name].get(field) for field in ("leader", "leader_epoch", "isr"))
-        states = possible_states(evidence, about, 0, zxid) if zxid else ()
+        states = possible_states(evidence, partition, 0, zxid) if zxid else ()
         known = [(s.leader, s.leader_epoch, list(s.isr)) for s in states if s is not None]
         if known and told not in known:
             yield f"{OUTCOME}: {name} was seen last as {told}, which it never was"
@@ -96,8 +96,8 @@ def _probes(evidence: RunEvidence) -> Iterator[str]:
         for reason in settle.reasons
         if reason.get("kind") == "offline-partition"
     }
-    for about in evidence.partitions:
-        state = (settle.last_seen or {}).get(f"{about.topic}-{about.partition}")
+    for partition in evidence.partitions:
+        state = (settle.last_seen or {}).get(f"{partition.name}")
         has_leader = isinstance(state, dict) and state.get("leader") not in (None, -1)
-        if has_leader and about not in probed and about not in offline:
-            yield f"{OUTCOME}: {about.topic}-{about.partition} had a leader and was not probed"
+        if has_leader and partition not in probed and partition not in offline:
+            yield f"{OUTCOME}: {partition.name} had a leader and was not probed"

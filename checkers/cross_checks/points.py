@@ -167,9 +167,9 @@ def _asked(evidence: RunEvidence) -> set[tuple[int, TopicPartition, int, int]] |
     if evidence.links is None:
         return None
     return {
-        (said.leader, about, said.follower, asked.fetch_offset)
+        (said.leader, partition, said.follower, asked.fetch_offset)
         for message in evidence.links
         if isinstance(said := message.said, Question)
-        for about, asked in said.partitions.items()
+        for partition, asked in said.partitions.items()
         if isinstance(asked, FetchAsked)
     }

@@ -39,8 +39,8 @@ def rebuilding_disagreements(evidence: RunEvidence) -> Iterator[str]:
         source, target = message.source, message.target
         if source is None or target is None or message.fate not in ARRIVED:
             continue
-        for about, entry in told_of(message):
-            one = pairs.setdefault((source, target, about), _Rebuilding(target, about))
+        for partition, entry in told_of(message):
+            one = pairs.setdefault((source, target, partition), _Rebuilding(target, partition))
             if message.direction == "request":
                 yield from one.asks(message, entry)
             else:

@@ -112,7 +112,7 @@ def _take_told(
 def dropped_followers(
     events: Iterable[TimedEvent],
     overdue: Sequence[OverdueFetch],
-    about: TopicPartition,
+    partition: TopicPartition,
     *,
     looks: Mapping[int, Sequence[float]],
     wait_s: float,
@@ -134,7 +134,7 @@ def dropped_followers(
     for timed in events:
         event, time = timed.event, timed.time
         ended = brokers.failed(event)
-        if isinstance(event, PartitionState) and (event.topic, event.partition) == about:
+        if isinstance(event, PartitionState) and (event.topic, event.partition) == partition:
             ended = set(out) if _is_new_term(before, event) else set(out) & set(event.isr)
             out = {one: _led(drop, event.leader, time) for one, drop in out.items()}
             decided = _looked(looks.get(event.leader, ()), time)

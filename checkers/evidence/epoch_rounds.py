@@ -133,8 +133,8 @@ def _exchanges(messages: Iterable[LinkMessage]) -> list[_Exchange]:
 
 
 def _rounds(exchange: _Exchange) -> Iterator[AskedRound]:
-    for about in {**exchange.answered, **exchange.asked}:
-        asked, answer = exchange.asked.get(about), exchange.answered.get(about)
+    for partition in {**exchange.answered, **exchange.asked}:
+        asked, answer = exchange.asked.get(partition), exchange.answered.get(partition)
         epoch, end_offset, requested = None, None, None
         if exchange.api == "Fetch":
             if not isinstance(answer, FetchAnswered) or answer.diverging is None:
@@ -150,8 +150,8 @@ def _rounds(exchange: _Exchange) -> Iterator[AskedRound]:
             time=exchange.asked_at,
             follower=exchange.follower,
             leader=exchange.leader,
-            topic=about.topic,
-            partition=about.partition,
+            topic=partition.topic,
+            partition=partition.partition,
             requested_epoch=-1 if requested is None else requested,
             answered_epoch=epoch,
             end_offset=end_offset,

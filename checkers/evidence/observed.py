@@ -59,5 +59,5 @@ def pinned_high_watermarks(
     """Yields partition and broker of each checkpoint in which the last high watermark was seen."""
     for line in lines:
         if line.kind == _PINNED:
-            about = TopicPartition(line.detail["topic"], line.detail["partition"])
-            yield from [(about, broker) for broker in line.detail["brokers"]]
+            partition = TopicPartition(line.detail["topic"], line.detail["partition"])
+            yield from [(partition, broker) for broker in line.detail["brokers"]]

@@ -27,13 +27,15 @@ Table = Mapping[str, tuple[str, ...]]
 _NUMBER = re.compile(rb"message-(\d+)-0")
 
 
-def tables_of(evidence: RunEvidence, about: TopicPartition) -> Mapping[str, Table]:
+def tables_of(evidence: RunEvidence, partition: TopicPartition) -> Mapping[str, Table]:
     """Return what each snapshot has of a partition, by label.
 
     Raises:
         SegmentError, ScenarioDataError: Files cannot be read.
     """
-    found = {snapshot.label: _Seen(evidence, snapshot, about) for snapshot in evidence.snapshots}
+    found = {
+        snapshot.label: _Seen(evidence, snapshot, partition) for snapshot in evidence.snapshots
+    }
     known = sorted({epoch for one in found.values() for epoch in one.epochs()})
     names = {epoch: f"LE-{rank}" for rank, epoch in enumerate(known)}
     return {label: one.table(names) for label, one in found.items()}
@@ -43,20 +45,20 @@ class _Seen:
     """The files of one snapshot."""
 
     def __init__(
-        self, evidence: RunEvidence, snapshot: TakenSnapshot, about: TopicPartition
+        self, evidence: RunEvidence, snapshot: TakenSnapshot, partition: TopicPartition
     ) -> None:
         self.label = snapshot.label
         self.copied = evidence.copied
-        self.about = about
+        self.about = partition
         self.brokers = sorted(
             broker
             for broker, one in self.copied.replicas(self.label, snapshot.brokers)
-            if one == about
+            if one == partition
         )
         self.told = [
             copied
             for copied in remote_at(evidence.files, snapshot)
-            if (copied.topic, copied.partition) == about
+            if (copied.topic, copied.partition) == partition
         ]
         self.stored = {stored.segment_id: stored for stored in stored_at(evidence.files, snapshot)}
 

@@ -46,9 +46,9 @@ def elected_while_fenced(evidence: RunEvidence) -> Iterator[Finding]:
                 broker, is_fenced = one
                 (unfenced.discard if is_fenced else unfenced.add)(broker)
         for state in (one for one in noted if isinstance(one, PartitionState)):
-            about = TopicPartition(state.topic, state.partition)
-            is_elected = state.leader >= 0 and epochs.get(about, -1) != state.leader_epoch
-            epochs[about] = state.leader_epoch
+            partition = TopicPartition(state.topic, state.partition)
+            is_elected = state.leader >= 0 and epochs.get(partition, -1) != state.leader_epoch
+            epochs[partition] = state.leader_epoch
             if is_elected and state.leader not in before | unfenced:
                 yield Finding(
                     kind="decision-not-allowed",

@@ -102,20 +102,20 @@ class _Progress:
         out = set() if end else set(self._out())
         for replica in out - self.since.keys():
             self.since[replica] = time
-        for about, broker in sorted(self.since.keys() - out):
-            begun = self.since.pop((about, broker))
-            yield _OutOfSync(about=about, broker=broker, begun=begun, ended=time)
+        for partition, broker in sorted(self.since.keys() - out):
+            begun = self.since.pop((partition, broker))
+            yield _OutOfSync(about=partition, broker=broker, begun=begun, ended=time)
 
     def _out(self) -> Iterator[tuple[TopicPartition, int]]:
         if self.acting:
             return
-        for about, replicas in self.assigned.items():
-            state = self.states.get(about)
+        for partition, replicas in self.assigned.items():
+            state = self.states.get(partition)
             if state is None or state.leader not in self.healthy:
                 continue
             for broker in set(replicas) - set(state.isr):
                 if broker in self.healthy:
-                    yield about, broker
+                    yield partition, broker
 
 
 def _finding(out: _OutOfSync, bound: float) -> Finding:

@@ -142,15 +142,15 @@ def rows_of_part(part: Part) -> Iterator[dict[str, Any]]:
 
 
 def _replicas(evidence: RunEvidence, snapshot: TakenSnapshot, after: str | None) -> Iterator[Part]:
-    for broker, about in evidence.copied.replicas(snapshot.label, snapshot.brokers):
-        directory = evidence.copied.directory(snapshot.label, broker, about)
+    for broker, partition in evidence.copied.replicas(snapshot.label, snapshot.brokers):
+        directory = evidence.copied.directory(snapshot.label, broker, partition)
         yield Part(
             run=evidence.run.name,
             snapshot=snapshot.label,
             snapshot_after=after,
             broker=broker,
-            topic=about.topic,
-            partition=about.partition,
+            topic=partition.topic,
+            partition=partition.partition,
             directory=str(directory),
             size_bytes=sum(file.stat().st_size for file in directory.glob("*.log")),
         )

@@ -146,7 +146,7 @@ class StaleRequest:
             broker_epoch=epoch if self._tells(version) else None,
             controller=controller if is_of_controller else -1,
             controller_epoch=(cluster.metadata.controller_epoch() or 0) if is_of_controller else -1,
-            states=tuple(_state(cluster, *about) for about in self.partitions),
+            states=tuple(_state(cluster, *partition) for partition in self.partitions),
             deletes=self.deletes,
             live=tuple(sorted(cluster.metadata.registered())),
         )

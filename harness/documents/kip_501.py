@@ -110,9 +110,12 @@ def compare_run(path: Path, _say: Say) -> Comparison:
     """
     evidence = RunEvidence(RunDirectory.open(path))
     found = [
-        (f"{about.topic}-{about.partition} led by {term.leader}, epoch {term.leader_epoch}", *line)
-        for about in evidence.partitions
-        for line in time_lines(evidence, about)
+        (
+            f"{partition.name} led by {term.leader}, epoch {term.leader_epoch}",
+            *line,
+        )
+        for partition in evidence.partitions
+        for line in time_lines(evidence, partition)
         for term in line[:1]
     ]
     if not found:

@@ -112,10 +112,10 @@ def play(line: TimeLine, solution: Solution, *, by_assignment: bool = True) -> C
             document means it.
     """
     course = _Course(line, solution, by_assignment)
-    for time, _, what, about in sorted(_events(line, solution), key=lambda event: event[:2]):
+    for time, _, what, subject in sorted(_events(line, solution), key=lambda event: event[:2]):
         if course.is_over:
             break
-        course.happen(time, what, about)
+        course.happen(time, what, subject)
     return course.finished()
 
 

@@ -38,27 +38,27 @@ class Term:
     recorded: tuple[tuple[float, int, tuple[int, ...]], ...] = ()
 
 
-def time_lines(evidence: RunEvidence, about: TopicPartition) -> Iterator[tuple[Term, TimeLine]]:
+def time_lines(evidence: RunEvidence, partition: TopicPartition) -> Iterator[tuple[Term, TimeLine]]:
     """Yields each term of the partition in which its leader looked who is in sync, with its time
     line; times are seconds since the epoch.
     """
     ended = max((observation.time for observation in evidence.observed), default=math.inf)
-    for term in _terms(evidence, about, ended):
+    for term in _terms(evidence, partition, ended):
         views = [
             view
             for view in evidence.leader_views
-            if (view.about, view.leader) == (about, term.leader) and term.began <= view.time
+            if (view.about, view.leader) == (partition, term.leader) and term.began <= view.time
             if view.time < term.ended
         ]
         if any(view.is_check for view in views):
-            yield term, _time_line(evidence, about, term, views)
+            yield term, _time_line(evidence, partition, term, views)
 
 
-def _terms(evidence: RunEvidence, about: TopicPartition, ended: float) -> Iterator[Term]:
+def _terms(evidence: RunEvidence, partition: TopicPartition, ended: float) -> Iterator[Term]:
     now: Term | None = None
     for timed in evidence.events:
         event, time = timed.event, timed.time
-        if not isinstance(event, PartitionState) or (event.topic, event.partition) != about:
+        if not isinstance(event, PartitionState) or (event.topic, event.partition) != partition:
             continue
         if now is not None and event.leader in (now.leader, -1):
             gone = time if event.leader < 0 and now.leaderless_at is None else now.leaderless_at
@@ -82,7 +82,7 @@ def _terms(evidence: RunEvidence, about: TopicPartition, ended: float) -> Iterat
 
 
 def _time_line(
-    evidence: RunEvidence, about: TopicPartition, term: Term, views: Sequence[LeaderView]
+    evidence: RunEvidence, partition: TopicPartition, term: Term, views: Sequence[LeaderView]
 ) -> TimeLine:
     first = next(view for view in views if view.is_check)
     release = evidence.about.brokers[term.leader].judged_as
@@ -93,19 +93,19 @@ def _time_line(
     dies_at = _dies_at(evidence, term)
     return TimeLine(
         leader=term.leader,
-        assignment=evidence.assignment(about),
+        assignment=evidence.assignment(partition),
         isr=_isr_at(term, first.time),
         lag_s=lag_s,
         known={follower.follower: _follower(follower) for follower in first.followers},
-        fetches=tuple(_fetches(evidence, about, term, views, first.time)),
-        log_ends=tuple(_log_ends(evidence, about, term, views)),
+        fetches=tuple(_fetches(evidence, partition, term, views, first.time)),
+        log_ends=tuple(_log_ends(evidence, partition, term, views)),
         checks=tuple(_looks(views, lag_s, looks_twice=looks_twice)),
         began=first.time,
         ended=term.ended,
         dies_at=dies_at,
         back_at=term.ended if dies_at is not None and term.leaderless_at is not None else None,
-        down=dict(_down(evidence, about, term)),
-        min_insync_replicas=evidence.min_insync_replicas(about, term.leader),
+        down=dict(_down(evidence, partition, term)),
+        min_insync_replicas=evidence.min_insync_replicas(partition, term.leader),
         level_is_in_sync=not generation_for(release).falls_out_of_isr(1, 1),
     )
 
@@ -149,13 +149,13 @@ def _looks(views: Sequence[LeaderView], lag_s: float, *, looks_twice: bool) -> I
 
 def _fetches(
     evidence: RunEvidence,
-    about: TopicPartition,
+    partition: TopicPartition,
     term: Term,
     views: Sequence[LeaderView],
     since: float,
 ) -> Iterator[Fetch]:
     """Yields fetches that were counted, and those that never were because the leader kept them."""
-    kept = _kept(evidence.hits, about, term)
+    kept = _kept(evidence.hits, partition, term)
     for view in views:
         for follower in view.followers if not view.is_check and view.time > since else ():
             if follower.last_fetch_at is None:
@@ -176,7 +176,7 @@ def _fetches(
         if hit.point in _PENDING:
             yield Fetch(
                 follower=int(hit.reader),
-                offset=_offset(hit, about),
+                offset=_offset(hit, partition),
                 pending_from=hit.time,
                 read_at=released,
                 counted_at=math.inf,
@@ -184,7 +184,7 @@ def _fetches(
 
 
 def _kept(
-    hits: Sequence[PointHit], about: TopicPartition, term: Term
+    hits: Sequence[PointHit], partition: TopicPartition, term: Term
 ) -> list[tuple[PointHit, float]]:
     """Followers' fetches about the partition that the leader kept, and until when.
 
@@ -200,27 +200,27 @@ def _kept(
             before = begun.pop(follower, None)
             if before is not None:
                 found[before] = (found[before][0], hit.time)
-            if hit.point == FETCH_BEGUN and _offset(hit, about) >= 0:
+            if hit.point == FETCH_BEGUN and _offset(hit, partition) >= 0:
                 begun[follower], found[hit.number] = hit.number, (hit, math.inf)
         if not hit.reader.isdecimal():
             continue
         if hit.fate in ("held", "delayed") and term.began <= hit.time < term.ended:
-            if _offset(hit, about) >= 0:
+            if _offset(hit, partition) >= 0:
                 found[hit.number] = (hit, math.inf)
         elif hit.fate == "released" and hit.number in found:
             found[hit.number] = (found[hit.number][0], hit.time)
     return list(found.values())
 
 
-def _offset(hit: PointHit, about: TopicPartition) -> int:
+def _offset(hit: PointHit, partition: TopicPartition) -> int:
     """Where the fetch starts in the partition, -1 if it does not name it."""
-    named = _OFFSET.format(topic=re.escape(about.topic), partition=about.partition)
+    named = _OFFSET.format(topic=re.escape(partition.topic), partition=partition.partition)
     found = re.search(named, hit.seen)
     return int(found[1]) if found else -1
 
 
 def _log_ends(
-    evidence: RunEvidence, about: TopicPartition, term: Term, views: Sequence[LeaderView]
+    evidence: RunEvidence, partition: TopicPartition, term: Term, views: Sequence[LeaderView]
 ) -> Iterator[tuple[float, int]]:
     for view in views:
         if view.log_end_offset is not None:
@@ -229,7 +229,7 @@ def _log_ends(
             if follower.last_fetch_at is not None and follower.leader_log_end_offset is not None:
                 yield follower.last_fetch_at, follower.leader_log_end_offset
     for operation in evidence.operations:
-        is_own = (operation.topic, operation.partition) == about
+        is_own = (operation.topic, operation.partition) == partition
         if is_own and operation.broker == term.leader and operation.base_offset >= 0:
             end = operation.base_offset + len(operation.payloads)
             if operation.ended_at is not None and operation.acks == 1:
@@ -244,7 +244,9 @@ def _dies_at(evidence: RunEvidence, term: Term) -> float | None:
     return None
 
 
-def _down(evidence: RunEvidence, about: TopicPartition, term: Term) -> Iterator[tuple[int, float]]:
+def _down(
+    evidence: RunEvidence, partition: TopicPartition, term: Term
+) -> Iterator[tuple[int, float]]:
     """Yields followers that were stopped in the term and not started again in it."""
     stopped: dict[int, float] = {}
     for timed in evidence.events:
@@ -253,6 +255,6 @@ def _down(evidence: RunEvidence, about: TopicPartition, term: Term) -> Iterator[
             stopped[event.broker] = timed.time
         elif isinstance(event, StartBroker):
             stopped.pop(event.broker, None)
-    for broker in evidence.assignment(about):
+    for broker in evidence.assignment(partition):
         if broker in stopped and broker != term.leader:
             yield broker, stopped[broker]

@@ -56,14 +56,14 @@ def rows_of(run: Path, columns: Mapping[str, Laid], say: Callable[[str], None]) 
     leaders = _last_leaders(events)
     return tuple(
         Row(
-            name=f"{about.topic}-{about.partition}",
+            name=f"{partition.name}",
             question=f"Are all replicas like the leader's at the snapshot {snapshots[-1]}?",
             cells={
-                key: _cell(prediction, about, leaders[about], snapshots[-1])
+                key: _cell(prediction, partition, leaders[partition], snapshots[-1])
                 for key, prediction in predictions.items()
             },
         )
-        for about in evidence.partitions
+        for partition in evidence.partitions
     )
 
 
@@ -90,11 +90,11 @@ def _last_leaders(events: list[Event]) -> Mapping[TopicPartition, int]:
     }
 
 
-def _cell(prediction: Prediction, about: TopicPartition, leader: int, label: str) -> Cell:
+def _cell(prediction: Prediction, partition: TopicPartition, leader: int, label: str) -> Cell:
     replicas = {
         snapshot.broker: snapshot
         for snapshot in prediction.snapshots[label]
-        if TopicPartition(snapshot.topic, snapshot.partition) == about
+        if TopicPartition(snapshot.topic, snapshot.partition) == partition
     }
     if leader not in replicas:
         return Cell(text="no leader")
@@ -105,13 +105,13 @@ def _cell(prediction: Prediction, about: TopicPartition, leader: int, label: str
         != (replicas[leader].batches, replicas[leader].log_end_offset)
     ]
     rounds = sum(
-        (epoch_round.topic, epoch_round.partition) == about and epoch_round.requested_epoch >= 0
+        (epoch_round.topic, epoch_round.partition) == partition and epoch_round.requested_epoch >= 0
         for epoch_round in prediction.rounds
     )
     cuts = [
         truncation
         for truncation in prediction.truncations
-        if (truncation.topic, truncation.partition) == about
+        if (truncation.topic, truncation.partition) == partition
     ]
     cut = sum(one.log_end_offset_before - one.target_offset for one in cuts)
     return Cell(

@@ -19,7 +19,7 @@ _ANSWER_S = 5.0
 
 
 def await_applied(
-    play: Play, about: TopicPartition, broker: int, state: LeaderAndIsr, *, timeout_s: float
+    play: Play, partition: TopicPartition, broker: int, state: LeaderAndIsr, *, timeout_s: float
 ) -> None:
     """Returns once the broker's replica has the leader epoch of this state, or a later one."""
 
@@ -29,10 +29,10 @@ def await_applied(
 
     seen: dict[str, int] = {}
     await_until(
-        lambda: _has_epoch(play, about, broker, state.leader_epoch, seen),
+        lambda: _has_epoch(play, partition, broker, state.leader_epoch, seen),
         timeout_s=timeout_s,
         waiting_for=f"broker {broker} to have leader epoch {state.leader_epoch} of "
-        f"{about.topic}-{about.partition}",
+        f"{partition.name}",
         last_seen=lambda: f"it answers with error {seen.get('error', 'none')}",
         remedy=f"it reads the metadata log: see brokers/{broker}/server.log",
         abort=check,
@@ -40,19 +40,19 @@ def await_applied(
     play.observed("delivered", broker=broker, state=state.to_json())
 
 
-def has_applied(play: Play, about: TopicPartition, broker: int, state: LeaderAndIsr) -> bool:
+def has_applied(play: Play, partition: TopicPartition, broker: int, state: LeaderAndIsr) -> bool:
     """Whether what `await_applied` awaits has happened already."""
-    return _has_epoch(play, about, broker, state.leader_epoch, {})
+    return _has_epoch(play, partition, broker, state.leader_epoch, {})
 
 
 def _has_epoch(
-    play: Play, about: TopicPartition, broker: int, leader_epoch: int, seen: dict[str, int]
+    play: Play, partition: TopicPartition, broker: int, leader_epoch: int, seen: dict[str, int]
 ) -> bool:
     try:
         answer = list_offset(
             play.cluster.brokers[broker].client_address,
-            topic=about.topic,
-            partition=about.partition,
+            topic=partition.topic,
+            partition=partition.partition,
             timestamp=_LATEST,
             version=_VERSION,
             timeout_s=_ANSWER_S,

@@ -13,7 +13,7 @@ from kchaos.harness.play.play import Play
 
 def await_fetching(
     play: Play,
-    about: TopicPartition,
+    partition: TopicPartition,
     follower: int,
     leader: int,
     *,
@@ -37,20 +37,20 @@ def await_fetching(
             abort()
 
     links_of(play.cluster).await_record(
-        _fetching(play, about, follower, leader),
+        _fetching(play, partition, follower, leader),
         timeout_s=timeout_s,
-        waiting_for=f"broker {follower} to fetch {about.topic}-{about.partition} from {leader}",
-        since=_led_since(play, about, follower, leader),
+        waiting_for=f"broker {follower} to fetch {partition.name} from {leader}",
+        since=_led_since(play, partition, follower, leader),
         abort=check,
     )
 
 
-def is_fetching(play: Play, about: TopicPartition, follower: int, leader: int) -> bool:
+def is_fetching(play: Play, partition: TopicPartition, follower: int, leader: int) -> bool:
     """Whether what `await_fetching` awaits has happened already; True without links."""
     if play.cluster.links is None:
         return True
-    is_fetch = _fetching(play, about, follower, leader)
-    records = links_of(play.cluster).log(_led_since(play, about, follower, leader))
+    is_fetch = _fetching(play, partition, follower, leader)
+    records = links_of(play.cluster).log(_led_since(play, partition, follower, leader))
     return any(is_fetch(record) for record in records)
 
 
@@ -95,14 +95,14 @@ def _fetches(play: Play, follower: int, leader: int) -> int:
 
 
 def _fetching(
-    play: Play, about: TopicPartition, follower: int, leader: int
+    play: Play, partition: TopicPartition, follower: int, leader: int
 ) -> Callable[[LinkRecord], bool]:
     """Recognises a request for the partition's records that the leader gets.
 
     With KRaft no request tells the follower of the leader's present term. Its own request has the
     leader epoch of that, or of a later one.
     """
-    state = play.cluster.metadata.state(*about) if play.cluster.spec.is_kraft else None
+    state = play.cluster.metadata.state(*partition) if play.cluster.spec.is_kraft else None
     least_epoch = -1 if state is None else state.leader_epoch
 
     def is_fetch(record: LinkRecord) -> bool:
@@ -110,7 +110,7 @@ def _fetching(
             return False
         if record.fate not in gates.GONE_ON or (record.source, record.target) != (follower, leader):
             return False
-        named = record.partition(*about)
+        named = record.partition(*partition)
         return named is not None and (
             state is None or int(named.get("current_leader_epoch", -1)) >= least_epoch
         )
@@ -118,7 +118,7 @@ def _fetching(
     return is_fetch
 
 
-def _led_since(play: Play, about: TopicPartition, follower: int, leader: int) -> int:
+def _led_since(play: Play, partition: TopicPartition, follower: int, leader: int) -> int:
     """Sequence number of the request with which the follower's process first heard of the leader.
 
     Of the leader's present term, that is: requests that name the same leader again, with a later
@@ -138,10 +138,10 @@ def _led_since(play: Play, about: TopicPartition, follower: int, leader: int) ->
     refused = {
         (record.connection, record.correlation_id)
         for record in heard
-        if record.direction == "response" and not gates.is_accepted(record, about)
+        if record.direction == "response" and not gates.is_accepted(record, partition)
     }
     for record in heard:
-        named = record.partition(*about) if record.direction == "request" else None
+        named = record.partition(*partition) if record.direction == "request" else None
         if named is not None and (record.connection, record.correlation_id) not in refused:
             if named["leader"] == leader and before != leader:
                 since = record.sequence

@@ -26,7 +26,7 @@ _MOST_LOOKS = 20
 
 def await_state(
     play: Play,
-    about: TopicPartition,
+    partition: TopicPartition,
     *,
     leader: int | None = None,
     isr: Sequence[int] | None = None,
@@ -37,7 +37,7 @@ def await_state(
     seen: list[LeaderAndIsr | None] = [None]
 
     def holds() -> LeaderAndIsr | None:
-        seen[0] = state = play.cluster.metadata.state(*about)
+        seen[0] = state = play.cluster.metadata.state(*partition)
         if state is None or (leader is not None and state.leader != leader):
             return None
         if leader_epoch is not None and state.leader_epoch < leader_epoch:
@@ -49,18 +49,20 @@ def await_state(
     state = await_until(
         holds,
         timeout_s=timeout_s,
-        waiting_for=f"{about.topic}-{about.partition} to have {' and '.join(wanted)}",
+        waiting_for=f"{partition.name} to have {' and '.join(wanted)}",
         last_seen=lambda: seen[0],
         remedy="see the controller's lines in brokers/N/server.log",
         abort=no_exit(play),
     )
-    play.observed("state", topic=about.topic, partition=about.partition, state=state.to_json())
+    play.observed(
+        "state", topic=partition.topic, partition=partition.partition, state=state.to_json()
+    )
     return state
 
 
 def await_log_end(
     play: Play,
-    about: TopicPartition,
+    partition: TopicPartition,
     brokers: Sequence[int],
     log_end_offset: int,
     *,
@@ -78,7 +80,7 @@ def await_log_end(
 
     def holds() -> bool:
         for broker in brokers:
-            seen[broker] = last_offset(play, broker, about) + 1
+            seen[broker] = last_offset(play, broker, partition) + 1
         if or_beyond:
             return all(end >= log_end_offset for end in seen.values())
         return all(end == log_end_offset for end in seen.values())
@@ -86,17 +88,17 @@ def await_log_end(
     await_until(
         holds,
         timeout_s=timeout_s,
-        waiting_for=f"{about.topic}-{about.partition} to end at {log_end_offset} on {brokers}",
+        waiting_for=f"{partition.name} to end at {log_end_offset} on {brokers}",
         last_seen=lambda: f"log end offsets on disk {seen}",
         remedy="see the fetchers' lines in brokers/N/server.log",
         abort=abort or no_exit(play),
     )
-    play.observed("log-end", topic=about.topic, partition=about.partition, ends=dict(seen))
+    play.observed("log-end", topic=partition.topic, partition=partition.partition, ends=dict(seen))
 
 
 def await_high_watermark(
     play: Play,
-    about: TopicPartition,
+    partition: TopicPartition,
     brokers: Sequence[int],
     high_watermark: int,
     *,
@@ -110,13 +112,13 @@ def await_high_watermark(
 
     def holds() -> bool:
         for broker in brokers:
-            seen[broker] = play.observer.checkpointed(broker).get(about)
+            seen[broker] = play.observer.checkpointed(broker).get(partition)
         return all(offset == high_watermark for offset in seen.values())
 
     await_until(
         holds,
         timeout_s=timeout_s,
-        waiting_for=f"high watermark {high_watermark} of {about.topic}-{about.partition} "
+        waiting_for=f"high watermark {high_watermark} of {partition.name} "
         f"to be checkpointed on {brokers}",
         last_seen=lambda: f"checkpointed {seen}",
         remedy="followers learn it with their next fetch; the file is written every "
@@ -127,12 +129,14 @@ def await_high_watermark(
     for broker in brokers:
         seen_now = events.HighWatermarkObserved(
             broker=broker,
-            topic=about.topic,
-            partition=about.partition,
+            topic=partition.topic,
+            partition=partition.partition,
             high_watermark=high_watermark,
         )
         play.recorder.action(seen_now, zxid)
-    play.observed("high-watermark", topic=about.topic, partition=about.partition, seen=dict(seen))
+    play.observed(
+        "high-watermark", topic=partition.topic, partition=partition.partition, seen=dict(seen)
+    )
 
 
 def await_answer(play: Play, operation: str, *, timeout_s: float) -> Produced | Exception:
@@ -174,7 +178,7 @@ def await_held(play: Play, name: str, count: int, *, timeout_s: float) -> None:
 
 
 def await_delivered(
-    play: Play, about: TopicPartition, broker: int, state: LeaderAndIsr, *, timeout_s: float
+    play: Play, partition: TopicPartition, broker: int, state: LeaderAndIsr, *, timeout_s: float
 ) -> None:
     """Returns once the broker's present process has answered a LeaderAndIsr with this state.
 
@@ -184,35 +188,35 @@ def await_delivered(
     (`applied`).
     """
     if play.cluster.spec.is_kraft:
-        applied.await_applied(play, about, broker, state, timeout_s=timeout_s)
+        applied.await_applied(play, partition, broker, state, timeout_s=timeout_s)
         return
     if play.cluster.links is None:
         return
-    is_answer = _delivery(about, broker, state)
+    is_answer = _delivery(partition, broker, state)
     links_of(play.cluster).await_record(
         is_answer,
         timeout_s=timeout_s,
         waiting_for=f"broker {broker} to answer the LeaderAndIsr with leader {state.leader} "
-        f"and leader epoch {state.leader_epoch} of {about.topic}-{about.partition}",
+        f"and leader epoch {state.leader_epoch} of {partition.name}",
         since=play.observer.links_started.get(broker, 0),
         abort=check_interrupt,
     )
     play.observed("delivered", broker=broker, state=state.to_json())
 
 
-def is_delivered(play: Play, about: TopicPartition, broker: int, state: LeaderAndIsr) -> bool:
+def is_delivered(play: Play, partition: TopicPartition, broker: int, state: LeaderAndIsr) -> bool:
     """Whether what `await_delivered` awaits has happened already; True without links."""
     if play.cluster.spec.is_kraft:
-        return applied.has_applied(play, about, broker, state)
+        return applied.has_applied(play, partition, broker, state)
     if play.cluster.links is None:
         return True
-    is_answer = _delivery(about, broker, state)
+    is_answer = _delivery(partition, broker, state)
     records = links_of(play.cluster).log(play.observer.links_started.get(broker, 0))
     return any(is_answer(record) for record in records)
 
 
 def _delivery(
-    about: TopicPartition, broker: int, state: LeaderAndIsr
+    partition: TopicPartition, broker: int, state: LeaderAndIsr
 ) -> Callable[[LinkRecord], bool]:
     """Recognises, among records in order, the broker's good answer to this state or a later one.
 
@@ -227,8 +231,8 @@ def _delivery(
         if record.direction == "response":
             # The broker has done what it answers, whether the controller still waits or not.
             is_given = record.fate in (*GONE_ON, "abandoned")
-            return exchange in asked and is_given and is_accepted(record, about)
-        named = record.partition(*about) or {}
+            return exchange in asked and is_given and is_accepted(record, partition)
+        named = record.partition(*partition) or {}
         is_it = (named.get("leader"), named.get("leader_epoch")) == state.term
         if is_it or (named.get("leader_epoch") or -1) > state.leader_epoch:
             asked.add(exchange)
@@ -237,19 +241,19 @@ def _delivery(
     return is_answer
 
 
-def is_accepted(record: LinkRecord, about: TopicPartition) -> bool:
+def is_accepted(record: LinkRecord, partition: TopicPartition) -> bool:
     """Whether an answer to LeaderAndIsr says that the broker has this leader epoch.
 
     It refuses one partition, and not the whole request, with STALE_CONTROLLER_EPOCH if it has the
     epoch already: a controller whose request timed out sends it again (ReplicaManager,
     0.10.2 to 3.9).
     """
-    of_partition = (record.partition(*about) or {}).get("error_code")
+    of_partition = (record.partition(*partition) or {}).get("error_code")
     refused = (record.detail or {}).get("error_code")
     return not refused and of_partition in (None, 0, ErrorCode.STALE_CONTROLLER_EPOCH)
 
 
-def was_taken_out(play: Play, about: TopicPartition, broker: int, controller: int) -> bool:
+def was_taken_out(play: Play, partition: TopicPartition, broker: int, controller: int) -> bool:
     """Whether this controller, since it last called the broker alive, named an ISR without it.
 
     If the broker is in the ISR all the same, the leader took it in again. False without links.
@@ -259,13 +263,13 @@ def was_taken_out(play: Play, about: TopicPartition, broker: int, controller: in
         if broker in (told.detail or {}).get("live_brokers", ()):
             taken_out = False
         else:
-            named = told.partition(*about)
+            named = told.partition(*partition)
             taken_out = taken_out or (named is not None and broker not in named["isr"])
     return taken_out
 
 
 def is_news_to_controller(
-    play: Play, about: TopicPartition, state: LeaderAndIsr, controller: int
+    play: Play, partition: TopicPartition, state: LeaderAndIsr, controller: int
 ) -> bool:
     """Whether a former controller wrote the state when this one had told of an earlier epoch.
 
@@ -279,7 +283,7 @@ def is_news_to_controller(
         named["leader_epoch"]
         for update in _updates_of_metadata(play, controller)
         if (update.detail or {}).get("controller_epoch") == epoch
-        and (named := update.partition(*about)) is not None
+        and (named := update.partition(*partition)) is not None
     ]
     return bool(told) and told[-1] < state.leader_epoch
 
@@ -314,12 +318,12 @@ def await_cut_off(play: Play, source: int, target: int, *, timeout_s: float) -> 
     )
 
 
-def contents(play: Play, broker: int, about: TopicPartition) -> PartitionContents | None:
+def contents(play: Play, broker: int, partition: TopicPartition) -> PartitionContents | None:
     """What the broker's disk holds of the partition now; None while it has no directory.
 
     A segment that the broker deletes while the others are read lets it look again.
     """
-    directory = play.observer.partition_directory(broker, about.topic, about.partition)
+    directory = play.observer.partition_directory(broker, partition.topic, partition.partition)
     looks = 0
     while directory.is_dir():
         try:
@@ -331,9 +335,9 @@ def contents(play: Play, broker: int, about: TopicPartition) -> PartitionContent
     return None
 
 
-def last_offset(play: Play, broker: int, about: TopicPartition) -> int:
+def last_offset(play: Play, broker: int, partition: TopicPartition) -> int:
     """Offset of the last record on the broker's disk, or -1."""
-    found = contents(play, broker, about)
+    found = contents(play, broker, partition)
     return found.batches[-1].last_offset if found is not None and found.batches else -1
 
 

@@ -9,7 +9,7 @@ ANSWERS = 100
 """So many answers in a row, all of them the same refusal, are a loop."""
 
 
-def fetch_loop(play: Play, follower: int, leader: int, about: TopicPartition) -> str:
+def fetch_loop(play: Play, follower: int, leader: int, partition: TopicPartition) -> str:
     """Returns how often a follower is told that its offset is out of range, "" unless for ever.
 
     A follower that is out of range asks where the leader's log begins and ends, and fetches from
@@ -23,11 +23,11 @@ def fetch_loop(play: Play, follower: int, leader: int, about: TopicPartition) ->
         for record in links.log()
         if (record.api_key, record.direction) == (ApiKey.FETCH, "response")
         and (record.source, record.target) == (follower, leader)
-        and _error(record, about) is not None
+        and _error(record, partition) is not None
     ][-ANSWERS:]
     if len(answers) < ANSWERS:
         return ""
-    if any(_error(record, about) != ErrorCode.OFFSET_OUT_OF_RANGE for record in answers):
+    if any(_error(record, partition) != ErrorCode.OFFSET_OUT_OF_RANGE for record in answers):
         return ""
     seconds = answers[-1].monotonic_s - answers[0].monotonic_s
     return (
@@ -36,6 +36,6 @@ def fetch_loop(play: Play, follower: int, leader: int, about: TopicPartition) ->
     )
 
 
-def _error(record: LinkRecord, about: TopicPartition) -> int | None:
-    said = record.partition(*about)
+def _error(record: LinkRecord, partition: TopicPartition) -> int | None:
+    said = record.partition(*partition)
     return None if said is None else int(said["error_code"])

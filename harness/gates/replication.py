@@ -24,9 +24,9 @@ _THREAD = (
 _PARTITION = r"Added fetcher .*(?<![\w.-]){name}(?![\w.-])|artition {name} .*marked as failed"
 
 
-def fetcher_failure(play: Play, broker: int, leader: int, about: TopicPartition) -> str:
+def fetcher_failure(play: Play, broker: int, leader: int, partition: TopicPartition) -> str:
     """The log line with which this broker's present process gave up following, or ""."""
-    name = re.escape(f"{about.topic}-{about.partition}")
+    name = re.escape(f"{partition.name}")
     for pattern in (_THREAD.format(leader=leader), _PARTITION.format(name=name)):
         lines = play.observer.log_lines(broker, re.compile(pattern))
         if lines and ("Error due to" in lines[-1] or "marked as failed" in lines[-1]):
@@ -35,14 +35,14 @@ def fetcher_failure(play: Play, broker: int, leader: int, about: TopicPartition)
 
 
 def first_difference(
-    play: Play, about: TopicPartition, brokers: list[int]
+    play: Play, partition: TopicPartition, brokers: list[int]
 ) -> dict[str, Any] | None:
     """The first batch in which two of these brokers' disks differ, or None.
 
     Replicas of a tiered log need not begin at the same offset: only what all of them have locally
     is compared. Where others may write on meanwhile, what lies behind the shortest log is not.
     """
-    logs = {broker: _identities(play, broker, about) for broker in brokers}
+    logs = {broker: _identities(play, broker, partition) for broker in brokers}
     if play.cluster.spec.tiered:
         start = max((log[0][0] for log in logs.values() if log), default=0)
         logs = {
@@ -64,7 +64,7 @@ def first_difference(
 
 def lasting_difference(
     play: Play,
-    about: TopicPartition,
+    partition: TopicPartition,
     leader: int,
     in_sync: list[int],
     end: int,
@@ -83,7 +83,7 @@ def lasting_difference(
         timeout_s: For each follower, and for all to end there.
         abort: As in `gates.await_log_end`.
     """
-    different = first_difference(play, about, in_sync)
+    different = first_difference(play, partition, in_sync)
     if different is None:
         return None
     for follower in in_sync:
@@ -96,15 +96,15 @@ def lasting_difference(
     try:
         is_open = play.cluster.has_given_addresses
         gates.await_log_end(
-            play, about, in_sync, end, timeout_s=timeout_s, or_beyond=is_open, abort=abort
+            play, partition, in_sync, end, timeout_s=timeout_s, or_beyond=is_open, abort=abort
         )
     except AwaitTimeout as error:
         play.observed("probe-not-replicated", detail=str(error))
-    return first_difference(play, about, in_sync)
+    return first_difference(play, partition, in_sync)
 
 
-def _identities(play: Play, broker: int, about: TopicPartition) -> list[tuple[int, ...]]:
-    found = gates.contents(play, broker, about)
+def _identities(play: Play, broker: int, partition: TopicPartition) -> list[tuple[int, ...]]:
+    found = gates.contents(play, broker, partition)
     return [] if found is None else [_identity(batch) for batch in found.batches]
 
 
@@ -112,15 +112,17 @@ def _identity(batch: Batch) -> tuple[int, ...]:
     return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.magic, batch.crc
 
 
-def await_high_watermarks(play: Play, about: TopicPartition, brokers: list[int], end: int) -> None:
+def await_high_watermarks(
+    play: Play, partition: TopicPartition, brokers: list[int], end: int
+) -> None:
     """Followers learn the high watermark with their next fetch; pin it where that is quick."""
     quick = [broker for broker in brokers if _checkpoint_interval_s(play, broker) < _QUICK_S]
     try:
-        gates.await_high_watermark(play, about, quick, end, timeout_s=_HIGH_WATERMARK_S)
+        gates.await_high_watermark(play, partition, quick, end, timeout_s=_HIGH_WATERMARK_S)
         play.observed(
             "high-watermarks-pinned",
-            topic=about.topic,
-            partition=about.partition,
+            topic=partition.topic,
+            partition=partition.partition,
             brokers=quick,
             high_watermark=end,
         )
@@ -133,14 +135,14 @@ def _checkpoint_interval_s(play: Play, broker: int) -> float:
     return int(play.cluster.brokers[broker].properties.get(name, "5000")) / 1000
 
 
-def log_ends(play: Play, about: TopicPartition) -> dict[str, int]:
+def log_ends(play: Play, partition: TopicPartition) -> dict[str, int]:
     """Each replica's log end offset on disk, by broker."""
-    replicas = play.cluster.metadata.assignment(about.topic)[about.partition]
-    return {str(broker): gates.last_offset(play, broker, about) + 1 for broker in replicas}
+    replicas = play.cluster.metadata.assignment(partition.topic)[partition.partition]
+    return {str(broker): gates.last_offset(play, broker, partition) + 1 for broker in replicas}
 
 
-def unused_probe(play: Play, about: TopicPartition) -> str:
+def unused_probe(play: Play, partition: TopicPartition) -> str:
     """A name that no probe of the partition has had."""
-    first = f"settle-{about.topic}-{about.partition}"
+    first = f"settle-{partition.name}"
     names = itertools.chain([first], (f"{first}-{number}" for number in itertools.count(2)))
     return next(name for name in names if name not in play.clients.answers)

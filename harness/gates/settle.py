@@ -51,8 +51,8 @@ def settle(
     moved = partitions
     # A controller that is late may change a partition while the others settle.
     while moved and settled.state == "converged" and time.monotonic() < deadline:
-        for about in moved:
-            _settle_partition(play, about, untold, settled)
+        for partition in moved:
+            _settle_partition(play, partition, untold, settled)
         moved = moved_since(play, partitions, settled)
     play.observed("settled", **settled.to_json())
     return settled
@@ -62,7 +62,11 @@ def moved_since(
     play: Play, partitions: list[TopicPartition], settled: Settled
 ) -> list[TopicPartition]:
     """The partitions whose state in ZooKeeper is another one than when they settled."""
-    return [about for about in partitions if _has_moved(play, about, settled.seen(about))]
+    return [
+        partition
+        for partition in partitions
+        if _has_moved(play, partition, settled.seen(partition))
+    ]
 
 
 def _hosts(play: Play, partitions: list[TopicPartition]) -> set[int]:
@@ -73,7 +77,7 @@ def _hosts(play: Play, partitions: list[TopicPartition]) -> set[int]:
 
 
 def _settle_partition(
-    play: Play, about: TopicPartition, untold: Mapping[int, str], settled: Settled
+    play: Play, partition: TopicPartition, untold: Mapping[int, str], settled: Settled
 ) -> None:
     """Settles one partition; begins again when its state changed meanwhile.
 
@@ -85,7 +89,7 @@ def _settle_partition(
     while True:
         tried = Settled(bound_s=settled.bound_s)
         try:
-            is_over = _is_settled(play, about, untold, tried)
+            is_over = _is_settled(play, partition, untold, tried)
         except BrokerExited as error:
             if not error.name.startswith("broker"):
                 raise
@@ -99,8 +103,8 @@ def _settle_partition(
             break
         if time.monotonic() > deadline:
             raise AwaitTimeout(
-                waited_for=f"{about.topic}-{about.partition} to stay in one state",
-                last_seen=str(play.cluster.metadata.state(*about)),
+                waited_for=f"{partition.name} to stay in one state",
+                last_seen=str(play.cluster.metadata.state(*partition)),
                 remedy="see the controllers' logs",
                 timeout_s=timeout_s,
             )
@@ -110,29 +114,29 @@ def _settle_partition(
 
 
 def _is_settled(
-    play: Play, about: TopicPartition, untold: Mapping[int, str], settled: Settled
+    play: Play, partition: TopicPartition, untold: Mapping[int, str], settled: Settled
 ) -> bool:
     """Adds what came of it; False, or `_Moved`, if the partition's state is another one by now."""
-    name = f"{about.topic}-{about.partition}"
-    seen = _await_rest(play, about, untold, settled)
+    name = f"{partition.name}"
+    seen = _await_rest(play, partition, untold, settled)
     in_sync = [broker for broker in seen["isr"] if broker not in untold]
     failed = seen["failed"]
-    abort = _unless_moved(play, about, seen)
+    abort = _unless_moved(play, partition, seen)
     end = -1
     if seen["leader"] >= 0 and seen["leader"] not in untold:
-        _await_followers(play, about, seen, in_sync, settled.bound_s, abort)
-        end = probe(play, about, seen["leader"], in_sync, settled, abort)
-    is_replicated = end >= 0 and is_probe_replicated(play, about, in_sync, end, settled, abort)
-    settled.last_seen[name] = seen | {"ends": log_ends(play, about)}
+        _await_followers(play, partition, seen, in_sync, settled.bound_s, abort)
+        end = probe(play, partition, seen["leader"], in_sync, settled, abort)
+    is_replicated = end >= 0 and is_probe_replicated(play, partition, in_sync, end, settled, abort)
+    settled.last_seen[name] = seen | {"ends": log_ends(play, partition)}
     for broker, line in failed.items():
         settled.worsen("failed")
         kind = "fetch-loop" if broker in seen["looping"] else "replication-stopped"
-        settled.add(kind, about, int(broker), line)
+        settled.add(kind, partition, int(broker), line)
     different = None
     if is_replicated:
         different = lasting_difference(
             play,
-            about,
+            partition,
             seen["leader"],
             in_sync,
             end,
@@ -140,42 +144,44 @@ def _is_settled(
             abort=abort,
         )
     elif end >= 0:
-        different = first_difference(play, about, in_sync)
+        different = first_difference(play, partition, in_sync)
     if different is not None:
         # They had time to follow the leader past the probe: nothing will make them equal now.
         settled.worsen("failed")
         settled.last_seen[name]["different"] = different
     if not failed and different is None and settled.state == "converged":
-        await_high_watermarks(play, about, in_sync, end)
-    return not _has_moved(play, about, seen)
+        await_high_watermarks(play, partition, in_sync, end)
+    return not _has_moved(play, partition, seen)
 
 
 class _Moved(Exception):
     """The partition's state is another one than when it was looked at: it is looked at again."""
 
 
-def _unless_moved(play: Play, about: TopicPartition, seen: Mapping[str, Any]) -> Callable[[], None]:
+def _unless_moved(
+    play: Play, partition: TopicPartition, seen: Mapping[str, Any]
+) -> Callable[[], None]:
     """What raises `_Moved`, or says that a broker has exited."""
     no_exit = gates.no_exit(play)
 
     def check() -> None:
         no_exit()
-        if _has_moved(play, about, seen):
+        if _has_moved(play, partition, seen):
             raise _Moved
 
     return check
 
 
-def _has_moved(play: Play, about: TopicPartition, seen: Mapping[str, Any]) -> bool:
+def _has_moved(play: Play, partition: TopicPartition, seen: Mapping[str, Any]) -> bool:
     """Whether ZooKeeper has another state of the partition than the one that was seen."""
-    state = play.cluster.metadata.state(*about) or NO_STATE
+    state = play.cluster.metadata.state(*partition) or NO_STATE
     now = (state.leader, state.leader_epoch, list(state.isr))
     return now != (seen["leader"], seen["leader_epoch"], seen["isr"])
 
 
 def _await_followers(
     play: Play,
-    about: TopicPartition,
+    partition: TopicPartition,
     seen: dict[str, Any],
     in_sync: Sequence[int],
     timeout_s: float,
@@ -191,34 +197,34 @@ def _await_followers(
             continue
         try:
             fetching.await_fetching(
-                play, about, broker, seen["leader"], timeout_s=timeout_s, abort=abort
+                play, partition, broker, seen["leader"], timeout_s=timeout_s, abort=abort
             )
         except AwaitTimeout as error:
             play.observed("not-fetching", broker=broker, detail=str(error))
 
 
 def _await_rest(
-    play: Play, about: TopicPartition, untold: Mapping[int, str], settled: Settled
+    play: Play, partition: TopicPartition, untold: Mapping[int, str], settled: Settled
 ) -> dict[str, Any]:
     """Returns what is seen once every live replica is in sync or has failed, or nothing moves.
 
     Nothing is awaited of a broker that the controller has told nothing.
     """
-    replicas = play.cluster.metadata.assignment(about.topic)[about.partition]
+    replicas = play.cluster.metadata.assignment(partition.topic)[partition.partition]
     seen: dict[str, Any] = {}
     still_since = [time.monotonic()]
     before: list[Any] = [None]
 
     def look() -> bool:
         seen.clear()
-        seen.update(_look(play, about, replicas))
+        seen.update(_look(play, partition, replicas))
         away = {*seen["isr"], *map(int, seen["failed"]), *untold}
         waiting = [broker for broker in seen["live"] if broker not in away]
         # Whose session has ended is about to be taken out of the ISR, and to come back.
         waiting += [broker for broker in seen["live"] if broker not in seen["registered"]]
         if seen["leader"] in seen["live"] and not waiting:
             return True
-        now = (seen, log_ends(play, about))
+        now = (seen, log_ends(play, partition))
         if repr(now) != before[0]:
             before[0] = repr(now)
             still_since[0] = time.monotonic()
@@ -227,7 +233,7 @@ def _await_rest(
     await_until(
         look,
         timeout_s=_BOUNDS * settled.bound_s,
-        waiting_for=f"{about.topic}-{about.partition} to come to rest",
+        waiting_for=f"{partition.name} to come to rest",
         last_seen=lambda: seen,
         abort=gates.no_exit(play),
     )
@@ -237,22 +243,22 @@ def _await_rest(
             settled.worsen("failed")
             code = play.cluster.brokers[broker].exit_code
             detail = f"its process ended by itself with exit code {code}"
-            settled.add("replication-stopped", about, broker, detail)
+            settled.add("replication-stopped", partition, broker, detail)
     if seen["leader"] not in seen["live"]:
         settled.worsen("stalled")
         detail = f"leader {seen['leader']} for {settled.bound_s:g} s, {controller_works(play)}"
-        settled.add("offline-partition", about, -1, detail)
+        settled.add("offline-partition", partition, -1, detail)
     for broker in seen["live"]:
         if broker in untold:
             settled.worsen("failed")
-            settled.add("generation-not-initialised", about, broker, untold[broker])
+            settled.add("generation-not-initialised", partition, broker, untold[broker])
             if broker == seen["leader"]:
                 detail = f"its leader {broker} does not know that it leads: {untold[broker]}"
-                settled.add("offline-partition", about, -1, detail)
+                settled.add("offline-partition", partition, -1, detail)
         elif broker not in seen["isr"] and str(broker) not in seen["failed"]:
             settled.worsen("stalled")
             detail = f"not in the ISR {seen['isr']} for {settled.bound_s:g} s without any change"
-            settled.add("replication-stopped", about, broker, detail)
+            settled.add("replication-stopped", partition, broker, detail)
     return seen
 
 

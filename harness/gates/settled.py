@@ -32,14 +32,14 @@ class Settled:
         """The fields as plain values."""
         return asdict(self)
 
-    def add(self, kind: str, about: TopicPartition, broker: int, detail: str) -> None:
+    def add(self, kind: str, partition: TopicPartition, broker: int, detail: str) -> None:
         """Adds one reason why it did not converge."""
         self.reasons.append(
             {
                 "kind": kind,
                 "broker": broker,
-                "topic": about.topic,
-                "partition": about.partition,
+                "topic": partition.topic,
+                "partition": partition.partition,
                 "detail": detail,
             }
         )
@@ -49,7 +49,7 @@ class Settled:
         order = ("converged", "failed", "stalled")
         self.state = max(self.state, state, key=order.index)
 
-    def seen(self, about: TopicPartition) -> Mapping[str, Any]:
+    def seen(self, partition: TopicPartition) -> Mapping[str, Any]:
         """What was seen last of a partition."""
-        found: Mapping[str, Any] = self.last_seen[f"{about.topic}-{about.partition}"]
+        found: Mapping[str, Any] = self.last_seen[f"{partition.name}"]
         return found

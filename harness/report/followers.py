@@ -67,13 +67,13 @@ def shadow_rows(loaded: Loaded) -> tuple[ShadowRow, ...]:
     evidence, rows = loaded.evidence, []
     try:
         found = [
-            (about, *term)
-            for about in (evidence.partitions if evidence.leader_views else ())
-            for term in time_lines(evidence, about)
+            (partition, *term)
+            for partition in (evidence.partitions if evidence.leader_views else ())
+            for term in time_lines(evidence, partition)
         ]
     except CheckError:
         return ()  # The judgement says what cannot be read.
-    for about, term, line in found:
+    for partition, term, line in found:
         courses = [
             ("recorded", None),
             ("as shipped, by its rule", play(line, SHIPPED)),
@@ -83,7 +83,7 @@ def shadow_rows(loaded: Loaded) -> tuple[ShadowRow, ...]:
         ]
         if len({course and (course.states, course.moves) for _, course in courses[1:]}) == 1:
             continue
-        name = f"{about.topic}-{about.partition} led by {term.leader}, epoch {term.leader_epoch}"
+        name = f"{partition.name} led by {term.leader}, epoch {term.leader_epoch}"
         zero = loaded.started_at
         rows += [
             _recorded(name, term, zero) if course is None else _row(name, solution, course, zero)

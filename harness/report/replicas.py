@@ -99,17 +99,17 @@ def partition_views(loaded: Loaded) -> tuple[PartitionView, ...]:
 def _views_of_snapshot(loaded: Loaded, snapshot: TakenSnapshot) -> Iterable[PartitionView]:
     copied, label = loaded.evidence.copied, snapshot.label
     found = {
-        (about, broker): _found(copied, label, broker, about)
-        for broker, about in copied.replicas(label, snapshot.brokers)
+        (partition, broker): _found(copied, label, broker, partition)
+        for broker, partition in copied.replicas(label, snapshot.brokers)
     }
     foreseen = _foreseen(loaded.prediction, label)
     cleaned = _cleaned_until(loaded, label)
-    for about in sorted({one for one, _ in (*found, *foreseen) if not is_internal(one.topic)}):
-        state = snapshot.state(about)
-        ids = sorted({broker for of, broker in (*found, *foreseen) if of == about})
+    for partition in sorted({one for one, _ in (*found, *foreseen) if not is_internal(one.topic)}):
+        state = snapshot.state(partition)
+        ids = sorted({broker for of, broker in (*found, *foreseen) if of == partition})
         yield PartitionView(
-            topic=about.topic,
-            partition=about.partition,
+            topic=partition.topic,
+            partition=partition.partition,
             snapshot=label,
             is_final=snapshot.is_final,
             state=state,
@@ -120,13 +120,13 @@ def _views_of_snapshot(loaded: Loaded, snapshot: TakenSnapshot) -> Iterable[Part
                     is_running=snapshot.brokers[broker].is_running
                     if broker in snapshot.brokers
                     else None,
-                    found=found.get((about, broker)),
-                    foreseen=foreseen.get((about, broker)),
-                    cleaned_until=cleaned.get(about, 0),
+                    found=found.get((partition, broker)),
+                    foreseen=foreseen.get((partition, broker)),
+                    cleaned_until=cleaned.get(partition, 0),
                 )
                 for broker in ids
             ),
-            **_remote(loaded, label, about),
+            **_remote(loaded, label, partition),
         )
 
 
@@ -141,16 +141,16 @@ def _cleaned_until(loaded: Loaded, label: str) -> dict[TopicPartition, int]:
             break
         if isinstance(event, LogCleaned):
             # Who fetches from a log that was cleaned lacks the same.
-            about = TopicPartition(event.topic, event.partition)
-            found[about] = max(found.get(about, 0), event.cleaned_until)
+            partition = TopicPartition(event.topic, event.partition)
+            found[partition] = max(found.get(partition, 0), event.cleaned_until)
     return found
 
 
-def _remote(loaded: Loaded, label: str, about: TopicPartition) -> dict[str, Any]:
+def _remote(loaded: Loaded, label: str, partition: TopicPartition) -> dict[str, Any]:
     if not loaded.scenario.cluster.tiered:
         return {}
     try:
-        return {"remote": remote_views(loaded.evidence, label, about)}
+        return {"remote": remote_views(loaded.evidence, label, partition)}
     except (CheckError, SegmentError, OSError) as error:
         return {"remote_problem": str(error)}
 
@@ -163,26 +163,26 @@ def _role(state: StateSeen | None, broker: int) -> str:
     return "in sync" if broker in state.isr else "not in sync"
 
 
-def _found(copied: CopiedFiles, label: str, broker: int, about: TopicPartition) -> Found:
+def _found(copied: CopiedFiles, label: str, broker: int, partition: TopicPartition) -> Found:
     batches: tuple[Batch, ...] = ()
     entries: EpochEntries | None = None
     high_watermark: int | None = None
     problems = []
     try:
-        contents = copied.contents(label, broker, about)
+        contents = copied.contents(label, broker, partition)
         batches = () if contents is None else contents.batches
-        entries = copied.epoch_entries(label, broker, about)
+        entries = copied.epoch_entries(label, broker, partition)
     except (SegmentError, OSError) as error:
         problems.append(str(error))
     try:
-        high_watermark = copied.high_watermarks(label, broker).get(about)
+        high_watermark = copied.high_watermarks(label, broker).get(partition)
     except CheckpointError as error:
         problems.append(str(error))
     return Found(
         batches=batches,
         epoch_entries=entries,
         high_watermark=high_watermark,
-        directory=copied.directory(label, broker, about),
+        directory=copied.directory(label, broker, partition),
         problems=tuple(problems),
     )
 

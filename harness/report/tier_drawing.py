@@ -71,7 +71,7 @@ class DrawnReadings:
 
 
 def remote_views(
-    evidence: RunEvidence, label: str, about: TopicPartition
+    evidence: RunEvidence, label: str, partition: TopicPartition
 ) -> tuple[RemoteView, ...]:
     """Every segment of a partition in the remote tier at a snapshot, oldest copy first.
 
@@ -92,7 +92,7 @@ def remote_views(
             batches=stored[copied.segment_id].batches if copied.segment_id in stored else (),
         )
         for copied in remote_at(evidence.files, snapshot)
-        if (copied.topic, copied.partition) == about
+        if (copied.topic, copied.partition) == partition
     )
 
 
@@ -163,13 +163,15 @@ def drawn_readings(evidence: RunEvidence) -> tuple[list[DrawnReadings], str]:
     except CheckError as error:
         return [], str(error)
     partitions = sorted({TopicPartition(reading.topic, reading.partition) for reading in readings})
-    drawn = [draw_readings(readings, about) for about in partitions]
+    drawn = [draw_readings(readings, partition) for partition in partitions]
     return [drawn_step for drawn_step in drawn if drawn_step is not None], ""
 
 
-def draw_readings(readings: Iterable[TierReading], about: TopicPartition) -> DrawnReadings | None:
+def draw_readings(
+    readings: Iterable[TierReading], partition: TopicPartition
+) -> DrawnReadings | None:
     """Every reading of a partition, or None where nobody read it."""
-    found = [reading for reading in readings if (reading.topic, reading.partition) == about]
+    found = [reading for reading in readings if (reading.topic, reading.partition) == partition]
     if not found:
         return None
     first = min(reading.first_offset for reading in found)
@@ -179,7 +181,7 @@ def draw_readings(readings: Iterable[TierReading], about: TopicPartition) -> Dra
         return round(100 * (offset - first) / (end - first), 3)
 
     return DrawnReadings(
-        partition=f"{about.topic}-{about.partition}",
+        partition=f"{partition.name}",
         readings=tuple(
             DrawnReading(
                 name=reading.operation,

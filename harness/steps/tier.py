@@ -50,13 +50,13 @@ class AwaitTiered:
 
     def perform(self, play: Play) -> None:
         """Returns once brokers have written so to their metadata topic."""
-        about = TopicPartition(self.topic, self.partition)
+        partition = TopicPartition(self.topic, self.partition)
         seen: list[RemoteSegment] = []
 
         def holds() -> bool:
             seen[:] = [
                 segment
-                for segment in segments_of(play, about)
+                for segment in segments_of(play, partition)
                 if segment.state == FINISHED or not self.finished_only
             ]
             return len(seen) == len(self.segments) and all(
@@ -66,16 +66,16 @@ class AwaitTiered:
         await_until(
             holds,
             timeout_s=self.timeout_s,
-            waiting_for=f"the remote segments {list(self.segments)} of {about.topic}-"
-            f"{about.partition}",
+            waiting_for=f"the remote segments {list(self.segments)} of {partition.topic}-"
+            f"{partition.partition}",
             last_seen=lambda: [_shown(segment) for segment in seen],
             remedy="see the RemoteLogManager's lines in brokers/N/server.log",
             abort=gates.no_exit(play),
         )
         play.observed(
             "tiered",
-            topic=about.topic,
-            partition=about.partition,
+            topic=partition.topic,
+            partition=partition.partition,
             segments=[_shown(segment) for segment in seen],
         )
 
@@ -146,11 +146,11 @@ class AwaitOffsets:
         if release_of(asked.release).number >= _LATEST_TIERED_SINCE:
             wanted[LATEST_TIERED] = self.latest_tiered
         seen: dict[int, ListedOffset] = {}
-        about = TopicPartition(self.topic, self.partition)
+        partition = TopicPartition(self.topic, self.partition)
 
         def holds() -> bool:
             for timestamp in wanted:
-                seen[timestamp] = listed(play, self.broker, about, timestamp)
+                seen[timestamp] = listed(play, self.broker, partition, timestamp)
             return all(
                 offset is None or seen[timestamp].offset == offset
                 for timestamp, offset in wanted.items()
@@ -168,7 +168,7 @@ class AwaitOffsets:
         _write_offsets(play, self, seen)
 
 
-def segments_of(play: Play, about: TopicPartition) -> list[RemoteSegment]:
+def segments_of(play: Play, partition: TopicPartition) -> list[RemoteSegment]:
     """What the brokers' metadata topic says of a partition's remote segments, oldest copy first."""
     for broker in play.cluster.brokers.values():
         if (broker.log_directory / METADATA_DIRECTORY).is_dir():
@@ -178,7 +178,7 @@ def segments_of(play: Play, about: TopicPartition) -> list[RemoteSegment]:
                 raise ScenarioError(
                     f"the remote store's metadata cannot be read: {error}"
                 ) from error
-            return [one for one in found if (one.topic, one.partition) == about]
+            return [one for one in found if (one.topic, one.partition) == partition]
     return []
 
 

@@ -105,13 +105,13 @@ class TierRead:
         """Where its log begins, where what is local begins, and its high watermark."""
         offsets: dict[int, ListedOffset] = {}
         silent: list[str] = []
-        about = TopicPartition(self.topic, self.partition)
+        partition = TopicPartition(self.topic, self.partition)
 
         def answers() -> bool:
             try:
                 for asked in (EARLIEST, LATEST, EARLIEST_LOCAL):
                     offsets[asked] = listed(
-                        play, self.broker, about, asked, from_follower=self.source == "follower"
+                        play, self.broker, partition, asked, from_follower=self.source == "follower"
                     )
             except ScenarioError as error:
                 silent[:] = [str(error)]
@@ -144,18 +144,18 @@ def read_tiered_logs(play: Play, partitions: Iterable[TopicPartition], *, name: 
     Args:
         name: Begins the names of the reads.
     """
-    for about in partitions:
-        settings = play.cluster.metadata.topic_configuration(about.topic)
+    for partition in partitions:
+        settings = play.cluster.metadata.topic_configuration(partition.topic)
         if settings.get("remote.storage.enable") != "true":
             continue
-        state = play.cluster.metadata.state(*about)
+        state = play.cluster.metadata.state(*partition)
         leader, isr = (-1, ()) if state is None else (state.leader, state.isr)
         readable = [replica for replica in (leader, *isr) if _runs(play, replica)]
         if leader not in readable:
-            _not_read(play, about, leader, "nobody leads it")
+            _not_read(play, partition, leader, "nobody leads it")
             continue
         for broker in dict.fromkeys(readable):
-            _read_from(play, about, broker, name, "leader" if broker == leader else "follower")
+            _read_from(play, partition, broker, name, "leader" if broker == leader else "follower")
 
 
 def read_before(play: Play, fault: Fault) -> None:
@@ -181,13 +181,14 @@ def _runs(play: Play, broker: int) -> bool:
     return broker in play.cluster.brokers and play.cluster.brokers[broker].is_running
 
 
-def _read_from(play: Play, about: TopicPartition, broker: int, name: str, source: Source) -> None:
+def _read_from(
+    play: Play, partition: TopicPartition, broker: int, name: str, source: Source
+) -> None:
     for manner in MANNERS:
         read = TierRead(
-            operation=f"{name}-{about.topic}-{about.partition}-broker-{broker}-"
-            f"{manner.replace(' ', '-')}",
-            topic=about.topic,
-            partition=about.partition,
+            operation=f"{name}-{partition.name}-broker-{broker}-{manner.replace(' ', '-')}",
+            topic=partition.topic,
+            partition=partition.partition,
             broker=broker,
             manner=manner,
             source=source,
@@ -195,16 +196,23 @@ def _read_from(play: Play, about: TopicPartition, broker: int, name: str, source
         try:
             read.perform(play)
         except AwaitTimeout as error:
-            _not_read(play, about, broker, str(error))
+            _not_read(play, partition, broker, str(error))
             return
 
 
-def _not_read(play: Play, about: TopicPartition, broker: int, why: str) -> None:
-    play.observed("not-read", topic=about.topic, partition=about.partition, broker=broker, why=why)
+def _not_read(play: Play, partition: TopicPartition, broker: int, why: str) -> None:
+    play.observed(
+        "not-read", topic=partition.topic, partition=partition.partition, broker=broker, why=why
+    )
 
 
 def listed(
-    play: Play, broker: int, about: TopicPartition, timestamp: int, *, from_follower: bool = False
+    play: Play,
+    broker: int,
+    partition: TopicPartition,
+    timestamp: int,
+    *,
+    from_follower: bool = False,
 ) -> ListedOffset:
     """What a broker answers to ListOffsets; see `list_offset`.
 
@@ -214,8 +222,8 @@ def listed(
     try:
         return list_offset(
             play.cluster.brokers[broker].client_address,
-            topic=about.topic,
-            partition=about.partition,
+            topic=partition.topic,
+            partition=partition.partition,
             timestamp=timestamp,
             version=9 if timestamp == LATEST_TIERED else 8,
             from_follower=from_follower,

@@ -197,7 +197,9 @@ def _pending(world: World, leader_id: int, follower: int) -> Iterator[tuple[int]
     for request in world.exchanges(follower, leader_id):
         if request.api == "Fetch" and request.is_at_leader:
             yield from (
-                (asked.fetch_offset,) for about, asked in request.asked if about == PARTITION
+                (asked.fetch_offset,)
+                for partition, asked in request.asked
+                if partition == PARTITION
             )
 
 

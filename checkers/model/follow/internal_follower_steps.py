@@ -64,10 +64,10 @@ def at_follower(  # noqa: C901
     question = replace(
         question,
         asked=tuple(
-            (about, asks)
-            for about, asks in question.asked
-            if about in (thread.session or ())
-            or not topic_settings.is_throttled(world, broker_id, about, "follower")
+            (partition, asks)
+            for partition, asks in question.asked
+            if partition in (thread.session or ())
+            or not topic_settings.is_throttled(world, broker_id, partition, "follower")
         ),
     )
     item = lookahead.next_of(broker_id, source, index)
@@ -80,9 +80,9 @@ def at_follower(  # noqa: C901
         return
     if not lookahead.may_have_repeated(broker_id, source, index):
         return
-    for about, asks in question.asked:
+    for partition, asks in question.asked:
         offset = asks.fetch_offset
-        if not lookahead.has_asked_from(broker_id, source, about, index, offset):
+        if not lookahead.has_asked_from(broker_id, source, partition, index, offset):
             return
     for after in _idle_round(state, broker_id, source, question):
         # Its fetchers have most likely ended with its session.
@@ -122,7 +122,11 @@ def _dropped(
         for one in part.request.states
     }
     asked = dict(waiting.asked)
-    lost = {about for about in taken & asked.keys() if _is_asked_anew(item, about, asked[about])}
+    lost = {
+        partition
+        for partition in taken & asked.keys()
+        if _is_asked_anew(item, partition, asked[partition])
+    }
     kept = tuple(answer for answer in waiting.answers if answer[0] not in lost)
     if len(kept) < len(waiting.answers):
         world = World(state)
@@ -132,9 +136,9 @@ def _dropped(
         yield world
 
 
-def _is_asked_anew(item: Question, about: TopicPartition, before: Asked) -> bool:
-    anew = item.partitions.get(about)
-    if about in item.forgotten:
+def _is_asked_anew(item: Question, partition: TopicPartition, before: Asked) -> bool:
+    anew = item.partitions.get(partition)
+    if partition in item.forgotten:
         return True
     return isinstance(anew, FetchAsked) and anew.fetch_offset == before.fetch_offset
 

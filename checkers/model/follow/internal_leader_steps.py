@@ -32,14 +32,14 @@ def at_leader(
     """
     yield from _at_leader(state, follower, source, one, lookahead, index)
     moved, leader_id = World(state), leader_of(source)
-    for about, _ in one.asked:
-        replica = moved.replica(leader_id, about)
+    for partition, _ in one.asked:
+        replica = moved.replica(leader_id, partition)
         if replica is None:
             continue
         known = replica.log.log_start_offset
-        start = lookahead.begins_later(leader_id, about, known, index)
-        if start is not None and not log_start.why_not(moved, leader_id, about, start):
-            log_start.move(moved, leader_id, about, start)
+        start = lookahead.begins_later(leader_id, partition, known, index)
+        if start is not None and not log_start.why_not(moved, leader_id, partition, start):
+            log_start.move(moved, leader_id, partition, start)
     if moved.changes:
         for world in _at_leader(
             state.changed(moved.changes), follower, source, one, lookahead, index
@@ -70,13 +70,15 @@ def _withheld(
     """
     world, leader_id = World(state), leader_of(source)
     throttled = frozenset(
-        about for about, _ in one.asked if leader.may_throttle(world, leader_id, about, follower)
+        partition
+        for partition, _ in one.asked
+        if leader.may_throttle(world, leader_id, partition, follower)
     )
     seen = None if one.number is None else lookahead.replies.get(one.number)
     said = {} if seen is None else seen.partitions
     carried = {
-        about
-        for about, answer in said.items()
+        partition
+        for partition, answer in said.items()
         if isinstance(answer, FetchAnswered) and answer.last_offset is not None
     }
     return dict.fromkeys((frozenset[TopicPartition](), throttled - carried, throttled))
@@ -174,7 +176,9 @@ def _refused_first(
     world = World(state)
     unknown = exchange.not_told(world, source, one)
     said = {} if seen is None else seen.partitions
-    refused = frozenset(about for about in unknown if about in said and said[about].error_code)
+    refused = frozenset(
+        partition for partition in unknown if partition in said and said[partition].error_code
+    )
     if refused:
         exchange.change(world, follower, source, one, replace(one, refused=refused))
         yield world
@@ -254,9 +258,9 @@ def _would_be_seen(
         return False
     return any(
         lookahead.would_be_seen(
-            number, follower, source, about, said.high_watermark, said.log_start_offset, index
+            number, follower, source, partition, said.high_watermark, said.log_start_offset, index
         )
-        for about, said in answered.answers
+        for partition, said in answered.answers
         if isinstance(said, FetchAnswer)
     )
 
