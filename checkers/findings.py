@@ -42,6 +42,13 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     ),
     (_S, "missing-tail", "an in-sync replica ends before the leader's high watermark", ()),
     (_S, "committed-loss", "a promised record is in no in-sync replica at its offset", ()),
+    (
+        _S,
+        "last-replica-loss",
+        "the last replica in sync lost a promised record with its disk, and others that had "
+        "acknowledged it cut it to follow that one",
+        (),
+    ),
     (_S, "epoch-cache-mismatch", "leader-epoch-checkpoint disagrees with the batches", ()),
     (_S, "high-watermark-regression", "a high watermark went back within a leader epoch", ()),
     (

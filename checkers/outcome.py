@@ -8,6 +8,8 @@ from kchaos.checkers.findings import Finding, Question
 # of a kind and partition are told together.
 SENTENCES = {
     "committed-loss": "promised records of {partition} are lost at {offsets}",
+    "last-replica-loss": "promised records of {partition} that whole copies held are lost at "
+    "{offsets}",
     "divergence": "{brokers} hold different records of {partition} at {offsets}",
     "hole": "the log of {partition} on {brokers} has a hole at {offsets}",
     "missing-tail": "{brokers} in the ISR of {partition} do not hold {offsets}",

@@ -77,6 +77,7 @@ def run_evidence(
                 predicted=_predicted(prediction, about, snapshot.label),
                 earlier=() if before is None else tuple(_earlier(before)),
                 excuses=tuple(evidence.excuses(about)),
+                unclean_stops=evidence.unclean_stops,
                 dropped=tuple(evidence.dropped(about)),
                 operations=own,
                 settle=_settle(evidence.outcome.settle, about),

@@ -227,6 +227,8 @@ class PartitionEvidence:
         disallowed: Decisions about the partition that the model's rules forbid.
         settle: What `outcome.json` says of the partition; None if the run never settled.
         impossible: Observed high watermarks of the partition that the model does not allow.
+        unclean_stops: (broker, seconds since the epoch) of each end of a broker that was no clean
+            one, in their order.
         dropped: Followers that left its ISR while their leader kept fetches of theirs unread.
         late_requests: Control requests about the partition that kchaos made, or that arrived when
             the generation of the broker for which they were meant was over (KIP-380).
@@ -260,6 +262,7 @@ class PartitionEvidence:
     predicted: tuple[ReplicaEvidence, ...] | None = None
     earlier: tuple[EarlierReplica, ...] = ()
     excuses: tuple[Excuse, ...] = ()
+    unclean_stops: tuple[tuple[int, float], ...] = ()
     operations: tuple[Operation, ...] = ()
     predicted_produces: tuple[PredictedProduce, ...] = ()
     rounds: tuple[EpochRound, ...] | None = None

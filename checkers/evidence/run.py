@@ -12,7 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from kchaos.checkers.acts import LoseTail, StartBroker, TopicPartition, WipeLogDirectory
+from kchaos.checkers.acts import (
+    LoseTail,
+    StartBroker,
+    StopBroker,
+    TopicPartition,
+    WipeLogDirectory,
+)
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.about import (
     RUN,
@@ -410,6 +416,15 @@ class RunEvidence:
                 yield Excuse(kind="lost-tail", broker=event.broker, time=timed.time, isr=keepers)
         for one in deletions:
             yield Excuse(kind="topic-deletion", broker=-1, time=one.time)
+
+    @cached_property
+    def unclean_stops(self) -> tuple[tuple[int, float], ...]:
+        """Each end of a broker that was no clean one, as (broker, seconds since the epoch)."""
+        return tuple(
+            (one.event.broker, one.time)
+            for one in self.events
+            if isinstance(one.event, StopBroker) and not one.event.clean
+        )
 
     def cleaned_until(self, about: TopicPartition) -> int:
         """The offset below which log cleaners were seen to go over the partition; else 0."""

@@ -19,6 +19,7 @@ from kchaos.checkers.rules.offsets import Range, headers, in_words, merged, with
 class _Loss:
     offsets: Range
     operation: Operation
+    kind: str
     reason: str | None
 
 
@@ -28,8 +29,10 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     A record is promised if it was acknowledged with acks=all, or read below the high watermark.
     Its loss is permitted after an unclean election, and where a fault took the tail of every disk
     that was in sync when it was acknowledged, or when the fault took it. What was acknowledged with
-    acks=1 is never promised. The finding says which it is; neighbouring offsets with one reason are
-    one finding.
+    acks=1 is never promised. Between the two is `last-replica-loss`: the disk of the last replica
+    in sync lost the record, and of those that had acknowledged it fewer than min.insync.replicas
+    ended uncleanly, so that another still had it (KIP-966, motivation). The finding says which it
+    is; neighbouring offsets with one reason are one finding.
 
     **Verifies**: that the records are at the offset that the acknowledgement named, in at least one
     in-sync replica, once everything has settled.
@@ -46,10 +49,10 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
         for one in acknowledged(evidence, side)
         for found in _lost(evidence, side, one, by_operation.get(one.operation, NOT_CLEANED))
     ]
-    broken = [found.offsets for found in losses if found.reason is None]
-    for reason in dict.fromkeys(found.reason for found in losses):
-        alike = [found for found in losses if found.reason == reason]
-        if reason is not None:
+    broken = [found.offsets for found in losses if found.kind != "permitted-loss"]
+    for kind, reason in dict.fromkeys((found.kind, found.reason) for found in losses):
+        alike = [found for found in losses if (found.kind, found.reason) == (kind, reason)]
+        if kind == "permitted-loss":
             # What one operation may lose, another may have been promised: it is one loss.
             alike = [
                 replace(found, offsets=offsets)
@@ -62,7 +65,7 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
                 for found in alike
                 if first <= found.offsets[0] and found.offsets[1] <= last
             ]
-            yield _finding(evidence, side, (first, last), concerned, reason)
+            yield _finding(evidence, side, (first, last), concerned, kind, reason)
 
 
 def _lost(
@@ -76,11 +79,17 @@ def _lost(
     for replica in evidence.in_sync(side):
         there += held(replica.batches, operation, by_cleaner.removable)
     for offsets in without([all_of_it], there):
-        yield _Loss(
-            offsets=offsets,
-            operation=operation,
-            reason=_permission(evidence, side, operation, offsets),
-        )
+        reason = _permission(evidence, side, operation, offsets)
+        kind = "committed-loss" if reason is None else "permitted-loss"
+        if reason is None and (reason := _last_disk(evidence, operation, offsets)) is not None:
+            whole = _whole_copies(evidence, operation)
+            kind = "last-replica-loss" if whole else "permitted-loss"
+            if whole:
+                reason += (
+                    f"; brokers {', '.join(map(str, whole))} had acknowledged it too, had no "
+                    "unclean end, and lost it to nothing but the leader that they followed"
+                )
+        yield _Loss(offsets=offsets, operation=operation, kind=kind, reason=reason)
 
 
 def _permission(
@@ -89,9 +98,7 @@ def _permission(
     """Why Kafka may have lost it, or None if it may not."""
     if not operation.promised:
         return "it was acknowledged by the leader alone (acks=1)"
-    ended = operation.ended_at if operation.ended_at is not None else operation.invoked_at
-    later = [excuse for excuse in evidence.excuses if excuse.time >= ended]
-    for excuse in later:
+    for excuse in _later(evidence, operation):
         if excuse.kind == "unclean-election":
             return (
                 f"broker {excuse.broker} was elected from outside the ISR in leader epoch "
@@ -101,11 +108,43 @@ def _permission(
             return "the topic was deleted"
     if operation.keys and may_be_cleaned(evidence, side):
         return "a log cleaner may have removed it, for others wrote records whose keys nobody knows"
+    return None
+
+
+def _later(evidence: PartitionEvidence, operation: Operation) -> list[Excuse]:
+    """The excuses that came after the operation had ended."""
+    return [excuse for excuse in evidence.excuses if excuse.time >= _ended(operation)]
+
+
+def _ended(operation: Operation) -> float:
+    return operation.ended_at if operation.ended_at is not None else operation.invoked_at
+
+
+def _last_disk(evidence: PartitionEvidence, operation: Operation, offsets: Range) -> str | None:
+    """That faults took the record from every disk in sync at some time, or None if they did not."""
+    later = _later(evidence, operation)
     for isr in _last_keepers(later, operation):
         if isr and all(_took(later, broker, offsets) for broker in isr):
             brokers = ", ".join(str(broker) for broker in isr)
             return f"the disks of all that were in sync ({brokers}) lost that tail to a fault"
     return None
+
+
+def _whole_copies(evidence: PartitionEvidence, operation: Operation) -> Sequence[int]:
+    """Who acknowledged the record and had no unclean end since; nobody where too many had one.
+
+    min.insync.replicas - 1 unclean ends are what acks=all is to survive. An unclean end counts
+    whether it cost the disk anything or not, for no controller can know that.
+    """
+    later = _later(evidence, operation)
+    at_risk = {excuse.broker for excuse in later if excuse.kind == "lost-tail"}
+    at_risk |= {broker for broker, time in evidence.unclean_stops if time >= _ended(operation)}
+    at_risk &= {replica.broker for replica in evidence.replicas}
+    least = evidence.min_insync_replicas
+    if len(operation.isr_when_ended) < least or len(at_risk) >= least:
+        return ()
+    back = set(operation.isr_when_ended).intersection(evidence.isr)
+    return sorted(back - at_risk)
 
 
 def _last_keepers(later: Sequence[Excuse], operation: Operation) -> Iterator[Sequence[int]]:
@@ -133,6 +172,7 @@ def _finding(
     side: Side,
     offsets: Range,
     operations: Sequence[Operation],
+    kind: str,
     reason: str | None,
 ) -> Finding:
     first, last = offsets
@@ -142,7 +182,7 @@ def _finding(
     )
     what = f"the {how} records at {in_words(first, last)} are in no in-sync replica"
     return evidence.finding(
-        "committed-loss" if reason is None else "permitted-loss",
+        kind,
         brokers=tuple(sorted(replica.broker for replica in replicas)),
         first_offset=first,
         last_offset=last,

@@ -116,7 +116,12 @@ _SOURCE = (
     "KIP-966, motivation; org.apache.kafka.controller.PartitionChangeBuilder, 4.1.0: "
     "maybePopulateTargetElr"
 )
-_LOST = Expectation(safe=True, witness=(ends_at(5),), source=_SOURCE)
+_LOST = Expectation(
+    safe=False,
+    findings=(("last-replica-loss", ALL, 5, 9),),
+    witness=(ends_at(5),),
+    source=_SOURCE,
+)
 _KEPT = Expectation(safe=True, witness=(ends_at(10),), source=_SOURCE)
 
 KIP_966_LAST_REPLICA = Entry(
@@ -126,10 +131,12 @@ KIP_966_LAST_REPLICA = Entry(
         "Three brokers acknowledge ten records with acks=all and min.insync.replicas=2. Two are "
         "stopped in order, so that the third is alone in the ISR. It loses power and five records "
         "that were not flushed. Without eligible leader replicas it is the only one that may lead: "
-        "back, it does, and the two others cut the five records, which they still had. That is "
-        "permitted-loss: Kafka promises what one replica in sync keeps, and the only one did not. "
-        "With eligible leader replicas (default of clusters made by 4.1 and later) the ISR is "
-        "empty, the two are eligible, and the third has to wait for one of them."
+        "back, it does, and the two others cut the five records, which they still had. One unclean "
+        "end has cost what two whole copies held. KIP-966 calls this the last replica standing, "
+        "and promises that min.insync.replicas - 1 unclean ends cost nothing. With eligible leader "
+        "replicas (default of clusters made by 4.1 and later) the ISR is empty, the two are "
+        "eligible, and the third has to wait for one of them. A cluster that was upgraded to 4.1 "
+        "is without them until the feature is switched on."
     ),
     source=_SOURCE,
     cases={

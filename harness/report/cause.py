@@ -572,6 +572,7 @@ _TELLERS: Mapping[str, Callable[[_Story], Iterator[CauseStep]]] = {
     "stale-request-accepted": _obeyed,
     "generation-not-initialised": _untold,
     **dict.fromkeys(("truncated-below-high-watermark", "high-watermark-regression"), _cut),
+    "last-replica-loss": _loss,
     **dict.fromkeys(("divergence", "hole", "missing-tail"), _differing),
     **dict.fromkeys(
         (

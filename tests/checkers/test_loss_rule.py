@@ -1,4 +1,7 @@
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED, Excuse
@@ -142,6 +145,45 @@ def test_a_tail_that_the_only_keeper_lost_permits_the_loss_and_another_s_does_no
 
     assert [one.kind for one in loss(permitted, OBSERVED)] == ["permitted-loss"]
     assert [one.kind for one in loss(planted, OBSERVED)] == ["committed-loss"]
+
+
+LAST_OF_THREE: dict[str, Any] = {
+    "operations": (replace(PROMISED, isr_when_ended=(0, 1, 2)),),
+    "excuses": (replace(tail_of(0, 2), isr=(0,)),),
+    "min_insync_replicas": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind"),
+    [
+        ({}, "last-replica-loss"),
+        ({"unclean_stops": ((0, 849.0), (1, 700.0), (7, 849.0))}, "last-replica-loss"),
+        ({"unclean_stops": ((0, 849.0), (1, 849.0))}, "permitted-loss"),
+        ({"min_insync_replicas": 1}, "permitted-loss"),
+        ({"min_insync_replicas": 4}, "permitted-loss"),
+        ({"isr": (0,)}, "permitted-loss"),
+        ({"operations": (replace(PROMISED, isr_when_ended=(0,)),)}, "permitted-loss"),
+        ({"operations": (acknowledged("p", 2, "c", "d", acks=1),)}, "permitted-loss"),
+        ({"excuses": (*LAST_OF_THREE["excuses"], UNCLEAN)}, "permitted-loss"),
+    ],
+)
+def test_the_last_replica_may_not_lose_what_others_kept_whose_ends_were_all_clean(
+    changed: dict[str, Any], kind: str
+) -> None:
+    three = (replica(0, KEPT), replica(1, KEPT), replica(2, KEPT))
+
+    (found,) = loss(evidence(*three, **{**LAST_OF_THREE, **changed}), OBSERVED)
+
+    assert found.kind == kind
+    if not changed:
+        assert "brokers 1, 2 had acknowledged it too, had no unclean end" in found.message
+
+
+def test_the_last_replica_has_lost_nothing_where_one_in_sync_replica_holds_it() -> None:
+    held = (replica(0, KEPT), replica(1, KEPT), replica(2, KEPT, batch(2, 1, "c", "d")))
+
+    assert shown(loss(evidence(*held, **LAST_OF_THREE), OBSERVED)) == []
 
 
 def read_of(base_offset: int, *values: str) -> Operation:
