@@ -108,8 +108,9 @@ def verdict(
     **Verifies**: expected is True only if the run conforms, safety is known and as expected, the
     safety findings are exactly the expected ones by kind, partition, brokers and offsets, and each
     witness was found. Safe without its witness is unknown: the mechanism may not have run at all.
-    Where nothing can be predicted of such a cluster, conformance is unknown and no part of what is
-    expected; without an expectation in the scenario the run must be safe.
+    Where nothing can be predicted of such a cluster, conformance cannot be affirmed. A finding that
+    denies it needs no prediction, and is expected as those about safety are; without an expectation
+    in the scenario the run must be safe and have no such finding.
     **Does not verify**: findings that answer neither question, `permitted-loss` for one.
     """
     if expectation is not None:
@@ -121,15 +122,15 @@ def verdict(
             raise ScenarioDataError("scenario.json: expectation: it does not say safe or not")
     findings = list(findings)
     is_predicted = not unknown.not_predicted
-    not_predicted = () if is_predicted else (unknown.not_predicted,)
-    conforms = _answer(
-        findings, Question.CONFORMANCE, (*unknown.run, *unknown.conformance, *not_predicted)
-    )
+    conforms = _answer(findings, Question.CONFORMANCE, (*unknown.run, *unknown.conformance))
+    if conforms and not is_predicted:
+        conforms = None
     safe = _answer(findings, Question.SAFETY, (*unknown.run, *unknown.safety))
     if safe and unknown.unless_unsafe:
         safe = None
     reasons = [*unknown.run, *unknown.safety, *unknown.conformance, *unknown.unless_unsafe]
-    reasons += not_predicted
+    if not is_predicted and conforms is None:
+        reasons.append(unknown.not_predicted)
     missing = [str(dict(witness.wanted)) for witness in witnesses if not witness.found]
     if safe and missing:
         safe = None
@@ -137,7 +138,12 @@ def verdict(
             f"safe, but nothing shows that the mechanism ran: no {' and no '.join(missing)}"
         )
     reason = _unexpected(
-        findings, list(predicted_findings), expectation, conforms if is_predicted else True, safe
+        findings,
+        list(predicted_findings),
+        expectation,
+        conforms if is_predicted else True,
+        safe,
+        (Question.SAFETY,) if is_predicted else (Question.SAFETY, Question.CONFORMANCE),
     )
     if not reason and missing:
         reason = f"not reproduced: unsafe, but without its witness {' and '.join(missing)}"
@@ -192,12 +198,13 @@ def _unexpected(
     expectation: Mapping[str, Any] | None,
     conforms: bool | None,
     safe: bool | None,
+    counted: Sequence[Question],
 ) -> str:
     if safe is None:
         return "safety is unknown"
     if conforms is not True:
         return "conformance is unknown" if conforms is None else "the run is not as predicted"
-    found = {finding_key(f) for f in findings if f.question is Question.SAFETY}
+    found = {finding_key(f) for f in findings if f.question in counted}
     if expectation is None:
         wanted = {finding_key(f) for f in predicted if f.question is Question.SAFETY}
         wanted_safe = not wanted

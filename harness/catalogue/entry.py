@@ -18,7 +18,7 @@ class Expectation:
     Attributes:
         safe: Whether safety holds.
         findings: (kind, brokers, first offset, last offset) of every safety finding, and its topic
-            where the scenario has several.
+            where the scenario has several; with KRaft also of those about conformance.
         witness: What shows that the mechanism ran, at least one, as `checkers.verdict` reads it:
             {"round": …}, {"log": …}, {"link": …}, {"hit": …}, {"observed": …}, {"epochs": …} or
             {"magics": …}.
@@ -41,6 +41,11 @@ class Expectation:
         for witness in self.witness:
             if why := misspelt_witness(witness):
                 raise ValueError(why)
+
+    @property
+    def is_green(self) -> bool:
+        """Whether the bug does not show."""
+        return self.safe and not self.findings
 
     def to_json(self) -> dict[str, Any]:
         """The expectation as the judge reads it."""

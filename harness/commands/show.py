@@ -27,12 +27,12 @@ def matrix_lines(entries: Iterable[Entry]) -> list[str]:
 
     rows = {
         entry.name: [
-            (release_of(release).line.line, expectation.safe)
+            (release_of(release).line.line, expectation.is_green)
             for (_case, release), expectation in entry.expectations.items()
         ]
         for entry in entries
     }
-    known = {line for row in rows.values() for line, _safe in row}
+    known = {line for row in rows.values() for line, _is_green in row}
     columns = sorted(known, key=lambda line: tuple(map(int, line.split("."))))
     names = max(map(len, rows), default=0)
     cells = [line.split(".")[:2] for line in columns]
@@ -44,7 +44,7 @@ def matrix_lines(entries: Iterable[Entry]) -> list[str]:
     ]
     table = [("", majors), ("", [minor for _major, minor in cells])]
     for name, row in rows.items():
-        of_line = [{safe for line, safe in row if line == column} for column in columns]
+        of_line = [{green for line, green in row if line == column} for column in columns]
         table.append((name, [_MARKS[frozenset(answers)] for answers in of_line]))
     widths = [max(len(marks[column]) for _, marks in table) for column in range(len(columns))]
     return [
@@ -60,11 +60,11 @@ def entry_lines(entry: Entry) -> list[str]:
     lines += wrapped(f"source: {entry.source}")
     for case, what in entry.cases.items():
         lines += wrapped(f"case {case}: {what}")
-        for word, safe in (("red", False), ("green", True)):
+        for word, is_green in (("red", False), ("green", True)):
             releases = [
                 release
                 for (name, release), expectation in entry.expectations.items()
-                if name == case and expectation.safe is safe
+                if name == case and expectation.is_green is is_green
             ]
             if releases:
                 lines.append(f"{_INDENT * 2}{word} on {', '.join(releases)}")

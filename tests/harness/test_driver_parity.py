@@ -46,7 +46,7 @@ def quick_cells() -> Iterator[tuple[str, str, str]]:
     for entry in map(entry_named, ENTRIES):
         case = next(iter(entry.cases))
         known = [
-            (release_of(release), expectation.safe)
+            (release_of(release), expectation.is_green)
             for (name, release), expectation in entry.expectations.items()
             if name == case
         ]
