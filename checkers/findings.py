@@ -158,6 +158,12 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     ),
     (
         _C,
+        "acknowledged-after-demotion",
+        "a broker acknowledged a write after it had read that it leads no more (KRaft)",
+        (),
+    ),
+    (
+        _C,
         "decision-not-allowed",
         "the controller or a leader wrote a state that its rules forbid",
         (),

@@ -28,6 +28,7 @@ from kchaos.checkers.results import Results
 from kchaos.checkers.rules import Judged, apply_rules, joined
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
 from kchaos.checkers.rules.decided import impossible_decisions
+from kchaos.checkers.rules.demoted import acknowledged_after_demotion
 from kchaos.checkers.rules.echoes import with_consequences
 from kchaos.checkers.rules.fenced import elected_while_fenced
 from kchaos.checkers.rules.foreign import FOREIGN, foreign_at_links, told_once
@@ -90,6 +91,8 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
     yield from (
         elected_while_fenced(evidence) if evidence.is_kraft else impossible_decisions(evidence)
     )
+    if evidence.is_kraft:
+        yield from acknowledged_after_demotion(evidence)
     yield from ghosts(evidence)
     yield from logged_errors(evidence)
     yield from out_of_sync(evidence)

@@ -167,6 +167,7 @@ class _Message:
     broker_id: int = -1
     controller_epoch: int = -1
     controller_id: int = -1
+    current_metadata_offset: int = -1
     delete_partitions: bool = False
     error_code: int = -1
     is_kraft_controller: bool = False

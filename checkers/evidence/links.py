@@ -5,7 +5,7 @@ not read. The fields of a message's detail are named here and nowhere else.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -168,6 +168,45 @@ def told_of(message: LinkMessage) -> Iterator[tuple[TopicPartition, Mapping[str,
         raise ScenarioDataError(
             f"{message.read_at} names its partitions in another way: {error!r}"
         ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """What a broker told a KRaft controller, whether it arrived or not.
+
+    Attributes:
+        metadata_offset: Up to where the broker has read the metadata log, inclusive.
+        time: When the link had it, in seconds since the epoch.
+    """
+
+    broker_epoch: int
+    metadata_offset: int
+    time: float
+
+
+def heartbeats(messages: Iterable[LinkMessage]) -> Mapping[int, Sequence[Heartbeat]]:
+    """The heartbeats of each broker, in their order; those that kchaos forged are left out.
+
+    Raises:
+        ScenarioDataError: One does not say what it should.
+    """
+    sent: dict[int, list[Heartbeat]] = {}
+    for message in messages:
+        is_heartbeat = message.api == "BrokerHeartbeat" and message.direction == "request"
+        # What a hold lets go on was recorded before, when it came.
+        is_new = message.fate not in ("released", "forged", "abandoned")
+        if not is_heartbeat or not is_new or message.source is None or message.detail is None:
+            continue
+        try:
+            heartbeat = Heartbeat(
+                broker_epoch=message.detail["broker_epoch"],
+                metadata_offset=message.detail["current_metadata_offset"],
+                time=message.wall_time_s,
+            )
+        except KeyError as error:
+            raise ScenarioDataError(f"{message.read_at} is a heartbeat without {error}") from error
+        sent.setdefault(message.source, []).append(heartbeat)
+    return sent
 
 
 def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -> Question | None:

@@ -21,6 +21,7 @@ from kchaos.harness.catalogue.kafka_7897 import KAFKA_7897
 from kchaos.harness.catalogue.kafka_9491 import KAFKA_9491
 from kchaos.harness.catalogue.kafka_10706 import KAFKA_10706
 from kchaos.harness.catalogue.kafka_12315 import KAFKA_12315
+from kchaos.harness.catalogue.kafka_14296 import KAFKA_14296
 from kchaos.harness.catalogue.kafka_14616 import KAFKA_14616
 from kchaos.harness.catalogue.kafka_19522 import KAFKA_19522
 from kchaos.harness.catalogue.kip_101_1 import KIP_101_1
@@ -77,6 +78,7 @@ CATALOGUE: Mapping[str, Entry] = {
         KAFKA_9491,
         KAFKA_10706,
         KAFKA_12315,
+        KAFKA_14296,
         KAFKA_14616,
         KAFKA_19522,
         KIP_101_1,

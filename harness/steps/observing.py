@@ -241,6 +241,46 @@ class AwaitMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitMetadataRead:
+    """A broker of a KRaft cluster has taken up all that was decided until now, by its heartbeats.
+
+    They name the offset up to which it has read the metadata log. Its replicas change by what one
+    read has brought before the next; so three offsets beyond must be told, one after the other.
+    """
+
+    broker: int
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns once it has told so, whether the heartbeats arrive or not.
+
+        Raises:
+            ScenarioError: The cluster's metadata is kept by ZooKeeper.
+        """
+        if not play.cluster.spec.is_kraft:
+            raise ScenarioError("brokers read a metadata log with KRaft alone: use AwaitFollowing")
+        position = play.cluster.metadata.position()
+        offsets: list[int] = []
+
+        def is_last(record: LinkRecord) -> bool:
+            is_heartbeat = (record.api, record.direction) == ("BrokerHeartbeat", "request")
+            if is_heartbeat and record.source == self.broker:
+                offset = (record.detail or {}).get("current_metadata_offset", -1)
+                if offset >= position and offset not in offsets:
+                    offsets.append(offset)
+            return len(offsets) > 2
+
+        links_of(play.cluster).await_record(
+            is_last,
+            timeout_s=self.timeout_s,
+            waiting_for=f"broker {self.broker} to tell three offsets from {position} on in "
+            "heartbeats",
+            abort=check_interrupt,
+        )
+        play.observed("metadata-read", broker=self.broker, position=position, offsets=offsets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitHighWatermarkKept:
     """The high watermark does not move: the checkpoint is written again with the same value.
 

@@ -1,13 +1,14 @@
 """Runs of KRaft clusters are judged for safety in full, and their conformance is unknown."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kchaos.checkers import acts
+from kchaos.checkers.findings import Finding
 from kchaos.checkers.judge import judge
 from kchaos.checkers.metadata_log import read_node
 from kchaos.checkers.results import Results, is_unknown, results_line
@@ -179,6 +180,40 @@ def test_a_broker_may_be_elected_by_the_batch_that_takes_it_for_alive_or_for_awa
     build.states["t-0"] |= {"leader": 0, "leader_epoch": 2, "isr": [0]}
 
     assert "decision-not-allowed" not in kinds(judged(build))
+
+
+# -- who acknowledges ---------------------------------------------------------------------------
+
+
+def _demoted(path: Path, *, told: Sequence[int], epoch: int = 1, **late: Any) -> list[Finding]:
+    """Broker 1 leads from a decision on; broker 0 tells offsets beyond it, and then writes."""
+    build = kraft_run(path).state(1, 1, [0, 1])
+    for beyond in told:
+        said = {"broker_epoch": epoch, "current_metadata_offset": build.zxid + beyond}
+        build.link(source=0, target=CONTROLLER, api="BROKER_HEARTBEAT", api_key=63, detail=said)
+    build.produce("late", late.pop("broker", 0), ["l"], acks=1, **{"base_offset": 11} | late)
+    return [one for one in judged(build).findings if one.kind == "acknowledged-after-demotion"]
+
+
+def test_a_write_that_is_taken_after_the_broker_has_read_of_another_leader_is_told(
+    tmp_path: Path,
+) -> None:
+    (found,) = _demoted(tmp_path / "run", told=(0, 1, 2))
+
+    assert (found.brokers, found.first_offset, found.last_offset) == ((0,), 11, 11)
+    assert "by which broker 1 leads in leader epoch 1" in found.message
+
+
+def test_a_write_is_not_told_where_the_broker_may_not_have_taken_it_up_or_did_not_take_it(
+    tmp_path: Path,
+) -> None:
+    assert _demoted(tmp_path / "1", told=()) == []
+    assert _demoted(tmp_path / "2", told=(0, 1)) == []
+    assert _demoted(tmp_path / "3", told=(0, 1, 1, 0)) == []
+    assert _demoted(tmp_path / "4", told=(-1, 1, 2)) == []
+    assert _demoted(tmp_path / "5", told=(0, 1, 2), broker=1) == []
+    refused: dict[str, Any] = {"base_offset": None, "error": "not leader", "error_code": 6}
+    assert _demoted(tmp_path / "6", told=(0, 1, 2), **refused) == []
 
 
 # -- evidence that cannot be --------------------------------------------------------------------

@@ -282,3 +282,31 @@ def test_a_witness_of_another_form_is_refused(wrong: Mapping[str, Any], tmp_path
 
     with pytest.raises(ScenarioDataError, match=r"scenario\.json"):
         witnesses(build, wrong)
+
+
+NOTHING_PREDICTED = Unknown(not_predicted="nothing is predicted of such a cluster")
+OF_CONFORMANCE = {
+    "safe": True,
+    "findings": [{"kind": "not-as-predicted", "brokers": [1]}],
+    "witness": [],
+    "source": "measured",
+}
+
+
+def test_where_nothing_is_predicted_a_finding_denies_conformance_and_none_affirms_it() -> None:
+    denied = judged([NOT_AS_PREDICTED], unknown=NOTHING_PREDICTED)
+    open_one = judged([], unknown=NOTHING_PREDICTED)
+
+    assert (denied.conforms, denied.safe, denied.expected) == (False, True, False)
+    assert denied.unknown is None
+    assert denied.reason == "found and not expected: not-as-predicted of t-0 on brokers [1]"
+    assert (open_one.conforms, open_one.safe, open_one.expected) == (None, True, True)
+    assert open_one.unknown == NOTHING_PREDICTED.not_predicted
+
+
+def test_where_nothing_is_predicted_an_entry_may_expect_a_finding_about_conformance() -> None:
+    shown = judged([NOT_AS_PREDICTED], expectation=OF_CONFORMANCE, unknown=NOTHING_PREDICTED)
+    missed = judged([], expectation=OF_CONFORMANCE, unknown=NOTHING_PREDICTED)
+
+    assert (shown.conforms, shown.safe, shown.expected) == (False, True, True)
+    assert missed.reason == "expected and not found: not-as-predicted on brokers [1]"

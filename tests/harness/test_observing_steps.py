@@ -1,8 +1,10 @@
 """Steps that only look, on literal log lines, link records and checkpoint files: no cluster."""
 
+import contextlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -16,6 +18,7 @@ from kchaos.harness.steps.observing import (
     AwaitHighWatermarkKept,
     AwaitLog,
     AwaitMessage,
+    AwaitMetadataRead,
     AwaitPoint,
 )
 from tests.support.stand_ins import StandInBroker, StandInCluster, play_on
@@ -200,3 +203,35 @@ def test_a_point_that_the_broker_does_not_have_is_refused(tmp_path: Path) -> Non
     for play, point in zip(without, ("isr-check", "x"), strict=True):
         with pytest.raises(ScenarioError, match=rf"broker 0 runs without the point {point}"):
             AwaitPoint(broker=0, point=point).perform(play)
+
+
+def heartbeat(offset: int, source: int = 0) -> LinkRecord:
+    """Broker 0's heartbeat, which the stand-in's metadata log, at offset 5, is compared with."""
+    said = {"broker_epoch": 7, "current_metadata_offset": offset}
+    named: dict[str, Any] = {"api_key": ApiKey.BROKER_HEARTBEAT, "api": "BrokerHeartbeat"}
+    return answer(0, **named, direction="request", detail=said, source=source, target=100)
+
+
+@pytest.mark.parametrize(
+    ("records", "is_read"),
+    [
+        ([heartbeat(offset) for offset in (4, 5, 6, 6, 7)], True),
+        ([heartbeat(offset) for offset in (4, 5, 5, 6, 6)], False),
+        ([heartbeat(5), heartbeat(6), heartbeat(7, source=1)], False),
+    ],
+)
+def test_a_broker_has_read_what_was_decided_once_three_offsets_beyond_were_told(
+    broker: Broker, records: list[LinkRecord], is_read: bool
+) -> None:
+    play = play_of(broker, *records)
+    play.cluster.spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="4.1.2"),))  # type: ignore[misc]
+    play.cluster.metadata = SimpleNamespace(position=lambda: 5)  # type: ignore[misc]
+
+    wanted = AwaitMetadataRead(broker=0, timeout_s=0.2)
+    with contextlib.nullcontext() if is_read else pytest.raises(AwaitTimeout, match="a record"):
+        wanted.perform(play)
+
+
+def test_with_zookeeper_no_broker_reads_a_metadata_log(broker: Broker) -> None:
+    with pytest.raises(ScenarioError, match="with KRaft alone"):
+        AwaitMetadataRead(broker=0).perform(play_of(broker))

@@ -1,0 +1,109 @@
+"""KAFKA-14296: a broker that shuts down goes on as leader, though another one leads."""
+
+from typing import Any
+
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import HoldRequests, StopBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK_KRAFT
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.observing import AwaitMetadataRead
+from kchaos.harness.steps.scenario_steps import (
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+ENDING, NEXT, BEHIND, CONTROLLER = 0, 1, 2, 100
+_T0: dict[str, Any] = {"topic": "t", "partition": 0}
+_CASE = "long-shutdown"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (ENDING, NEXT, BEHIND)),
+        mode="kraft",
+        properties={**QUICK_KRAFT, "controlled.shutdown.enable": "true"},
+    )
+
+
+def _steps(_case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((ENDING, NEXT),)),
+        Produce(operation="both", records=3, acks=-1, **_T0),
+        AwaitHighWatermark(brokers=(ENDING, NEXT), high_watermark=3, **_T0),
+        Tell(text="broker 2, which has nothing, hears no decision: no shutdown is granted"),
+        Inject(
+            name="behind",
+            fault=HoldRequests(
+                name="behind",
+                api="Fetch",
+                source=BEHIND,
+                target=CONTROLLER,
+                topic="__cluster_metadata",
+                partition=0,
+            ),
+        ),
+        AwaitHeld(name="behind"),
+        Tell(text="broker 0 is asked to stop; 1 leads, and 0 has read that"),
+        Inject(name="ending", fault=StopBroker(broker=ENDING, await_end=False)),
+        AwaitState(leader=NEXT, isr=(NEXT,), **_T0),
+        AwaitMetadataRead(broker=ENDING),
+        Tell(text="a client that does not know it yet writes to broker 0"),
+        Produce(
+            operation="late",
+            records=3,
+            acks=1,
+            broker=ENDING,
+            accept_error=True,
+            timeout_s=5,
+            **_T0,
+        ),
+        Heal(name="behind"),
+        Heal(name="ending"),
+    )
+
+
+_SOURCE = (
+    "KAFKA-14296 (fixed in 3.3.2 and 3.4.0); kafka.server.ReplicaManager.applyLocalFollowersDelta, "
+    "3.3.1; measured"
+)
+_READ = {"observed": {"kind": "metadata-read", "broker": ENDING}}
+
+KAFKA_14296 = Entry(
+    name="KAFKA-14296",
+    title="A broker in shutdown acknowledges writes after it has read that another one leads",
+    story=(
+        "Broker 0 is asked to stop, and the controller gives its partition to broker 1 at once. It "
+        "grants the shutdown only when every broker has read that, and broker 2 is behind. Up to "
+        "3.3.1 a broker in shutdown takes up no decision by which it would follow: it stays the "
+        "leader of the old epoch, and clients are not told to look for another one. What it "
+        "acknowledges with acks=1 nobody fetches, and it is gone after the restart: "
+        "permitted-loss, as acks=1 promises nothing. From 3.3.2 on it answers that it does not "
+        "lead. That it acknowledged at all is the finding: a broker may not after it has read, by "
+        "its own heartbeats, that another one leads."
+    ),
+    source=_SOURCE,
+    cases={_CASE: "the shutdown waits for a broker whose metadata is held"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_CASE, "3.3.1"): Expectation(
+            safe=True,
+            findings=(("acknowledged-after-demotion", (ENDING,), 3, 5),),
+            witness=(_READ, {"operation": {"operation": "late", "outcome": "ok"}}),
+            source=_SOURCE,
+        ),
+        (_CASE, "3.3.2"): Expectation(
+            safe=True,
+            witness=(_READ, {"operation": {"operation": "late", "error_code": 6}}),
+            source=_SOURCE,
+        ),
+    },
+    default_releases=("3.3.1", "3.3.2"),
+)
