@@ -55,6 +55,7 @@ from kchaos.harness.catalogue.kip_501_min_isr import KIP_501_MIN_ISR
 from kchaos.harness.catalogue.kip_501_slow_disk import KIP_501_SLOW_DISK
 from kchaos.harness.catalogue.kip_501_slow_follower import KIP_501_SLOW_FOLLOWER
 from kchaos.harness.catalogue.kip_501_slow_reads import KIP_501_SLOW_READS
+from kchaos.harness.catalogue.kip_903 import KIP_903
 from kchaos.harness.catalogue.kip_966_last_known_leader import KIP_966_LAST_KNOWN_LEADER
 from kchaos.harness.catalogue.kip_966_last_replica import KIP_966_LAST_REPLICA
 from kchaos.harness.catalogue.kraft_form import kraft_cluster, kraft_steps
@@ -112,6 +113,7 @@ CATALOGUE: Mapping[str, Entry] = {
         KIP_501_BELOW_MIN_ISR_LEADER,
         KIP_501_SLOW_FOLLOWER,
         KIP_501_SLOW_DISK,
+        KIP_903,
         KIP_966_LAST_REPLICA,
         KIP_966_LAST_KNOWN_LEADER,
     )

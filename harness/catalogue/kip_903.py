@@ -1,0 +1,124 @@
+"""KIP-903: a replica that lost its disk joins the ISR by what its leader saw before that."""
+
+from typing import Any
+
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import HoldRequests, KillBroker, LoseTail
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK_KRAFT
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.observing import AwaitMessage
+from kchaos.harness.steps.scenario_steps import (
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+LEADER, FOLLOWER, CONTROLLER = 0, 1, 100
+_T0: dict[str, Any] = {"topic": "t", "partition": 0}
+_CASE = "rebooted"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (LEADER, FOLLOWER)),
+        mode="kraft",
+        # The leader is to wait for the answer that is held while its follower starts again.
+        properties={**QUICK_KRAFT, "request.timeout.ms": "120000"},
+    )
+
+
+def _hold(name: str, api: str, source: int, target: int, **more: Any) -> Inject:
+    fault = HoldRequests(name=name, api=api, source=source, target=target, **more)
+    return Inject(name=name, fault=fault)
+
+
+def _steps(_case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((LEADER, FOLLOWER),)),
+        Produce(operation="both", records=5, acks=-1, **_T0),
+        AwaitHighWatermark(brokers=(LEADER, FOLLOWER), high_watermark=5, **_T0),
+        Tell(text="1 is killed and comes back whole; 0 asks for it to join the ISR"),
+        Inject(name="follower-down", fault=KillBroker(broker=FOLLOWER)),
+        AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        _hold("join", "AlterPartition", LEADER, CONTROLLER),
+        Heal(name="follower-down"),
+        AwaitHeld(name="join"),
+        Tell(text="before the controller hears that, 1 loses power and all that it had"),
+        Inject(name="power", fault=KillBroker(broker=FOLLOWER)),
+        Inject(name="disk", fault=LoseTail(broker=FOLLOWER, log_end_offset=0, **_T0)),
+        _hold("fetches", "Fetch", FOLLOWER, LEADER, **_T0),
+        Heal(name="power"),
+        AwaitHeld(name="fetches"),
+        Tell(text="1 is back, has nothing, and gets nothing; the controller hears the old wish"),
+        Heal(name="join"),
+        AwaitMessage(api="AlterPartition", source=LEADER, direction="response"),
+        Tell(text="the leader dies: may 1 lead?"),
+        Inject(name="leader-down", fault=KillBroker(broker=LEADER)),
+        Heal(name="fetches"),
+        Heal(name="leader-down"),
+        AwaitState(isr=(LEADER, FOLLOWER), **_T0),
+    )
+
+
+_SOURCE = (
+    "KIP-903; KAFKA-14617 (fixed in 3.5.0); KAFKA-14139; "
+    "ReplicationControlManager.ineligibleReplicasForIsr, 3.5.0"
+)
+_ASKED = {"link": {"api": "AlterPartition", "source": LEADER, "fate": "released"}}
+_INELIGIBLE = 107
+
+KIP_903 = Entry(
+    name="KIP-903",
+    title="A replica that has lost its disk joins the ISR, and leads with an empty log",
+    story=(
+        "Broker 1 is killed, comes back, and has caught up; the leader asks the controller to take "
+        "it into the ISR, and that request is late. Meanwhile broker 1 loses power and its whole "
+        "log, and is back with another broker epoch. Up to 3.4 the controller looks only whether "
+        "it is unfenced, and takes it in. Then the leader dies, broker 1 leads with an empty log, "
+        "and what acks=all had put on two disks is gone, though the leader's disk was whole. From "
+        "3.5 on the request names the broker epoch that the leader saw, and the controller refuses "
+        "a replica that has had another start since."
+    ),
+    source=_SOURCE,
+    cases={_CASE: "the follower loses its log between the leader's wish and the controller"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_CASE, "3.4.1"): Expectation(
+            safe=False,
+            findings=(("committed-loss", (LEADER, FOLLOWER), 0, 4),),
+            witness=(
+                _ASKED,
+                {
+                    "log": {
+                        "broker": FOLLOWER,
+                        "pattern": "Leader t-0 .*starts at leader epoch [1-9].* from offset 0 ",
+                    }
+                },
+            ),
+            source=_SOURCE,
+        ),
+        (_CASE, "3.5.1"): Expectation(
+            safe=True,
+            witness=(
+                _ASKED,
+                {
+                    "link": {
+                        "api": "AlterPartition",
+                        "source": LEADER,
+                        "direction": "response",
+                        "partition": {"topic": "t", "error_code": _INELIGIBLE},
+                    }
+                },
+            ),
+            source=_SOURCE,
+        ),
+    },
+    default_releases=("3.4.1", "3.5.1"),
+)
