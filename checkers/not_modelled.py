@@ -14,8 +14,6 @@ from kchaos.checkers.model.follow.observations import FetchAnswered, IsrAnswered
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.model.releases.rule import Rule
 
-_AFTER_THE_READ = frozenset({-1, 1, 74, 75})
-"""Errors of a Fetch at a leader that knows the follower."""
 Matters = Callable[[RunEvidence], bool]
 
 
@@ -45,10 +43,6 @@ def _answers(evidence: RunEvidence) -> Iterator[FetchAnswered]:
             for said in message.said.partitions.values():
                 if isinstance(said, FetchAnswered):
                     yield said
-
-
-def _fetch_failed(evidence: RunEvidence) -> bool:
-    return any(said.error_code in _AFTER_THE_READ for said in _answers(evidence))
 
 
 def _diverged(evidence: RunEvidence) -> bool:
@@ -106,7 +100,6 @@ MATTERS: Mapping[str, Matters | None] = {
     "KIP-207": None,
     "KAFKA-9835": None,
     "KAFKA-8306": _lost_a_tail_of_what_is_deleted,
-    "KAFKA-8400": _fetch_failed,
     "KAFKA-12751": _isr_answered_twice,
     "KAFKA-13207": _diverged,
     "KAFKA-13790": _older_partition_epoch,

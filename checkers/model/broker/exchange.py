@@ -261,6 +261,13 @@ def count(
             moved = _high_watermark(world, leader, partition)
             if moved != before and answering.generation.answers_with_moved_high_watermark:
                 answer = replace(answer, high_watermark=moved)
+        elif (
+            isinstance(answer, FetchAnswer)
+            and answer.error
+            and partition not in exchange.refused
+            and answering.generation.forgets_end_of_refused
+        ):
+            changed |= leading.forget_end(world, leader, partition, broker_id)
         answers.append((partition, answer))
     read = [answer for partition, answer in answers if partition not in exchange.refused]
     # Without anything to read there is nothing to wait for, but for a fetch that names nothing.

@@ -359,6 +359,24 @@ def update_view(
     return moved or view != after
 
 
+def forget_end(world: World, broker_id: int, partition: TopicPartition, follower: int) -> bool:
+    """Note that a follower's end is unknown, since its fetch failed; returns if that is new.
+
+    It keeps the high watermark where it is, and is as caught up as before: no offset reaches the
+    unknown end that the leader then compares the next fetch with, since the time noted is -1
+    (kafka.cluster.Replica.updateLogReadResult, 1.1.1 and 2.3.1).
+    """
+    replica = world.replica(broker_id, partition)
+    view = replica.view(follower) if replica is not None else None
+    if replica is None or view is None or replica.role is not Role.LEADER:
+        return False
+    after = replace(view, log_end_offset=-1, last_leader_end_offset=NO_FETCH_YET)
+    world.put_replica(
+        broker_id, partition, replace(replica, views=replica.views_with(follower, after))
+    )
+    return after != view
+
+
 def counting_fails(
     world: World, broker_id: int, partition: TopicPartition, follower: int, offset: int
 ) -> bool:

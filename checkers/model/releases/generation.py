@@ -119,6 +119,7 @@ class Generation:
         answer_diverging: (end of the last fetched epoch, what is asked, replica) to the answer in
             place of records, None where the logs agree.
         counts_fetch: (answer) to whether the fetch tells the follower's log end offset.
+        forgets_end_of_refused: Whether a fetch that fails makes that offset unknown.
         advances_after_fetch: (that log end offset before, now) to whether the fetch may move the
             high watermark.
         answers_with_moved_high_watermark: Whether the answer to a fetch that moves the high
@@ -244,6 +245,7 @@ class Generation:
     tells_epoch: Callable[[int], bool]
     answer_diverging: Callable[[EpochEnd, Asked, Replica], FetchAnswer | None]
     counts_fetch: Callable[[FetchAnswer], bool]
+    forgets_end_of_refused: bool = True
     advances_after_fetch: Callable[[int, int], bool]
     answers_with_moved_high_watermark: bool = False
 

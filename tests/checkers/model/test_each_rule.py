@@ -17,7 +17,7 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow, generation_for, predict
-from kchaos.checkers.model.broker import log_start, tier
+from kchaos.checkers.model.broker import exchange, log_start, tier
 from kchaos.checkers.model.broker.follower import handle_fetch_answer
 from kchaos.checkers.model.broker.leader import become_leader, update_view
 from kchaos.checkers.model.controller.outboxes import deliver, queue
@@ -52,7 +52,13 @@ from kchaos.checkers.model.values.replica import (
     Replica,
     Role,
 )
-from kchaos.checkers.model.values.requests import Asked, FetchAnswer, RemoteSegment, StopReplica
+from kchaos.checkers.model.values.requests import (
+    Asked,
+    Exchange,
+    FetchAnswer,
+    RemoteSegment,
+    StopReplica,
+)
 from kchaos.checkers.record import record_of
 from tests.golden.stored import BORDERS, RUNS, unpacked
 from tests.support.known_holes import (
@@ -464,6 +470,21 @@ def counts_election(known: Generation) -> bool:
     return view.is_caught_up
 
 
+def follower_whose_fetch_fails(known: Generation) -> tuple[int, bool]:
+    """Where a follower ends for its leader after a fetch out of range, and is it caught up."""
+    world = led_by_0(known)
+    happen(world, write("n", 0), {})
+    update_view(world, 0, T, 1, 1)
+    asked = Asked(leader_epoch=1, carries_leader_epoch=True, fetch_offset=99, requested_epoch=-1)
+    fetch = exchange.send(world, 1, 0, Exchange(api=exchange.FETCH, asked=((T, asked),)))
+    answered, _ = exchange.read(world, 1, 0, fetch)
+    ((_, answer),) = answered.answers
+    assert answer.error == "OFFSET_OUT_OF_RANGE"
+    view = world.known_replica(0, T).view(1)
+    assert view is not None
+    return view.log_end_offset, view.is_caught_up
+
+
 def waits_for_the_dead(known: Generation) -> bool:
     return known.waits_outside_isr(1, frozenset({0}))
 
@@ -492,6 +513,9 @@ MEMBERSHIP = {
         look=predicted(leaves_after_the_record("3.1.2"), high_watermark_of(0)),
         old=1,
         new=2,
+    ),
+    "KAFKA-8400": Shown(
+        release="2.4.0", look=follower_whose_fetch_fails, old=(-1, False), new=(1, False)
     ),
     "KAFKA-8841": Shown(
         release="2.8.2",

@@ -52,6 +52,7 @@ NEW_RULES = {
     "2.4.1": [
         "high watermark in the log",
         "KAFKA-9491",
+        "KAFKA-8400",
         "KAFKA-8841",
         "high watermark wakes fetches",
     ],

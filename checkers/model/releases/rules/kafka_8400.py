@@ -1,4 +1,12 @@
-"""KAFKA-8400: a fetch that fails says nothing of its follower."""
+"""KAFKA-8400: a fetch that fails says nothing of its follower.
+
+Before, each offset and the time of a read that failed were -1, and a leader noted them. So the
+follower's log end offset was unknown until its next fetch, and it was as caught up as
+before. Read from kafka.server.ReplicaManager.readFromLocalLog and kafka.cluster.Replica
+.updateLogReadResult, 0.10.2.2, 1.1.1 and 2.3.1.
+"""
+
+from dataclasses import replace
 
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
@@ -19,5 +27,5 @@ KAFKA_8400 = Rule(
             present=r"readResult\.error != Errors\.NONE|partition\.fetchRecords\(",
         ),
     ),
-    followed="always",
+    change=lambda known: replace(known, forgets_end_of_refused=False),
 )
