@@ -50,15 +50,24 @@ def from_json(kind: type[_T], value: Any, *, allow_more: bool = False, **given: 
 
 
 def to_json(value: Any) -> dict[str, Any]:
-    """What `from_json` reads as this dataclass, without what may be left out and is its default."""
+    """What `from_json` reads as this dataclass, without what may be left out and is its default.
+
+    The dataclasses in its tuples are written likewise.
+    """
     written = (
         field for field in dataclasses.fields(value) if not field.metadata.get("not written")
     )
     return {
-        field.name: getattr(value, field.name)
+        field.name: _written(getattr(value, field.name))
         for field in written
         if not field.metadata.get("sometimes") or getattr(value, field.name) != field.default
     }
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
+        return [to_json(element) for element in value]
+    return value
 
 
 def lacking(kind: Any, value: Mapping[str, Any]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from kchaos.checkers.cross_checks import disagreements
 from kchaos.checkers.errors import CheckError, ModelError
 from kchaos.checkers.evidence.about import SCENARIO, Outcome
 from kchaos.checkers.evidence.assembling import run_evidence
+from kchaos.checkers.evidence.clients import CLIENTS
 from kchaos.checkers.evidence.given_settings import given_settings
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.run import DELETING, RunEvidence
@@ -42,6 +43,7 @@ from kchaos.checkers.witness import Witness
 
 _T = TypeVar("_T")
 Predict = Callable[[RunEvidence], Prediction]
+_MOST_SAID = 5
 _FROM_RUN = ("entry", "case", "release", "driver", "seed")
 Rules = Callable[[RunEvidence, Prediction | None], Judged]
 
@@ -165,6 +167,7 @@ class _Judging:
         """Everything put together; `read` is None where the evidence could not be read."""
         unfollowed = [] if read is None else [*_deleted_by_others(read)]
         partitions = {about for about, _ in unfollowed}
+        partitions |= set() if read is None else {*read.unfollowed_clients}
         told = told_once(judged.findings, unfollowed=partitions)
         judged = replace(judged, findings=with_consequences(told, prediction))
         evidence = self._evidence
@@ -218,6 +221,7 @@ class _Judging:
         self._safety += [*_unsettled(read), *_licensed(read)]
         foreign = [*_foreign(judged.findings), *dict.fromkeys(unfollowed)]
         self._unless_unsafe += foreign or _untraceable(read, prediction)
+        self._unless_unsafe += _unseen(read)
         if not read.is_kraft:
             self._conformance += _undecided(read)
             self._conformance += _unlinked(read)
@@ -225,6 +229,7 @@ class _Judging:
             self._conformance += given or ()
             self._conformance += _not_compared(read, judged.findings)
             self._conformance += foreign
+            self._conformance += _unfollowed(read)
             self._conformance += _unexplained_by_ours(read, prediction)
         if read.is_tiered:
             deleted = [*_deleted(read)]
@@ -408,13 +413,32 @@ def _deleted_by_others(evidence: RunEvidence) -> Iterator[tuple[TopicPartition, 
             )
 
 
+def _unseen(evidence: RunEvidence) -> Iterator[str]:
+    """Yields what links in front of brokers could not read of what clients were promised."""
+    if evidence.clients is None:
+        return
+    if not evidence.files.has(CLIENTS):
+        yield f"{CLIENTS} is missing although links were to record what clients did"
+    for sentence in itertools.islice(evidence.clients.unseen, _MOST_SAID):
+        yield f"{sentence}: what was promised there may be lost"
+
+
+def _unfollowed(evidence: RunEvidence) -> Iterator[str]:
+    """Yields what clients of others wrote that the model is not told."""
+    for about, why in sorted(evidence.unfollowed_clients.items())[:_MOST_SAID]:
+        yield (
+            f"clients of others wrote to {about.topic}-{about.partition} what the model does not "
+            f"follow: {why}"
+        )
+
+
 def _untraceable(evidence: RunEvidence, prediction: Prediction | None) -> Iterator[str]:
     """Yields where a client that was given the addresses may have lost what nothing shows.
 
     What is acknowledged with acks=all while followers are in sync passes a link. What only one
     replica had is on its disk at the end, unless an unclean election or a fault took it.
     """
-    if not evidence.is_open_to_others:
+    if not evidence.is_open_to_others or evidence.clients is not None:
         return
     given = "somebody was given the cluster's addresses, and"
     if prediction is None or not prediction.states or prediction.limit:
@@ -433,6 +457,8 @@ def _untraceable(evidence: RunEvidence, prediction: Prediction | None) -> Iterat
 def _unexplained_by_ours(evidence: RunEvidence, prediction: Prediction | None) -> Iterator[str]:
     """Yields where clients of others may be why no state explains an observation."""
     is_unexplained = prediction is not None and prediction.emptied_by is not None
+    if evidence.clients is not None and not evidence.unfollowed_clients:
+        return
     if evidence.is_open_to_others and is_unexplained:
         yield (
             "somebody was given the cluster's addresses, and what no state explains may come of "

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kchaos.checkers.acts import HealLink, ResumeBroker, StartBroker, StopBroker, TopicPartition
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.actions import is_internal
+from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow, predict
 from kchaos.checkers.model.follow.observations import (
@@ -24,7 +25,7 @@ from kchaos.checkers.model.follow.observations import (
     Seen,
 )
 from kchaos.checkers.model.follow.search import MOST_STATES
-from kchaos.checkers.model.values.events import Decision, RemoteCopy, Snapshot
+from kchaos.checkers.model.values.events import Decision, Produce, RemoteCopy, Snapshot
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.segments.directory import segment_files
 from kchaos.checkers.segments.errors import SegmentError
@@ -60,6 +61,7 @@ def record_of(evidence: RunEvidence) -> Record:
     ]
     links = list(_messages(evidence))
     seen = [*_actions(evidence, links), *links, *_answers(evidence), *_copied(evidence)]
+    seen += _sent_by_others(evidence)
     # Sorting is stable: what has one time stays in the order of its file.
     seen.sort(key=lambda item: item.time)
     deleting = frozenset(
@@ -124,12 +126,39 @@ def _first_sign(links: list[Seen], broker: int, since: float) -> float:
     return float("inf")
 
 
+def _sent_by_others(evidence: RunEvidence) -> Iterator[Seen]:
+    """Yields what clients that are not kchaos's own sent, as far as the model follows it."""
+    for operation in evidence.operations:
+        if _is_of_others(operation) and _is_followed(evidence, operation):
+            produce = Produce(
+                operation=operation.operation,
+                broker=operation.broker,
+                topic=operation.topic,
+                partition=operation.partition,
+                records=operation.payloads,
+                acks=-1 if operation.acks == -1 else 1,
+                codec=operation.codec,
+                is_digested=True,
+            )
+            yield Seen(what=produce, time=operation.invoked_at, source=operation.read_at)
+
+
+def _is_of_others(operation: Operation) -> bool:
+    return bool(operation.client) and operation.function == "produce"
+
+
+def _is_followed(evidence: RunEvidence, operation: Operation) -> bool:
+    about = TopicPartition(operation.topic, operation.partition)
+    return not operation.client or about not in evidence.unfollowed_clients
+
+
 def _answers(evidence: RunEvidence) -> Iterator[Seen]:
     for operation in evidence.operations:
         if (
             operation.function == "produce"
             and operation.ended_at is not None
             and not is_internal(operation.topic)
+            and _is_followed(evidence, operation)
         ):
             answered = ClientAnswered(
                 operation=operation.operation,

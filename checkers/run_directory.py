@@ -9,6 +9,8 @@
                           time), and the last zxid before it; with KRaft the last offset
       history.jsonl       client operations: invoke, then ok, fail or info (nobody knows)
       observations.jsonl  steps, gates, faults, sessions and czxid, what settle saw
+      clients.jsonl       what clients that are not kchaos's own sent and were answered, where links
+                          are in front of the listeners for clients (`checkers.evidence.clients`)
       links.jsonl         requests and responses that the links logged
       hits.jsonl          where brokers run with an agent: each thread that was held, delayed or
                           turned back at a point, and when it went on or was gone; what a leader
@@ -134,6 +136,15 @@ class RunDirectory:
             raise RunDirectoryError(f"{target} exists; evidence is never written twice")
         target.parent.mkdir(parents=True, exist_ok=True)
         _write_whole(target, json.dumps(value, indent=1) + "\n")
+
+    def begin(self, name: str) -> None:
+        """An empty file of evidence to which lines may be appended.
+
+        Raises:
+            RunDirectoryError: The run is sealed.
+        """
+        self._refuse_when_sealed(name)
+        (self.path / name).touch()
 
     def append(self, name: str, value: Mapping[str, Any]) -> None:
         """Appends one JSON object as a line of evidence and hands it to the operating system.

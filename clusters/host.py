@@ -44,15 +44,26 @@ class Node:
     reserved: tuple[ReservedPort, ...]
     wire: Wire | None = None
 
-    def listeners(self, advertised: tuple[str, int]) -> dict[str, tuple[str, str]]:
+    @property
+    def client_address(self) -> tuple[str, int]:
+        """Where this machine reaches the listener for clients."""
+        return "127.0.0.1", self.client_port.number
+
+    def listeners(
+        self, advertised: tuple[str, int], to_clients: tuple[str, int]
+    ) -> dict[str, tuple[str, str]]:
         """Return where a broker listens and what it tells others, by the listener's name.
 
-        ``advertised`` is the inter-broker listener's address, which may be a link's.
+        ``advertised`` is the inter-broker listener's address, and ``to_clients`` that of the
+        listener for clients; each may be a link's.
         """
         here = self.listen_host
         return {
             "INTERNAL": (f"{here}:{self.inner_ports[0]}", f"{advertised[0]}:{advertised[1]}"),
-            "CLIENT": (f"{here}:{self.client_listen_port}", f"127.0.0.1:{self.client_port.number}"),
+            "CLIENT": (
+                f"{here}:{self.client_listen_port}",
+                f"{to_clients[0]}:{to_clients[1]}",
+            ),
         }
 
 

@@ -113,8 +113,10 @@ class JvmCluster:
 
     @property
     def bootstrap_servers(self) -> list[str]:
-        """The client addresses of all brokers, for clients that are not kchaos's own."""
+        """The addresses for clients that are not kchaos's own: those of the links, if there are."""
         self.has_given_addresses = True
+        if self.links is not None and self.links.client_addresses:
+            return [f"{host}:{port}" for host, port in self.links.client_addresses.values()]
         return [broker.client_address for broker in self._brokers.values()]
 
     @property
@@ -406,15 +408,19 @@ class JvmCluster:
         disk = mounted(broker_spec, node.directory, self.gate, self.work_directory)
         self._disks += [] if disk is None else [disk]
         advertised = (node.host, node.inner_ports[0])
+        to_clients = node.client_address
         if self.links is not None:
             advertised = self.links.add_broker(broker_id, target=advertised)
+            if self.spec.client_links:
+                to_clients = self.links.add_clients(broker_id, target=to_clients)
+        listeners = node.listeners(advertised, to_clients)
         folders = [str(node.directory / "data")]
         folders += [f"{folders[0]}-{number}" for number in range(1, broker_spec.log_directories)]
         fixed = {
             "log.dir": folders[0],
             **({"log.dirs": ",".join(folders)} if folders[1:] else {}),
-            **self._ways_to_metadata(broker_id, node.listeners(advertised), distributions),
-            **tiered.properties_of_tiering(self.spec, self.work_directory, node, advertised),
+            **self._ways_to_metadata(broker_id, listeners, distributions),
+            **tiered.properties_of_tiering(self.spec, self.work_directory, node, listeners),
             **self.spec.properties,
         }
 

@@ -78,7 +78,9 @@ class ClusterSpec:
     """A cluster: its brokers, what keeps their metadata, and what they have in common.
 
     ``properties`` hold for every broker; ``first_broker`` is started alone first, so that it is
-    the controller; ``linked`` puts the relays between the brokers and before ZooKeeper;
+    the controller; ``linked`` puts the relays between the brokers and before ZooKeeper, and
+    ``client_links`` relays before the listeners for clients as well, so that what any client was
+    promised is known;
     ``tick_time_ms`` is ZooKeeper's (sessions last at least two ticks); ``zookeeper_kafka`` is
     the Kafka whose jars ZooKeeper runs from, None for the newest of the brokers'.
     ``tiered`` gives the brokers a remote store for their logs (``clusters.tiered``), which topics
@@ -97,6 +99,7 @@ class ClusterSpec:
     properties: Mapping[str, str] = field(default_factory=dict)
     first_broker: int | None = None
     linked: bool = True
+    client_links: bool = False
     broker_heap_mib: int = 256
     zookeeper_kafka: str | None = None
     broker_memory_mib: int | None = None
@@ -129,6 +132,8 @@ class ClusterSpec:
                 f"{name} is kchaos's to set: take it out of the broker properties{instead}"
             )
         self._check_log_directories()
+        if self.client_links and not self.linked:
+            raise ReleaseError("links for clients need the brokers' links: say linked=True as well")
         self._check_controllers(ids)
         for name, limit in self.limits.items():
             if not _LEAST[name] <= limit < math.inf:

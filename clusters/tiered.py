@@ -32,7 +32,7 @@ _SYSTEM = "remote.log.storage.system.enable"
 
 
 def properties_of_tiering(
-    spec: ClusterSpec, work_directory: Path, node: Node, advertised: tuple[str, int]
+    spec: ClusterSpec, work_directory: Path, node: Node, listeners: Mapping[str, tuple[str, str]]
 ) -> dict[str, str]:
     """Return what a broker of a tiered cluster is configured with; nothing for any other.
 
@@ -43,7 +43,7 @@ def properties_of_tiering(
     """
     if not spec.tiered:
         return {}
-    listeners = node.listeners(advertised)
+    listeners = dict(listeners)
     for port in node.inner_ports[1:]:
         listeners["METADATA"] = f"{node.listen_host}:{port}", f"{node.host}:{port}"
     return {

@@ -180,6 +180,10 @@ def _properties(evidence: RunEvidence, broker: int, registered: set[str]) -> Ite
         by = "over a link" if is_linked else "directly"
         yield f"by {name} others reach broker {broker} {by}, and {SCENARIO} or {RUN} says otherwise"
 
+    listens = has.get("listeners", "")
+    if evidence.clients is not None and _port(told, "CLIENT") == _port(listens, "CLIENT") != "":
+        yield f"by {name} clients reach broker {broker} directly, and {SCENARIO} says over a link"
+
 
 def _sorted(addresses: str) -> list[str]:
     """The addresses of a list, which KRaft's controllers keep in an order of their own."""
@@ -204,9 +208,9 @@ def _rolled(evidence: RunEvidence, broker: int) -> frozenset[str]:
     )
 
 
-def _port(listeners: str) -> str:
-    """The port of the listener for brokers, as it stands in the list."""
+def _port(listeners: str, name: str = "INTERNAL") -> str:
+    """The port of a listener, that for brokers, as it stands in the list; "" without it."""
     inner = next(
-        (listener for listener in listeners.split(",") if listener.startswith("INTERNAL://")), ""
+        (listener for listener in listeners.split(",") if listener.startswith(f"{name}://")), ""
     )
     return inner.rpartition(":")[2]

@@ -55,13 +55,14 @@ def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
 def _reads(evidence: RunEvidence) -> Iterator[str]:
     """A consumer gets only what somebody sent, at the step that says so."""
     operations = evidence.client_operations
+    others = () if evidence.clients is None else evidence.clients.operations
     names = {(step.get("do") or step).get("operation") for step in evidence.scenario.steps}
     for operation in operations:
         if operation.function != "read":
             continue
         sent = {
             payload
-            for other in operations
+            for other in (*operations, *others)
             if other.function == "produce"
             and (other.topic, other.partition) == (operation.topic, operation.partition)
             for payload in other.payloads

@@ -106,6 +106,7 @@ class ClusterAsked:
     brokers: tuple[BrokerAsked, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     linked: bool = False
+    client_links: bool = field(default=False, metadata=SOMETIMES)
     tiered: bool = False
     mode: str | None = field(default=None, metadata=SOMETIMES)
 

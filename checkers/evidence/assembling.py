@@ -86,6 +86,8 @@ def run_evidence(
                 deleted_until=evidence.deleted_until.get(about, 0),
                 is_compacted=evidence.is_compacted(about.topic),
                 is_open_to_others=evidence.is_open_to_others,
+                copied_from=snapshot.copied_from,
+                transactional=_transactional(evidence, about),
                 has_other_codec=evidence.has_other_codec(about.topic),
                 has_other_times=evidence.has_other_times(about.topic),
                 rounds=None if evidence.rounds is None else _about(evidence.rounds, about),
@@ -95,6 +97,11 @@ def run_evidence(
                 **_predicted_of_partition(prediction, about, {one.operation for one in own}),
             )
             yield before
+
+
+def _transactional(evidence: RunEvidence, about: TopicPartition) -> tuple[int, ...]:
+    seen = {} if evidence.clients is None else evidence.clients.transactional
+    return tuple(sorted(seen.get(about, ())))
 
 
 def _of_tier(

@@ -50,6 +50,8 @@ class Operation:
         fetch_version: Of a "fetch"; else None.
         magics: Of each batch that a "fetch" was answered with.
         readable: How many offsets a "fetch" had to read below the high watermark.
+        client: A client that is not kchaos's own, in words; "" for kchaos's own.
+        producer_id: Of such a client's batch, -1 for none.
         read_at: File and line of its invocation.
     """
 
@@ -75,6 +77,8 @@ class Operation:
     fetch_version: int | None = None
     magics: tuple[int, ...] = ()
     readable: int = 0
+    client: str = ""
+    producer_id: int = -1
     read_at: str = ""
 
     @property

@@ -242,6 +242,8 @@ class PartitionEvidence:
         deleted_until: Below it (exclusive) a client had records deleted (DeleteRecords), or 0.
         has_other_codec: Whether a setting makes brokers compress anew what producers send.
         has_other_times: Whether a setting makes brokers change the timestamps of what they get.
+        copied_from: When copying files began; what others were told later may not be in them.
+        transactional: Producer ids of transactions of which markers may lie in the partition.
         is_open_to_others: Whether somebody was given the cluster's addresses during the run.
         remote: Segments in the remote tier, as they were found; predicted_remote, as predicted.
         readings: What readers got of a tiered log, at every snapshot the same; predicted_reads,
@@ -280,6 +282,8 @@ class PartitionEvidence:
     has_other_codec: bool = False
     has_other_times: bool = False
     is_open_to_others: bool = False
+    copied_from: float | None = None
+    transactional: tuple[int, ...] = ()
     remote: tuple[RemoteEvidence, ...] = ()
     predicted_remote: tuple[RemoteEvidence, ...] | None = None
     readings: tuple[TierReading, ...] = ()
@@ -294,6 +298,12 @@ class PartitionEvidence:
         """The replicas of one side, by broker."""
         found = self.replicas if side == OBSERVED else self.predicted or ()
         return tuple(sorted(found, key=lambda replica: replica.broker))
+
+    def is_told_too_late(self, operation: Operation) -> bool:
+        """Whether another's operation was not over when the files began to be copied."""
+        if not operation.client or self.copied_from is None:
+            return False
+        return operation.ended_at is None or operation.ended_at > self.copied_from
 
     def in_sync(self, side: Side) -> tuple[ReplicaEvidence, ...]:
         """The replicas of one side that the ISR names, the leader first, then by broker."""

@@ -30,6 +30,7 @@ from kchaos.checkers.evidence.about import (
 )
 from kchaos.checkers.evidence.actions import TimedEvent, in_one_order, is_internal, read_actions
 from kchaos.checkers.evidence.broker_epochs import ControlRequest, control_requests
+from kchaos.checkers.evidence.clients import Clients, read_clients
 from kchaos.checkers.evidence.dropped import (
     OverdueFetch,
     dropped_followers,
@@ -234,20 +235,49 @@ class RunEvidence:
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
-        """What clients did, in the order of invocation, each with the ISR when it ended."""
+        """What clients did, others' too, in the order of invocation, with the ISR at their end."""
         codecs = {
             one.event.operation: one.event.codec
             for one in self.events
             if isinstance(one.event, Produce)
         }
-        return tuple(
-            replace(_with_isr(one, self.events), codec=codecs.get(one.operation, "none"))
-            for one in self.client_operations
-        )
+        own = [
+            replace(one, codec=codecs.get(one.operation, "none")) for one in self.client_operations
+        ]
+        others = self.clients.operations if self.clients is not None else ()
+        every = sorted((*own, *others), key=lambda operation: operation.invoked_at)
+        return tuple(_with_isr(one, self.events) for one in every)
+
+    @cached_property
+    def clients(self) -> Clients | None:
+        """What others' clients did, as the links in front of brokers saw; None without those."""
+        if not self.is_linked or not self.scenario.cluster.client_links:
+            return None
+        return read_clients(self.files)
+
+    @cached_property
+    def unfollowed_clients(self) -> Mapping[TopicPartition, str]:
+        """Partitions to which others' clients wrote what the model is not told, with the reason."""
+        if self.clients is None:
+            return {}
+        found = dict(self.clients.unfollowed)
+        for operation in self.clients.operations:
+            if operation.function != "produce":
+                continue
+            about = TopicPartition(operation.topic, operation.partition)
+            if self.is_compacted(operation.topic):
+                found.setdefault(about, "records with keys in a compacted topic")
+            if any(
+                operation.invoked_at <= snapshot.copied_until
+                and (operation.ended_at is None or operation.ended_at > snapshot.copied_from)
+                for snapshot in self.snapshots
+            ):
+                found.setdefault(about, "records that were sent while disks were copied")
+        return found
 
     @cached_property
     def client_operations(self) -> tuple[Operation, ...]:
-        """As `operations`, without what only ZooKeeper's log can tell."""
+        """What kchaos's own clients did, without what only ZooKeeper's log can tell."""
         return operations(self.files)
 
     @cached_property

@@ -81,6 +81,18 @@ class TakenSnapshot:
     zxid: int
     remote_files: int | None = field(default=None, metadata=SOMETIMES)
 
+    @property
+    def copied_from(self) -> float:
+        """When the first of the readings began that were kept."""
+        begun = [each.read_from for each in self.brokers.values() if each.read_from is not None]
+        return min(begun, default=self.time)
+
+    @property
+    def copied_until(self) -> float:
+        """When the last of them ended."""
+        ended = [each.read_until for each in self.brokers.values() if each.read_until is not None]
+        return max(ended, default=self.time)
+
     def partitions(self) -> frozenset[TopicPartition]:
         """The partitions whose states were looked at."""
         return frozenset(TopicPartition(*topic_partition(name) or ("", 0)) for name in self.states)

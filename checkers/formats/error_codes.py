@@ -133,6 +133,29 @@ class ErrorCode(IntEnum):
     TRANSACTION_ABORTABLE = 120
 
 
+DOES_NOT_LEAD = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_FOR_PARTITION,
+)
+"""With these a broker answers that is not the leader."""
+APPENDED_NOTHING = (
+    *DOES_NOT_LEAD,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.INVALID_REQUIRED_ACKS,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    ErrorCode.INVALID_RECORD,
+)
+"""What a broker says before it appends; after any other error the record may be there."""
+
+
 def error_name(code: int) -> str:
     """Kafka's name of an error, or "error N" for a number that this module does not know."""
     try:

@@ -39,7 +39,12 @@ def as_sent(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     if side != OBSERVED or not writes:
         return
     own = OwnBatches(evidence)
-    sent = {digest: write for write in writes for digest in _digests(write)}
+    sent = {digest: write for write in writes if not write.client for digest in _digests(write)}
+    for write in writes:
+        if write.client:
+            # What a client of others sent alike may have any marks.
+            for digest in _digests(write):
+                sent.pop(digest, None)
     for replica in evidence.replicas:
         for batch in replica.batches:
             operation = sent.get(batch.payload or "")

@@ -1,4 +1,4 @@
-"""What somebody else than kchaos wrote: clients of a user's own, whom nobody follows."""
+"""What somebody else than kchaos wrote: clients of a user's own, whom no link saw."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ _MADE_UP = ("forged", "replaced")
 
 
 def foreign_batches(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields one finding for the batches of a snapshot that no produce of kchaos's explains.
+    """Yields one finding for the batches of a snapshot that no produce that was seen explains.
 
     A batch is kchaos's own if it has the records of one of its produces, and lies where that was
     acknowledged or where nobody knows. The same records at other offsets are somebody else's only
@@ -86,7 +86,7 @@ def may_be_cleaned(evidence: PartitionEvidence, side: Side) -> bool:
 
 
 class OwnBatches:
-    """What kchaos's own produces left of themselves."""
+    """What kchaos's own produces left of themselves, and those of clients whom links saw."""
 
     def __init__(self, evidence: PartitionEvidence) -> None:
         writes = [operation for operation in evidence.operations if _is_write(operation)]
@@ -95,6 +95,7 @@ class OwnBatches:
             (write.base_offset, write.last_offset) for write in writes if write.base_offset >= 0
         )
         self._has_unplaced = any(write.base_offset < 0 for write in writes)
+        self._transactional = frozenset(evidence.transactional)
         self._by_digest: dict[str, list[Operation]] = {}
         for write in writes:
             whole = join_payload_digests((payload, 1) for payload in write.payloads)
@@ -102,7 +103,10 @@ class OwnBatches:
                 self._by_digest.setdefault(digest, []).append(write)
 
     def has(self, batch: BatchEvidence) -> bool:
-        """Whether one of kchaos's produces explains the batch."""
+        """Whether a produce explains the batch, or a transaction ended that was seen."""
+        is_marker = "control" in (batch.marks or "").split(", ")
+        if is_marker and batch.producer_id in self._transactional:
+            return True
         span = (batch.base_offset, batch.last_offset)
         if batch.payload is None:
             return self._has_unplaced or not without([span], self._placed)
@@ -113,11 +117,11 @@ class OwnBatches:
             return may_be and not without([span], self._placed)
         if not self._evidence.is_open_to_others:
             return True
-        has_producer = batch.producer_id not in (None, -1)
+        producer_id = -1 if batch.producer_id is None else batch.producer_id
         return any(
             one.base_offset <= span[0] and span[1] <= one.last_offset
             if one.base_offset >= 0
-            else not has_producer
+            else one.producer_id == producer_id
             for one in alike
         )
 
@@ -125,7 +129,8 @@ class OwnBatches:
 def foreign_at_links(evidence: RunEvidence) -> Iterator[Finding]:
     """Yields, for each partition, what its messages and answers say that kchaos did not write.
 
-    Every produce of kchaos's is sent once and lies at one offset. So what a follower was given lies
+    Where transactions were written nothing is compared: their markers take offsets too. Every other
+    produce is sent once and lies at one offset. So what a follower was given lies
     where produces were acknowledged that were sent before, or is one of those whose offset nobody
     knows. No offset exceeds the number of records that were sent until then: of a fetch, a high
     watermark or an acknowledgement.
@@ -134,7 +139,8 @@ def foreign_at_links(evidence: RunEvidence) -> Iterator[Finding]:
     **Does not verify**: a write that left no trace: no follower was given it, and no snapshot shows
     it; runs in which kchaos forged answers.
     """
-    written = {about: _Written() for about in evidence.partitions}
+    marked = {} if evidence.clients is None else evidence.clients.transactional
+    written = {about: _Written() for about in evidence.partitions if about not in marked}
     for operation in evidence.operations:
         about = TopicPartition(operation.topic, operation.partition)
         if _is_write(operation) and about in written:

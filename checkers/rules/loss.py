@@ -37,7 +37,8 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     **Verifies**: that the records are at the offset that the acknowledgement named, in at least one
     in-sync replica, once everything has settled.
     **Does not verify**: each in-sync replica (that is `divergence` and `hole`); records of acks=1
-    that a later acknowledgement with acks=all covered and nobody read; what a log cleaner removed
+    that a later acknowledgement with acks=all covered and nobody read; what others were told while
+    the files were copied; what a log cleaner removed
     because of a later record with the same key that is there (`rules.compacted`); a read that ends
     inside a batch, for that batch; which records an unclean election really cost.
     """
@@ -47,6 +48,7 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     losses = [
         found
         for one in acknowledged(evidence, side)
+        if not evidence.is_told_too_late(one)
         for found in _lost(evidence, side, one, by_operation.get(one.operation, NOT_CLEANED))
     ]
     broken = [found.offsets for found in losses if found.kind != "permitted-loss"]
@@ -181,6 +183,9 @@ def _finding(
         "read" if all(operation.function == "read" for operation in operations) else "acknowledged"
     )
     what = f"the {how} records at {in_words(first, last)} are in no in-sync replica"
+    told = dict.fromkeys(operation.client for operation in operations if operation.client)
+    if told:
+        what += f" ({how} to {_listed([*told])})"
     return evidence.finding(
         kind,
         brokers=tuple(sorted(replica.broker for replica in replicas)),
@@ -192,6 +197,7 @@ def _finding(
             "operations": [
                 {
                     "operation": operation.operation,
+                    **({"client": operation.client} if operation.client else {}),
                     "function": operation.function,
                     "broker": operation.broker,
                     "acks": operation.acks,
@@ -205,3 +211,8 @@ def _finding(
             },
         },
     )
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
+    said = "; ".join(names[:most])
+    return said if len(names) <= most else f"{said} and {len(names) - most} more"

@@ -14,7 +14,7 @@ def missing_tail(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     the lowest that it may be.
 
     Where others write too, they may go on while disks are copied, one after the other: there what
-    lies behind the last record that kchaos got acknowledged is nobody's proof.
+    lies behind the last record that was acknowledged before is nobody's proof.
 
     **Verifies**: the end of every in-sync replica, once everything has settled.
     **Does not verify**: anything without a leader or without its checkpoint.
@@ -33,7 +33,7 @@ def missing_tail(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     )
     if high_watermark is None:
         return
-    if side == OBSERVED and is_foreign(evidence):
+    if side == OBSERVED and (is_foreign(evidence) or _is_written_meanwhile(evidence)):
         high_watermark = min(high_watermark, _own_end(evidence))
     for replica in replicas:
         last = (
@@ -52,6 +52,17 @@ def missing_tail(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
 
 
 def _own_end(evidence: PartitionEvidence) -> int:
-    """Behind the last record that was acknowledged to kchaos."""
-    writes = [operation for operation in evidence.operations if operation.function == "produce"]
+    """Behind the last record that was acknowledged before the disks were copied."""
+    writes = [
+        operation
+        for operation in evidence.operations
+        if operation.function == "produce" and not evidence.is_told_too_late(operation)
+    ]
     return max((write.last_offset + 1 for write in writes if write.base_offset >= 0), default=0)
+
+
+def _is_written_meanwhile(evidence: PartitionEvidence) -> bool:
+    return any(
+        operation.function == "produce" and evidence.is_told_too_late(operation)
+        for operation in evidence.operations
+    )

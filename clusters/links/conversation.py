@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from kchaos.checkers.acts import Direction
 from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.checkers.formats.link_record import Fate, LinkRecord
 from kchaos.clusters.links.details import TopicNames
@@ -27,12 +28,14 @@ class Endpoint:
     """What one listening socket stands for.
 
     ``target`` is the broker behind it, None for a ZooKeeper member; then ``source`` is the broker
-    whose ZooKeeper connections it takes, and the bytes are not read.
+    whose ZooKeeper connections it takes, and the bytes are not read. ``is_for_clients`` says that
+    clients connect to it, and no brokers: see ``clusters.links.client_talk``.
     """
 
     target: int | None
     source: int | None
     address: tuple[str, int]
+    is_for_clients: bool = False
     sessions: FetchSessions = field(default_factory=FetchSessions)
 
 
@@ -122,3 +125,15 @@ class Conversation:
                 self._context.journal.count(message, "passed")
                 return
         self.record(message, fate)
+
+    def more(self, direction: Direction, chunk: memoryview) -> None:
+        """What follows of a message that is larger than the relay's buffer stays unread."""
+
+    def passed(self, message: Message) -> None:
+        """All was said of a message before it went on."""
+
+    def unread(self, direction: Direction, size_bytes: int) -> None:
+        """Bytes that are no messages are not counted."""
+
+    def ended(self) -> None:
+        """Nothing is kept of a connection that has ended."""

@@ -12,7 +12,9 @@ from kchaos.clusters.links.wire import MalformedMessage
 BUFFER_BYTES = 256 * 1024
 _SIZE = struct.Struct(">i")
 _SMALLEST_FRAME_BYTES = 4
-_LARGEST_FRAME_BYTES = 1 << 30
+LARGEST_FRAME_BYTES = 1 << 30
+LARGEST_CLIENT_FRAME_BYTES = 100 * 1024 * 1024
+"""Kafka's socket.request.max.bytes: a broker hangs up on a client that announces more."""
 _MOST_AHEAD_BYTES = 64 * 1024 * 1024
 
 
@@ -32,8 +34,11 @@ class Frame:
 class FrameStream:
     """Reads one direction of a connection. What it returns is valid until it reads again."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(
+        self, sock: socket.socket, *, largest_frame_bytes: int = LARGEST_FRAME_BYTES
+    ) -> None:
         self._sock = sock
+        self._largest_frame_bytes = largest_frame_bytes
         self._buffer = bytearray(BUFFER_BYTES)
         self._view = memoryview(self._buffer)
         self._start = 0
@@ -70,7 +75,7 @@ class FrameStream:
         if not self._fill(4, gives_up):
             return None
         size = _SIZE.unpack_from(self._buffer, self._start)[0]
-        if not _SMALLEST_FRAME_BYTES <= size <= _LARGEST_FRAME_BYTES:
+        if not _SMALLEST_FRAME_BYTES <= size <= self._largest_frame_bytes:
             raise MalformedMessage(f"a frame of {size} bytes")
         head_bytes = min(4 + size, BUFFER_BYTES)
         if not self._fill(head_bytes, gives_up):

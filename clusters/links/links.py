@@ -14,7 +14,8 @@ from typing import Self
 from kchaos.checkers import acts
 from kchaos.checkers.acts import Direction, ForgeAnswers
 from kchaos.checkers.formats.link_record import LinkRecord
-from kchaos.clusters.links.conversation import Endpoint, RelayContext
+from kchaos.clusters.links.client_talk import ClientJournal, ClientSink, ClientTalk
+from kchaos.clusters.links.conversation import Conversation, Endpoint, RelayContext
 from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.errors import LinkError, RuleRefused
 from kchaos.clusters.links.records import Journal, LinkCounts, LinkKey
@@ -23,6 +24,7 @@ from kchaos.clusters.links.rules import Cut, Delay, Forgery, Hold, Match, Rule, 
 
 _BARRIER_S = 1.0
 _CLOSE_S = 15.0
+_CLIENTS_HOST = "127.0.0.1"
 
 
 class Links:
@@ -55,12 +57,17 @@ class Links:
         self._topics = TopicNames()
         self._journal = Journal(sink=sink)
         self._context = RelayContext(rules=self._rules, journal=self._journal, topics=self._topics)
+        self._client_journal = ClientJournal(lambda: self._journal.next_sequence)
+        self._client_context = RelayContext(
+            rules=Rules(), journal=self._journal, topics=self._topics
+        )
         self._lock = threading.Lock()
         self._listeners: list[socket.socket] = []
         self._acceptors: list[threading.Thread] = []
         self._connections: set[Connection] = set()
         self._last_number = 0
         self._brokers: dict[int, tuple[str, int]] = {}
+        self._clients: dict[int, tuple[str, int]] = {}
         self._zookeeper_sources: set[int] = set()
         self._is_closed = False
 
@@ -77,6 +84,30 @@ class Links:
         address = self._listen(Endpoint(target=broker_id, source=None, address=target))
         self._brokers[broker_id] = address
         return address
+
+    def add_clients(self, broker_id: int, target: tuple[str, int]) -> tuple[str, int]:
+        """Listen in front of a broker's client listener; returns (host, port) to advertise.
+
+        Clients of this machine alone reach it. What they are answered goes to the sink of
+        `set_client_sink`, in one order with the records of the brokers' links. No rule of the
+        brokers' links concerns it.
+        """
+        endpoint = Endpoint(target=broker_id, source=None, address=target, is_for_clients=True)
+        address = self._clients[broker_id] = self._listen(endpoint)
+        return address
+
+    @property
+    def client_addresses(self) -> dict[int, tuple[str, int]]:
+        """Where the links for clients listen, by broker; empty without any."""
+        return dict(self._clients)
+
+    def set_client_sink(self, sink: ClientSink) -> None:
+        """Hand each decisive message of a client and its answer to the sink, from now on."""
+        self._client_journal.set_sink(sink)
+
+    def topic_named(self, topic: str | bytes) -> str | None:
+        """The name of a topic by its 16-byte id, as far as messages told it; None otherwise."""
+        return self._topics.name_of(topic)
 
     def ask_for_topics(self, ask: Callable[[str], str | None]) -> None:
         """Have the name of each topic id that is not known asked for; see ``TopicNames``."""
@@ -138,6 +169,7 @@ class Links:
         if stuck:
             raise LinkError(f"links {stuck} did not end in {_CLOSE_S} s; report this as a bug")
         self._journal.check()
+        self._client_journal.check()
 
     def __enter__(self) -> Self:
         return self
@@ -274,8 +306,9 @@ class Links:
         return self._journal.log(since)
 
     def check(self) -> None:
-        """Raise LinkError when the sink has failed."""
+        """Raise LinkError when a sink has failed."""
         self._journal.check()
+        self._client_journal.check()
 
     def await_record(
         self,
@@ -349,17 +382,19 @@ class Links:
                     flow.lock.release()
 
     def _listen(self, endpoint: Endpoint) -> tuple[str, int]:
-        listener = socket.create_server((self._host, 0), backlog=128)
+        host = _CLIENTS_HOST if endpoint.is_for_clients else self._host
+        listener = socket.create_server((host, 0), backlog=128)
         with self._lock:
             if self._is_closed:
                 listener.close()
                 raise LinkError("the links are closed; make new ones")
             self._listeners.append(listener)
         target = "zookeeper" if endpoint.target is None else f"broker-{endpoint.target}"
+        of_clients = "clients-" if endpoint.is_for_clients else ""
         thread = threading.Thread(
             target=self._accept,
             args=(listener, endpoint),
-            name=f"link-{target}-accept",
+            name=f"link-{of_clients}{target}-accept",
             daemon=True,
         )
         self._acceptors.append(thread)
@@ -370,14 +405,15 @@ class Links:
     def _accept(self, listener: socket.socket, endpoint: Endpoint) -> None:
         while True:
             try:
-                client, (host, *_) = listener.accept()
+                client, (host, port) = listener.accept()
             except ConnectionAbortedError:
                 continue
             except OSError:
                 if self._is_closed:
                     return
                 raise
-            if self._guests is not None and ip_address(host) not in self._guests:
+            guests = None if endpoint.is_for_clients else self._guests
+            if guests is not None and ip_address(host) not in guests:
                 # A gateway's address is reached from every network of this machine.
                 client.close()
                 continue
@@ -387,15 +423,32 @@ class Links:
                     client.close()
                     return
                 self._last_number += 1
-                connection = Connection(
-                    number=self._last_number,
-                    endpoint=endpoint,
-                    client=client,
-                    context=self._context,
-                    on_end=self._forget,
-                )
+                connection = self._connection(endpoint, client, (host, port))
                 self._connections.add(connection)
                 connection.start()
+
+    def _connection(
+        self, endpoint: Endpoint, client: socket.socket, address: tuple[str, int]
+    ) -> Connection:
+        talk: Conversation | ClientTalk
+        context = self._client_context if endpoint.is_for_clients else self._context
+        if endpoint.is_for_clients:
+            talk = ClientTalk(
+                number=self._last_number,
+                endpoint=endpoint,
+                journal=self._client_journal,
+                address=address,
+            )
+        else:
+            talk = Conversation(number=self._last_number, endpoint=endpoint, context=context)
+        return Connection(
+            number=self._last_number,
+            endpoint=endpoint,
+            client=client,
+            context=context,
+            talk=talk,
+            on_end=self._forget,
+        )
 
     def _forget(self, connection: Connection) -> None:
         with self._lock:

@@ -88,13 +88,13 @@ def read_request(
     Both count the four bytes of the size field. Raises MalformedMessage when it is no request.
     """
     reader = Reader(view=head, position=4, size=size)
-    api_key, api_version, correlation_id, client_id = _read_header(reader)
+    api_key, api_version, correlation_id, client_id = read_header(reader)
     layout = LAYOUTS.get(api_key)
     values: dict[str, Any] = {}
     is_whole = is_readable = False
     if layout is not None and api_version <= layout.newest:
         try:
-            _skip_header_tags(reader, is_flexible=api_version >= layout.flexible_since)
+            skip_header_tags(reader, is_flexible=api_version >= layout.flexible_since)
             values, is_whole = decode(_steps(api_key, api_version, "request"), reader)
             is_readable = True
         except (MalformedMessage, BytesEndEarly):
@@ -186,7 +186,7 @@ def _response_values(
     head: memoryview, size: int, message: Message, layout: Layout
 ) -> tuple[dict[str, Any], bool]:
     reader = Reader(view=head, position=8, size=size)
-    _skip_header_tags(reader, is_flexible=message.api_version >= layout.flexible_since)
+    skip_header_tags(reader, is_flexible=message.api_version >= layout.flexible_since)
     return decode(_steps(message.api_key, message.api_version, "response"), reader)
 
 
@@ -197,7 +197,8 @@ def _response_detail(
     return detail_of(request.api_key, "response", values, topics, is_whole)
 
 
-def _read_header(reader: Reader) -> tuple[int, int, int, str | None]:
+def read_header(reader: Reader) -> tuple[int, int, int, str | None]:
+    """API key, version, correlation id and client id of a request; tags are still to be skipped."""
     try:
         api_key, api_version, correlation_id = _REQUEST_HEADER.unpack(reader.take(8))
         if not (0 <= api_key <= _HIGHEST_API_KEY and 0 <= api_version <= _HIGHEST_API_KEY):
@@ -209,7 +210,8 @@ def _read_header(reader: Reader) -> tuple[int, int, int, str | None]:
         raise MalformedMessage("a request that ends in its header") from error
 
 
-def _skip_header_tags(reader: Reader, *, is_flexible: bool) -> None:
+def skip_header_tags(reader: Reader, *, is_flexible: bool) -> None:
+    """Go past the tagged fields of a flexible header."""
     if not is_flexible:
         return
     for _ in range(reader.unsigned_varint()):

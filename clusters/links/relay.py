@@ -14,10 +14,17 @@ import struct
 import threading
 from collections.abc import Callable
 
+from kchaos.clusters.links.client_talk import ClientTalk
 from kchaos.clusters.links.conversation import Conversation, Endpoint, RelayContext
 from kchaos.clusters.links.flows import Delivery, Flow
 from kchaos.clusters.links.forging import can_be_forged, forged
-from kchaos.clusters.links.frames import BUFFER_BYTES, Frame, FrameStream
+from kchaos.clusters.links.frames import (
+    BUFFER_BYTES,
+    LARGEST_CLIENT_FRAME_BYTES,
+    LARGEST_FRAME_BYTES,
+    Frame,
+    FrameStream,
+)
 from kchaos.clusters.links.messages import Message
 from kchaos.clusters.links.rules import Cut, Delay, Hold
 from kchaos.clusters.links.wire import MalformedMessage
@@ -44,6 +51,7 @@ class Connection:
         endpoint: Endpoint,
         client: socket.socket,
         context: RelayContext,
+        talk: Conversation | ClientTalk,
         on_end: Callable[[Connection], None],
     ) -> None:
         self.number = number
@@ -51,7 +59,7 @@ class Connection:
         self.flows = (Flow("request"), Flow("response"))
         self.is_over = False
         self._context = context
-        self._talk = Conversation(number=number, endpoint=endpoint, context=context)
+        self._talk = talk
         self._on_end = on_end
         self._client = client
         self._server: socket.socket | None = None
@@ -91,7 +99,8 @@ class Connection:
 
     def _thread(self, pump: Callable[[], None], name: str) -> threading.Thread:
         target = "zookeeper" if self.endpoint.target is None else f"broker-{self.endpoint.target}"
-        title = f"link-{target}-{self.number}-{name}"
+        of_clients = "clients-" if self.endpoint.is_for_clients else ""
+        title = f"link-{of_clients}{target}-{self.number}-{name}"
         return threading.Thread(target=self._run, args=(pump,), name=title, daemon=True)
 
     def _run(self, pump: Callable[[], None]) -> None:
@@ -112,13 +121,15 @@ class Connection:
                 self._client.close()
                 if self._server is not None:
                     self._server.close()
+                self._talk.ended()
                 self._on_end(self)
 
     # --- the two pumps
 
     def _pump_requests(self) -> None:
         flow = self.flows[0]
-        stream = flow.stream = FrameStream(self._client)
+        most = LARGEST_CLIENT_FRAME_BYTES if self.endpoint.is_for_clients else LARGEST_FRAME_BYTES
+        stream = flow.stream = FrameStream(self._client, largest_frame_bytes=most)
         if self.source is not None and self._await_uncut(flow):
             return  # It was given up before it reached anybody.
         if not any(cut.involves(self.endpoint.target) for cut in self._context.rules.cuts):
@@ -157,6 +168,7 @@ class Connection:
     def _pump_bytes(self, flow: Flow, stream: FrameStream) -> None:
         """Pass bytes without looking at them until the stream ends, then the end itself."""
         while chunk := (stream.rest() or stream.chunk(BUFFER_BYTES)):
+            self._talk.unread(flow.direction, len(chunk))
             self._send_bytes(flow, chunk)
         self._await_uncut(flow)
         out = self._out(flow)
@@ -177,9 +189,13 @@ class Connection:
             if not chunk:
                 break
             rest -= len(chunk)
+            if message is not None:
+                self._talk.more(flow.direction, chunk)
             self._send_bytes(flow, chunk)
         if message is not None and flow.is_abandoned and not was_abandoned:
             self._talk.record(message, "abandoned")  # Its head has passed, and the rest never does.
+        if message is not None:
+            self._talk.passed(message)
 
     def _send_message(self, flow: Flow, message: Message, head: memoryview) -> None:
         """Send a message's head as soon as no cut and no rule stops it, and record its delivery."""
@@ -242,7 +258,9 @@ class Connection:
 
     def _wait_at(self, blocker: Blocker, flow: Flow, message: Message, delivery: Delivery) -> None:
         if isinstance(blocker, Hold):
-            delivery.place = blocker.enter(self._talk.record(message, "held"))
+            held = self._talk.record(message, "held")
+            assert held is not None  # No hold concerns a client.
+            delivery.place = blocker.enter(held)
             delivery.fate = "released"
             delivery.place.wait(self._is_over)
         elif isinstance(blocker, Delay):

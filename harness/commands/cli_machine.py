@@ -5,7 +5,14 @@ from pathlib import Path
 import click
 
 from kchaos.clusters.releases import Mode
-from kchaos.harness.commands.cli_options import driver, mode, offline, sayer
+from kchaos.harness.commands.cli_options import (
+    driver,
+    mode,
+    offline,
+    runs_directory,
+    sayer,
+    settle_bound,
+)
 
 
 @click.command()
@@ -23,6 +30,15 @@ from kchaos.harness.commands.cli_options import driver, mode, offline, sayer
 )
 @driver
 @offline
+@click.option(
+    "--judge",
+    is_flag=True,
+    help="Run a command beside the cluster, with its addresses in KCHAOS_BOOTSTRAP_SERVERS and "
+    "BOOTSTRAP_SERVERS; then judge what its clients were promised.",
+)
+@runs_directory
+@settle_bound
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def up(
     kafka: str,
     brokers: int,
@@ -31,18 +47,41 @@ def up(
     controllers: int,
     driver: str,
     offline: bool,
-) -> None:
-    """Start a cluster to play with; Ctrl-C ends it."""
-    from kchaos.clusters.spec import ClusterSpec, brokers_of
-    from kchaos.harness.commands.playground import playground
+    judge: bool,
+    runs_dir: Path,
+    settle_bound_s: float | None,
+    command: tuple[str, ...],
+) -> int | None:
+    """Start a cluster to play with; Ctrl-C ends it.
 
+    With --judge -- COMMAND it ends with the command. The exit code is 1 if something was lost or
+    is not as it should be, 2 if nobody knows, and else the command's own.
+    """
+    from kchaos.clusters.spec import ClusterSpec, brokers_of
+    from kchaos.harness.commands.playground import judged_playground, playground
+
+    if judge != bool(command):
+        raise click.UsageError("--judge and a command belong together: --judge -- ./my_test.sh")
     spec = ClusterSpec(
         brokers=brokers_of(kafka, tuple(range(brokers))),
         zookeepers=zookeepers,
         mode=mode,
         controllers=controllers,
     )
-    playground(spec, driver=driver, offline=offline, say=sayer(), write=click.echo)
+    if not judge:
+        playground(spec, driver=driver, offline=offline, say=sayer(), write=click.echo)
+        return None
+    from kchaos.harness.commands.exits import exit_code_beside
+    from kchaos.harness.commands.show import result_lines
+    from kchaos.harness.run.runner import RunOptions
+
+    options = RunOptions(
+        runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
+    )
+    results, status = judged_playground(spec, command, options=options, say=sayer())
+    for line in result_lines(results, is_expected=False):
+        click.echo(line)
+    return exit_code_beside(results, status)
 
 
 @click.command()

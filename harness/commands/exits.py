@@ -2,7 +2,10 @@
 
 import errno
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kchaos.checkers.results import Results
 
 AS_EXPECTED = 0
 FINDING = 1
@@ -37,6 +40,20 @@ def _code(line: Mapping[str, Any]) -> int:
     if line["expected"]:
         return AS_EXPECTED
     return UNKNOWN if is_unknown(line) else FINDING
+
+
+def exit_code_beside(results: "Results", status: int) -> int:
+    """The exit code for a cluster that was judged beside a command, which ended with a status.
+
+    1 for what should not have happened to the cluster, 2 where nobody knows whether it is safe;
+    else the command's own status. Where the model could not follow all that clients did, safety
+    alone decides.
+    """
+    if results.safe is False or results.conforms is False:
+        return FINDING
+    if results.safe is None:
+        return UNKNOWN
+    return status if status >= 0 else INTERNAL
 
 
 def exit_code_of(error: BaseException) -> int | None:

@@ -1,13 +1,31 @@
-"""`kchaos up`: a cluster to play with until Ctrl-C."""
+"""`kchaos up`: a cluster to play with until Ctrl-C, or to judge beside a command of one's own."""
 
-from collections.abc import Callable
+import os
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
+from kchaos.checkers.children import dying_with_parent
+from kchaos.checkers.results import Results
 from kchaos.clusters.drivers import make_cluster
+from kchaos.clusters.interrupts import interrupts_at_gates
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.clusters.waiting import await_until
+from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
+from kchaos.harness.commands.reproduce import judged
+from kchaos.harness.errors import UsageError
+from kchaos.harness.play.play import Play
+from kchaos.harness.run.ending import PLANNED, finish
+from kchaos.harness.run.runner import RunOptions, begin
+from kchaos.harness.run.scenario import Scenario
 
 _A_DAY_S = 24 * 3600.0
+_ENDING_S = 10.0
+BOOTSTRAP = ("KCHAOS_BOOTSTRAP_SERVERS", "BOOTSTRAP_SERVERS")
+"""The variables in which a command finds the addresses of the brokers."""
 
 
 def playground(
@@ -53,3 +71,91 @@ def playground(
             )
         except KeyboardInterrupt:
             write("stopping")
+
+
+def judged_playground(
+    spec: ClusterSpec,
+    command: Sequence[str],
+    *,
+    options: RunOptions,
+    say: Callable[[str], None],
+) -> tuple[Results, int]:
+    """Runs a command beside a cluster; returns what is judged of the cluster, and how it ended.
+
+    The command finds the brokers' addresses in `BOOTSTRAP`. They are those of links, so what its
+    clients were promised is judged, whichever clients they are. A topic that they name is made,
+    with a replica on each of up to three brokers.
+
+    Args:
+        spec: The cluster; links for clients and what gates need are added.
+        command: A program and its arguments; its output goes where kchaos's own goes.
+
+    Raises:
+        BrokerExited, AwaitTimeout: The cluster did not come up.
+        ReleaseError, MachineError: It could not be started.
+        UsageError: There is no such program.
+    """
+    cluster_spec = replace(spec, client_links=True, properties=_judged_properties(spec))
+    release = next(broker.kafka for broker in spec.brokers)
+    scenario = Scenario(entry="up", case="", release=release, cluster=cluster_spec, steps=())
+    started = time.time()
+    with (
+        interrupts_at_gates(),
+        work_directory("up") as work,
+        make_cluster(
+            options.driver, cluster_spec, work_directory=work, offline=options.offline, say=say
+        ) as cluster,
+    ):
+        play = begin(scenario, cluster, options=options, started=started, say=say)
+        failure: Exception | None = None
+        status = 0
+        try:
+            status = _run(command, cluster.bootstrap_servers, play)
+        except PLANNED as error:
+            failure = error
+        run = finish(play, started=started, failure=failure, settle_bound_s=options.settle_bound_s)
+    return judged(run, say).results, status
+
+
+def _judged_properties(spec: ClusterSpec) -> Mapping[str, str]:
+    replicas = min(3, len(spec.brokers))
+    return {
+        **(QUICK_KRAFT if spec.is_kraft else QUICK),
+        "replica.lag.time.max.ms": "10000",
+        "auto.create.topics.enable": "true",
+        "default.replication.factor": str(replicas),
+        **spec.properties,
+    }
+
+
+def _run(command: Sequence[str], servers: Sequence[str], play: Play) -> int:
+    """The exit status of a command that was run to its end; it ends with this process."""
+    addresses = ",".join(servers)
+    environment = {**os.environ, **dict.fromkeys(BOOTSTRAP, addresses)}
+    play.say(f"{shlex.join(command)} with {BOOTSTRAP[0]}={addresses}")
+    try:
+        child = subprocess.Popen(command, env=environment, preexec_fn=dying_with_parent())
+    except OSError as error:
+        raise UsageError(f"{command[0]} cannot be run: {error.strerror}") from error
+
+    def check_all() -> None:
+        for broker in play.cluster.brokers.values():
+            broker.check_running()
+
+    try:
+        await_until(
+            lambda: child.poll() is not None,
+            timeout_s=_A_DAY_S,
+            waiting_for=f"{command[0]} to end",
+            last_seen=lambda: "it runs",
+            abort=check_all,
+        )
+    finally:
+        if child.poll() is None:
+            child.terminate()
+            try:
+                child.wait(_ENDING_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
+    play.say(f"it ended with {child.returncode}")
+    return child.returncode

@@ -72,16 +72,20 @@ def entry_lines(entry: Entry) -> list[str]:
     return lines
 
 
-def result_lines(results: Results, *, has_verdict: bool = True) -> list[str]:
+def result_lines(
+    results: Results, *, has_verdict: bool = True, is_expected: bool = True
+) -> list[str]:
     """The outcome of one run, its verdict, and each finding in a sentence.
 
     Args:
         has_verdict: False where the verdict is printed elsewhere.
+        is_expected: Whether anything was expected of it beforehand.
     """
     lines = textwrap.wrap(results.outcome, WIDTH, subsequent_indent=_INDENT)
     if has_verdict:
         verdict = f"conforms: {ANSWERS[results.conforms]}, safe: {ANSWERS[results.safe]}"
-        lines.append(f"{verdict}, as expected: {ANSWERS[results.expected]}")
+        expected = f", as expected: {ANSWERS[results.expected]}" if is_expected else ""
+        lines.append(verdict + expected)
     partitions = {(finding.topic, finding.partition) for finding in results.findings}
     for finding in results.findings:
         is_named = finding.topic and len(partitions) > 1
@@ -90,7 +94,7 @@ def result_lines(results: Results, *, has_verdict: bool = True) -> list[str]:
             lines += wrapped(f"({finding.kind}{about}) {finding.message}")
         else:
             lines += wrapped(f"{finding.kind}{about}: {finding.message}")
-    if results.expectation_from == "model":
+    if results.expectation_from == "model" and is_expected:
         lines += wrapped(
             "the entry names no outcome for this release: the model's prediction is expected"
         )
@@ -98,7 +102,7 @@ def result_lines(results: Results, *, has_verdict: bool = True) -> list[str]:
         lines += wrapped(f"on Kafka {results.release}: {short_build(results.build)}")
     if results.unknown:
         lines += wrapped(f"unknown: {results.unknown}")
-    if results.reason:
+    if results.reason and is_expected:
         lines += wrapped(f"not as expected: {results.reason}")
     lines += wrapped(f"run: {results.path}")
     return lines

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.checkers.formats.error_codes import DOES_NOT_LEAD, ErrorCode
 from kchaos.checkers.model import events
 from kchaos.clusters.client import NoAnswer, Produced
 from kchaos.clusters.errors import AwaitTimeout
@@ -15,7 +15,6 @@ from kchaos.clusters.interrupts import check_interrupt
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.replication import unused_probe
 from kchaos.harness.gates.settled import Settled
-from kchaos.harness.play.clients import DOES_NOT_LEAD
 from kchaos.harness.play.play import Play
 
 _PROBE_S = 10.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kchaos.checkers.evidence.history import LineType
-from kchaos.checkers.formats.error_codes import ErrorCode, error_name
+from kchaos.checkers.formats.error_codes import APPENDED_NOTHING, DOES_NOT_LEAD, error_name
 from kchaos.checkers.model import events
 from kchaos.clusters.api import Broker, Cluster
 from kchaos.clusters.client import (
@@ -19,26 +19,6 @@ from kchaos.clusters.client import (
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.play.recorder import Recorder
 
-DOES_NOT_LEAD = (
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.LEADER_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_FOR_PARTITION,
-)
-_APPENDED_NOTHING = (
-    *DOES_NOT_LEAD,
-    ErrorCode.CORRUPT_MESSAGE,
-    ErrorCode.MESSAGE_TOO_LARGE,
-    ErrorCode.INVALID_TOPIC_EXCEPTION,
-    ErrorCode.RECORD_LIST_TOO_LARGE,
-    ErrorCode.NOT_ENOUGH_REPLICAS,
-    ErrorCode.INVALID_REQUIRED_ACKS,
-    ErrorCode.INVALID_TIMESTAMP,
-    ErrorCode.UNSUPPORTED_VERSION,
-    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-    ErrorCode.INVALID_RECORD,
-)
-"""What a broker says before it appends; after any other error the record may be there."""
 _PAUSE_S = 0.01
 
 
@@ -157,7 +137,7 @@ class Clients:
         if isinstance(answer, Produced) and answer.error_code == 0:
             kind, more = "ok", {"base_offset": answer.base_offset, "promised": action.acks == -1}
         elif isinstance(answer, Produced):
-            kind = "fail" if answer.error_code in _APPENDED_NOTHING else "info"
+            kind = "fail" if answer.error_code in APPENDED_NOTHING else "info"
             more = {"error": error_name(answer.error_code), "error_code": answer.error_code}
         else:
             kind = "fail" if isinstance(answer, NotSent | ScenarioError) else "info"

@@ -11,6 +11,7 @@ from kchaos.checkers.model import events
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.api import Cluster
 from kchaos.faults.process.restart import start_of
+from kchaos.harness.play.client_lines import ClientLines
 from kchaos.harness.play.clients import Clients
 from kchaos.harness.play.fault_stack import FaultStack
 from kchaos.harness.play.observer import Observer
@@ -27,6 +28,7 @@ class Play:
     Attributes:
         is_offline: Whether nothing may be fetched.
         waited_s: How long steps that only wait, and settling, have taken so far, in seconds.
+        client_lines: What links in front of brokers saw of others' clients; None without them.
     """
 
     cluster: Cluster
@@ -34,6 +36,7 @@ class Play:
     say: Callable[[str], None]
     is_offline: bool = False
     waited_s: float = 0.0
+    client_lines: ClientLines | None = None
     recorder: Recorder = field(init=False)
     observer: Observer = field(init=False)
     clients: Clients = field(init=False)

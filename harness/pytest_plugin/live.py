@@ -80,6 +80,14 @@ class Chaos:
         self._is_over = False
         self._names: dict[str, int] = {}
 
+    @property
+    def bootstrap(self) -> str:
+        """The addresses for clients of one's own, as their setting `bootstrap.servers` wants them.
+
+        They go through links: what such a client is acknowledged and reads is judged.
+        """
+        return ",".join(self.cluster.bootstrap_servers)
+
     # -- steps ------------------------------------------------------------------------------
 
     def perform(self, *steps: Step) -> None:

@@ -39,6 +39,8 @@ class Shape:
             new cluster of the release has are the default.
         properties: Broker properties, over those that make the gates quick.
         linked: Whether broker-to-broker and ZooKeeper traffic goes through links.
+        client_links: Whether the traffic of others' clients does too, so that what they were
+            promised is judged; without the other links it does not.
         broker_memory_mib: Limit of each broker's container, None for none.
         broker_cpus: Likewise.
         points: Points of their code at which threads of every broker can be held; with any, their
@@ -54,6 +56,7 @@ class Shape:
     features: Mapping[str, int] | None = None
     properties: Mapping[str, str] | None = None
     linked: bool = True
+    client_links: bool = True
     broker_memory_mib: int | None = None
     broker_cpus: float | None = None
     points: Sequence[str] = ()
@@ -168,6 +171,7 @@ def spec_for(node: pytest.Item, release: str, settings: Settings) -> "ClusterSpe
         features=shape.features or {},
         first_broker=ids[-1] if len(ids) > 1 else None,
         linked=shape.linked,
+        client_links=shape.linked and shape.client_links,
         broker_memory_mib=shape.broker_memory_mib,
         broker_cpus=shape.broker_cpus,
     )

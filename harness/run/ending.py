@@ -6,7 +6,9 @@ from functools import partial
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.clients import CLIENTS
 from kchaos.checkers.evidence.observed import ADDRESSES_GIVEN
+from kchaos.checkers.json_form import to_json
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import AwaitTimeout, ClusterError
 from kchaos.faults.errors import FaultError
@@ -46,6 +48,7 @@ def finish(
     collect_decisions(now.run, now.cluster)
     now.cluster.stop()
     now.clients.join()
+    _write_clients(now)
     if now.cluster.gate is not None:
         # Counted where no broker can come to a point any more: the lines are all written.
         now.observed("point-hits", counts=now.cluster.gate.counts())
@@ -56,6 +59,14 @@ def finish(
     now.say(f"{waited_s:.1f} of {seconds:.1f} s went into waiting for observed conditions")
     now.run.seal()
     return now.run
+
+
+def _write_clients(now: Play) -> None:
+    """Write clients.jsonl, now that no message of a client can come any more."""
+    if now.client_lines is not None and now.cluster.links is not None:
+        now.run.begin(CLIENTS)
+        for line in now.client_lines.lines(now.cluster.links.topic_named):
+            now.run.append(CLIENTS, to_json(line))
 
 
 def _come_to_rest(

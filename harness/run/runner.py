@@ -28,6 +28,7 @@ from kchaos.clusters.releases import release_of
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.process.restart import start_of
 from kchaos.harness.errors import UsageError
+from kchaos.harness.play.client_lines import ClientLines
 from kchaos.harness.play.collect import (
     collect_decisions,
     collect_logs,
@@ -176,6 +177,7 @@ def begin(
     now = Play(cluster=cluster, run=run, say=say, is_offline=options.offline)
     now.observed("start-up", seconds=time.time() - started)
     _record_links(now)
+    _record_clients(now)
     _record_hits(now)
     now.observer.look_at_controller()
     for broker in cluster.brokers.values():
@@ -221,6 +223,14 @@ def _record_links(now: Play) -> None:
     if links is None:
         return
     links.set_sink(lambda record: now.run.append(LINKS, to_json(record)), since=1)
+
+
+def _record_clients(now: Play) -> None:
+    """Keeps what others' clients do, where links are in front of brokers."""
+    links = now.cluster.links
+    if links is not None and now.cluster.spec.client_links:
+        now.client_lines = ClientLines()
+        links.set_client_sink(now.client_lines.take)
 
 
 def _record_hits(now: Play) -> None:

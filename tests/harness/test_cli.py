@@ -39,6 +39,8 @@ KCHAOS = [sys.executable, "-m", "kchaos"]
         (["judge", "no-such-run", "--no-spark"], 64, "no-such-run"),
         (["report", "no-such-run"], 64, "no-such-run"),
         (["up", "--kafka", "0.7"], 64, "0.7"),
+        (["up", "--kafka", "3.9.1", "--judge"], 64, "--judge -- ./my_test.sh"),
+        (["up", "--kafka", "3.9.1", "./my_test.sh"], 64, "--judge -- ./my_test.sh"),
         (["chaos", "--kafka", "0.7"], 64, "0.7"),
         (["chaos"], 64, "--kafka"),
         (["chaos", "--kafka", "1.1.1", "--mix", "all"], 64, "'zombies'"),

@@ -1,5 +1,6 @@
 """Tiered clusters: what is refused before anything starts, and how steps are read back."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -117,17 +118,22 @@ def test_the_kafka_of_an_image_cannot_be_tiered() -> None:
         tiered.with_tiered_storage(found)
 
 
+def at_link(*ports: int) -> tuple[Node, Mapping[str, tuple[str, str]]]:
+    place = node(*ports)
+    return place, place.listeners(("link", 1), place.client_address)
+
+
 def test_an_untiered_cluster_has_no_setting_of_tiering(tmp_path: Path) -> None:
     spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="3.9.1"),))
-    assert tiered.properties_of_tiering(spec, tmp_path, node(9091), ("h", 1)) == {}
+    assert tiered.properties_of_tiering(spec, tmp_path, node(9091), {}) == {}
 
 
 def test_brokers_that_do_not_reach_each_other_as_clients_do_have_a_listener_for_metadata(
     tmp_path: Path,
 ) -> None:
     spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="3.9.1"),), tiered=True)
-    alone = tiered.properties_of_tiering(spec, tmp_path, node(9091), ("link", 1))
-    apart = tiered.properties_of_tiering(spec, tmp_path, node(9091, 9093), ("link", 1))
+    alone = tiered.properties_of_tiering(spec, tmp_path, *at_link(9091))
+    apart = tiered.properties_of_tiering(spec, tmp_path, *at_link(9091, 9093))
     named = "remote.log.metadata.manager.listener.name"
     assert (alone[named], apart[named]) == ("CLIENT", "METADATA")
     assert alone["advertised.listeners"] == "INTERNAL://link:1,CLIENT://127.0.0.1:4711"

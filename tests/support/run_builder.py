@@ -100,6 +100,7 @@ class RunBuilder:
     expectation: Mapping[str, Any] | None = None
     release: str = "1.1.1"
     is_linked: bool = False
+    client_links: bool = False
     unlinked: str = ""
     zxid: int = 0
     clock: float = START
@@ -128,7 +129,8 @@ class RunBuilder:
             "kchaos": "0.1.0",
             "jars": {},
         }
-        cluster = {"linked": self.is_linked}
+        cluster = {"linked": self.is_linked or self.client_links}
+        cluster |= {"client_links": True} if self.client_links else {}
         named = {name: about[name] for name in ("entry", "case", "release", "seed")}
         named["title"] = "a literal history"
         scenario = {"expectation": self.expectation, "cluster": cluster, **named}
@@ -452,7 +454,8 @@ class RunBuilder:
         for broker, release in self.started.items():
             folder = self.run.path / "brokers" / str(broker)
             folder.mkdir(parents=True, exist_ok=True)
-            told = f"INTERNAL://127.0.0.1:{2 if self.is_linked and not self.unlinked else 1}"
+            is_linked = (self.is_linked or self.client_links) and not self.unlinked
+            told = f"INTERNAL://127.0.0.1:{2 if is_linked else 1}"
             settings = f"broker.id={broker}\nlisteners=INTERNAL://127.0.0.1:1\n"
             settings += f"advertised.listeners={told}\n"
             settings += "".join(f"{name}={value}\n" for name, value in self.properties.items())
@@ -518,7 +521,7 @@ class RunBuilder:
         cluster = scenario.get("cluster")
         if isinstance(cluster, dict):
             own = {"brokers": listed, "properties": self.properties, "tiered": False}
-            scenario["cluster"] = {**own, **cluster, "linked": self.is_linked}
+            scenario["cluster"] = {**own, **cluster, "linked": self.is_linked or self.client_links}
         self.run.write("scenario.json", scenario | {"steps": self.steps}, replace=True)
         actions = list(self.run.read_lines("actions.jsonl"))
         (self.run.path / "actions.jsonl").unlink(missing_ok=True)

@@ -181,6 +181,7 @@ def _with_appended(
         leader_epoch=replica.leader_epoch,
         magic=generation.proposed.magic_of_append(replica.log, generation.versions.magic),
         codec=request.codec,
+        is_digested=request.is_digested,
     )
     if request.keys:
         cleaning.note_keys(world, request, batches)

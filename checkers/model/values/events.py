@@ -12,7 +12,7 @@ Events are frozen values with a JSON form: `event_to_json` and `event_from_json`
 
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kchaos.checkers.acts import (
@@ -37,7 +37,7 @@ from kchaos.checkers.acts import (
     WipeLogDirectory,
     fields_of,
 )
-from kchaos.checkers.json_form import from_json
+from kchaos.checkers.json_form import SOMETIMES, from_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,7 @@ class Produce:
         acks: 1 or -1 (all).
         codec: "none" or a codec of Kafka's; with magic below 2 it decides between one entry a
             record and one wrapper.
+        is_digested: Whether `records` are the payload digests of records that somebody else sent.
     """
 
     operation: str
@@ -62,6 +63,7 @@ class Produce:
     acks: int
     codec: str = "none"
     keys: tuple[str, ...] = ()
+    is_digested: bool = field(default=False, metadata=SOMETIMES)
 
     def __post_init__(self) -> None:
         """Raise ValueError unless each record has a key, or none has."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kchaos.checkers.model.values.prediction import PredictedBatch
-from kchaos.checkers.segments.batch import Record, payload_digest
+from kchaos.checkers.segments.batch import Record, join_payload_digests, payload_digest
 
 
 class OffsetOutOfRange(Exception):
@@ -156,15 +156,21 @@ def batches_of(
     magic: int,
     codec: str,
     keys: Sequence[str] = (),
+    is_digested: bool = False,
 ) -> tuple[PredictedBatch, ...]:
     """Return what a leader writes for one produced batch of records with these values and keys.
+
+    Of records that somebody else sent there may be the payload digests alone, in place of values.
 
     Magic 2 gives one batch. Magic 0 and 1 know no leader epoch, and give one entry a record when
     they are not compressed, else one wrapper.
     """
-    values = records_of(records, keys)
+    if is_digested:
+        digests = [*records]
+    else:
+        digests = [payload_digest([record]) for record in records_of(records, keys)]
     whole = magic >= 2 or codec != "none"
-    groups = [values] if whole else [(value,) for value in values]
+    groups = [digests] if whole else [[digest] for digest in digests]
     batches = []
     for group in groups:
         batches.append(
@@ -173,7 +179,7 @@ def batches_of(
                 last_offset=base_offset + len(group) - 1,
                 leader_epoch=leader_epoch if magic >= 2 else -1,
                 magic=magic,
-                payload=payload_digest(group),
+                payload=join_payload_digests((digest, 1) for digest in group),
             )
         )
         base_offset += len(group)

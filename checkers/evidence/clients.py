@@ -1,0 +1,392 @@
+"""clients.jsonl: what clients that are not kchaos's own asked brokers for, and what they were told.
+
+The relay in front of each broker's listener for clients makes a line for each Produce, Fetch,
+InitProducerId, AddPartitionsToTxn and EndTxn, and for each answer. "sequence" is their order, and
+"link_sequence" places them among the lines of links.jsonl: all with a smaller number came before.
+A line that has "not_judged" says why the relay could not read a message, which passed all the same.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.actions import is_internal
+from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.formats.error_codes import APPENDED_NOTHING, ErrorCode, error_name
+from kchaos.checkers.json_form import NOT_WRITTEN, SOMETIMES
+
+CLIENTS = "clients.jsonl"
+READ_COMMITTED = 1
+_MODELLED_ERRORS = (
+    ErrorCode.NONE,
+    ErrorCode.NOT_LEADER_FOR_PARTITION,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.REQUEST_TIMED_OUT,
+)
+_MOST_FOLLOWED = 2_000
+"""Produces of clients in one run that the model is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientBatch:
+    """One batch that a client sent or was given.
+
+    Attributes:
+        base_offset: As the wire has it: 0 in what is sent; a fetch is answered with offsets.
+        last_offset: Inclusive.
+        payloads: `payload_digest` of each record alone, in order.
+        offsets: The records' offsets, where a log cleaner made them skip some; else empty.
+        keys: The records' keys, where all have one and each is a short text; else empty.
+        values: The records' values, where each is a short text; else empty.
+        not_judged: Why its records could not be read, or "".
+    """
+
+    base_offset: int
+    last_offset: int
+    magic: int
+    codec: str
+    payloads: tuple[str, ...]
+    producer_id: int = field(default=-1, metadata=SOMETIMES)
+    producer_epoch: int = field(default=-1, metadata=SOMETIMES)
+    base_sequence: int = field(default=-1, metadata=SOMETIMES)
+    is_transactional: bool = field(default=False, metadata=SOMETIMES)
+    is_control: bool = field(default=False, metadata=SOMETIMES)
+    first_timestamp: int = field(default=-1, metadata=SOMETIMES)
+    max_timestamp: int = field(default=-1, metadata=SOMETIMES)
+    offsets: tuple[int, ...] = field(default=(), metadata=SOMETIMES)
+    keys: tuple[str, ...] = field(default=(), metadata=SOMETIMES)
+    values: tuple[str, ...] = field(default=(), metadata=SOMETIMES)
+    not_judged: str = field(default="", metadata=SOMETIMES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientPartition:
+    """What a message says of one partition.
+
+    Attributes:
+        topic: None for a topic id whose name nobody knows.
+        error_code: Kafka's number of the error that it was answered with.
+        base_offset: At which a broker says that it appended what was sent; -1 where it says none.
+        fetch_offset: From which a client asks to read.
+        high_watermark: As the answer to a fetch says it; -1 elsewhere.
+        last_stable_offset: Likewise; -1 before version 4 too.
+        batches: What was sent, or what came.
+    """
+
+    topic: str | None
+    partition: int
+    error_code: int = field(default=0, metadata=SOMETIMES)
+    base_offset: int = field(default=-1, metadata=SOMETIMES)
+    fetch_offset: int = field(default=-1, metadata=SOMETIMES)
+    high_watermark: int = field(default=-1, metadata=SOMETIMES)
+    last_stable_offset: int = field(default=-1, metadata=SOMETIMES)
+    log_start_offset: int = field(default=-1, metadata=SOMETIMES)
+    batches: tuple[ClientBatch, ...] = field(default=(), metadata=SOMETIMES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientLine:
+    """One line: a client's message or its answer; see the head of this module.
+
+    Attributes:
+        api: In Kafka's own spelling; "" for bytes that are no messages.
+        group: The consumer group in which that client was last seen, or "".
+        isolation_level: Of a Fetch; 1 is read_committed.
+        committed: Of an EndTxn, whether it asks to commit.
+        answered_bytes: How many bytes a broker answered to what is no message.
+    """
+
+    sequence: int
+    link_sequence: int
+    time: float
+    connection: int
+    broker: int
+    direction: Literal["request", "response"]
+    api: str
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    address: str
+    group: str = field(default="", metadata=SOMETIMES)
+    transactional_id: str | None = field(default=None, metadata=SOMETIMES)
+    acks: int | None = field(default=None, metadata=SOMETIMES)
+    isolation_level: int = field(default=0, metadata=SOMETIMES)
+    producer_id: int = field(default=-1, metadata=SOMETIMES)
+    producer_epoch: int = field(default=-1, metadata=SOMETIMES)
+    committed: bool | None = field(default=None, metadata=SOMETIMES)
+    error_code: int = field(default=0, metadata=SOMETIMES)
+    partitions: tuple[ClientPartition, ...] = field(default=(), metadata=SOMETIMES)
+    answered_bytes: int = field(default=0, metadata=SOMETIMES)
+    not_judged: str = field(default="", metadata=SOMETIMES)
+    read_at: str = field(default="", metadata=NOT_WRITTEN)
+
+    @property
+    def who(self) -> str:
+        """The client in words."""
+        named = [
+            f"client {self.client_id!r}" if self.client_id else "a client without an id",
+            f"transactional id {self.transactional_id!r}" if self.transactional_id else "",
+            f"group {self.group!r}" if self.group else "",
+        ]
+        return f"{', '.join(filter(None, named))} at {self.address}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clients:
+    """What clients did, as far as the links in front of brokers could see.
+
+    Attributes:
+        lines: clients.jsonl, in the order of sequence numbers.
+        operations: Each produce to each partition, and what was read of it below the high
+            watermark (read_committed: below the last stable offset) and was not promised already.
+        transactional: Producer ids by partition that may have left transaction markers there.
+        unseen: What may have been promised although no link could read it, a sentence each.
+        unfollowed: Partitions whose writes the model is not told, each with the reason.
+    """
+
+    lines: tuple[ClientLine, ...]
+    operations: tuple[Operation, ...]
+    transactional: Mapping[TopicPartition, frozenset[int]]
+    unseen: tuple[str, ...]
+    unfollowed: Mapping[TopicPartition, str]
+
+
+def read_clients(files: EvidenceFiles) -> Clients:
+    """What clients.jsonl says.
+
+    Raises:
+        ScenarioDataError: A line has another shape.
+    """
+    lines = tuple(sorted(files.lines(ClientLine, CLIENTS), key=lambda line: line.sequence))
+    return clients_of(lines)
+
+
+def clients_of(lines: Sequence[ClientLine]) -> Clients:
+    """What lines in the order of their sequence numbers say together."""
+    exchanges = [*_exchanges(lines)]
+    produces = [each for asked, answer in exchanges for each in _produces(asked, answer)]
+    promised: set[tuple[str, int, int, str]] = set()
+    for operation in produces:
+        if operation.promised:
+            promised.update(_records(operation))
+    reads = [each for asked, answer in exchanges for each in _reads(asked, answer, promised)]
+    transactional: dict[TopicPartition, frozenset[int]] = {}
+    for asked, _ in exchanges:
+        for about, producer_id in _transactional(asked):
+            transactional[about] = transactional.get(about, frozenset()) | {producer_id}
+    return Clients(
+        lines=tuple(lines),
+        operations=(*produces, *reads),
+        transactional=transactional,
+        unseen=tuple(dict.fromkeys(_unseen(lines, exchanges))),
+        unfollowed=_unfollowed(exchanges, produces),
+    )
+
+
+_Exchange = tuple[ClientLine, ClientLine | None]
+
+
+def _exchanges(lines: Sequence[ClientLine]) -> Iterator[_Exchange]:
+    """Yields each request with its answer, None where none was seen."""
+    answers: dict[int, ClientLine] = {}
+    waiting: dict[tuple[int, int, str], int] = {}
+    for line in lines:
+        key = (line.connection, line.correlation_id, line.api)
+        if line.direction == "request":
+            waiting[key] = line.sequence
+        elif key in waiting:
+            answers[waiting.pop(key)] = line
+    for line in lines:
+        if line.direction == "request" and line.api:
+            yield line, answers.get(line.sequence)
+
+
+def _produces(asked: ClientLine, answer: ClientLine | None) -> Iterator[Operation]:
+    if asked.api != "Produce":
+        return
+    told = {(one.topic, one.partition): one for one in answer.partitions} if answer else {}
+    for sent in asked.partitions:
+        payloads = tuple(payload for batch in sent.batches for payload in batch.payloads)
+        if sent.topic is None or is_internal(sent.topic) or not payloads:
+            continue
+        first = sent.batches[0]
+        operation = Operation(
+            operation=f"client-{asked.sequence}-{sent.topic}-{sent.partition}",
+            function="produce",
+            broker=asked.broker,
+            topic=sent.topic,
+            partition=sent.partition,
+            acks=1 if asked.acks is None else asked.acks,
+            outcome="info",
+            promised=False,
+            payloads=payloads,
+            keys=tuple(key for batch in sent.batches for key in batch.keys),
+            invoked_at=asked.time,
+            codec=first.codec,
+            client=asked.who,
+            producer_id=first.producer_id,
+            read_at=asked.read_at,
+        )
+        if len(operation.keys) != len(payloads):
+            operation = replace(operation, keys=())
+        answered = told.get((sent.topic, sent.partition))
+        if answer is None or answered is None:
+            yield operation
+            continue
+        code = answered.error_code
+        is_placed = code == 0 and answered.base_offset >= 0
+        yield replace(
+            operation,
+            outcome="ok" if is_placed else "fail" if code in APPENDED_NOTHING else "info",
+            promised=is_placed and asked.acks == -1,
+            base_offset=answered.base_offset if is_placed else -1,
+            error=error_name(code) if code else "",
+            error_code=code,
+            ended_at=answer.time,
+        )
+
+
+def _records(operation: Operation) -> Iterator[tuple[str, int, int, str]]:
+    for offset, payload in enumerate(operation.payloads, start=operation.base_offset):
+        yield operation.topic, operation.partition, offset, payload
+
+
+def _reads(
+    asked: ClientLine, answer: ClientLine | None, promised: set[tuple[str, int, int, str]]
+) -> Iterator[Operation]:
+    """Yields what a Fetch got that nobody was promised before, in runs without a gap."""
+    if asked.api != "Fetch" or answer is None:
+        return
+    for came in answer.partitions:
+        if came.topic is None or is_internal(came.topic) or came.error_code:
+            continue
+        end = came.high_watermark
+        if asked.isolation_level == READ_COMMITTED and came.last_stable_offset >= 0:
+            end = min(end, came.last_stable_offset)
+        run: list[tuple[int, str]] = []
+        for offset, payload in (*_given(came, end), (-1, "")):
+            key = (came.topic, came.partition, offset, payload)
+            if run and (offset != run[-1][0] + 1 or key in promised):
+                yield _read(asked, answer, came, run)
+                run = []
+            if offset >= 0 and key not in promised:
+                promised.add(key)
+                run.append((offset, payload))
+
+
+def _given(came: ClientPartition, end_offset: int) -> Iterator[tuple[int, str]]:
+    for batch in came.batches:
+        if batch.is_control:
+            continue
+        offsets = batch.offsets or range(batch.base_offset, batch.last_offset + 1)
+        for offset, payload in zip(offsets, batch.payloads, strict=False):
+            if offset < end_offset:
+                yield offset, payload
+
+
+def _read(
+    asked: ClientLine,
+    answer: ClientLine,
+    came: ClientPartition,
+    records: Sequence[tuple[int, str]],
+) -> Operation:
+    assert came.topic is not None
+    first = records[0][0]
+    return Operation(
+        operation=f"client-{asked.sequence}-{came.topic}-{came.partition}-{first}",
+        function="read",
+        broker=asked.broker,
+        topic=came.topic,
+        partition=came.partition,
+        acks=1,
+        outcome="ok",
+        promised=True,
+        payloads=tuple(payload for _, payload in records),
+        base_offset=first,
+        invoked_at=asked.time,
+        ended_at=answer.time,
+        client=asked.who,
+        read_at=answer.read_at,
+    )
+
+
+def _transactional(asked: ClientLine) -> Iterator[tuple[TopicPartition, int]]:
+    """Yields the partitions that a request makes part of a transaction, and whose that is."""
+    for one in asked.partitions:
+        about = TopicPartition(one.topic or "", one.partition)
+        if asked.api == "AddPartitionsToTxn":
+            yield about, asked.producer_id
+        for batch in one.batches if asked.api == "Produce" else ():
+            if batch.is_transactional:
+                yield about, batch.producer_id
+
+
+def _unseen(lines: Sequence[ClientLine], exchanges: Sequence[_Exchange]) -> Iterator[str]:
+    """Yields what may have been promised to somebody, and nobody could read."""
+    answered = {asked.sequence: answer for asked, answer in exchanges}
+    for line in lines:
+        what = f"{line.api} of {line.who} to broker {line.broker}" if line.api else line.who
+        if not line.api and line.answered_bytes:
+            yield f"{what} and broker {line.broker} were not understood: {line.not_judged}"
+        elif line.api in ("Produce", "Fetch") and line.not_judged:
+            is_asked = line.direction == "request"
+            if is_asked and line.api == "Produce" and answered.get(line.sequence) is None:
+                continue  # Nothing was acknowledged.
+            if is_asked and line.api == "Fetch":
+                continue  # What was asked promises nothing.
+            yield f"{what} was not read: {line.not_judged}"
+        for one in line.partitions:
+            for batch in one.batches:
+                if batch.not_judged:
+                    yield f"records in {what} were not read: {batch.not_judged}"
+            has_records = line.api in ("Produce", "Fetch") and (one.batches or one.base_offset >= 0)
+            if one.topic is None and has_records:
+                yield f"{what} names a topic by an id that nobody knows"
+
+
+_TRANSACTIONS = "transactions and their markers"
+
+
+def _unfollowed(
+    exchanges: Sequence[_Exchange], produces: Sequence[Operation]
+) -> Mapping[TopicPartition, str]:
+    found: dict[TopicPartition, str] = {}
+    sent: set[tuple[TopicPartition, int, int, int]] = set()
+    for asked, _ in exchanges:
+        for one in asked.partitions:
+            about = TopicPartition(one.topic or "", one.partition)
+            for why in _not_modelled(asked, one, about, sent):
+                found.setdefault(about, why)
+    for operation in produces:
+        about = TopicPartition(operation.topic, operation.partition)
+        if operation.error_code not in _MODELLED_ERRORS:
+            found.setdefault(about, f"a produce that was answered with {operation.error}")
+        if len(produces) > _MOST_FOLLOWED:
+            found.setdefault(about, f"more than {_MOST_FOLLOWED} produces of clients in one run")
+    return found
+
+
+def _not_modelled(
+    asked: ClientLine,
+    sent: ClientPartition,
+    about: TopicPartition,
+    before: set[tuple[TopicPartition, int, int, int]],
+) -> Iterator[str]:
+    """Yields what in one partition of a request the model does not follow; adds to `before`."""
+    if asked.api == "AddPartitionsToTxn":
+        yield _TRANSACTIONS
+    if asked.api != "Produce":
+        return
+    if len({(batch.magic, batch.codec) for batch in sent.batches}) > 1:
+        yield "a request with batches of several kinds"
+    if len(sent.batches) > 1 and any(batch.codec != "none" for batch in sent.batches):
+        yield "a request with several compressed batches"
+    for batch in sent.batches:
+        number = (about, batch.producer_id, batch.producer_epoch, batch.base_sequence)
+        if batch.is_transactional:
+            yield _TRANSACTIONS
+        elif batch.producer_id >= 0 and number in before:
+            yield "an idempotent producer that sent a batch once more"
+        before.add(number)

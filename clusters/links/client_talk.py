@@ -1,0 +1,395 @@
+"""What is known of one client's connection, and the journal of what clients were told.
+
+A message only passes: its bytes are copied, and read when the run is over (`values_of`). Its place
+in the order is taken before its first byte goes on. So whoever acts upon an answer comes after it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kchaos.checkers.acts import Direction
+from kchaos.checkers.formats.api_keys import ApiKey
+from kchaos.checkers.formats.link_record import Fate
+from kchaos.clusters.links.client_layouts import CLIENT_LAYOUTS, GROUP_LAYOUTS
+from kchaos.clusters.links.conversation import Endpoint
+from kchaos.clusters.links.errors import LinkError
+from kchaos.clusters.links.frames import Frame
+from kchaos.clusters.links.layouts import Layout
+from kchaos.clusters.links.messages import (
+    Message,
+    correlation_id_of_response,
+    read_header,
+    skip_header_tags,
+)
+from kchaos.clusters.links.wire import (
+    BytesEndEarly,
+    MalformedMessage,
+    Reader,
+    Step,
+    compiled,
+    decode,
+)
+
+_MOST_UNANSWERED = 10_000
+_MOST_KEPT_BYTES = 64 * 1024 * 1024
+_MOST_KEPT_BY_ALL_BYTES = 256 * 1024 * 1024
+_TOO_EARLY = "it passed before anybody wrote down what clients do, and so did others perhaps"
+NOT_KAFKA = "its bytes stopped to be Kafka's protocol; encrypted ones are none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientMessage:
+    """One decisive message of a client, or its answer, as it passed.
+
+    Attributes:
+        sequence: Counts these messages from 1, over all connections; it is their order.
+        link_sequence: The number of the first record of the brokers' links that came later.
+        time: Seconds since the epoch.
+        connection: Its number; the links of brokers have other numbers.
+        broker: Who serves the client.
+        direction: "request" or "response".
+        api_key: None for what is no message at all.
+        client_id: As the request's header has it; None for null.
+        address: The client's host and port.
+        group: The consumer group of that client id at that host, where one was seen; else "".
+        content: The whole frame; empty where it was not kept.
+        answered_bytes: How many bytes a broker answered to what is no message.
+        not_judged: Why it was not kept, or "".
+    """
+
+    sequence: int
+    link_sequence: int
+    time: float
+    connection: int
+    broker: int
+    direction: Direction
+    api_key: ApiKey | None
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    address: str
+    group: str
+    content: bytes = b""
+    answered_bytes: int = 0
+    not_judged: str = ""
+
+
+ClientSink = Callable[[ClientMessage], None]
+
+
+class ClientJournal:
+    """The order of what passed at the links of clients, and its sink. Any thread may use it.
+
+    Of what passed before there was a sink, the sink is told that it did.
+
+    Attributes:
+        kept_bytes: What connections keep now of messages that are to be read.
+    """
+
+    def __init__(self, next_link_sequence: Callable[[], int]) -> None:
+        self._next_link_sequence = next_link_sequence
+        self._lock = threading.Lock()
+        self._sink: ClientSink | None = None
+        self._error: Exception | None = None
+        self._missed: ClientMessage | None = None
+        self._last_sequence = 0
+        self._groups: dict[tuple[str, str | None], str] = {}
+        self.kept_bytes = 0
+
+    def place(self) -> tuple[int, int, float]:
+        """The next place in the order: a sequence number, that of the links, and the time."""
+        with self._lock:
+            self._last_sequence += 1
+            return self._last_sequence, self._next_link_sequence(), time.time()
+
+    def add(self, message: ClientMessage) -> None:
+        """Hand a message to the sink; the first error of a sink is kept for `check`."""
+        with self._lock:
+            if self._sink is None:
+                self._missed = message
+                return
+            self._hand_over(message)
+
+    def set_sink(self, sink: ClientSink) -> None:
+        """Hand every message from now on to this sink, and before them what was missed."""
+        with self._lock:
+            self._sink, self._error = sink, None
+            if self._missed is not None:
+                self._hand_over(replace(self._missed, content=b"", not_judged=_TOO_EARLY))
+                self._missed = None
+
+    def _hand_over(self, message: ClientMessage) -> None:
+        assert self._sink is not None
+        if self._error is None:
+            try:
+                self._sink(message)
+            except Exception as error:  # noqa: BLE001 - raised by check() in the caller's thread
+                self._error = error
+
+    def check(self) -> None:
+        """Raise LinkError if the sink failed to take a message."""
+        if self._error is not None:
+            raise LinkError(
+                f"the log of clients could not be written: {self._error!r}; it is incomplete, so "
+                "treat the run as unknown"
+            ) from self._error
+
+    def keeps(self, size_bytes: int) -> bool:
+        """Take so many bytes of memory, if they are to be had; a negative size gives back."""
+        with self._lock:
+            if self.kept_bytes + size_bytes > _MOST_KEPT_BY_ALL_BYTES:
+                return False
+            self.kept_bytes += size_bytes
+            return True
+
+    def note_group(self, host: str, client_id: str | None, group: str) -> None:
+        """Remember that a client is in a consumer group."""
+        with self._lock:
+            self._groups[(host, client_id)] = group
+
+    def group_of(self, host: str, client_id: str | None) -> str:
+        """The group in which a client was seen last, or ""."""
+        with self._lock:
+            return self._groups.get((host, client_id), "")
+
+
+@dataclass(slots=True)
+class _Passing:
+    """A message that is passing: its place in the order, and its bytes as far as they came."""
+
+    size: int
+    content: bytearray
+    is_kept: bool = False
+    why_unread: str = ""
+    place: tuple[int, int, float] | None = None
+
+
+@dataclass(slots=True)
+class ClientTalk:
+    """Reads the frames of one client's connection, in both directions.
+
+    Beside `Conversation` this is what a relayed connection asks; nothing of it holds a message up.
+    """
+
+    number: int
+    endpoint: Endpoint
+    journal: ClientJournal
+    address: tuple[str, int]
+    source: int | None = None
+    is_dumb: bool = False
+    _unanswered: deque[Message] = field(default_factory=lambda: deque(maxlen=_MOST_UNANSWERED))
+    _passing: dict[Direction, _Passing] = field(default_factory=dict)
+    _unread_answered_bytes: int = 0
+
+    def read_request(self, frame: Frame) -> Message:
+        """The request in a frame; raises MalformedMessage when it is none."""
+        self._give_back(self._passing.pop("request", None))
+        reader = Reader(view=frame.head, position=4, size=frame.size)
+        api_key, api_version, correlation_id, client_id = read_header(reader)
+        message = self._message("request", api_key, api_version, correlation_id, client_id)
+        self._unanswered.append(message)
+        if api_key in CLIENT_LAYOUTS or api_key in GROUP_LAYOUTS:
+            self._keep("request", frame)
+        return message
+
+    def read_response(self, frame: Frame) -> Message | None:
+        """The response in a frame, None when it answers no request that was seen."""
+        self._give_back(self._passing.pop("response", None))
+        correlation_id = correlation_id_of_response(frame.head)
+        while self._unanswered:
+            # Brokers answer in order. A produce with acks=0 has no answer.
+            request = self._unanswered.popleft()
+            if request.correlation_id == correlation_id:
+                if request.api_key in CLIENT_LAYOUTS:
+                    self._keep("response", frame)
+                return self._message(
+                    "response",
+                    request.api_key,
+                    request.api_version,
+                    correlation_id,
+                    request.client_id,
+                )
+        return None
+
+    def _message(
+        self,
+        direction: Direction,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+    ) -> Message:
+        return Message(
+            direction=direction,
+            api_key=api_key,
+            api_version=api_version,
+            correlation_id=correlation_id,
+            client_id=client_id,
+            source=None,
+            target=self.endpoint.target,
+            fetch_offsets={},
+            is_complete=False,
+            is_readable=True,
+            detail=None,
+        )
+
+    def _keep(self, direction: Direction, frame: Frame) -> None:
+        """Keep the bytes of a message until it has passed, if it is not too large."""
+        passing = self._passing[direction] = _Passing(size=frame.size, content=bytearray())
+        if frame.size > _MOST_KEPT_BYTES:
+            passing.why_unread = f"it has {frame.size} bytes, and {_MOST_KEPT_BYTES} are read"
+        elif not self.journal.keeps(frame.size):
+            passing.why_unread = "other messages of clients filled the memory for them"
+        else:
+            passing.is_kept = True
+            passing.content += frame.head
+
+    def become_dumb(self) -> None:
+        """Pass bytes on unread from now on, and say so."""
+        if not self.is_dumb:
+            self.is_dumb = True
+            self._add("request", None, self.journal.place(), why=NOT_KAFKA)
+
+    def unread(self, direction: Direction, size_bytes: int) -> None:
+        """Count what a broker answers to what is no message."""
+        if self.is_dumb and direction == "response":
+            self._unread_answered_bytes += size_bytes
+
+    def ended(self) -> None:
+        """Give back what was kept; say how much was answered to what is no message."""
+        for passing in self._passing.values():
+            self._give_back(passing)
+        self._passing.clear()
+        if self._unread_answered_bytes:
+            place = self.journal.place()
+            answered = self._unread_answered_bytes
+            self._add("response", None, place, answered_bytes=answered, why=NOT_KAFKA)
+
+    def _give_back(self, passing: _Passing | None) -> None:
+        if passing is not None and passing.is_kept:
+            self.journal.keeps(-passing.size)
+
+    def record(self, message: Message, fate: Fate) -> None:
+        """No rule holds a client's message, so nothing is to be said of one that waits."""
+
+    def note(self, message: Message, fate: Fate, *, may_be_idle: bool) -> None:
+        """Give a message its place in the order: it goes on now."""
+        passing = self._passing.get(message.direction)
+        if passing is not None:
+            passing.place = self.journal.place()
+
+    def more(self, direction: Direction, chunk: memoryview) -> None:
+        """Take in what follows of a message that is larger than the relay's buffer."""
+        passing = self._passing.get(direction)
+        if passing is not None and not passing.why_unread:
+            passing.content += chunk
+
+    def passed(self, message: Message) -> None:
+        """Hand on a message of which the last byte has gone on, or no more came."""
+        passing = self._passing.pop(message.direction, None)
+        if passing is None:
+            return
+        self._give_back(passing)
+        if passing.place is None:
+            return  # Nobody got it.
+        content, why = bytes(passing.content), passing.why_unread
+        if not why and len(content) < passing.size:
+            content, why = b"", f"it ended after {len(content)} of {passing.size} bytes"
+        if message.api_key in CLIENT_LAYOUTS:
+            self._add(message.direction, message, passing.place, content=content, why=why)
+        elif not why:
+            self._note_group(message, content)
+
+    def _note_group(self, message: Message, content: bytes) -> None:
+        layout = GROUP_LAYOUTS[message.api_key]
+        values, why = _read(content, layout, message.api_version, message.direction)
+        if not why and values.get("group"):
+            self.journal.note_group(self.address[0], message.client_id, values["group"])
+
+    def _add(
+        self,
+        direction: Direction,
+        message: Message | None,
+        place: tuple[int, int, float],
+        *,
+        content: bytes = b"",
+        answered_bytes: int = 0,
+        why: str = "",
+    ) -> None:
+        sequence, link_sequence, at = place
+        host, port = self.address
+        client_id = None if message is None else message.client_id
+        assert self.endpoint.target is not None
+        api_key = None if message is None else ApiKey(message.api_key)
+        self.journal.add(
+            ClientMessage(
+                sequence=sequence,
+                link_sequence=link_sequence,
+                time=at,
+                connection=self.number,
+                broker=self.endpoint.target,
+                direction=direction,
+                api_key=api_key,
+                api_version=-1 if message is None else message.api_version,
+                correlation_id=-1 if message is None else message.correlation_id,
+                client_id=client_id,
+                address=f"{host}:{port}",
+                group=self.journal.group_of(host, client_id),
+                content=content,
+                answered_bytes=answered_bytes,
+                not_judged=why,
+            )
+        )
+
+
+def values_of(
+    message: ClientMessage, name_of: Callable[[str | bytes], str | None]
+) -> tuple[dict[str, Any], str]:
+    """The fields of a message, as `wire.decode` has them, or none and why they cannot be read.
+
+    Args:
+        name_of: The name of a topic by its id, None for one that nobody knows.
+    """
+    if message.not_judged or message.api_key is None:
+        return {}, message.not_judged
+    layout = CLIENT_LAYOUTS[message.api_key]
+    values, why = _read(message.content, layout, message.api_version, message.direction)
+    for topic in values.get("topics", ()):
+        if "topic_id" in topic:
+            topic["topic"] = name_of(topic["topic_id"])
+    return values, why
+
+
+def _read(
+    content: bytes, layout: Layout, version: int, direction: Direction
+) -> tuple[dict[str, Any], str]:
+    if version > layout.newest:
+        return {}, f"version {version} is newer than {layout.newest}, the last that is read here"
+    reader = Reader(view=memoryview(content), position=4, size=len(content))
+    try:
+        if direction == "request":
+            read_header(reader)
+        else:
+            reader.take(4)
+        skip_header_tags(reader, is_flexible=version >= layout.flexible_since)
+        values, is_whole = decode(_steps(layout, version, direction), reader)
+    except (MalformedMessage, BytesEndEarly) as error:
+        return {}, f"its body makes no sense: {error}"
+    return (values, "") if is_whole else ({}, "its body ends early")
+
+
+_STEPS: dict[tuple[int, int, Direction], tuple[Step, ...]] = {}
+
+
+def _steps(layout: Layout, version: int, direction: Direction) -> tuple[Step, ...]:
+    key = (id(layout), version, direction)
+    if key not in _STEPS:
+        fields = layout.request if direction == "request" else layout.response
+        _STEPS[key] = compiled(fields, version, flexible=version >= layout.flexible_since)
+    return _STEPS[key]

@@ -1,0 +1,282 @@
+"""What links saw of others' clients is a promise: kept in a clean run, missed where it was lost."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.clients import (
+    CLIENTS,
+    ClientBatch,
+    ClientLine,
+    ClientPartition,
+    clients_of,
+)
+from kchaos.checkers.evidence.history import record_payloads
+from kchaos.checkers.evidence.observed import ADDRESSES_GIVEN
+from kchaos.checkers.json_form import from_json, to_json
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import Results
+from kchaos.checkers.rules.foreign import OwnBatches
+from tests.support.clean_runs import clean_run, clean_snapshot
+from tests.support.kafka_6361_runs import BOTH
+from tests.support.rule_evidence import batch, evidence
+
+T = TopicPartition("t", 0)
+SENT = ClientBatch(
+    base_offset=0, last_offset=0, magic=2, codec="none", payloads=record_payloads(["mine"])
+)
+
+
+def line(sequence: int, api: str, direction: Any, **fields: Any) -> ClientLine:
+    return ClientLine(
+        **{
+            "sequence": sequence,
+            "link_sequence": 1,
+            "time": 100.0 + sequence,
+            "connection": 1,
+            "broker": 0,
+            "direction": direction,
+            "api": api,
+            "api_version": 3,
+            "correlation_id": 1,
+            "client_id": "mine",
+            "address": "127.0.0.1:4711",
+            **fields,
+        }
+    )
+
+
+def asked(
+    sequence: int = 1, *, acks: int = -1, sent: ClientBatch = SENT, **more: Any
+) -> ClientLine:
+    named = ClientPartition(topic="t", partition=0, batches=(sent,))
+    return line(sequence, "Produce", "request", acks=acks, partitions=(named,), **more)
+
+
+def answered(
+    sequence: int = 2, *, base_offset: int = 11, error_code: int = 0, **more: Any
+) -> ClientLine:
+    told = ClientPartition(topic="t", partition=0, base_offset=base_offset, error_code=error_code)
+    return line(sequence, "Produce", "response", partitions=(told,), **more)
+
+
+def fetched(*batches: ClientBatch, isolation_level: int = 0, **more: int) -> list[ClientLine]:
+    came = ClientPartition(topic="t", partition=0, batches=batches, **more)
+    return [
+        line(1, "Fetch", "request", isolation_level=isolation_level),
+        line(2, "Fetch", "response", partitions=(came,)),
+    ]
+
+
+# -- lines as operations --------------------------------------------------------------------------
+
+
+def test_lines_are_read_as_they_were_written() -> None:
+    for one in (asked(), answered(), *fetched(SENT, high_watermark=3)):
+        assert from_json(ClientLine, json.loads(json.dumps(to_json(one))), read_at="") == one
+
+
+def test_what_was_acknowledged_to_all_is_promised_to_that_client() -> None:
+    (operation,) = clients_of([asked(), answered()]).operations
+
+    assert (operation.function, operation.outcome, operation.promised) == ("produce", "ok", True)
+    assert (operation.base_offset, operation.last_offset) == (11, 11)
+    assert operation.client == "client 'mine' at 127.0.0.1:4711"
+
+
+@pytest.mark.parametrize(
+    ("lines", "outcome"),
+    [
+        ([asked(acks=1), answered()], "ok"),
+        ([asked()], "info"),
+        ([asked(), answered(base_offset=-1, error_code=6)], "fail"),
+        ([asked(), answered(base_offset=-1, error_code=20)], "info"),
+        ([asked(), answered(correlation_id=2)], "info"),
+    ],
+)
+def test_what_was_acknowledged_otherwise_is_not(lines: list[ClientLine], outcome: str) -> None:
+    (operation,) = clients_of(lines).operations
+
+    assert (operation.outcome, operation.promised) == (outcome, False)
+
+
+def given(*values: str, base_offset: int = 5, **more: Any) -> ClientBatch:
+    last_offset = base_offset + len(values) - 1
+    return replace(
+        SENT,
+        base_offset=base_offset,
+        last_offset=last_offset,
+        payloads=record_payloads(values),
+        **more,
+    )
+
+
+@pytest.mark.parametrize(
+    ("isolation_level", "ends", "expected"),
+    [
+        (0, {"high_watermark": 8, "last_stable_offset": 6}, [(5, 7)]),
+        (1, {"high_watermark": 8, "last_stable_offset": 6}, [(5, 5)]),
+        (1, {"high_watermark": 7}, [(5, 6)]),
+        (0, {"high_watermark": 5}, []),
+        (0, {"high_watermark": 8, "error_code": 6}, []),
+    ],
+)
+def test_what_is_read_below_the_high_watermark_or_the_last_stable_offset_is_promised(
+    isolation_level: int, ends: dict[str, int], expected: list[tuple[int, int]]
+) -> None:
+    lines = fetched(given("a", "b", "c"), isolation_level=isolation_level, **ends)
+
+    reads = clients_of(lines).operations
+
+    assert [(read.base_offset, read.last_offset) for read in reads] == expected
+    assert all(read.promised and read.function == "read" for read in reads)
+
+
+def test_what_a_cleaner_left_is_read_in_pieces_and_markers_are_not() -> None:
+    left = given("a", "b", offsets=(5, 8))
+    marker = given("m", base_offset=9, is_control=True)
+
+    reads = clients_of(fetched(left, marker, high_watermark=20)).operations
+
+    assert [(read.base_offset, read.last_offset) for read in reads] == [(5, 5), (8, 8)]
+
+
+def test_what_was_promised_once_is_not_promised_again_by_reading_it() -> None:
+    lines = [asked(), answered()]
+    more = fetched(given("mine", "else", base_offset=11), high_watermark=13)
+    later = [replace(one, sequence=one.sequence + 2) for one in more]
+
+    operations = clients_of([*lines, *later]).operations
+
+    assert [(one.function, one.base_offset) for one in operations] == [
+        ("produce", 11),
+        ("read", 12),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([asked(not_judged="too large"), answered()], "Produce of client 'mine'"),
+        ([line(1, "Produce", "response", not_judged="too large")], "was not read: too large"),
+        ([asked(sent=replace(SENT, not_judged="zstd: no")), answered()], "zstd: no"),
+        ([line(1, "", "response", answered_bytes=7, not_judged="TLS")], "not understood: TLS"),
+    ],
+)
+def test_what_nobody_could_read_is_named(lines: list[ClientLine], said: str) -> None:
+    (sentence,) = clients_of(lines).unseen
+
+    assert said in sentence
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [asked(not_judged="too large")],
+        [line(1, "Fetch", "request", not_judged="too large")],
+        [line(1, "", "request", not_judged="garbage")],
+    ],
+)
+def test_what_nobody_was_answered_is_no_promise(lines: list[ClientLine]) -> None:
+    assert clients_of(lines).unseen == ()
+
+
+NUMBERED = replace(SENT, producer_id=7, producer_epoch=0, base_sequence=0)
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ([asked()], None),
+        ([asked(sent=NUMBERED), asked(2)], None),
+        ([asked(sent=NUMBERED), asked(2, sent=NUMBERED)], "once more"),
+        ([asked(sent=replace(NUMBERED, is_transactional=True))], "transactions"),
+        ([asked(), answered(base_offset=-1, error_code=45)], "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+    ],
+)
+def test_what_the_model_is_not_told_has_a_reason(lines: list[ClientLine], why: str | None) -> None:
+    unfollowed = clients_of(lines).unfollowed
+
+    assert (T in unfollowed) == (why is not None)
+    assert why is None or why in unfollowed[T]
+
+
+# -- batches on disk ------------------------------------------------------------------------------
+
+
+def test_a_client_s_batches_are_explained_where_its_links_saw_them_and_no_others() -> None:
+    (operation,) = clients_of([asked(sent=NUMBERED), answered()]).operations
+    held = evidence(operations=(operation,), is_open_to_others=True, transactional=(9,))
+    own = OwnBatches(held)
+    there = replace(batch(11, 1, "mine"), producer_id=7)
+
+    assert own.has(there)
+    assert not own.has(replace(there, base_offset=12, last_offset=12))
+    marker = replace(batch(12, 1, "?"), marks="transactional, control, producer 9, 0, -1")
+    assert own.has(replace(marker, producer_id=9))
+    assert not own.has(replace(marker, producer_id=8))
+
+
+# -- the verdict ----------------------------------------------------------------------------------
+
+
+def judged(path: Path, *lines: ClientLine, lost: bool = False) -> Results:
+    """A run with links for clients, in which somebody's record lies at 11, and settling's at 12."""
+    build = clean_run(path, client_links=True)
+    build.observe(ADDRESSES_GIVEN, -1, build.tick())
+    build.run.begin(CLIENTS)
+    for each in lines:
+        build.run.append(CLIENTS, to_json(replace(each, time=build.tick())))
+    probe = "settle-t-0"
+    build.produce(probe, 0, [probe], acks=-1, base_offset=12)
+    last = (12, 1, [probe])
+    logs = {broker: [BOTH, (11, 1, ["other" if lost else "mine"]), last] for broker in (0, 1)}
+    build.snapshot("final", logs, epochs={0: [(1, 0)], 1: [(1, 0)]}, high_watermarks={0: 13})
+    return judge(build.seal())
+
+
+def test_a_client_s_record_that_is_there_leaves_a_run_safe(tmp_path: Path) -> None:
+    results = judged(tmp_path / "run", asked(), answered())
+
+    assert results.safe is True
+    assert not {one.kind for one in results.findings} & {"foreign-write", "committed-loss"}
+
+
+def test_a_client_s_record_that_was_lost_is_unsafe_and_its_client_is_named(tmp_path: Path) -> None:
+    results = judged(tmp_path / "run", asked(), answered(), lost=True)
+
+    assert results.safe is False
+    (lost,) = [one for one in results.findings if one.kind == "committed-loss"]
+    assert (lost.first_offset, lost.last_offset) == (11, 11)
+    assert "acknowledged to client 'mine' at 127.0.0.1:4711" in lost.message
+    (told,) = lost.evidence["operations"]
+    assert (told["client"], told["acks"]) == ("client 'mine' at 127.0.0.1:4711", -1)
+
+
+def test_a_write_that_no_link_saw_leaves_the_run_unknown(tmp_path: Path) -> None:
+    results = judged(tmp_path / "run")
+
+    assert results.safe is None
+    assert "foreign-write" in {one.kind for one in results.findings}
+
+
+def test_an_answer_that_no_link_could_read_leaves_a_run_unknown(tmp_path: Path) -> None:
+    secret = line(3, "", "response", answered_bytes=7, not_judged="TLS")
+
+    results = judged(tmp_path / "run", asked(), answered(), secret)
+
+    assert results.safe is None
+    assert "TLS" in (results.unknown or "")
+
+
+def test_a_record_of_clients_that_is_missing_leaves_a_run_unknown(tmp_path: Path) -> None:
+    build = clean_run(tmp_path / "run", client_links=True)
+
+    results = judge(clean_snapshot(build).seal())
+
+    assert results.safe is None
+    assert f"{CLIENTS} is missing" in (results.unknown or "")

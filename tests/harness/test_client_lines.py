@@ -1,0 +1,125 @@
+"""What links saw of clients becomes lines: digests, short texts, and what was not read."""
+
+import struct
+from typing import Any
+
+import pytest
+
+from kchaos.checkers.evidence.clients import ClientBatch
+from kchaos.checkers.evidence.history import record_payloads
+from kchaos.checkers.formats.api_keys import ApiKey
+from kchaos.clusters.links.client_talk import ClientMessage
+from kchaos.harness.play.client_lines import ClientLines, batches_of, line_of
+from tests.support.segment_encoder import batch, message, wrapper
+
+PAIRS = [(b"k", b"a"), (b"k", b"b")]
+PAYLOADS = record_payloads(["a", "b"], ["k", "k"])
+
+
+def the_batch(records: bytes) -> ClientBatch:
+    (found,) = batches_of(records)
+    return found
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_each_codec_is_opened(codec: str) -> None:
+    sent = batch(0, PAIRS, codec=codec, producer_id=7, producer_epoch=1, base_sequence=3)
+    found = the_batch(sent)
+
+    assert (found.codec, found.payloads, found.not_judged) == (codec, PAYLOADS, "")
+    assert (found.producer_id, found.producer_epoch, found.base_sequence) == (7, 1, 3)
+    assert (found.keys, found.values) == (("k", "k"), ("a", "b"))
+
+
+def test_old_formats_are_read_however_their_offsets_count() -> None:
+    alike = b"".join(message(0, key, value, magic=1) for key, value in PAIRS)
+    wrapped = wrapper(0, PAIRS, codec="gzip", magic=1)
+
+    assert [found.payloads for found in batches_of(alike)] == [PAYLOADS[:1], PAYLOADS[1:]]
+    assert the_batch(wrapped).payloads == PAYLOADS
+    assert not any(found.not_judged for found in batches_of(alike + wrapped))
+
+
+def test_what_cannot_be_opened_is_named() -> None:
+    damaged = bytearray(batch(0, PAIRS))
+    damaged[-1] ^= 1
+    unknown = batch(0, PAIRS, attributes=5)
+
+    assert "CRC" in the_batch(bytes(damaged)).not_judged
+    assert the_batch(unknown).not_judged
+
+
+def test_a_batch_that_a_broker_cut_off_is_left_out() -> None:
+    assert [*batches_of(batch(0, PAIRS) + batch(2, PAIRS)[:30])] == [the_batch(batch(0, PAIRS))]
+
+
+def test_long_and_null_keys_and_values_are_digested_only() -> None:
+    found = the_batch(batch(0, [(None, b"x" * 65), (b"k", None)]))
+
+    assert (found.keys, found.values, len(found.payloads)) == ((), (), 2)
+
+
+def fetched(sequence: int, high_watermark: int, records: bytes = b"") -> ClientMessage:
+    """An answer of version 4 about t-0."""
+    body = struct.pack(">iiih1sii", sequence, 0, 1, 1, b"t", 1, 0)
+    body += struct.pack(">hqqii", 0, high_watermark, high_watermark, 0, len(records)) + records
+    return of_client(sequence, "response", struct.pack(">i", len(body)) + body)
+
+
+def of_client(sequence: int, direction: Any, content: bytes) -> ClientMessage:
+    return ClientMessage(
+        sequence=sequence,
+        link_sequence=1,
+        time=1.0,
+        connection=1,
+        broker=0,
+        direction=direction,
+        api_key=ApiKey.FETCH,
+        api_version=4,
+        correlation_id=sequence,
+        client_id="mine",
+        address="127.0.0.1:1",
+        group="g",
+        content=content,
+    )
+
+
+def nobody(_topic: str | bytes) -> None:
+    return None
+
+
+def test_answers_to_fetches_that_say_nothing_new_are_left_out() -> None:
+    taking = ClientLines()
+    for answer in (
+        fetched(0, 1, batch(0, [(None, b"a")])),
+        fetched(1, 1),
+        fetched(2, 1),
+        fetched(3, 2),
+        fetched(4, 2, batch(1, PAIRS)),
+    ):
+        taking.take(answer)
+
+    lines = [*taking.lines(nobody)]
+
+    assert [line.sequence for line in lines] == [0, 3, 4]
+    assert lines[0].partitions[0].batches[0].payloads == record_payloads(["a"])
+
+
+def test_a_line_says_who_asked_and_how() -> None:
+    header = struct.pack(">hhih4s", 1, 4, 1, 4, b"mine")
+    body = struct.pack(">iiiib", -1, 500, 1, 1 << 20, 1)
+    body += struct.pack(">ih1siiqi", 1, 1, b"t", 1, 3, 7, 1 << 20)
+    content = struct.pack(">i", len(header + body)) + header + body
+
+    line = line_of(of_client(1, "request", content), nobody)
+
+    assert line.not_judged == ""
+    assert line.isolation_level == 1
+    assert (line.partitions[0].partition, line.partitions[0].fetch_offset) == (3, 7)
+    assert line.who == "client 'mine', group 'g' at 127.0.0.1:1"
+
+
+def test_a_message_that_makes_no_sense_is_named() -> None:
+    line = line_of(of_client(1, "response", struct.pack(">iii", 100, 1, 0)), nobody)
+
+    assert line.not_judged
