@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.clients import CLIENTS
+from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
+from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.segments.reader import read_segment
@@ -63,7 +66,12 @@ def _damaged(name: str, folder: Path, damage: Callable[[Path], None]) -> Results
     (run.path / MANIFEST).unlink()
     damage(run.path)
     RunDirectory(run.path).seal()
-    return judge(RunDirectory.open(run.path))
+    return judge(RunDirectory.open(run.path), predict=_not_asked)
+
+
+def _not_asked(_evidence: RunEvidence) -> Prediction:
+    """In place of the model, which has nothing to say about promises and searches for long."""
+    raise CheckError("the model was not asked")
 
 
 @pytest.mark.parametrize("name", HEALTHY)
