@@ -41,6 +41,9 @@ _ZSTD_SINCE = 2
 _LATE_S = 3.0
 """How much later than its own timeout a broker may answer, in seconds."""
 _SIZE = struct.Struct(">i")
+_ATTRIBUTES_SINCE = 2
+"""Sets of messages of older formats are compressed whatever comes of it."""
+_ATTRIBUTES, _ATTRIBUTES_AT, _CODEC_BITS = struct.Struct(">h"), 21, 7
 
 
 def why_not_compressed(name: str, magic: int) -> str:
@@ -160,14 +163,9 @@ def produce(
         NotSent: The broker does not accept the connection: nothing was appended.
         NoAnswer: Nobody knows whether the records were appended.
     """
-    builder = MemoryRecordsBuilder(magic, CODECS.index(codec), 1 << 30)
-    named: Sequence[bytes | None] = keys or [None] * len(values)
-    for value, key in zip(values, named, strict=True):
-        if builder.append(timestamp_ms, key, value) is None:
-            raise ValueError(f"{len(values)} records do not fit into one batch")
-    builder.close()
+    records = _batch_of(values, keys, magic=magic, codec=codec, timestamp_ms=timestamp_ms)
     kinds = ProduceRequest.TopicProduceData
-    batch = kinds.PartitionProduceData(index=partition, records=bytes(builder.buffer()))
+    batch = kinds.PartitionProduceData(index=partition, records=records)
     request = ProduceRequest(
         transactional_id=None,
         acks=acks,
@@ -178,6 +176,29 @@ def produce(
     answer = send(address, request, ProduceResponse, version=version, timeout_s=timeout_s + _LATE_S)
     result = answer.responses[0].partition_responses[0]
     return Produced(error_code=result.error_code, base_offset=result.base_offset)
+
+
+def codec_sent(
+    values: Sequence[bytes], keys: Sequence[bytes], *, magic: int, codec: str, timestamp_ms: int
+) -> str:
+    """With which codec `produce` sends these records: "none" for a batch that would grow by it."""
+    if magic < _ATTRIBUTES_SINCE:
+        return codec
+    batch = _batch_of(values, keys, magic=magic, codec=codec, timestamp_ms=timestamp_ms)
+    (attributes,) = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_AT)
+    return CODECS[attributes & _CODEC_BITS]
+
+
+def _batch_of(
+    values: Sequence[bytes], keys: Sequence[bytes], *, magic: int, codec: str, timestamp_ms: int
+) -> bytes:
+    builder = MemoryRecordsBuilder(magic, CODECS.index(codec), 1 << 30)
+    named: Sequence[bytes | None] = keys or [None] * len(values)
+    for value, key in zip(values, named, strict=True):
+        if builder.append(timestamp_ms, key, value) is None:
+            raise ValueError(f"{len(values)} records do not fit into one batch")
+    builder.close()
+    return bytes(builder.buffer())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from kchaos.clusters.releases import Mode, release_of
 from kchaos.harness.commands.children import Children, play_many
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, exit_code_for_lines
 from kchaos.harness.commands.measure import append_line, read_lines
-from kchaos.harness.player.drawing import draw
+from kchaos.harness.player.drawing import draw, no_formats
 from kchaos.harness.player.lines import Line
 from kchaos.harness.player.rates import page_of
 from kchaos.harness.run.runner import RunOptions
@@ -23,8 +23,8 @@ from kchaos.harness.summary.summary import IS_UNKNOWN, UNSAFE, reasons_to_fail
 
 _SEEDS = 1_000_000
 _HEAP_MIB = 256
-_MOST_JVMS = 5
-"""A drawn cluster has four brokers at most, and ZooKeeper."""
+_MOST_JVMS = 8
+"""A drawn cluster has five brokers at most, and ZooKeeper three members."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +117,8 @@ def _drawn(
         # A broken or unknown Kafka is refused before the first cluster starts.
         found = fetch(kafka, driver=options.driver, offline=options.offline, say=say)
         release = release_of(found.release).judged_as
+        if why := no_formats(wanted.mix, release):
+            say(why)
         scenarios += [
             draw(
                 seed + number,

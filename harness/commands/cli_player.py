@@ -20,7 +20,7 @@ from kchaos.harness.commands.cli_options import (
 # Those of harness.player.candidates and walks, which import too much for `--help`.
 MIX_NAMES = (
     *("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds", "formats"),
-    *("disks", "throttles", "topics", "logs", "walks"),
+    *("disks", "throttles", "topics", "logs", "rare", "slow-disks", "walks"),
 )
 _side_by_side = click.option(
     "--side-by-side",

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,9 +23,11 @@ from kchaos.clusters.releases import Mode, release_of
 from kchaos.harness.commands.children import Children
 from kchaos.harness.commands.summary import require_baseline, summarise
 from kchaos.harness.errors import UsageError
-from kchaos.harness.player.drawing import WITHOUT_KRAFT, draw, has_kraft
+from kchaos.harness.player.candidates import KINDS
+from kchaos.harness.player.drawing import WITHOUT_KRAFT, draw, has_kraft, no_formats
 from kchaos.harness.run.runner import RunOptions, delete_run
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.summary.exercised import leaning_after, rules_of
 from kchaos.harness.summary.lines import LINES, Line, append_line, line_of, lines_in, read_lines
 from kchaos.harness.summary.summary import Summary
 from kchaos.harness.summary.tables import Rows, append, rows_of
@@ -59,6 +61,7 @@ class Night:
         steps: Acts of a schedule.
         shard: Which part of the seeds, from 1, and of how many.
         mode: Where clusters keep their metadata; None for what is usual with the release.
+        leaning: How much more often a kind of step is drawn than the mixes say.
     """
 
     kafkas: tuple[str, ...]
@@ -68,6 +71,7 @@ class Night:
     gated: bool
     shard: tuple[int, int] = (1, 1)
     mode: Mode | None = None
+    leaning: Mapping[str, float] = field(default_factory=dict)
 
     def mixes_of(self, release: str) -> Mapping[str, float]:
         """The mixes that are drawn for a release: with KRaft not all of them are.
@@ -231,6 +235,7 @@ def nightly(
         if left_out := night.mixes.keys() - night.mixes_of(release).keys():
             say(f"{release}: {', '.join(sorted(left_out))} are not drawn with KRaft")
     with _only_one(folder):
+        night = replace(night, leaning=_leaning(folder, earlier))
         _agree(folder, night)
         known = list(read_lines(folder / LINES)) if (folder / LINES).is_file() else []
         course = _Course(
@@ -243,6 +248,12 @@ def nightly(
             lines=list(known),
             rows=None if tables is None else [],
         )
+        for mix in night.mixes:
+            for why in filter(None, (no_formats(mix, one) for one in releases.values())):
+                say(why)
+        if night.leaning:
+            said = ", ".join(f"{kind} {factor:g}x" for kind, factor in night.leaning.items())
+            say(f"what the baseline had seldom is drawn more often: {said}")
         say(f"seeds from {night.seed} on, {side_by_side} clusters at once, into {folder}")
 
         def told() -> Summary:
@@ -297,6 +308,7 @@ def _play(
                 mix=mix,
                 gated=night.gated,
                 mode=night.mode,
+                leaning=night.leaning,
             )
             path = Path(str(player.play(scenario)["run"]))
         except (MachineError, UsageError, OSError, MemoryError):
@@ -305,7 +317,9 @@ def _play(
             nothing = line_of(course.folder / f"seed-{seed}-{mix}-{releases[kafka]}")
             nothing |= {"release": releases[kafka], "case": mix, "entry": "chaos"}
             return nothing | told | {"unknown": f"the play failed: {error}"}
-        return line_of(path) | told | {"wall_s": round(time.monotonic() - began, 3)}
+        line = line_of(path) | told | {"wall_s": round(time.monotonic() - began, 3)}
+        # A run whose conformance is known was followed, so that it can be followed once more.
+        return line | ({} if line["conforms"] is None else {"rules": rules_of(path)})
 
     with ThreadPoolExecutor(max_workers=side_by_side) as pool:
         try:
@@ -380,12 +394,20 @@ def _only_one(folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
+def _leaning(folder: Path, earlier: Sequence[Line]) -> Mapping[str, float]:
+    """To what the night leans: as it began, if it is there already, else by the baseline."""
+    with contextlib.suppress(FileNotFoundError):
+        return dict(json.loads((folder / NIGHT).read_text()).get("leaning", {}))
+    return leaning_after(earlier, KINDS)
+
+
 def _agree(folder: Path, night: Night) -> None:
     """Writes night.json, or makes sure that the one that is there says the same."""
     file = folder / NIGHT
     asked = json.loads(json.dumps(asdict(night)))
     if file.exists():
         there = json.loads(file.read_text())
+        there.setdefault("leaning", {})
         other = [name for name, value in asked.items() if there.get(name) != value]
         if other:
             raise UsageError(

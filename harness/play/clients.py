@@ -2,7 +2,7 @@
 
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kchaos.checkers.evidence.history import LineType
@@ -13,6 +13,7 @@ from kchaos.clusters.client import (
     NoAnswer,
     NotSent,
     Produced,
+    codec_sent,
     produce,
     why_not_compressed,
 )
@@ -51,6 +52,16 @@ class Clients:
         why_not = why_not_compressed(action.codec, magic_of(broker))
         if why_not:
             raise ScenarioError(f"produce {action.operation}: {why_not}")
+        timestamp_ms = int(time.time() * 1000)
+        if action.codec != "none":
+            sent = codec_sent(
+                [record.encode() for record in action.records],
+                [key.encode() for key in action.keys],
+                magic=magic_of(broker),
+                codec=action.codec,
+                timestamp_ms=timestamp_ms,
+            )
+            action = replace(action, codec=sent)
         self.recorder.action(action, self.cluster.metadata.position())
         detail: dict[str, Any] = {
             "function": "produce",
@@ -60,7 +71,7 @@ class Clients:
             "acks": action.acks,
             "probe": is_probe,
         }
-        records, timestamp_ms = list(action.records), int(time.time() * 1000)
+        records = list(action.records)
         more = {"timestamp_ms": timestamp_ms, "records": records}
         keys = {"keys": list(action.keys)} if action.keys else {}
         self.recorder.history(action.operation, "invoke", **detail, **more, **keys)

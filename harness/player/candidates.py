@@ -1,7 +1,6 @@
 """What a random schedule may do next: kinds of steps, how often each is drawn, how long it acts."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import combinations, permutations
 
 from kchaos.clusters.links.details import METADATA_TOPIC
@@ -15,6 +14,7 @@ from kchaos.faults import (
     FenceBroker,
     ForgeAnswers,
     HoldRequests,
+    IsolateBroker,
     KillBroker,
     LoseEpochs,
     MoveController,
@@ -27,7 +27,16 @@ from kchaos.faults import (
     WipeLogDirectory,
 )
 from kchaos.faults.api import Fault
+from kchaos.harness.player.draw import Candidates, Draw
 from kchaos.harness.player.legal import refusal
+from kchaos.harness.player.rare import (
+    ALSO_RARE,
+    RARE,
+    RARE_CANDIDATES,
+    RARE_KINDS,
+    SLOW_DISKS,
+    slow_disks,
+)
 from kchaos.harness.player.view import View
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.log_start import AwaitLogStart
@@ -81,6 +90,8 @@ _MIXED: dict[str, float] = {
     "pause-controller": 0,
     "delete-topic": 0,
     "await-retention": 0,
+    **dict.fromkeys(RARE_KINDS, 0),
+    "slow-disk": 0,
 }
 _IN_PLACE: Mapping[str, tuple[str, ...]] = {
     "bounce": (),
@@ -113,11 +124,13 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     "topics": _MIXED | {"create-topic": 12, "delete-topic": 20, "elect": 5, "heal": 8},
     THROTTLES: _MIXED | {"throttle": 8, "kill": 5, "stop": 3, "heal": 6, "elect": 5},
     LOGS: _MIXED | {"await-retention": 6, "produce": 20, "heal": 6, "kill": 3, "stop": 2},
+    RARE: {**_MIXED, **RARE_KINDS, **ALSO_RARE},
+    SLOW_DISKS: _MIXED | {"slow-disk": 12, "kill": 3, "heal": 6, "elect": 5},
 }
 """By name, what a schedule is mostly made of."""
 
-WITH_ZOOKEEPER: frozenset[str] = frozenset({"formats", LOGS, THROTTLES, "topics"})
-"""The mixes that are mostly made of what does not act with KRaft."""
+WITH_ZOOKEEPER: frozenset[str] = frozenset({"formats", LOGS, THROTTLES, "topics", RARE, SLOW_DISKS})
+"""The mixes that are mostly made of what does not act with KRaft, or was never played there."""
 
 KINDS: tuple[str, ...] = tuple(_MIXED)
 """Every kind of step that is drawn."""
@@ -134,25 +147,6 @@ def weights_of(mix: str, *, is_kraft: bool) -> Mapping[str, float]:
     return weights
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draw:
-    """What is drawn beside the kind of the next step.
-
-    Attributes:
-        number: Of the step; makes names new.
-        records: How many are written, if something is.
-        acks: With which acks.
-        one_record_batches: Whether in as many requests.
-        assignment: Of the topic, if one is made.
-    """
-
-    number: int
-    records: int
-    acks: int
-    one_record_batches: bool
-    assignment: tuple[tuple[int, ...], ...]
-
-
 def options(view: View, draw: Draw) -> dict[str, list[Step]]:
     """Every legal step by kind, always in the same order; a kind without any is an empty list."""
     return {
@@ -167,7 +161,7 @@ def duration(fault: Fault) -> tuple[int, int]:
     A session without a sign of life ends by itself; before that it is ended, or healed.
     """
     match fault:
-        case CutZooKeeper() | CutControllers() | PauseBroker():
+        case CutZooKeeper() | CutControllers() | PauseBroker() | IsolateBroker(zookeeper=True):
             return 1, 2
         case ExpireSession() | HoldRequests(api="LeaderAndIsr" | "BrokerHeartbeat"):
             return 1, 2
@@ -177,10 +171,7 @@ def duration(fault: Fault) -> tuple[int, int]:
             return 1, 5
 
 
-_Candidates = Callable[[View, Draw], Iterator[Step]]
-
-
-def _by_broker(kind: str, make: Callable[[int], Fault]) -> _Candidates:
+def _by_broker(kind: str, make: Callable[[int], Fault]) -> Candidates:
     def candidates(view: View, draw: Draw) -> Iterator[Step]:
         for broker in view.brokers:
             if broker in view.controllers or any(
@@ -212,6 +203,9 @@ def _produce(topic: str, partition: int, broker: int | None, draw: Draw) -> Prod
         broker=broker,
         accept_error=True,
         one_record_batches=draw.one_record_batches,
+        await_answer=draw.await_answer,
+        codec=draw.codec,
+        keys=draw.keys,
         timeout_s=_PRODUCE_S,
     )
 
@@ -256,7 +250,7 @@ def _moves(_view: View, draw: Draw) -> Iterator[Step]:
     yield Inject(name=f"move-controller-{draw.number}", fault=MoveController())
 
 
-def _fetch_holds(direction: str, kind: str) -> _Candidates:
+def _fetch_holds(direction: str, kind: str) -> Candidates:
     def candidates(view: View, draw: Draw) -> Iterator[Step]:
         for partition in view.partitions:
             for follower in partition.replicas:
@@ -277,7 +271,7 @@ def _fetch_holds(direction: str, kind: str) -> _Candidates:
     return candidates
 
 
-def _quorum_holds(api: str, kind: str, topic: str | None) -> _Candidates:
+def _quorum_holds(api: str, kind: str, topic: str | None) -> Candidates:
     """What one broker says to the controllers: heartbeats, ISRs, or fetches of the metadata."""
 
     def make(view: View, draw: Draw) -> Iterator[Step]:
@@ -293,7 +287,7 @@ def _quorum_holds(api: str, kind: str, topic: str | None) -> _Candidates:
     return make
 
 
-def _by_controller(kind: str, make: Callable[[int], Fault]) -> _Candidates:
+def _by_controller(kind: str, make: Callable[[int], Fault]) -> Candidates:
     def candidates(view: View, draw: Draw) -> Iterator[Step]:
         for controller in view.quorum:
             yield Inject(name=f"{kind}-{draw.number}", fault=make(controller))
@@ -358,7 +352,12 @@ def _control_holds(view: View, draw: Draw) -> Iterator[Step]:
 def _topics(view: View, draw: Draw) -> Iterator[Step]:
     # One that was deleted may be made again.
     name = next(one for one in "tuvw" if one not in view.topics)
-    yield CreateTopic(topic=name, assignment=draw.assignment, timeout_s=_TOPIC_S)
+    yield CreateTopic(
+        topic=name,
+        assignment=draw.assignment,
+        configuration=draw.configuration,
+        timeout_s=_TOPIC_S,
+    )
 
 
 def _deletions(view: View, _draw: Draw) -> Iterator[Step]:
@@ -422,4 +421,6 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "delete-topic": _deletions,
     "await-retention": _retentions,
     "snapshot": _snapshots,
+    **RARE_CANDIDATES,
+    "slow-disk": slow_disks,
 }

@@ -9,7 +9,16 @@ from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import Mode, Release, release_of
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.spec_checks import mode_refused
-from kchaos.faults import CutControllers, CutZooKeeper, ExpireSession, FenceBroker, PauseBroker
+from kchaos.faults import (
+    CutControllers,
+    CutZooKeeper,
+    ExpireSession,
+    FenceBroker,
+    IsolateBroker,
+    PauseBroker,
+    StaleRequest,
+)
+from kchaos.faults.api import NeedsPoints
 from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import (
@@ -18,11 +27,11 @@ from kchaos.harness.player.candidates import (
     SHUTDOWNS,
     THROTTLES,
     WITH_ZOOKEEPER,
-    Draw,
     duration,
     options,
     weights_of,
 )
+from kchaos.harness.player.draw import Draw
 from kchaos.harness.player.drawn_settings import (
     CONTROLLED_SHUTDOWN,
     ENTRY,
@@ -34,6 +43,14 @@ from kchaos.harness.player.drawn_settings import (
     title_of,
 )
 from kchaos.harness.player.legal import after, refusal
+from kchaos.harness.player.rare import (
+    RARE,
+    SLOW_DISKS,
+    Wide,
+    draw_wide,
+    swarm,
+    tiered_configuration,
+)
 from kchaos.harness.player.view import View, new_view
 from kchaos.harness.player.walks import WALKS, draw_walk
 from kchaos.harness.run.scenario import Scenario
@@ -46,6 +63,14 @@ _LONGER = (2, 6)
 _WRITES = ("produce", "produce-to-zombie")
 WITHOUT_KRAFT = (*WITH_ZOOKEEPER, WALKS)
 """The mixes that are not drawn with KRaft."""
+_SELDOM_POSSIBLE = ("lose-tail", "tear-epochs", "lose-epochs", "wipe", "delete-topic")
+_SEIZED = 6
+"""How much more often than its weight the mix `rare` draws what is seldom possible, when it is."""
+_HELD = (RARE, SLOW_DISKS)
+"""Mixes in which what is held inside brokers is let go by a step: a fault that had no effect until
+then says so when it is healed, which is an observation there, and would end the run later."""
+_COMPRESSED = 20
+_CODEC, _KEYS, _IN_FLIGHT = 0.2, 0.5, 0.25
 
 
 def draw(
@@ -57,8 +82,9 @@ def draw(
     gated: bool = True,
     release: str = "",
     mode: Mode | None = None,
+    leaning: Mapping[str, float] | None = None,
 ) -> Scenario:
-    """The schedule of a seed; the same seed, Kafka and version of kchaos give the same one.
+    """The schedule of a seed; the same arguments and version of kchaos give the same one.
 
     Args:
         kafka: A release, or a path to a distribution.
@@ -67,6 +93,7 @@ def draw(
         gated: Whether each act is followed by gates; else the next one follows at once.
         release: The release of the distribution at the path; "" if `kafka` is a release.
         mode: Where the cluster keeps its metadata; None for what is usual with the release.
+        leaning: How much more often a kind of step is drawn than its mix says; walks have none.
 
     Raises:
         ReleaseError: The release has no such mode.
@@ -80,10 +107,18 @@ def draw(
         return draw_walk(seed, kafka=kafka, steps=steps, gated=gated, release=release or kafka)
     random = Random(seed)
     cluster = _cluster(random, kafka, mix, is_kraft=is_kraft)
+    weights = dict(weights_of(mix, is_kraft=is_kraft))
+    wide = None
+    if mix == RARE:
+        # Another source of chance, so that what all mixes draw stays what it was.
+        more = Random(f"rare {seed}")
+        wide = draw_wide(more, kafka, release or kafka, cluster.properties)
+        cluster, weights = wide.cluster, swarm(more, weights)
     drawing = _Drawing(
         random=random,
         view=_view_of(cluster, known.number),
-        weights=weights_of(mix, is_kraft=is_kraft),
+        weights={kind: weight * (leaning or {}).get(kind, 1) for kind, weight in weights.items()},
+        wide=wide,
     )
     acts = [drawing.first_topic(), *(drawing.next_step() for _ in range(steps))]
     return Scenario(
@@ -92,7 +127,11 @@ def draw(
         title=title_of(f"{steps} random steps", mix, gated, seed),
         release=kafka,
         cluster=cluster,
-        steps=(acts[0], *(step for act in acts[1:] for step in _played(act, gated))),
+        steps=(
+            acts[0],
+            *(step for act in acts[1:] for step in _played(act, gated)),
+            *(drawing.ends() if mix in _HELD else ()),
+        ),
         seed=seed,
     )
 
@@ -155,15 +194,34 @@ def view_of(scenario: Scenario, release: str = "") -> View:
 
 def _view_of(cluster: ClusterSpec, number: tuple[int, ...]) -> View:
     brokers = tuple(broker.id for broker in cluster.brokers)
+    kafkas = tuple(sorted({broker.kafka for broker in cluster.brokers}))
     first = cluster.first_broker
+    # Where releases differ the older protocol is spoken, and nobody changes formats beside.
+    is_mixed = len(kafkas) > 1
     return new_view(
         brokers,
         first_broker=brokers[0] if first is None else first,
         has_epochs=number >= (0, 11),
         unclean=cluster.properties.get("unclean.leader.election.enable") == "true",
-        formats=_formats(number),
+        formats=() if is_mixed or cluster.tiered else _formats(number),
+        kafkas=kafkas if is_mixed else (),
         quorum=cluster.controller_ids,
     )
+
+
+def no_formats(mix: str, release: str) -> str:
+    """Why the mix `formats` changes no message format on a release, for people; "" if it does."""
+    number = release_of(release).number
+    if mix != "formats" or _formats(number):
+        return ""
+    why = (
+        "there is no older one with leader epochs to go back from"
+        if number < (0, 11)
+        else "an older format stops replication there (KAFKA-7601, KIP-595)"
+        if number < (3, 0)
+        else "brokers ignore it there (KIP-724)"
+    )
+    return f"the mix formats draws no message format on {release}: {why}"
 
 
 def _formats(number: tuple[int, ...]) -> tuple[str, ...]:
@@ -174,7 +232,8 @@ def _played(act: Step, gated: bool) -> Iterator[Step]:
     """The act as it is played: it may turn out to be impossible, and its gates may not hold."""
     yield IfPossible(do=act)
     if gated and isinstance(act, Produce):
-        yield IfPossible(do=AwaitLevel())
+        if act.await_answer:
+            yield IfPossible(do=AwaitLevel())
     elif gated and isinstance(act, Inject | Heal):
         yield AwaitQuiet()
         yield IfPossible(do=AwaitInSync())
@@ -192,13 +251,19 @@ class _Drawing:
     random: Random
     view: View
     weights: Mapping[str, float]
+    wide: Wide | None = None
     number: int = 0
     has_written: bool = False
     due: dict[str, int] = field(default_factory=dict)
 
     def first_topic(self) -> Step:
         """Makes the first topic."""
-        step = CreateTopic(topic="t", assignment=self._draw().assignment)
+        drawn = self._draw()
+        step = CreateTopic(
+            topic="t",
+            assignment=drawn.assignment,
+            configuration=drawn.configuration,
+        )
         self.view = after(self.view, step)
         return step
 
@@ -213,17 +278,34 @@ class _Drawing:
             self._remember(step)
         return step
 
+    def ends(self) -> Iterator[Step]:
+        """Heals what is held inside brokers, and delivers what is late, before all else is healed.
+
+        What had nothing to hold is noted as not possible.
+        """
+        for name, fault in self.view.acting:
+            if isinstance(fault, NeedsPoints | StaleRequest):
+                yield IfPossible(do=Heal(name=name))
+
     def _first_records(self, drawn: Draw) -> Step | None:
         """A run in which nothing was acknowledged could lose nothing: begin with acks=all."""
         if self.number > 1:
             return None
-        return options(self.view, replace(drawn, acks=-1, one_record_batches=False))["produce"][0]
+        return options(
+            self.view, replace(drawn, acks=-1, one_record_batches=False, await_answer=True)
+        )["produce"][0]
 
     def _any(self, drawn: Draw) -> Step:
         possible = options(self.view, drawn)
+        if self.wide is not None and self.wide.is_keyed:
+            # A consumer's record is compared with what was written, whose keys it does not know.
+            possible |= {"read": []}
         kinds = [kind for kind, steps in possible.items() if steps and self.weights[kind] > 0]
         eager = () if self.has_written else _WRITES
-        kind = drawn_kind(self.random, kinds, self.weights, eager=eager)
+        weights = dict(self.weights)
+        if self.wide is not None:
+            weights |= {kind: weights[kind] * _SEIZED for kind in _SELDOM_POSSIBLE}
+        kind = drawn_kind(self.random, kinds, weights, eager=eager)
         return self.random.choice(possible[kind])
 
     def _what_is_due(self) -> Step | None:
@@ -233,7 +315,9 @@ class _Drawing:
         if not overdue:
             return None
         name, fault = overdue[0], acting[overdue[0]]
-        if isinstance(fault, CutZooKeeper | CutControllers | PauseBroker):
+        if isinstance(fault, CutZooKeeper | CutControllers | PauseBroker) or (
+            isinstance(fault, IsolateBroker) and fault.zookeeper
+        ):
             kind = FenceBroker if self.view.quorum else ExpireSession
             session = kind(broker=fault.broker, await_return=False)
             end = Inject(name=f"expire-{self.number}", fault=session)
@@ -254,12 +338,39 @@ class _Drawing:
         acks = self.random.choice((1, 1, -1))
         # With acks=all each request of them may take its whole time.
         one_by_one = self.random.random() < 0.3 and records > 1 and acks == 1
-        return Draw(
+        drawn = Draw(
             number=self.number,
             records=records,
             acks=acks,
             one_record_batches=one_by_one,
             assignment=self._assignment(self.random.choice((1, 1, 2))),
+        )
+        return drawn if self.wide is None else self._widened(drawn, self.wide)
+
+    def _widened(self, drawn: Draw, wide: Wide) -> Draw:
+        """What a schedule of the mix `rare` writes, and how large its topics are."""
+        chance = self.random
+        partitions = chance.choice((1, 1, 2, 4, 10))
+        most = len(self.view.brokers)
+        # With fewer replicas than must be in sync nobody can ever write with acks=all.
+        least = int(wide.cluster.properties["min.insync.replicas"])
+        assignment = tuple(
+            tuple(chance.sample(self.view.brokers, max(least, chance.choice((1, 2, 3, 3, most)))))
+            for _ in range(partitions)
+        )
+        is_tiered = wide.tiered and self.number == 0
+        in_flight = chance.random() < _IN_FLIGHT
+        is_compressed = chance.random() < _CODEC
+        return replace(
+            drawn,
+            # A batch of few short records would grow by it, and is sent as it is.
+            records=_COMPRESSED if is_compressed else drawn.records,
+            assignment=assignment,
+            configuration=tiered_configuration() if is_tiered else (),
+            codec="gzip" if is_compressed else "none",
+            keys="key" if wide.is_keyed and chance.random() < _KEYS else "",
+            await_answer=not in_flight,
+            one_record_batches=drawn.one_record_batches and not (in_flight or is_compressed),
         )
 
     def _assignment(self, partitions: int) -> tuple[tuple[int, ...], ...]:

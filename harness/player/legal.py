@@ -15,23 +15,42 @@ from kchaos.faults import (
     FastBounce,
     FenceBroker,
     ForgeAnswers,
+    FormatDowngrade,
+    FreezeFollower,
+    HoldController,
+    HoldPoint,
     HoldRequests,
+    IsolateBroker,
     KillBroker,
     LoseEpochs,
+    LoseTail,
     MoveController,
     PauseBroker,
     PreferredElection,
     RollBroker,
+    SlowDisk,
+    SlowFetchReads,
+    StaleRequest,
     StopBroker,
+    TearEpochs,
     ThrottleReplication,
     UnregisterBroker,
     WipeLogDirectory,
 )
 from kchaos.faults.api import Fault
 from kchaos.harness.player.view import PartitionView, View, back, gone, is_linked, settled
-from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.clients import Produce, Read
 from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
+from kchaos.harness.steps.log_start import DeleteRecords
+from kchaos.harness.steps.scenario_steps import (
+    CreateTopic,
+    Heal,
+    Inject,
+    Reassign,
+    ReorderReplicas,
+    Step,
+    TakeSnapshot,
+)
 from kchaos.harness.steps.topics import DeleteTopic
 
 MOST_SNAPSHOTS = 3
@@ -55,6 +74,12 @@ def refusal(view: View, step: Step) -> str:
             return _delete(view, step)
         case Produce():
             return _produce(view, step)
+        case Reassign() | ReorderReplicas():
+            return _reassign(view, step)
+        case Read(operation=operation):
+            return _name_used(view, operation) or _unled(view, step)
+        case DeleteRecords():
+            return _delete_records(view, step)
         case TakeSnapshot():
             return "enough snapshots" if view.snapshots >= MOST_SNAPSHOTS else ""
         case _:
@@ -78,8 +103,12 @@ def after(view: View, step: Step) -> View:
         case DeleteTopic(topic=topic):
             left = tuple(partition for partition in view.partitions if partition.topic != topic)
             return replace(view, partitions=left)
-        case Produce(operation=operation):
+        case Produce():
+            return _produced(view, step)
+        case Read(operation=operation):
             return replace(view, names=view.names | {operation})
+        case Reassign() | ReorderReplicas():
+            return settled(_reassigned(view, step))
         case TakeSnapshot():
             return replace(view, snapshots=view.snapshots + 1)
         case _:
@@ -196,6 +225,73 @@ def _roll(view: View, fault: RollBroker) -> str:
     return _end_process(view, fault) or _new_format(view, fault)
 
 
+def _roll_release(view: View, fault: RollBroker) -> str:
+    if fault.kafka not in view.kafkas:
+        return f"{fault.kafka} is none of the releases of the cluster"
+    return _end_process(view, fault)
+
+
+def _downgrade(view: View, fault: FormatDowngrade) -> str:
+    if fault.message_format not in view.formats:
+        return "no such format may be set"
+    return _unheard(view, fault.topic or "")
+
+
+def _isolate(view: View, fault: IsolateBroker) -> str:
+    cut = any(
+        isinstance(one, CutLink) and fault.broker in (one.source, one.target)
+        for one in view.faults(CutLink)
+    )
+    if cut or view.faults(IsolateBroker):
+        return f"something of broker {fault.broker} is cut already, or another broker is alone"
+    return _cut_off(view, fault)
+
+
+def _killed(view: View, broker: int) -> str:
+    """Why the broker's disk cannot have lost anything: it runs, or was stopped in order."""
+    killed = any(getattr(one, "broker", None) == broker for one in view.faults(KillBroker))
+    return "" if killed and broker not in view.running else f"broker {broker} was not killed"
+
+
+def _lose_tail(view: View, fault: LoseTail) -> str:
+    one = view.partition(fault.topic, fault.partition)
+    if one is None or fault.broker not in one.replicas:
+        return f"broker {fault.broker} has no such replica"
+    if fault.log_end_offset not in one.starts:
+        return f"no batch begins at {fault.log_end_offset}"
+    return _killed(view, fault.broker)
+
+
+def _tear(view: View, fault: TearEpochs) -> str:
+    if not view.has_epochs:
+        return "before 0.11 nobody keeps leader epochs"
+    one = view.partition(fault.topic, fault.partition)
+    if one is None or fault.broker not in one.replicas:
+        return f"broker {fault.broker} has no such replica"
+    return _killed(view, fault.broker)
+
+
+def _hold_point(view: View, fault: Any) -> str:
+    """One of a kind at a time: what is held in a broker adds up until the broker stands still."""
+    if view.faults(*_POINT_FAULTS):
+        return "something inside a broker is held already"
+    return _not_whole(view, fault.broker)
+
+
+def _hold_controller(view: View, fault: HoldController) -> str:
+    if view.controllers != {fault.broker}:
+        return f"broker {fault.broker} may not be the controller"
+    return _hold_point(view, fault)
+
+
+def _stale(view: View, fault: StaleRequest) -> str:
+    if view.faults(StaleRequest):
+        return "a request is late already"
+    if not view.controllers or not view.controllers <= view.whole:
+        return "there may be no controller that could make it"
+    return _not_whole(view, fault.broker)
+
+
 def _lose_epochs(view: View, fault: LoseEpochs) -> str:
     if not view.has_epochs:
         return "before 0.11 nobody keeps leader epochs"
@@ -230,6 +326,7 @@ def _move(view: View, _fault: MoveController) -> str:
     return "" if view.whole else "nobody can be elected"
 
 
+_POINT_FAULTS = (FreezeFollower, HoldController, HoldPoint, SlowDisk, SlowFetchReads)
 _FAULTS: Mapping[type[Any], Callable[[View, Any], str]] = {
     KillBroker: _end_process,
     StopBroker: _end_process,
@@ -244,7 +341,19 @@ _FAULTS: Mapping[type[Any], Callable[[View, Any], str]] = {
     HoldRequests: _hold,
     ForgeAnswers: _forge,
     ConfigureTopic: _configure,
-    RollBroker: _roll,
+    RollBroker: lambda view, fault: (
+        _roll_release(view, fault) if fault.kafka else _roll(view, fault)
+    ),
+    FormatDowngrade: _downgrade,
+    IsolateBroker: _isolate,
+    LoseTail: _lose_tail,
+    TearEpochs: _tear,
+    FreezeFollower: _hold_point,
+    HoldPoint: _hold_point,
+    SlowDisk: _hold_point,
+    SlowFetchReads: _hold_point,
+    HoldController: _hold_controller,
+    StaleRequest: _stale,
     ThrottleReplication: _throttle,
     LoseEpochs: _lose_epochs,
     WipeLogDirectory: _wipe,
@@ -264,6 +373,8 @@ def _injected(view: View, fault: Fault) -> View:
         case PauseBroker(broker=broker):
             return replace(view, paused=view.paused | {broker})
         case CutZooKeeper(broker=broker) | CutControllers(broker=broker):
+            return replace(view, cut_off=view.cut_off | {broker})
+        case IsolateBroker(broker=broker, zookeeper=True):
             return replace(view, cut_off=view.cut_off | {broker})
         case UnregisterBroker(broker=broker):
             return gone(view, broker)
@@ -311,6 +422,8 @@ def _healed(view: View, name: str) -> View:
         case PauseBroker(broker=broker):
             return back(replace(view, paused=view.paused - {broker}), broker)
         case CutZooKeeper(broker=broker) | CutControllers(broker=broker):
+            return back(replace(view, cut_off=view.cut_off - {broker}), broker)
+        case IsolateBroker(broker=broker, zookeeper=True):
             return back(replace(view, cut_off=view.cut_off - {broker}), broker)
         case _:
             return view
@@ -361,9 +474,73 @@ def _created(view: View, step: CreateTopic) -> View:
     return replace(view, partitions=(*view.partitions, *made))
 
 
+def _reassign(view: View, step: Reassign | ReorderReplicas) -> str:
+    partition = view.partition(step.topic, step.partition)
+    if partition is None or partition.leader == NO_LEADER:
+        return "there is no such partition, or nobody leads it"
+    if step.replicas == partition.replicas:
+        return "it has these replicas"
+    same = {*step.replicas} == {*partition.replicas}
+    if same != isinstance(step, ReorderReplicas):
+        return "another order is for ReorderReplicas, other brokers are for Reassign"
+    concerned = tuple(sorted({*step.replicas, *partition.replicas}))
+    for broker in concerned:
+        if why := _not_whole(view, broker):
+            return why
+    return _controller_cannot(view, concerned)
+
+
+def _reassigned(view: View, step: Reassign | ReorderReplicas) -> View:
+    def changed(partition: PartitionView) -> PartitionView:
+        if (partition.topic, partition.partition) != (step.topic, step.partition):
+            return partition
+        leader = partition.leader if partition.leader in step.replicas else step.replicas[0]
+        isr = frozenset(step.replicas)
+        return replace(
+            partition, replicas=step.replicas, leader=leader, isr=isr, zombies=frozenset()
+        )
+
+    return replace(view, partitions=tuple(map(changed, view.partitions)))
+
+
+def _unled(view: View, step: Read | DeleteRecords) -> str:
+    partition = view.partition(step.topic, step.partition)
+    if partition is None or partition.leader == NO_LEADER:
+        return "there is no such partition, or nobody leads it"
+    return _not_whole(view, partition.leader)
+
+
+def _delete_records(view: View, step: DeleteRecords) -> str:
+    if not view.has_epochs:
+        return "before 0.11 nobody can ask for that"
+    partition = view.partition(step.topic, step.partition)
+    if partition is not None and step.before_offset > partition.end:
+        return f"offset {step.before_offset} is beyond the log"
+    return _unled(view, step)
+
+
+def _name_used(view: View, operation: str) -> str:
+    return f"{operation} was used already" if operation in view.names else ""
+
+
+def _produced(view: View, step: Produce) -> View:
+    """The view once a leader has appended; what a zombie appends is lost to it in the end."""
+
+    def grown(one: PartitionView) -> PartitionView:
+        is_it = (one.topic, one.partition) == (step.topic, step.partition)
+        if not is_it or step.broker not in (None, one.leader):
+            return one
+        end = one.end + step.records
+        begun = tuple(range(one.end, end)) if step.one_record_batches else (one.end,)
+        return replace(one, starts=(*one.starts, *begun), end=end)
+
+    names = view.names | {step.operation}
+    return replace(view, names=names, partitions=tuple(map(grown, view.partitions)))
+
+
 def _produce(view: View, step: Produce) -> str:
-    if step.operation in view.names:
-        return f"{step.operation} was used already"
+    if used := _name_used(view, step.operation):
+        return used
     partition = view.partition(step.topic, step.partition)
     if partition is None:
         return "there is no such partition"

@@ -17,7 +17,7 @@ from kchaos.checkers.model.controller.decisions import (
     elect_for_offline,
 )
 from kchaos.checkers.model.releases.rules.last_in_isr import keep_last_member
-from kchaos.faults import CutLink
+from kchaos.faults import CutLink, IsolateBroker
 from kchaos.faults.api import Fault
 
 
@@ -30,6 +30,8 @@ class PartitionView:
         leader: A broker, or -1.
         isr: In-sync replicas; the last one stays in it when it dies.
         zombies: Brokers that led it, were replaced, and cannot have heard of it.
+        starts: Where the batches of its leader's log begin, as far as anybody can say.
+        end: Where that log ends, likewise.
     """
 
     topic: str
@@ -38,6 +40,8 @@ class PartitionView:
     leader: int
     isr: frozenset[int]
     zombies: frozenset[int] = frozenset()
+    starts: tuple[int, ...] = ()
+    end: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,7 @@ class View:
         unclean: Whether unclean elections are allowed.
         formats: Message formats that may be set; none where an old one is ignored, or stops
             replication (KAFKA-7601).
+        kafkas: The releases or paths that brokers may be rolled to; none unless there are two.
         snapshots: How many were taken.
         names: Names of faults and operations that were used.
     """
@@ -74,6 +79,7 @@ class View:
     has_epochs: bool = True
     unclean: bool = False
     formats: tuple[str, ...] = ()
+    kafkas: tuple[str, ...] = ()
     snapshots: int = 0
     names: frozenset[str] = frozenset()
 
@@ -106,6 +112,7 @@ def new_view(
     has_epochs: bool,
     unclean: bool,
     formats: tuple[str, ...] = (),
+    kafkas: tuple[str, ...] = (),
     quorum: tuple[int, ...] = (),
 ) -> View:
     """A cluster that has just started; with ZooKeeper its first broker is the controller."""
@@ -118,6 +125,7 @@ def new_view(
         has_epochs=has_epochs,
         unclean=unclean,
         formats=formats,
+        kafkas=kafkas,
     )
 
 
@@ -151,7 +159,9 @@ def settled(view: View) -> View:
 
 
 def is_linked(view: View, a: int, b: int) -> bool:
-    """Whether no cut lies between two brokers in either direction."""
+    """Whether no cut lies between two brokers in either direction, and neither is alone."""
+    if any(getattr(alone, "broker", None) in (a, b) for alone in view.faults(IsolateBroker)):
+        return False
     return not any(
         isinstance(cut, CutLink) and {cut.source, cut.target} == {a, b}
         for cut in view.faults(CutLink)

@@ -10,7 +10,7 @@ from kchaos.checkers.model.values import events
 from kchaos.checkers.segments.directory import segment_files
 from kchaos.clusters.client import NoAnswer, NotSent, send
 from kchaos.clusters.waiting import await_until
-from kchaos.harness.errors import ScenarioError
+from kchaos.harness.errors import NotPossible
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.gates import GATE_S
 from kchaos.harness.play.play import Play
@@ -39,13 +39,13 @@ class DeleteRecords:
         """Returns with the answer.
 
         Raises:
-            ScenarioError: There is no leader to ask, or no answer.
+            NotPossible: There is no leader to ask, or no answer.
         """
         broker = self.broker
         if broker is None:
             state = play.cluster.metadata.state(self.topic, self.partition)
             if state is None or state.leader < 0:
-                raise ScenarioError(f"{self.topic}-{self.partition} has no leader to ask")
+                raise NotPossible(f"{self.topic}-{self.partition} has no leader to ask")
             broker = state.leader
         asked = events.DeleteRecords(
             broker=broker,
@@ -87,7 +87,7 @@ class DeleteRecords:
                 address, request, DeleteRecordsResponse, version=0, timeout_s=self.timeout_s + 5
             )
         except (NoAnswer, NotSent) as error:
-            raise ScenarioError(f"nobody answered DeleteRecords: {error}") from error
+            raise NotPossible(f"nobody answered DeleteRecords: {error}") from error
         found = answer.topics[0].partitions[0]
         return found.error_code, found.low_watermark
 

@@ -20,6 +20,8 @@ from kchaos.harness.summary.summary import Bug, Rate, Summary, mix_of, mode_of, 
 PAGE, MARKDOWN, JSON, JUNIT = "summary.html", "summary.md", "summary.json", "junit.xml"
 _MOST_RUNS = 12
 """So many runs are named beside one bug; the page says how many there are."""
+_MOST_PAIRS = 20
+"""So many pairs of faults are in the Markdown; the page and the JSON have all."""
 _MOST_SHOWN = 60
 """So many runs that fail, each standing for those that show the same, have a time line."""
 
@@ -120,7 +122,28 @@ def markdown_of(summary: Summary, folder: Path) -> str:
             f"| {seconds:.1f} | {_cell(name)} | {_cell(str(line['run']))} |"
             for seconds, name, line in summary.gates
         ]
+    lines += _exercised(summary)
     return "\n".join([*lines, ""])
+
+
+def _exercised(summary: Summary) -> list[str]:
+    """The section about what was exercised, in Markdown."""
+    told = summary.exercised
+    if not told.faults:
+        return []
+    lines = ["", "## What was exercised", ""]
+    lines += ["| fault | runs | times |", "|---|---|---|"]
+    lines += [f"| {kind} | {runs} | {times} |" for kind, (runs, times) in told.faults.items()]
+    lines += ["", f"{len(told.pairs)} pairs of faults met, {told.unmet} never did.", ""]
+    lines += ["| both at a time | runs |", "|---|---|"]
+    lines += [
+        f"| {one} and {other} | {runs} |"
+        for (one, other), runs in [*told.pairs.items()][:_MOST_PAIRS]
+    ]
+    if told.rules:
+        lines += ["", "| rule of the model | decided in runs | in force in |", "|---|---|---|"]
+        lines += [f"| {rule} | {asked} | {known} |" for rule, (asked, known) in told.rules.items()]
+    return lines
 
 
 def json_of(summary: Summary, folder: Path) -> dict[str, Any]:
@@ -156,6 +179,21 @@ def json_of(summary: Summary, folder: Path) -> dict[str, Any]:
             {"seconds": seconds, "gate": name, "run": line["run"]}
             for seconds, name, line in summary.gates
         ],
+        "exercised": {
+            "faults": [
+                {"kind": kind, "runs": runs, "times": times}
+                for kind, (runs, times) in summary.exercised.faults.items()
+            ],
+            "pairs": [
+                {"kinds": list(kinds), "runs": runs}
+                for kinds, runs in summary.exercised.pairs.items()
+            ],
+            "pairs_that_never_met": summary.exercised.unmet,
+            "rules": [
+                {"rule": rule, "decided_in": asked, "in_force_in": known}
+                for rule, (asked, known) in summary.exercised.rules.items()
+            ],
+        },
         "lines": [
             {name: value for name, value in line.items() if name != "place"}
             | {"fails": summary.why_failing(line), "link": _link(line, folder)}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kchaos.checkers.evidence.about import marked
 from kchaos.checkers.fingerprint import DRAWN
 from kchaos.checkers.results import is_unknown
+from kchaos.harness.summary.exercised import Exercised, exercised_by
 from kchaos.harness.summary.lines import Line
 
 UNSAFE, NOT_CONFORMING, IS_UNKNOWN, NEW = "unsafe", "not-conforming", "unknown", "new"
@@ -72,6 +73,7 @@ class Summary:
         bugs: New ones first, then what is still there, then what is gone; the frequent ones first.
         new: Fingerprints and releases of the new ones.
         gates: The slowest: seconds, name, and the run.
+        exercised: Faults, pairs of faults and rules.
         warnings: What the reader must know of the comparison, or of how the night ended.
     """
 
@@ -82,6 +84,7 @@ class Summary:
     new: frozenset[tuple[str, str]]
     rates: Sequence[Rate]
     gates: Sequence[tuple[float, str, Line]]
+    exercised: Exercised
     warnings: Sequence[str]
 
     @property
@@ -148,6 +151,7 @@ def summary_of(
         new=frozenset(key for key, bug in bugs.items() if bug.status == NEW),
         rates=_rates(lines),
         gates=_slowest(lines),
+        exercised=exercised_by(lines),
         warnings=warned,
     )
 

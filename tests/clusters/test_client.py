@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from kchaos.checkers.formats.batches import CODECS
 from kchaos.clusters import client
-from kchaos.clusters.client import FetchedRecord, records_of, why_not_compressed
+from kchaos.clusters.client import FetchedRecord, codec_sent, records_of, why_not_compressed
 
 
 def batch_of(magic: int, codec: str, *values: bytes) -> bytes:
@@ -60,3 +62,14 @@ def test_a_codec_that_nobody_here_can_write_is_named_with_what_brings_it(
     assert why_not_compressed("zstd", 1) == "message format 1 has no zstd"
     assert why_not_compressed("none", 1) == why_not_compressed("gzip", 1) == ""
     assert "codec 'brotli' is unknown; there are none, gzip" in why_not_compressed("brotli", 2)
+
+
+@pytest.mark.parametrize(("records", "codec"), [(1, "none"), (2, "none"), (40, "gzip")])
+def test_a_batch_that_would_grow_is_sent_as_it_is_and_that_is_known(
+    records: int, codec: str
+) -> None:
+    values = [b"p1-%d" % index for index in range(records)]
+    about: dict[str, Any] = {"codec": "gzip", "timestamp_ms": 1}
+    assert codec_sent(values, (), magic=2, **about) == codec
+    # Before format 2 a set of messages is compressed whatever comes of it.
+    assert codec_sent(values, (), magic=1, **about) == "gzip"

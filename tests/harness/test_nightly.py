@@ -242,6 +242,29 @@ def test_what_ends_a_night_leaves_what_there_is(play: Any, error: BaseException)
     assert play.stored.stopped.is_set()
 
 
+def test_a_night_leans_towards_what_its_baseline_had_seldom_and_goes_on_as_it_began(
+    play: Any, tmp_path: Path
+) -> None:
+    play(limits=Limits(for_s=None, runs=1, keep=None, max_bytes=None))
+    file = tmp_path / "before.jsonl"
+    (line,) = read_lines(play.folder / LINES)
+    with file.open("w") as written:
+        for _ in range(10):
+            faults = [["KillBroker kill-1", 0, 1]]
+            written.write(json.dumps(line | {"run": f"r{_}", "faults": faults}) + "\n")
+    shutil.rmtree(play.folder)
+    limits = Limits(for_s=None, runs=2, keep=None, max_bytes=None)
+    play(limits=limits, baseline=file)
+    told = json.loads((play.folder / "night.json").read_text())["leaning"]
+    assert "kill" not in told
+    assert told["pause"] == 4.0
+    # Without the baseline the same schedules go on.
+    play(limits=Limits(for_s=None, runs=3, keep=None, max_bytes=None))
+    assert json.loads((play.folder / "night.json").read_text())["leaning"] == told
+    (with_rules, *_) = read_lines(play.folder / LINES)
+    assert "KIP-101" in with_rules["rules"]["in_force"]
+
+
 def test_a_night_goes_on_where_it_ended(play: Any) -> None:
     play(limits=Limits(for_s=None, runs=2, keep=None, max_bytes=None))
     summary = play(limits=Limits(for_s=None, runs=4, keep=None, max_bytes=None))

@@ -6,12 +6,13 @@ wraps what comes of that. In a mixed cluster each broker has its own: a leader a
 leader's generation, a follower asks and truncates by its own.
 """
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import fields, replace
 from functools import cache
 
 from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.releases.asked import who_watches
 from kchaos.checkers.model.releases.every_rule import RULES
 from kchaos.checkers.model.releases.generation import Generation, Versions
 from kchaos.checkers.model.releases.rules.first_release import first_generation
@@ -39,7 +40,29 @@ def generation_for(
         ModelError: A version that cannot be read, or a rule that does not exist.
     """
     names = frozenset(without), frozenset(also)
-    return _composed(release, inter_broker_protocol, message_format, *names)
+    composed = _composed(release, inter_broker_protocol, message_format, *names)
+    asked = who_watches()
+    return composed if asked is None else asked.watched(composed, owners_of(composed))
+
+
+@cache
+def owners_of(composed: Generation) -> Mapping[str, str]:
+    """Return by decision point the rule that says what a generation does there.
+
+    What the first release did is no rule's.
+    """
+    owners: dict[str, str] = {}
+    generation = first_generation(composed.name, composed.versions)
+    for rule in RULES:
+        if rule.name in composed.rules and rule.change is not None:
+            changed = rule.change(generation)
+            owners |= {
+                one.name: rule.name
+                for one in fields(Generation)
+                if getattr(changed, one.name) != getattr(generation, one.name)
+            }
+            generation = replace(changed, rules=(*generation.rules, rule.name))
+    return owners
 
 
 def asks_controller_for_isr(broker: StartBroker) -> bool | None:

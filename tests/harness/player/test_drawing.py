@@ -5,15 +5,18 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kchaos.clusters.configuration import BROKER_DEFAULTS
+from kchaos.faults import FAULTS
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import KINDS, LOGS, MIXES, SHUTDOWNS, THROTTLES
-from kchaos.harness.player.drawing import draw
+from kchaos.harness.player.drawing import draw, no_formats
 from kchaos.harness.player.drawn_settings import CONTROLLED_SHUTDOWN, SMALL_LOGS
+from kchaos.harness.player.rare import RARE, SLOW_DISKS
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import IfPossible
@@ -24,8 +27,9 @@ pytestmark = pytest.mark.slow
 
 SEEDS = 2_000
 END_OF_PROCESS = ("KillBroker", "StopBroker", "FastBounce", "RollBroker")
-NOTHING_TO_HEAL = ("PreferredElection", "MoveController", "ConfigureTopic")
-ON_DISK = ("LoseEpochs", "WipeLogDirectory")
+NOTHING_TO_HEAL = ("PreferredElection", "MoveController", "ConfigureTopic", "FormatDowngrade")
+ON_DISK = ("LoseEpochs", "WipeLogDirectory", "LoseTail", "TearEpochs")
+INSIDE = ("FreezeFollower", "HoldController", "HoldPoint", "SlowDisk", "SlowFetchReads")
 
 
 class Checker:
@@ -36,6 +40,9 @@ class Checker:
     """
 
     def __init__(self, scenario: dict[str, Any]) -> None:
+        self.is_rare = scenario["case"].startswith(RARE)
+        self.in_sync = int(scenario["cluster"]["properties"]["min.insync.replicas"])
+        self.killed: set[int] = set()
         self.brokers = {broker["id"] for broker in scenario["cluster"]["brokers"]}
         self.dead: set[int] = set()
         self.paused: set[int] = set()
@@ -66,9 +73,10 @@ class Checker:
     def on_CreateTopic(self, step: dict[str, Any]) -> None:
         assert step["topic"] not in self.partitions
         for replicas in step["assignment"]:
-            assert 2 <= len(replicas) == len(set(replicas)) <= 3
+            least, most = (self.in_sync, len(self.brokers)) if self.is_rare else (2, 3)
+            assert least <= len(replicas) == len(set(replicas)) <= most
             assert set(replicas) <= self.whole()
-        assert 1 <= len(step["assignment"]) <= 2
+        assert 1 <= len(step["assignment"]) <= (10 if self.is_rare else 2)
         self.partitions[step["topic"]] = step["assignment"]
 
     def on_DeleteTopic(self, step: dict[str, Any]) -> None:
@@ -92,8 +100,9 @@ class Checker:
         kind, broker = fault["fault"], fault.get("broker")
         assert name not in self.used
         self.used.add(name)
-        if kind in (*END_OF_PROCESS, "PauseBroker", "CutZooKeeper"):
+        if kind in (*END_OF_PROCESS, "PauseBroker", "CutZooKeeper", "IsolateBroker", *INSIDE):
             assert broker in self.whole()
+        self.on_rare(kind, fault)
         if kind == "ExpireSession":
             assert broker not in self.dead | self.ended
             assert not fault["await_return"] or broker in self.whole()
@@ -119,6 +128,41 @@ class Checker:
         if kind not in (*ON_DISK, *NOTHING_TO_HEAL, "FastBounce", "RollBroker"):
             self.acting[name] = fault
 
+    def on_rare(self, kind: str, fault: dict[str, Any]) -> None:
+        broker: Any = fault.get("broker")
+        if kind == "IsolateBroker":
+            assert not any(one["fault"] in ("CutLink", kind) for one in self.near(broker))
+            self.cut_off |= {broker} if fault["zookeeper"] else set()
+        if kind in INSIDE:
+            assert not any(one["fault"] in INSIDE for one in self.acting.values())
+        if kind in ("LoseTail", "TearEpochs"):
+            assert broker in self.killed & self.dead
+        if kind == "KillBroker":
+            self.killed.add(broker)
+
+    def near(self, broker: Any) -> list[dict[str, Any]]:
+        """What acts on a broker or on a link of it; whoever is alone is near to all."""
+        return [
+            one
+            for one in self.acting.values()
+            if broker in (one.get("source"), one.get("target")) or one["fault"] == "IsolateBroker"
+        ]
+
+    def on_Reassign(self, step: dict[str, Any]) -> None:
+        replicas = self.partitions[step["topic"]][step["partition"]]
+        assert {*replicas, *step["replicas"]} <= self.whole()
+        assert len(replicas) == len(set(step["replicas"]))
+        assert replicas != step["replicas"]
+        assert (set(replicas) == set(step["replicas"])) == (step["step"] == "ReorderReplicas")
+        self.partitions[step["topic"]][step["partition"]] = step["replicas"]
+
+    on_ReorderReplicas = on_Reassign
+
+    def on_Read(self, step: dict[str, Any]) -> None:
+        assert step["operation"] not in self.used
+        self.used.add(step["operation"])
+        assert step["partition"] < len(self.partitions[step["topic"]])
+
     def on_cut(self, fault: dict[str, Any]) -> None:
         ends = {fault["source"], fault["target"]}
         assert len(ends) == 2
@@ -130,7 +174,9 @@ class Checker:
         fault = self.acting.pop(step["name"])
         if fault["fault"] in ("KillBroker", "StopBroker"):
             assert fault["broker"] in self.dead
-        if fault["fault"] in ("KillBroker", "StopBroker", "PauseBroker", "CutZooKeeper"):
+            self.killed.discard(fault["broker"])
+        cut_off = fault["fault"] == "IsolateBroker" and fault["zookeeper"]
+        if cut_off or fault["fault"] in ("KillBroker", "StopBroker", "PauseBroker", "CutZooKeeper"):
             for broken in (self.dead, self.paused, self.cut_off, self.ended):
                 broken.discard(fault["broker"])
 
@@ -177,16 +223,20 @@ def test_the_checker_finds_a_planted_illegal_step(planted: dict[str, Any]) -> No
         Checker(scenario).check([*scenario["steps"], down, planted])
 
 
-def test_every_kind_of_step_occurs_in_every_mix() -> None:
+def test_every_kind_of_step_occurs_in_every_mix_and_every_fault_in_one() -> None:
+    faults: set[str] = set()
     for mix in MIXES:
         wanted = {kind for kind in KINDS if MIXES[mix][kind] > 0}
         drawn_kinds: set[str] = set()
         for seed in range(150):
             steps = plain(drawn(seed, mix=mix, gated=False, kafka="2.3.1"))["steps"][1:]
             drawn_kinds.update(kind_of(step["do"]) for step in steps)
+            faults |= {step["do"]["fault"]["fault"] for step in steps if "fault" in step["do"]}
             if drawn_kinds >= wanted:
                 break
         assert drawn_kinds == wanted
+    page = (Path(__file__).parents[3] / "docs/nightly.md").read_text().partition("| never drawn")[2]
+    assert set(FAULTS) - faults == {name for name in FAULTS if f"`{name}`" in page} - faults
 
 
 def kind_of(act: dict[str, Any]) -> str:
@@ -204,6 +254,8 @@ def kind_of(act: dict[str, Any]) -> str:
                 "DeleteTopic": "delete-topic",
                 "TakeSnapshot": "snapshot",
                 "AwaitLogStart": "await-retention",
+                "ReorderReplicas": "reorder",
+                "DeleteRecords": "delete-records",
             }
             return str(known.get(name, name.lower()))
 
@@ -225,7 +277,7 @@ def test_clusters_and_topics_differ_as_they_are_meant_to() -> None:
     assert (first, partitions, replicas) == ({0, 1, 2, 3}, {1, 2}, {2, 3})
 
 
-@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("mix", [mix for mix in MIXES if mix != RARE])
 def test_brokers_ask_before_they_stop_in_the_mix_of_shutdowns_alone(mix: str) -> None:
     properties = draw(1, kafka="2.8.2", steps=5, mix=mix).cluster.properties
     asks = {name: value for name, value in properties.items() if "controlled.shutdown" in name}
@@ -233,7 +285,7 @@ def test_brokers_ask_before_they_stop_in_the_mix_of_shutdowns_alone(mix: str) ->
     assert BROKER_DEFAULTS["controlled.shutdown.enable"] == "false"
 
 
-@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("mix", [mix for mix in MIXES if mix != RARE])
 def test_followers_have_several_fetchers_in_the_mix_of_throttles_alone(mix: str) -> None:
     properties = draw(1, kafka="2.8.2", steps=5, mix=mix).cluster.properties
     assert properties.get("num.replica.fetchers", "1") == ("2" if mix == THROTTLES else "1")
@@ -308,6 +360,73 @@ def test_the_first_act_is_a_produce_with_acks_all() -> None:
     for seed in range(50):
         act = plain(drawn(seed))["steps"][1]["do"]
         assert (act["step"], act["acks"], act["broker"]) == ("Produce", -1, None)
+
+
+def test_clusters_of_rare_schedules_are_wider_and_differ_in_what_they_leave_out() -> None:
+    drawn_clusters = [drawn(seed, mix=RARE, kafka="3.9.1") for seed in range(60)]
+    specs = [scenario.cluster for scenario in drawn_clusters]
+    assert {len(spec.brokers) for spec in specs} == {3, 4, 5}
+    assert {spec.zookeepers for spec in specs} == {1, 3}
+    assert {spec.tiered for spec in specs} == {True, False}
+    assert {len({broker.kafka for broker in spec.brokers}) for spec in specs} == {1, 2}
+    assert {spec.properties["replica.lag.time.max.ms"] for spec in specs} == {
+        *("3000", "10000", "600000")
+    }
+    mixed = [spec for spec in specs if len({broker.kafka for broker in spec.brokers}) == 2]
+    protocols = {spec.properties["inter.broker.protocol.version"] for spec in mixed}
+    assert protocols == {"3.6"}
+    acts = [step for one in drawn_clusters for step in plain(one)["steps"]]
+    writes = [one["do"] for one in acts if one.get("do", one)["step"] == "Produce"]
+    assert {one["codec"] for one in writes} == {"none", "gzip"}
+    assert {one["keys"] for one in writes} == {"", "key"}
+    assert {one["await_answer"] for one in writes} == {True, False}
+    topics = [one for one in acts if one["step"] == "CreateTopic"]
+    assert max(len(topic["assignment"]) for topic in topics) == 10
+    assert max(len(replicas) for topic in topics for replicas in topic["assignment"]) == 5
+    faults = [
+        {type(one).__name__ for one in faults_of(scenario)} for scenario in drawn_clusters[:20]
+    ]
+    assert len({frozenset(one) for one in faults}) == 20
+
+
+def faults_of(scenario: Scenario) -> list[Any]:
+    steps = [getattr(step, "do", step) for step in scenario.steps]
+    return [step.fault for step in steps if hasattr(step, "fault")]
+
+
+@pytest.mark.parametrize("mix", [RARE, SLOW_DISKS])
+def test_what_is_held_inside_a_broker_is_let_go_by_a_step(mix: str) -> None:
+    for seed in range(40):
+        scenario = plain(drawn(seed, mix=mix, kafka="2.3.1"))
+        checker = Checker(scenario)
+        checker.check(scenario["steps"])
+        assert not [one for one in checker.acting.values() if one["fault"] in INSIDE]
+
+
+def test_a_kind_to_which_a_night_leans_is_drawn_more_often() -> None:
+    def kills(leaning: dict[str, float]) -> int:
+        schedules = [drawn(seed, leaning=leaning) for seed in range(40)]
+        return sum(
+            type(fault).__name__ == "KillBroker" for one in schedules for fault in faults_of(one)
+        )
+
+    assert drawn(5, leaning={}) == drawn(5)
+    assert kills({"kill": 5}) > 2 * kills({})
+
+
+@pytest.mark.parametrize(
+    ("release", "why"),
+    [
+        *(("0.10.2.2", "there is no older one"), ("2.6.3", ""), ("2.7.2", "KAFKA-7601")),
+        *(("2.8.2", "KAFKA-7601"), ("3.0.2", "KIP-724")),
+    ],
+)
+def test_the_mix_of_formats_says_where_it_draws_none(release: str, why: str) -> None:
+    told = no_formats("formats", release)
+    assert (why in told) if why else told == ""
+    assert no_formats("mixed", release) == ""
+    texts = [json.dumps(plain(drawn(s, kafka=release, mix="formats"))) for s in range(20)]
+    assert any("message.format" in text for text in texts) == (why == "")
 
 
 def test_an_unknown_mix_is_refused_with_the_known_ones() -> None:

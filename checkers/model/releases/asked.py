@@ -1,0 +1,71 @@
+"""Which rules a run came to: those whose decision points were asked while it was followed."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields
+
+from kchaos.checkers.model.releases.generation import Generation
+
+
+@dataclass(slots=True)
+class Asked:
+    """What was asked while it was watched.
+
+    Attributes:
+        in_force: Rules that a broker of the run goes by at some decision point.
+        rules: Those of them that decided something there.
+    """
+
+    in_force: set[str] = field(default_factory=set)
+    rules: set[str] = field(default_factory=set)
+    _watched: dict[Generation, Generation] = field(default_factory=dict)
+
+    def watched(self, generation: Generation, owners: Mapping[str, str]) -> Generation:
+        """The generation, which tells of each decision point whose rule is asked.
+
+        Args:
+            owners: By decision point the rule that says what it does.
+        """
+        if generation not in self._watched:
+            self.in_force.update(owners.values())
+            self._watched[generation] = _watched(generation, owners, self.rules)
+        return self._watched[generation]
+
+
+_ASKED: ContextVar[Asked | None] = ContextVar("kchaos_rules_asked", default=None)
+
+
+@contextmanager
+def watching_rules() -> Iterator[Asked]:
+    """Notes which rules are asked in the block; generations composed before it are not watched."""
+    asked = Asked()
+    token = _ASKED.set(asked)
+    try:
+        yield asked
+    finally:
+        _ASKED.reset(token)
+
+
+def who_watches() -> Asked | None:
+    """Who notes now which rules are asked."""
+    return _ASKED.get()
+
+
+class _Watched(Generation):
+    __slots__ = ("_owners", "_rules")
+
+    def __getattribute__(self, name: str) -> object:
+        owner = object.__getattribute__(self, "_owners").get(name)
+        if owner is not None:
+            object.__getattribute__(self, "_rules").add(owner)
+        return object.__getattribute__(self, name)
+
+
+def _watched(generation: Generation, owners: Mapping[str, str], rules: set[str]) -> Generation:
+    made = object.__new__(_Watched)
+    object.__setattr__(made, "_owners", owners)
+    object.__setattr__(made, "_rules", rules)
+    for one in fields(generation):
+        object.__setattr__(made, one.name, getattr(generation, one.name))
+    return made

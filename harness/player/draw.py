@@ -1,0 +1,38 @@
+"""What is drawn beside the kind of the next step, and what makes candidates of it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from kchaos.harness.player.view import View
+from kchaos.harness.steps.scenario_steps import Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """What is drawn beside the kind of the next step.
+
+    Attributes:
+        number: Of the step; makes names new.
+        records: How many are written, if something is.
+        acks: With which acks.
+        one_record_batches: Whether in as many requests.
+        assignment: Of the topic, if one is made.
+        configuration: Of that topic.
+        codec: With which the records are compressed.
+        keys: With which their keys begin; "" for null keys.
+        await_answer: Whether the next act waits for the answer to a write.
+    """
+
+    number: int
+    records: int
+    acks: int
+    one_record_batches: bool
+    assignment: tuple[tuple[int, ...], ...]
+    configuration: tuple[tuple[str, str], ...] = ()
+    codec: str = "none"
+    keys: str = ""
+    await_answer: bool = True
+
+
+Candidates = Callable[[View, Draw], Iterator[Step]]
+"""Yields steps of one kind, in an order that depends on nothing else; not all need be legal."""

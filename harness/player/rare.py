@@ -1,0 +1,359 @@
+"""What only the mix `rare` draws: wider clusters, and steps that the other mixes leave out.
+
+Each schedule leaves out about half of the kinds of faults and draws some of the others more often
+(swarm testing: Groce and others, ISSTA 2012). So faults meet that would be drawn together in one
+schedule of thousands if each had its small chance in all of them.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from kchaos.clusters.agent.points import FETCH_REQUEST
+from kchaos.clusters.releases import KNOWN_RELEASES, release_of
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
+from kchaos.faults import (
+    CutLink,
+    FormatDowngrade,
+    FreezeFollower,
+    HoldController,
+    HoldPoint,
+    HoldRequests,
+    IsolateBroker,
+    LoseTail,
+    RollBroker,
+    SlowDisk,
+    SlowFetchReads,
+    StaleRequest,
+    TearEpochs,
+)
+from kchaos.harness.player.draw import Candidates, Draw
+from kchaos.harness.player.view import View
+from kchaos.harness.steps.clients import Read
+from kchaos.harness.steps.log_start import DeleteRecords
+from kchaos.harness.steps.scenario_steps import Inject, Reassign, ReorderReplicas, Step
+
+RARE = "rare"
+"""The mix of wider clusters and of what the other mixes leave out."""
+SLOW_DISKS = "slow-disks"
+"""The mix whose brokers' disks can be slow; it needs what `SlowDisk` needs of the machine."""
+_STEP_S = 15.0
+_READ_S = 3.0
+_DELAY_MS = 700
+_LEFT_OUT = 0.5
+_ALWAYS = ("produce", "produce-to-zombie", "heal", "snapshot", "create-topic")
+RARE_KINDS: Mapping[str, float] = {
+    "read": 2,
+    "reassign": 2,
+    "reorder": 2,
+    "delete-records": 1,
+    "roll-release": 3,
+    "downgrade-format": 1.5,
+    "isolate": 1.5,
+    "cut-reset": 1.5,
+    "lose-tail": 4,
+    "tear-epochs": 2,
+    "freeze-follower": 1,
+    "slow-reads": 1,
+    "hold-controller": 1,
+    "hold-point": 1,
+    "stale-request": 2,
+    "hold-update-metadata": 1,
+    "hold-stop-replica": 1,
+    "hold-controlled-shutdown": 1,
+    "hold-isr-change": 1,
+}
+"""How often each is drawn in the mix `rare`, relative to the weights of the mix `mixed`."""
+ALSO_RARE: Mapping[str, float] = {
+    **dict.fromkeys(("forge-epochs", "configure-format", "roll-format", "wipe"), 1.0),
+    **dict.fromkeys(("lose-epochs", "delete-topic"), 2.0),
+    "kill": 3.0,
+}
+"""Kinds of other mixes that `rare` draws as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wide:
+    """What a seed decides of a schedule of the mix `rare`, beside what all mixes decide.
+
+    Attributes:
+        is_keyed: Whether some records have keys; else consumers read.
+        tiered: Whether the first topic is.
+    """
+
+    cluster: ClusterSpec
+    is_keyed: bool
+    tiered: bool
+
+
+def swarm(random: Random, weights: Mapping[str, float]) -> dict[str, float]:
+    """The weights of one schedule: about half of the kinds, some of them more often."""
+    drawn = {}
+    for kind, weight in weights.items():
+        factor = random.choice((1, 1, 2, 4)) * (random.random() >= _LEFT_OUT)
+        drawn[kind] = weight if kind in _ALWAYS else weight * factor
+    return drawn
+
+
+def draw_wide(random: Random, kafka: str, release: str, properties: Mapping[str, str]) -> Wide:
+    """Draws a cluster: up to five brokers, perhaps of two releases, tiered, with an ensemble.
+
+    Args:
+        release: That of `kafka`, if that is a path.
+        properties: The brokers', to which others are added.
+    """
+    number = release_of(release).number
+    ids = tuple(range(random.choice((3, 4, 5, 5))))
+    lag_ms = random.choice(("600000", "600000", "10000", "3000"))
+    timeouts = {
+        "replica.lag.time.max.ms": lag_ms,
+        "controller.socket.timeout.ms": random.choice(("3000", "3000", "30000")),
+        "replica.socket.timeout.ms": (fetch_ms := random.choice(("1000", "1000", "5000"))),
+        "request.timeout.ms": fetch_ms,
+        "zookeeper.session.timeout.ms": random.choice(("18000", "18000", "30000")),
+        "num.replica.fetchers": random.choice(("1", "1", "2")),
+        "controlled.shutdown.enable": random.choice(("true", "false")),
+        "controlled.shutdown.retry.backoff.ms": "200",
+        # Reads that are held keep handler threads; with all of them held a broker stops.
+        "num.io.threads": "8",
+    }
+    zookeepers = random.choice((1, 1, 1, 3))
+    older = older_release(release) if random.random() < 0.3 else None
+    is_tiered = random.random() < 0.25 and number >= (3, 6) and older is None
+    brokers = brokers_of(kafka, ids)
+    if older is not None:
+        old = set(random.sample(ids, random.randint(1, len(ids) - 1)))
+        brokers = tuple(BrokerSpec(id=i, kafka=older if i in old else kafka) for i in ids)
+        # A rolling upgrade begins so; with its own protocol a new broker talks above old ones.
+        timeouts["inter.broker.protocol.version"] = release_of(older).protocol_version
+    return Wide(
+        cluster=ClusterSpec(
+            brokers=brokers,
+            zookeepers=zookeepers,
+            first_broker=random.choice(ids),
+            properties={**properties, **timeouts},
+            tiered=is_tiered,
+        ),
+        is_keyed=random.random() < 0.3,
+        tiered=is_tiered,
+    )
+
+
+def older_release(release: str) -> str | None:
+    """The release from which a rolling upgrade to this one begins: the known one before it."""
+    number = release_of(release).number
+    older = [one for one in KNOWN_RELEASES if release_of(one).number[:2] < number[:2]]
+    return max(older, key=lambda one: release_of(one).number, default=None)
+
+
+def tiered_configuration() -> tuple[tuple[str, str], ...]:
+    """A topic whose segments go to the remote store soon, and of which little stays local."""
+    return (
+        ("remote.storage.enable", "true"),
+        ("segment.bytes", "252"),
+        ("local.retention.bytes", "420"),
+    )
+
+
+def _reads(view: View, draw: Draw) -> Iterator[Step]:
+    for partition in view.partitions:
+        yield Read(
+            operation=f"r{draw.number}",
+            topic=partition.topic,
+            partition=partition.partition,
+            records=1,
+            timeout_s=_READ_S,
+        )
+
+
+def _reassignments(view: View, _draw: Draw) -> Iterator[Step]:
+    for partition in view.partitions:
+        others = [broker for broker in view.brokers if broker not in partition.replicas]
+        for other in others:
+            for index in range(len(partition.replicas)):
+                replicas = (
+                    *partition.replicas[:index],
+                    other,
+                    *partition.replicas[index + 1 :],
+                )
+                yield Reassign(
+                    topic=partition.topic,
+                    partition=partition.partition,
+                    replicas=replicas,
+                    timeout_s=_STEP_S,
+                )
+
+
+def _orders(view: View, _draw: Draw) -> Iterator[Step]:
+    for partition in view.partitions:
+        for preferred in partition.replicas[1:]:
+            others = tuple(broker for broker in partition.replicas if broker != preferred)
+            yield ReorderReplicas(
+                topic=partition.topic,
+                partition=partition.partition,
+                replicas=(preferred, *others),
+                timeout_s=_STEP_S,
+            )
+
+
+def _deleted_records(view: View, _draw: Draw) -> Iterator[Step]:
+    for partition in view.partitions:
+        for offset in partition.starts[1:]:
+            yield DeleteRecords(
+                topic=partition.topic,
+                partition=partition.partition,
+                before_offset=offset,
+                timeout_s=5.0,
+            )
+
+
+def _rolls(view: View, draw: Draw) -> Iterator[Step]:
+    for broker in view.brokers:
+        for kafka in view.kafkas:
+            fault = RollBroker(broker=broker, kafka=kafka)
+            yield Inject(name=f"roll-release-{draw.number}", fault=fault)
+
+
+def _downgrades(view: View, draw: Draw) -> Iterator[Step]:
+    for topic in view.topics:
+        for text in view.formats:
+            fault = FormatDowngrade(topic=topic, message_format=text)
+            yield Inject(name=f"downgrade-format-{draw.number}", fault=fault)
+
+
+def _isolations(view: View, draw: Draw) -> Iterator[Step]:
+    for broker in view.brokers:
+        for zookeeper in (False, True):
+            fault = IsolateBroker(broker=broker, zookeeper=zookeeper)
+            yield Inject(name=f"isolate-{draw.number}", fault=fault)
+
+
+def _resets(view: View, draw: Draw) -> Iterator[Step]:
+    for partition in view.partitions:
+        for follower in partition.replicas:
+            if partition.leader not in (follower, -1):
+                fault = CutLink(source=follower, target=partition.leader, style="reset")
+                yield Inject(name=f"cut-reset-{draw.number}", fault=fault)
+
+
+def _lost_tails(view: View, draw: Draw) -> Iterator[Step]:
+    for partition in view.partitions:
+        for broker in partition.replicas:
+            for offset in partition.starts[-2:]:
+                fault = LoseTail(
+                    broker=broker,
+                    topic=partition.topic,
+                    partition=partition.partition,
+                    log_end_offset=offset,
+                )
+                yield Inject(name=f"lose-tail-{draw.number}", fault=fault)
+
+
+def _torn(view: View, draw: Draw) -> Iterator[Step]:
+    for partition in view.partitions:
+        for broker in partition.replicas:
+            fault = TearEpochs(broker=broker, topic=partition.topic, partition=partition.partition)
+            yield Inject(name=f"tear-epochs-{draw.number}", fault=fault)
+
+
+def _frozen(view: View, draw: Draw) -> Iterator[Step]:
+    for broker in view.brokers:
+        yield Inject(name=f"freeze-follower-{draw.number}", fault=FreezeFollower(broker=broker))
+
+
+def _slow_reads(view: View, draw: Draw) -> Iterator[Step]:
+    for broker in view.brokers:
+        for delay_ms in (None, _DELAY_MS):
+            for where in ("request", "read"):
+                fault = SlowFetchReads(
+                    broker=broker,
+                    where="request" if where == "request" else "read",
+                    delay_ms=delay_ms,
+                )
+                yield Inject(name=f"slow-reads-{draw.number}", fault=fault)
+
+
+def _slow_controllers(view: View, draw: Draw) -> Iterator[Step]:
+    for broker in view.brokers:
+        yield Inject(name=f"hold-controller-{draw.number}", fault=HoldController(broker=broker))
+
+
+def _points(view: View, draw: Draw) -> Iterator[Step]:
+    for broker in view.brokers:
+        fault = HoldPoint(
+            name=f"hold-point-{draw.number}",
+            broker=broker,
+            point=FETCH_REQUEST,
+            manner="delay",
+            delay_ms=_DELAY_MS,
+        )
+        yield Inject(name=f"hold-point-{draw.number}", fault=fault)
+
+
+def _stale(view: View, draw: Draw) -> Iterator[Step]:
+    for broker in view.brokers:
+        named = tuple(
+            (one.topic, one.partition) for one in view.partitions if broker in one.replicas
+        )
+        for api in ("LeaderAndIsr", "StopReplica"):
+            if named:
+                fault = StaleRequest(
+                    api="LeaderAndIsr" if api == "LeaderAndIsr" else "StopReplica",
+                    broker=broker,
+                    partitions=named,
+                )
+                yield Inject(name=f"stale-request-{draw.number}", fault=fault)
+        fault = StaleRequest(api="UpdateMetadata", broker=broker, partitions=named)
+        yield Inject(name=f"stale-request-{draw.number}", fault=fault)
+
+
+def _holds(api: str, kind: str, *, of_sender: bool) -> Candidates:
+    def candidates(view: View, draw: Draw) -> Iterator[Step]:
+        name = f"{kind}-{draw.number}"
+        for broker in view.brokers:
+            if of_sender:
+                fault = HoldRequests(name=name, api=api, source=broker)
+            else:
+                fault = HoldRequests(name=name, api=api, target=broker)
+            yield Inject(name=name, fault=fault)
+
+    return candidates
+
+
+def slow_disks(view: View, draw: Draw) -> Iterator[Step]:
+    """Flushes, and reads that the page cache does not have, each slow."""
+    for broker in view.brokers:
+        for operation in ("flush", "read"):
+            fault = SlowDisk(
+                broker=broker,
+                operation="flush" if operation == "flush" else "read",
+                delay_ms=_DELAY_MS,
+                page_cache=True,
+            )
+            yield Inject(name=f"slow-disk-{draw.number}", fault=fault)
+
+
+RARE_CANDIDATES: Mapping[str, Candidates] = {
+    "read": _reads,
+    "reassign": _reassignments,
+    "reorder": _orders,
+    "delete-records": _deleted_records,
+    "roll-release": _rolls,
+    "downgrade-format": _downgrades,
+    "isolate": _isolations,
+    "cut-reset": _resets,
+    "lose-tail": _lost_tails,
+    "tear-epochs": _torn,
+    "freeze-follower": _frozen,
+    "slow-reads": _slow_reads,
+    "hold-controller": _slow_controllers,
+    "hold-point": _points,
+    "stale-request": _stale,
+    "hold-update-metadata": _holds("UpdateMetadata", "hold-update-metadata", of_sender=False),
+    "hold-stop-replica": _holds("StopReplica", "hold-stop-replica", of_sender=False),
+    "hold-controlled-shutdown": _holds(
+        "ControlledShutdown", "hold-controlled-shutdown", of_sender=True
+    ),
+    "hold-isr-change": _holds("AlterPartition", "hold-isr-change", of_sender=True),
+}
+"""What makes the steps of each of `RARE_KINDS`."""

@@ -1,0 +1,110 @@
+"""What a night exercised: faults, pairs of faults that met, rules of the model.
+
+This is simulation coverage, as CCF counts it of its simulated traces (Howard and others, 2024).
+What was seldom there is drawn more often in the next night.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model.releases.asked import watching_rules
+from kchaos.checkers.record import predict_run
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness.summary.lines import Line
+
+_MOST_LEANING = 4.0
+_FEWEST_RUNS = 10
+"""With fewer runs chance alone says what was seldom there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exercised:
+    """How often what was exercised.
+
+    Attributes:
+        runs: Of how many runs.
+        faults: By kind: in how many runs, and how often in all.
+        pairs: By two kinds, in order: in how many runs both acted at the same time.
+        unmet: How many pairs of the kinds that are there never met.
+        rules: By rule: in how many runs it decided something, and in how many it was in force.
+    """
+
+    runs: int
+    faults: Mapping[str, tuple[int, int]]
+    pairs: Mapping[tuple[str, str], int]
+    unmet: int
+    rules: Mapping[str, tuple[int, int]]
+
+
+def exercised_by(lines: Sequence[Line]) -> Exercised:
+    """What the runs of a night exercised, together; the frequent ones first."""
+    in_runs, times, pairs = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
+    asked, in_force = Counter[str](), Counter[str]()
+    for line in lines:
+        faults = [(_kind(str(name)), begin, end) for name, begin, end in line["faults"]]
+        times.update(kind for kind, _, _ in faults)
+        in_runs.update({kind for kind, _, _ in faults})
+        pairs.update(_met(faults))
+        rules = line.get("rules") or {}
+        asked.update(rules.get("asked", ()))
+        in_force.update(rules.get("in_force", ()))
+    possible = len(in_runs) * (len(in_runs) + 1) // 2
+    return Exercised(
+        runs=len(lines),
+        faults={kind: (count, times[kind]) for kind, count in _frequent_first(in_runs)},
+        pairs=dict(_frequent_first(pairs)),
+        unmet=possible - len(pairs),
+        rules={rule: (asked[rule], count) for rule, count in _frequent_first(in_force)},
+    )
+
+
+def rules_of(path: Path) -> dict[str, list[str]]:
+    """Which rules a judged run came to (`asked`), and which were in force; the run is followed."""
+    with watching_rules() as watched:
+        predict_run(RunEvidence(RunDirectory.open(path)))
+    return {"asked": sorted(watched.rules), "in_force": sorted(watched.in_force)}
+
+
+def leaning_after(lines: Sequence[Line], kinds: Sequence[str]) -> dict[str, float]:
+    """How much more often kinds of steps are to be drawn, after the runs of an earlier night.
+
+    A kind that was in half as many runs as the median one counts twice, and so on up to four times,
+    and one that was in no run counts four times. Kinds that inject nothing are left as they are, as
+    all are after fewer than ten runs.
+    """
+    seen = exercised_by(lines).faults
+    counts = [runs for runs, _ in seen.values()]
+    if len(lines) < _FEWEST_RUNS or not counts:
+        return {}
+    usual = median(counts)
+    leaning = {
+        kind: min(_MOST_LEANING, round(usual / seen[kind][0], 2) if kind in seen else _MOST_LEANING)
+        for kind in kinds
+    }
+    return {kind: factor for kind, factor in leaning.items() if factor > 1}
+
+
+def _kind(fault: str) -> str:
+    """The kind of a drawn fault, which its name begins with; of another one its class."""
+    name, _, given = fault.partition(" ")
+    drawn = re.fullmatch(r"([a-z-]+)-\d+", given)
+    return drawn[1] if drawn else name
+
+
+def _met(faults: Sequence[tuple[str, float, float]]) -> set[tuple[str, str]]:
+    return {
+        (min(one[0], other[0]), max(one[0], other[0]))
+        for one, other in combinations(faults, 2)
+        if one[1] <= other[2] and other[1] <= one[2]
+    }
+
+
+def _frequent_first(counts: Counter[Any]) -> list[tuple[Any, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))

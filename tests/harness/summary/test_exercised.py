@@ -1,0 +1,69 @@
+"""What a night exercised, and to what the next one leans."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model.releases.asked import watching_rules
+from kchaos.checkers.model.releases.composition import generation_for, owners_of
+from kchaos.checkers.record import predict_run
+from kchaos.harness.summary.exercised import exercised_by, leaning_after, rules_of
+from tests.golden.stored import unpacked
+
+
+def line(*faults: tuple[str, float, float], **more: Any) -> dict[str, Any]:
+    return {"faults": [list(fault) for fault in faults], **more}
+
+
+def test_a_drawn_fault_goes_by_its_kind_and_another_one_by_its_class() -> None:
+    told = exercised_by(
+        [
+            line(("KillBroker kill-3", 0.1, 0.2), ("KillBroker kill-9", 0.5, 0.6)),
+            line(("KillBroker kill-4", 0.1, 0.2), ("CutLink the link", 0.5, 0.6)),
+        ]
+    )
+    assert told.faults == {"kill": (2, 3), "CutLink": (1, 1)}
+
+
+def test_faults_met_that_acted_at_the_same_time() -> None:
+    told = exercised_by(
+        [
+            line(("A a-1", 0.1, 0.5), ("B b-2", 0.4, 0.6), ("C c-3", 0.7, 0.8)),
+            line(("A a-1", 0.1, 0.5), ("B b-2", 0.2, 0.2), ("A a-4", 0.3, 0.4)),
+        ]
+    )
+    assert told.pairs == {("a", "b"): 2, ("a", "a"): 1}
+    # Of a-a, a-b, a-c, b-b, b-c and c-c.
+    assert told.unmet == 4
+
+
+def test_a_night_leans_towards_what_was_seldom_or_never_there() -> None:
+    lines = [line(("A a-1", 0, 1), ("B b-2", 0, 1), ("C c-3", 0, 1)) for _ in range(8)]
+    lines += [line(("A a-1", 0, 1), ("D d-1", 0, 1)) for _ in range(4)]
+    assert leaning_after(lines, ["a", "b", "c", "d", "never"]) == {"d": 2.0, "never": 4.0}
+    assert leaning_after(lines[:9], ["a", "never"]) == {}
+    assert leaning_after([], ["a"]) == {}
+
+
+@pytest.mark.parametrize("release", ["1.1.1", "2.8.2"])
+def test_watching_a_run_says_which_rules_it_came_to_and_changes_nothing(
+    release: str, tmp_path: Path
+) -> None:
+    run = unpacked(release, tmp_path)
+    plain = predict_run(RunEvidence(run))
+    with watching_rules():
+        watched = predict_run(RunEvidence(run))
+    assert watched.states == plain.states
+    told = rules_of(run.path)
+    assert set(told["asked"]) < set(told["in_force"])
+    assert "KIP-101" in told["asked"]
+    # Nobody is watched any more.
+    assert type(generation_for(release)).__name__ == "Generation"
+
+
+def test_each_decision_point_is_the_rules_that_changed_it_last() -> None:
+    point = "error_of_broker_epoch"
+    assert point not in owners_of(generation_for("2.1.1"))
+    assert owners_of(generation_for("2.2.2"))[point] == "broker epochs"
