@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from kchaos.checkers.acts import StartBroker
+from kchaos.checkers.acts import LATE_CLIENT_ID, StaleRequest, StartBroker
 from kchaos.checkers.cross_checks.acts import settings_in, settings_of
 from kchaos.checkers.errors import CheckpointError, ModelError
 from kchaos.checkers.evidence.about import RUN, SCENARIO, is_release
@@ -122,8 +122,16 @@ def _versions_asked(evidence: RunEvidence) -> Iterator[str]:
                 lines.pop(broker, None)
                 break  # A protocol between two releases: which versions it has is not listed.
             lines.setdefault(broker, set()).add(line)
+    # Made by kchaos, in the version that the act says.
+    late = {
+        (LATE_CLIENT_ID, timed.event.api, timed.event.version)
+        for timed in evidence.actions
+        if isinstance(timed.event, StaleRequest)
+    }
     for message in evidence.links or ():
         if message.direction != "request" or message.source not in lines or message.api is None:
+            continue
+        if (message.client_id, message.api, message.api_version) in late:
             continue
         known = [asked_versions(message.api, line) for line in sorted(lines[message.source])]
         if all(known) and message.api_version not in frozenset[int | None]().union(*known):

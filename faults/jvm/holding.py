@@ -127,9 +127,10 @@ def gate_of(cluster: Cluster) -> Gate:
 
 
 def _release(act: acts.HoldPoint, hold: PointHold, journal: Journal) -> None:
-    held = [hit.describe() for hit in hold.held]
     with journal.acting(acts.ReleasePoint(name=act.name)):
         hold.release()
+    # What a thread that is not stopped comes to until then is kept as well.
+    held = [hit.describe() for hit in hold.held]
     journal.observed("released", name=act.name, held=held)
 
 

@@ -350,7 +350,7 @@ class _Drawing:
     def _widened(self, drawn: Draw, wide: Wide) -> Draw:
         """What a schedule of the mix `rare` writes, and how large its topics are."""
         chance = self.random
-        partitions = chance.choice((1, 1, 2, 4, 10))
+        partitions = chance.choices((1, 2, 4, 10), (8, 6, 3, 1))[0]
         most = len(self.view.brokers)
         # With fewer replicas than must be in sync nobody can ever write with acks=all.
         least = int(wide.cluster.properties["min.insync.replicas"])
