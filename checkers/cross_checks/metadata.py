@@ -49,7 +49,10 @@ def metadata_disagreements(evidence: RunEvidence) -> Iterator[str]:
             )
     yield from _begun_before(evidence)
     last = logs.shared[-1].last_offset
-    named = [*(one.zxid for one in evidence.actions), *(one.zxid for one in evidence.snapshots)]
+    named = [
+        *(action.zxid for action in evidence.actions),
+        *(snapshot.zxid for snapshot in evidence.snapshots),
+    ]
     if named and max(named) > last:
         yield f"the metadata log ends at offset {last}, and {max(named)} was seen"
     yield from _set_to_use_zookeeper(evidence)

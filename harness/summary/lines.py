@@ -165,8 +165,12 @@ def _findings(findings: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _gates(observed: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
-    steps = [one for one in observed if one["kind"] == "step"]
-    ends = {one["step"]: one["time"] for one in observed if "step" in one}
+    steps = [observation for observation in observed if observation["kind"] == "step"]
+    ends = {
+        observation["step"]: observation["time"]
+        for observation in observed
+        if "step" in observation
+    }
     gates = [
         [f"step {step['step']}: {step['name']}", round(following["time"] - step["time"], 3)]
         for step, following in pairwise([*steps, *_after(steps, ends)])
@@ -188,13 +192,22 @@ def _faults(observed: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
         return []
     first, last = observed[0]["time"], observed[-1]["time"]
     long = max(last - first, 0.001)
-    healed = {one["name"]: one["time"] for one in observed if one["kind"] == "healed"}
+    healed = {
+        observation["name"]: observation["time"]
+        for observation in observed
+        if observation["kind"] == "healed"
+    }
     faults = []
-    for one in observed:
-        if one["kind"] == "injected":
-            end = healed.get(one["name"], last) if one.get("lasting") else one["time"]
+    for observation in observed:
+        if observation["kind"] == "injected":
+            end = (
+                healed.get(observation["name"], last)
+                if observation.get("lasting")
+                else observation["time"]
+            )
             part = [
-                round((when - first) / long, 4) for when in (one["time"], max(end, one["time"]))
+                round((when - first) / long, 4)
+                for when in (observation["time"], max(end, observation["time"]))
             ]
-            faults.append([f"{one['fault']} {one['name']}", *part])
+            faults.append([f"{observation['fault']} {observation['name']}", *part])
     return faults

@@ -24,15 +24,15 @@ from kchaos.checkers.model.values.requests import (
 
 
 def at_leader(
-    state: State, follower: int, source: int, one: Exchange, lookahead: Lookahead, index: int
+    state: State, follower: int, source: int, request: Exchange, lookahead: Lookahead, index: int
 ) -> Iterator[World]:
     """A leader looks at its log for a request, or ends the wait of a Fetch.
 
     Its log may begin later by then, as far as later messages have that.
     """
-    yield from _at_leader(state, follower, source, one, lookahead, index)
+    yield from _at_leader(state, follower, source, request, lookahead, index)
     moved, leader_id = World(state), leader_of(source)
-    for partition, _ in one.asked:
+    for partition, _ in request.asked:
         replica = moved.replica(leader_id, partition)
         if replica is None:
             continue
@@ -42,27 +42,27 @@ def at_leader(
             log_start.move(moved, leader_id, partition, start)
     if moved.changes:
         for world in _at_leader(
-            state.changed(moved.changes), follower, source, one, lookahead, index
+            state.changed(moved.changes), follower, source, request, lookahead, index
         ):
             world.changes = {**moved.changes, **world.changes}
             yield world
 
 
 def _at_leader(
-    state: State, follower: int, source: int, one: Exchange, lookahead: Lookahead, index: int
+    state: State, follower: int, source: int, request: Exchange, lookahead: Lookahead, index: int
 ) -> Iterator[World]:
-    if not one.is_at_leader or one.number is None:
+    if not request.is_at_leader or request.number is None:
         return
-    for withheld in _withheld(state, follower, source, one, lookahead):
+    for withheld in _withheld(state, follower, source, request, lookahead):
         asking = Asking(lookahead, index)
-        yield from _go_on(state, follower, source, one, lookahead, index, asking, withheld)
+        yield from _go_on(state, follower, source, request, lookahead, index, asking, withheld)
         if asking.is_open:
             asking = Asking(lookahead, index, declines=True)
-            yield from _go_on(state, follower, source, one, lookahead, index, asking, withheld)
+            yield from _go_on(state, follower, source, request, lookahead, index, asking, withheld)
 
 
 def _withheld(
-    state: State, follower: int, source: int, one: Exchange, lookahead: Lookahead
+    state: State, follower: int, source: int, request: Exchange, lookahead: Lookahead
 ) -> Iterable[frozenset[TopicPartition]]:
     """Return of which partitions a leader may send no records, likeliest first.
 
@@ -71,10 +71,10 @@ def _withheld(
     world, leader_id = World(state), leader_of(source)
     throttled = frozenset(
         partition
-        for partition, _ in one.asked
+        for partition, _ in request.asked
         if leader.may_throttle(world, leader_id, partition, follower)
     )
-    seen = None if one.number is None else lookahead.replies.get(one.number)
+    seen = None if request.number is None else lookahead.replies.get(request.number)
     said = {} if seen is None else seen.partitions
     carried = {
         partition
@@ -88,57 +88,59 @@ def _go_on(  # noqa: C901
     state: State,
     follower: int,
     source: int,
-    one: Exchange,
+    request: Exchange,
     lookahead: Lookahead,
     index: int,
     asking: Asking,
     withheld: frozenset[TopicPartition],
 ) -> Iterator[World]:
-    seen = None if one.number is None else lookahead.replies.get(one.number)
+    seen = None if request.number is None else lookahead.replies.get(request.number)
     world = World(state)
     if seen is not None and seen.error_code in _BEFORE_THE_LOG:
-        if _BEFORE_THE_LOG[seen.error_code](one, lookahead):
-            exchange.change(world, follower, source, one, replace(one, stage=Stage.ANSWERED))
+        if _BEFORE_THE_LOG[seen.error_code](request, lookahead):
+            exchange.change(
+                world, follower, source, request, replace(request, stage=Stage.ANSWERED)
+            )
             yield world
         return
     if seen is not None and seen.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
-        yield from _failing(state, follower, source, one)
+        yield from _failing(state, follower, source, request)
         return
     if seen is not None and _failed(seen):
-        yield from _failing(state, follower, source, one)
+        yield from _failing(state, follower, source, request)
         return
-    if seen is not None and one.stage is not Stage.READ:
-        tier_sends_away(world, leader_of(source), one, seen)
-    if one.stage is Stage.ARRIVED and not one.refused:
-        yield from _refused_first(state, follower, source, one, seen)
-    if one.stage is Stage.ARRIVED:
-        after, _ = exchange.read(world, follower, source, one, asking, withheld)
-    elif one.stage is Stage.READ:
-        after, _ = exchange.count(world, follower, source, one, asking)
+    if seen is not None and request.stage is not Stage.READ:
+        tier_sends_away(world, leader_of(source), request, seen)
+    if request.stage is Stage.ARRIVED and not request.refused:
+        yield from _refused_first(state, follower, source, request, seen)
+    if request.stage is Stage.ARRIVED:
+        after, _ = exchange.read(world, follower, source, request, asking, withheld)
+    elif request.stage is Stage.READ:
+        after, _ = exchange.count(world, follower, source, request, asking)
     else:
-        after = exchange.answer_waiting(world, follower, source, one, withheld)
-    if one.stage is Stage.WAITING and _would_be_seen(follower, source, after, lookahead, index):
+        after = exchange.answer_waiting(world, follower, source, request, withheld)
+    if request.stage is Stage.WAITING and _would_be_seen(follower, source, after, lookahead, index):
         return
-    if not _may_be_answered(world, follower, source, one, after, seen, lookahead):
+    if not _may_be_answered(world, follower, source, request, after, seen, lookahead):
         return
     yield world
     if after.stage is Stage.WAITING:
-        yield from _at_once(state, follower, source, one, lookahead, index, asking, withheld)
-    if one.stage is Stage.ARRIVED and one.api == FETCH:
+        yield from _at_once(state, follower, source, request, lookahead, index, asking, withheld)
+    if request.stage is Stage.ARRIVED and request.api == FETCH:
         # What others do may come between its look at the log and counting the follower's offset.
         looked = World(state)
-        exchange.look(looked, follower, source, one, withheld)
+        exchange.look(looked, follower, source, request, withheld)
         yield looked
 
 
-def _is_in_session(one: Exchange, lookahead: Lookahead) -> bool:
+def _is_in_session(request: Exchange, lookahead: Lookahead) -> bool:
     """Tell whether a Fetch names a session, which its leader may have forgotten."""
-    return not one.asked or any(asked.is_incremental for _, asked in one.asked)
+    return not request.asked or any(asked.is_incremental for _, asked in request.asked)
 
 
-def _names_ids(one: Exchange, lookahead: Lookahead) -> bool:
+def _names_ids(request: Exchange, lookahead: Lookahead) -> bool:
     """Tell whether a Fetch names its topics by ids, from version 13 on (KIP-516)."""
-    question = None if one.number is None else lookahead.questions.get(one.number)
+    question = None if request.number is None else lookahead.questions.get(request.number)
     return question is not None and (question.version or 0) >= 13
 
 
@@ -156,12 +158,12 @@ the fetch: `exchange.count` predicts it, or it failed (`_failing`).
 """
 
 
-def tier_sends_away(world: World, leader_id: int, one: Exchange, seen: Reply) -> None:
+def tier_sends_away(world: World, leader_id: int, request: Exchange, seen: Reply) -> None:
     """Let a leader's local log begin behind what it was asked for, if it is seen to say so.
 
     Only its answer tells that it has deleted local segments of a tiered log.
     """
-    for partition, asked in one.asked:
+    for partition, asked in request.asked:
         said = seen.partitions.get(partition)
         if said is not None and said.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
             replica = world.replica(leader_id, partition)
@@ -170,17 +172,17 @@ def tier_sends_away(world: World, leader_id: int, one: Exchange, seen: Reply) ->
 
 
 def _refused_first(
-    state: State, follower: int, source: int, one: Exchange, seen: Reply | None
+    state: State, follower: int, source: int, request: Exchange, seen: Reply | None
 ) -> Iterator[World]:
     """A leader refuses a partition that it has not been told of, and hears of it right then."""
     world = World(state)
-    unknown = exchange.not_told(world, source, one)
+    unknown = exchange.not_told(world, source, request)
     said = {} if seen is None else seen.partitions
     refused = frozenset(
         partition for partition in unknown if partition in said and said[partition].error_code
     )
     if refused:
-        exchange.change(world, follower, source, one, replace(one, refused=refused))
+        exchange.change(world, follower, source, request, replace(request, refused=refused))
         yield world
 
 
@@ -188,7 +190,7 @@ def _at_once(
     state: State,
     follower: int,
     source: int,
-    one: Exchange,
+    request: Exchange,
     lookahead: Lookahead,
     index: int,
     asking: Asking,
@@ -202,15 +204,15 @@ def _at_once(
     broker = world.broker(leader_of(source))
     if broker is None or not broker.generation.answers_nothing_at_once:
         return
-    looked = one
-    if one.stage is Stage.ARRIVED:
-        looked = exchange.look(world, follower, source, one, withheld)
+    looked = request
+    if request.stage is Stage.ARRIVED:
+        looked = exchange.look(world, follower, source, request, withheld)
     waiting, _ = exchange.count(world, follower, source, looked, asking)
     answered = replace(waiting, stage=Stage.ANSWERED, answers=looked.answers)
-    seen = None if one.number is None else lookahead.replies.get(one.number)
+    seen = None if request.number is None else lookahead.replies.get(request.number)
     if seen is None:
         is_told = not _would_be_seen(follower, source, answered, lookahead, index)
-        if is_told and one.is_awaited:
+        if is_told and request.is_awaited:
             exchange.change(world, follower, source, waiting, answered)
             exchange.handle(world, follower, source, answered)
             yield world
@@ -271,27 +273,27 @@ def _failed(seen: Reply) -> bool:
     )
 
 
-def _failing(state: State, follower: int, source: int, one: Exchange) -> Iterator[World]:
+def _failing(state: State, follower: int, source: int, request: Exchange) -> Iterator[World]:
     """A Fetch fails in the leader after its read, before or after the follower's offset counted.
 
     Up to 2.6 handling a Fetch may end in a write to ZooKeeper that fails, or find a replica that no
     LeaderAndIsr has named yet (kafka.cluster.Partition.maybeExpandIsr, updateReplicaLogReadResult).
     """
     failed = tuple(
-        (partition, FetchAnswer(error="UNKNOWN_SERVER_ERROR")) for partition, _ in one.asked
+        (partition, FetchAnswer(error="UNKNOWN_SERVER_ERROR")) for partition, _ in request.asked
     )
     for counts in (True, False):
         world = World(state)
-        before = one
-        if counts and one.stage is Stage.ARRIVED:
-            before, _ = exchange.read(world, follower, source, one)
+        before = request
+        if counts and request.stage is Stage.ARRIVED:
+            before, _ = exchange.read(world, follower, source, request)
         answered = replace(before, stage=Stage.ANSWERED, answers=failed)
         exchange.change(world, follower, source, before, answered)
         yield world
 
 
-def _is_new(one: Exchange) -> bool:
+def _is_new(request: Exchange) -> bool:
     return any(
         not isinstance(answer, FetchAnswer) or answer.error or answer.batches or answer.diverging
-        for _, answer in one.answers
+        for _, answer in request.answers
     )

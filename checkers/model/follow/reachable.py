@@ -41,13 +41,13 @@ def is_out_of_reach(state: State, changes: Mapping[Component, Any], lookahead: L
         match component:
             case "exchanges", follower, source:
                 exchanges = value or ()
-                pairs = [(follower, leader_of(source), one) for one in exchanges]
+                pairs = [(follower, leader_of(source), exchange) for exchange in exchanges]
             case "replica", leader_id, _:
                 pairs = [
-                    (follower, leader_id, one)
+                    (follower, leader_id, exchange)
                     for follower in world.broker_ids()
                     for source in world.sources(follower, leader_id)
-                    for one in world.exchanges(follower, source)
+                    for exchange in world.exchanges(follower, source)
                 ]
             case _:
                 continue
@@ -57,20 +57,20 @@ def is_out_of_reach(state: State, changes: Mapping[Component, Any], lookahead: L
 
 
 def _is_missed(
-    world: World, follower: int, leader_id: int, one: Exchange, lookahead: Lookahead
+    world: World, follower: int, leader_id: int, request: Exchange, lookahead: Lookahead
 ) -> bool:
-    seen = None if one.number is None else lookahead.replies.get(one.number)
-    if seen is None or seen.error_code or not one.is_at_leader or one.refused:
+    seen = None if request.number is None else lookahead.replies.get(request.number)
+    if seen is None or seen.error_code or not request.is_at_leader or request.refused:
         return False
-    if _is_fenced(world, leader_id, one, seen):
+    if _is_fenced(world, leader_id, request, seen):
         return True
     if hears_of_leaders(world, leader_id):
         return False
-    if one.stage is Stage.READ and not answers_as_seen(one, seen)[1]:
+    if request.stage is Stage.READ and not answers_as_seen(request, seen)[1]:
         return False
     return any(
         _has_passed(world, follower, leader_id, partition, asked, said)
-        for partition, asked in one.asked
+        for partition, asked in request.asked
         for said in [seen.partitions.get(partition)]
         if isinstance(said, FetchAnswered)
         # What is there now may be deleted before the leader answers.
@@ -78,16 +78,16 @@ def _is_missed(
     )
 
 
-def _is_fenced(world: World, leader_id: int, one: Exchange, seen: Reply) -> bool:
+def _is_fenced(world: World, leader_id: int, request: Exchange, seen: Reply) -> bool:
     """Tell whether a leader is in a newer leader epoch than a Fetch that it was seen to take.
 
     It refuses that from now on, for its leader epochs only grow.
     """
-    if one.api != FETCH or one.stage not in (Stage.ARRIVED, Stage.WAITING):
+    if request.api != FETCH or request.stage not in (Stage.ARRIVED, Stage.WAITING):
         return False
     taken = (
         asked
-        for asked in one.asked
+        for asked in request.asked
         if asked[0] not in seen.partitions or not seen.partitions[asked[0]].error_code
     )
     return any(
