@@ -38,9 +38,9 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     in-sync replica, once everything has settled.
     **Does not verify**: each in-sync replica (that is `divergence` and `hole`); records of acks=1
     that a later acknowledgement with acks=all covered and nobody read; what others were told while
-    the files were copied; what a log cleaner removed
-    because of a later record with the same key that is there (`rules.compacted`); a read that ends
-    inside a batch, for that batch; which records an unclean election really cost.
+    the files were copied; what a log cleaner removed because of a later record with the same key
+    that is there (`rules.compacted`); a read that ends inside a batch, for that batch; which
+    records an unclean election really cost.
     """
     if not evidence.is_final:
         return
