@@ -109,8 +109,8 @@ def test_a_request_with_the_epoch_of_an_earlier_generation_is_late(tmp_path: Pat
     assert (found.meant_for, found.in_force, found.is_late) == (3, 8, True)
     assert (found.error_code, found.predicted_error_code, found.is_made) == (77, 77, False)
     assert found.in_words() == (
-        "StopReplica v2 to broker 1 (broker epoch 3), meant for generation 3 of broker 1; in force "
-        "was 8: refused, STALE_BROKER_EPOCH (77)"
+        "StopReplica v2 to broker 1 (broker epoch 3) was made for generation 3 of broker 1, which "
+        "was 8 by then; refused, STALE_BROKER_EPOCH (77)"
     )
 
 
