@@ -167,6 +167,28 @@ class WipeLogDirectory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailLogDirectory:
+    """One of a running broker's log directories fails (KIP-112): its replicas there go offline.
+
+    Attributes:
+        directory: Its place in `log.dirs`, from 0 on.
+        partitions: (topic, partition) of each replica that lies there.
+    """
+
+    broker: int
+    directory: int
+    partitions: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreLogDirectory:
+    """A failed log directory of a stopped broker is there again, with all that was in it."""
+
+    broker: int
+    directory: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CutLink:
     """Nothing passes between two brokers any more: from `source` to `target`, or both ways.
 
@@ -430,6 +452,8 @@ Act = (
     | LoseTail
     | LoseEpochs
     | WipeLogDirectory
+    | FailLogDirectory
+    | RestoreLogDirectory
     | CutLink
     | HealLink
     | Hold

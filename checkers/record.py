@@ -5,7 +5,14 @@ It chooses between the states that are possible (`checkers.model.follow.search`)
 
 from collections.abc import Iterator
 
-from kchaos.checkers.acts import HealLink, ResumeBroker, StartBroker, StopBroker, TopicPartition
+from kchaos.checkers.acts import (
+    FailLogDirectory,
+    HealLink,
+    ResumeBroker,
+    StartBroker,
+    StopBroker,
+    TopicPartition,
+)
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.history import Operation
@@ -33,6 +40,8 @@ from kchaos.checkers.segments.tier import FINISHED
 from kchaos.checkers.verdict import NOT_PREDICTED
 
 _COPYING_S = 0.25
+_FROM_BEGIN = (StartBroker, ResumeBroker, HealLink, FailLogDirectory)
+"""Acts that are at work before they are done."""
 
 
 def predict_run(evidence: RunEvidence, *, most_states: int = MOST_STATES) -> Prediction:
@@ -90,7 +99,7 @@ def _actions(evidence: RunEvidence, links: list[Seen]) -> Iterator[Seen]:
             continue
         if isinstance(event, StopBroker):
             stopped[event.broker] = time
-        elif isinstance(event, StartBroker | ResumeBroker | HealLink) and timed.began is not None:
+        elif isinstance(event, _FROM_BEGIN) and timed.began is not None:
             time = timed.began
         if isinstance(event, StartBroker):
             time = min(time, _first_sign(links, event.broker, stopped.get(event.broker, 0.0)))

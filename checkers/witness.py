@@ -29,10 +29,10 @@ from kchaos.checkers.evidence.links import LinkMessage
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier_tables import tables_of
 from kchaos.checkers.formats.api_keys import spelled
+from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.formats.point_hit import PointHit
 from kchaos.checkers.model.values.prediction import EpochRound
 from kchaos.checkers.searching import first_match
-from kchaos.checkers.segments.directory import topic_partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from kchaos.clusters.configuration import java_command, log4j_text, properties_t
 from kchaos.clusters.disk.mounting import Disk
 from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError
+from kchaos.clusters.log_directories import present
 from kchaos.clusters.log_tail import why_it_ended
 from kchaos.clusters.metadata.api import ClusterMetadata, MetadataUnavailable
 from kchaos.clusters.ports import ReservedPort, is_free
@@ -124,9 +125,10 @@ class JvmBroker:
 
     @property
     def log_directories(self) -> tuple[Path, ...]:
-        """Kafka's log.dirs, in their order; log.dir alone where it has no more."""
+        """Kafka's log.dirs, in their order, each where its files are now."""
         listed = self.properties.get("log.dirs")
-        return tuple(map(Path, listed.split(","))) if listed else (self.log_directory,)
+        directories = map(Path, listed.split(",")) if listed else [self.log_directory]
+        return tuple(present(directory) for directory in directories)
 
     @property
     def server_log(self) -> Path:

@@ -8,6 +8,7 @@ from kchaos.faults.configuration.format_downgrade import FormatDowngrade as Form
 from kchaos.faults.configuration.throttle_replication import (
     ThrottleReplication as ThrottleReplication,
 )
+from kchaos.faults.disk.fail_log_directory import FailLogDirectory as FailLogDirectory
 from kchaos.faults.disk.lose_epochs import LoseEpochs as LoseEpochs
 from kchaos.faults.disk.lose_tail import LoseTail as LoseTail
 from kchaos.faults.disk.slow_disk import SlowDisk as SlowDisk

@@ -10,6 +10,7 @@ from typing import Any
 
 from kchaos.checkers.acts import CutLink, CutZooKeeper, ForgeAnswers, Hold, HoldPoint
 from kchaos.clusters.api import Broker, Cluster, Collectable, Disconnectable
+from kchaos.clusters.log_directories import has_failed
 from kchaos.faults.observation import observe_broker
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -27,6 +28,8 @@ class BrokerView:
         is_connected: Whether it is on its network.
         is_registered: Whether `/brokers/ids/N` is there.
         was_stopped_cleanly: Whether its log directory is marked so; no running broker's is.
+        log_directories: How many it has.
+        failed_log_directories: How many of them have failed.
         properties: The whole configuration that it is started with.
         points: The points of its code at which threads can be held.
     """
@@ -39,6 +42,8 @@ class BrokerView:
     is_connected: bool = True
     is_registered: bool = True
     was_stopped_cleanly: bool = False
+    log_directories: int = 1
+    failed_log_directories: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
     points: frozenset[str] = frozenset()
 
@@ -103,6 +108,8 @@ def _broker_view(cluster: Cluster, broker: Broker) -> BrokerView:
         is_connected=not isinstance(broker, Disconnectable) or broker.is_connected,
         is_registered=observe_broker(cluster, broker.id).czxid is not None,
         was_stopped_cleanly=collectable and (broker.log_directory / CLEAN_SHUTDOWN).exists(),
+        log_directories=len(broker.log_directories) if collectable else 1,
+        failed_log_directories=sum(map(has_failed, broker.log_directories)) if collectable else 0,
         properties=broker.properties,
         points=broker.points,
     )

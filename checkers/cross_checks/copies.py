@@ -23,8 +23,9 @@ from kchaos.checkers.formats.checkpoints import (
     parse_meta_properties,
     parse_partition_metadata,
 )
+from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.model.values.events import PartitionState, Snapshot, TopicCreated
-from kchaos.checkers.segments.directory import read_segment_file, segment_files, topic_partition
+from kchaos.checkers.segments.directory import read_segment_file, segment_files
 from kchaos.checkers.segments.errors import SegmentError
 
 _APART_S = 60.0

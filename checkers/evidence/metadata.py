@@ -27,6 +27,7 @@ from kchaos.checkers.formats.metadata_records import (
     MetadataRecordError,
     RecordDefinitions,
 )
+from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.metadata_log import (
     CopiedBatch,
     CopiedSnapshot,
@@ -51,7 +52,6 @@ from kchaos.checkers.model.values.events import (
     TopicConfigured,
     TopicCreated,
 )
-from kchaos.checkers.segments.directory import topic_partition
 
 METADATA = "metadata"
 DEFINITIONS = f"{METADATA}/definitions"

@@ -70,6 +70,7 @@ from kchaos.checkers.evidence.zookeeper import (
     topic_deletions,
     topic_ids,
 )
+from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.formats.point_hit import PointHit
 from kchaos.checkers.model.values.events import (
     DeleteRecords,
@@ -81,7 +82,6 @@ from kchaos.checkers.model.values.events import (
 )
 from kchaos.checkers.model.values.prediction import EpochRound
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.checkers.segments.directory import topic_partition
 from kchaos.checkers.zookeeper_log import ZnodeChange, read_ensemble
 
 _EXPIRING = (

@@ -16,13 +16,13 @@ from kchaos.checkers.formats.checkpoints import (
     joined_offsets,
     parse_offset_checkpoint,
 )
+from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.json_form import SOMETIMES
 from kchaos.checkers.segments.directory import (
     PartitionContents,
     checkpoint_entries,
     partition_directories,
     read_partition,
-    topic_partition,
 )
 
 REMOTE = "remote"

@@ -12,6 +12,7 @@ from typing import Any
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -23,7 +24,6 @@ from kchaos.checkers.model.values.events import (
     TopicDeleted,
 )
 from kchaos.checkers.opening import bounded_json
-from kchaos.checkers.segments.directory import topic_partition
 from kchaos.checkers.zookeeper_log import ZnodeChange
 
 

@@ -20,11 +20,14 @@ names the honest races that it allows:
 - a broker that was told to stop in order is out for the controller while its process still runs.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from kchaos.checkers.acts import (
     AskBrokerToStop,
+    FailLogDirectory,
+    RestoreLogDirectory,
     StaleRequest,
     StartBroker,
     StopBroker,
@@ -67,16 +70,18 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
     elected whom the controller knew to be away; that no leader is taken away whom the controller
     knew to live (a controller that sees a leader die writes that there is none before it elects
     another, so that members of the ISR may live then); that a live follower is not thrown out
-    sooner after the leader's term began than replica.lag.time.max.ms allows.
+    sooner after the leader's term began than replica.lag.time.max.ms allows. A replica whose log
+    directory a fault made fail counts as away.
     And that a new leader epoch is what the model's controller decides by something that its writer
     can have known: which replica is elected, and who is left in the ISR.
-    **Does not verify**: what only depends on how long a message takes; replicas that went offline
-    because their disk failed; where replicas are reassigned, which of the new ones is elected; what
-    a controller writes of a topic while it deletes it.
+    **Does not verify**: what only depends on how long a message takes; where replicas are
+    reassigned, which of the new ones is elected; what a controller writes of a topic while it
+    deletes it.
     """
     world = _World(
         epochs=controller_epochs(evidence.znode_changes),
         clean_stops=_clean_stops(evidence),
+        offline=_offline(evidence),
         lag_s=_lag_s(evidence),
         has_alter_isr=any(asks_controller_for_isr(one) is not False for one in _started(evidence)),
         controllers=_controllers(evidence),
@@ -119,6 +124,7 @@ class _World:
         epochs: Controller epoch to the broker that took it and the zxid at which it did.
         has_alter_isr: Whether some leader may ask the controller to change its ISR (KIP-497).
         clean_stops: Broker to the times at which it was told to stop in order.
+        offline: From when until when the log directory of a replica had failed, at most.
         registered: Broker to the zxid of its registration.
         known_dead: Brokers that the present controller knows to be away.
         known_live: Broker to the registration of which the present controller surely knows.
@@ -134,6 +140,7 @@ class _World:
 
     epochs: Mapping[int, tuple[int, int]]
     clean_stops: Mapping[int, tuple[float, ...]]
+    offline: Mapping[tuple[TopicPartition, int], list[tuple[float, float]]]
     lag_s: float
     has_alter_isr: bool
     controllers: frozenset[tuple[IsrWithout, IsrOfPreferred]] = frozenset()
@@ -153,8 +160,12 @@ class _World:
         _, taken = self.epochs.get(controller_epoch, (-1, self.began))
         return taken < self.began
 
-    def is_known_live(self, broker: int, time: float, controller_epoch: int) -> bool:
-        """Whether the controller of that epoch must take the broker for one that lives."""
+    def is_known_live(
+        self, about: TopicPartition, broker: int, time: float, controller_epoch: int
+    ) -> bool:
+        """Whether the controller of that epoch must take the broker's replica for online."""
+        if any(since <= time <= until for since, until in self.offline.get((about, broker), ())):
+            return False
         if any(stopped <= time for stopped in self.clean_stops.get(broker, ())):
             return False
         registered = self.registered.get(broker)
@@ -221,7 +232,7 @@ def _reasons(
     if (
         new.leader == -1
         and old is not None
-        and world.is_known_live(old.leader, time, new.controller_epoch)
+        and world.is_known_live(about, old.leader, time, new.controller_epoch)
     ):
         yield f"the leader was taken away, although broker {old.leader} was there all the time"
     if old is not None:
@@ -239,7 +250,9 @@ def _unexplained(
     is_former = world.is_former(new.controller_epoch)
     known_dead = set() if is_former else world.known_dead - world.registered.keys()
     surely_live = {
-        broker for broker in brokers if world.is_known_live(broker, time, new.controller_epoch)
+        broker
+        for broker in brokers
+        if world.is_known_live(about, broker, time, new.controller_epoch)
     }
     stops = world.clean_stops.items()
     asked = {broker for broker, times in stops if any(stop <= time for stop in times)}
@@ -298,7 +311,7 @@ def _of_those_thrown_out(
     is_same_term = old.leader_epoch == new.leader_epoch
     for broker in sorted(set(old.isr) - set(new.isr)):
         is_assigned = broker in world.assigned.get(about, (broker,))
-        is_known = world.is_known_live(broker, time, new.controller_epoch)
+        is_known = world.is_known_live(about, broker, time, new.controller_epoch)
         if not is_assigned or not (is_same_term or is_known):
             continue
         since = world.followed_since.get((about, broker))
@@ -322,6 +335,29 @@ def _clean_stops(evidence: RunEvidence) -> dict[int, tuple[float, ...]]:
             assert isinstance(event, StaleRequest | AskBrokerToStop | StopBroker)
             begun = timed.time if timed.began is None else timed.began
             found[event.broker] = (*found.get(event.broker, ()), begun - _CLOCKS_S)
+    return found
+
+
+def _offline(
+    evidence: RunEvidence,
+) -> Mapping[tuple[TopicPartition, int], list[tuple[float, float]]]:
+    """From when until when each replica's log directory had failed, at most."""
+    found: dict[tuple[TopicPartition, int], list[tuple[float, float]]] = {}
+    for timed in evidence.events:
+        event = timed.event
+        if isinstance(event, FailLogDirectory):
+            begun = timed.time if timed.began is None else timed.began
+            restored = (
+                later.time
+                for later in evidence.events
+                if isinstance(later.event, RestoreLogDirectory)
+                and (later.event.broker, later.event.directory) == (event.broker, event.directory)
+                and later.time > timed.time
+            )
+            until = min(restored, default=math.inf)
+            for each in event.partitions:
+                times = found.setdefault((TopicPartition(*each), event.broker), [])
+                times.append((begun - _CLOCKS_S, until))
     return found
 
 

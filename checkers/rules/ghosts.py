@@ -7,8 +7,8 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.model.values.events import TopicCreated
-from kchaos.checkers.segments.directory import topic_partition
 
 _TO_DELETE = re.compile(r"(?P<topic>.+)-\d+\.[0-9a-f]+-delete")
 

@@ -8,7 +8,7 @@ from typing import Any
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.segments.directory import topic_partition
+from kchaos.checkers.formats.partition_names import topic_partition
 
 _ERROR = re.compile(r"\[[^]]*\] (ERROR|FATAL) (.*)")
 # A stack trace begins with the exception's class, and says nothing of the level before it.

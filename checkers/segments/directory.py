@@ -1,7 +1,6 @@
 """One replica of one partition, from its directory: every segment, and its leader epochs."""
 
 import mmap
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,15 +13,12 @@ from kchaos.checkers.formats.checkpoints import (
     EpochEntry,
     parse_leader_epoch_checkpoint,
 )
+from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.epochs import epoch_findings
 from kchaos.checkers.segments.errors import SegmentError
 from kchaos.checkers.segments.reader import SegmentContents, read_segment
 
-# Kafka's Topic.validate: nothing else can be a topic, so none is a path.
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
-_LARGEST_PARTITION = (1 << 31) - 1
 _TAIL_KINDS = ("torn-tail", "zero-tail")
 
 
@@ -139,17 +135,6 @@ def read_segment_file(path: Path, *, decode_records: bool = True) -> SegmentCont
             file=path.name,
             decode_records=decode_records,
         )
-
-
-def topic_partition(name: str) -> tuple[str, int] | None:
-    """Return topic and partition from a directory's name; None unless it is a live partition's."""
-    # A suffix such as -delete, -future or -stray leaves no number at the end.
-    topic, dash, number = name.rpartition("-")
-    if not dash or not _TOPIC.fullmatch(topic) or topic in (".", ".."):
-        return None
-    if not _PARTITION.fullmatch(number) or int(number) > _LARGEST_PARTITION:
-        return None
-    return topic, int(number)
 
 
 def overlap_findings(earlier: Sequence[Batch], later: Sequence[Batch]) -> list[Finding]:

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kchaos.checkers.formats.checkpoints import HIGH_WATERMARKS
-from kchaos.checkers.segments.directory import topic_partition
 from kchaos.clusters.api import Cluster
-from kchaos.clusters.log_directories import checkpointed_offsets, replica_directory
+from kchaos.clusters.log_directories import checkpointed_offsets, replica_directory, replicas_in
 
 
 @dataclass(slots=True)
@@ -63,8 +62,7 @@ class Observer:
         return tuple(
             (*about, number)
             for number, directory in enumerate(directories if directories[1:] else ())
-            for entry in (sorted(directory.iterdir()) if directory.is_dir() else ())
-            if entry.is_dir() and (about := topic_partition(entry.name)) is not None
+            for about in replicas_in(directory)
         )
 
     def partition_directory(self, broker: int, topic: str, partition: int) -> Path:

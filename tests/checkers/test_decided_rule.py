@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kchaos.checkers.acts import StartBroker
+from kchaos.checkers.acts import FailLogDirectory, RestoreLogDirectory, StartBroker
 from kchaos.checkers.evidence.about import ClusterAsked
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.model.values.events import (
@@ -120,3 +120,24 @@ def test_a_replica_that_is_not_the_first_in_sync_is_not_elected(
         "zxid 7: no controller decides so: leader 3 and ISR [2, 3] after leader 0 and ISR "
         "[0, 2, 3] of replicas [0, 2, 3]; it knew that [2] lived"
     )
+
+
+def test_a_replica_of_a_failed_log_directory_may_be_taken_for_one_that_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assigned = TopicCreated(topic="t", assignment=((0, 2),), zxid=2)
+    started = SimpleNamespace(event=StartBroker(broker=0, release="2.8.2"))
+    written = replace(state(7, 1, (2,), 1), leader=2)
+    failed = SimpleNamespace(
+        event=FailLogDirectory(broker=0, directory=1, partitions=(("t", 0),)), time=6.0, began=5.0
+    )
+    restored = SimpleNamespace(event=RestoreLogDirectory(broker=0, directory=1), time=6.5)
+
+    def elected(*events: SimpleNamespace) -> list[str]:
+        return found(monkeypatch, assigned, written, started=[started, *events])
+
+    assert elected(failed) == []
+    elsewhere = replace(failed.event, partitions=(("u", 0),))
+    for events in ((), (failed, restored), (SimpleNamespace(event=elsewhere, time=6, began=5),)):
+        (message,) = elected(*events)
+        assert "and lived all the time" in message

@@ -13,13 +13,13 @@ import pytest
 from crc32c import crc32c
 
 from kchaos.checkers.errors import RunDirectoryError, ScenarioDataError
+from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.judge import judge
 from kchaos.checkers.opening import MOST_NESTED_JSON, bounded_json
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.searching import first_match
 from kchaos.checkers.segments import compression
 from kchaos.checkers.segments.compression import UndecodableError, decompress
-from kchaos.checkers.segments.directory import topic_partition
 from kchaos.checkers.segments.reader import read_segment
 from tests.support.clean_runs import clean_run, clean_snapshot, unknown_of
 from tests.support.run_builder import segment

@@ -25,6 +25,7 @@ from kchaos.faults import (
     CutZooKeeper,
     DisconnectNetwork,
     ExpireSession,
+    FailLogDirectory,
     FastBounce,
     FenceBroker,
     ForgeAnswers,
@@ -63,6 +64,8 @@ CUT = acts.CutZooKeeper(broker=1)
 EPOCHS = LoseEpochs(broker=1, topic="t", partition=0)
 TORN = TearEpochs(broker=1, topic="t", partition=0)
 TAIL = LoseTail(broker=1, topic="t", partition=0, log_end_offset=3)
+FAILED = FailLogDirectory(broker=1, topic="t", partition=0)
+TWO_DISKS = replace(UP, log_directories=2)
 HOLD = HoldRequests(name="h", api="Fetch", source=1)
 FORGE = ForgeAnswers(name="f", source=1, target=0, error="REQUEST_TIMED_OUT")
 OLD = (("log.message.format.version", "0.10.2"),)
@@ -96,6 +99,7 @@ LEGAL = [
     (DisconnectNetwork(broker=1), view()),
     (ExpireSession(broker=1), view()),
     (ExpireSession(broker=1), view(replace(UP, is_running=False))),
+    (FAILED, view(TWO_DISKS)),
     (FastBounce(broker=1), view()),
     (HOLD, view()),
     (FORGE, view()),
@@ -189,6 +193,17 @@ def test_every_fault_can_be_taken_by_some_cluster():
         (EPOCHS, view(replace(DOWN, release="0.10.2.2")), "which keeps no leader epochs"),
         (TORN, view(), "broker 1 runs"),
         (TORN, view(replace(DOWN, was_stopped_cleanly=True)), "use KillBroker"),
+        (FAILED, view(), "broker 1 has one log directory: give it several (log_directories)"),
+        (FAILED, view(replace(TWO_DISKS, is_running=False)), "broker 1 has no process to lose"),
+        (FAILED, view(replace(TWO_DISKS, is_paused=True)), "broker 1 is paused already"),
+        (FAILED, kraft(TWO_DISKS), "is not followed there"),
+        (FAILED, view(replace(TWO_DISKS, failed_log_directories=1)), "has failed already"),
+        (FAILED, view(replace(TWO_DISKS, release="0.11.0.3")), "broker 1 ends where a disk fails"),
+        (
+            FAILED,
+            view(replace(TWO_DISKS, properties={"inter.broker.protocol.version": "0.11.0"})),
+            "broker 1 ends where a disk fails",
+        ),
         (WipeLogDirectory(broker=1), view(), "broker 1 runs: kill or stop it before its disk"),
         (RollBroker(broker=1, kafka="2.8.2"), view(DOWN), "broker 1 has no process to stop"),
         (

@@ -27,6 +27,8 @@ RUNS: Mapping[str, Replaced] = {
     "fetchers-1.1.1": (world, "fetcher_of", lambda *_: 0),
     "fetchers-3.9.1": (world, "fetcher_of", lambda *_: 0),
     "log-directories-1.1.1": (process, "writes_file_of", lambda *_: True),
+    "log-directory-failed-1.1.1": (process, "fail_log_directory", lambda *_: None),
+    "log-directory-failed-3.9.1": (process, "fail_log_directory", lambda *_: None),
     "retention-by-size-1.1.1": (
         log_start,
         "furthest",

@@ -13,13 +13,15 @@ from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import (
     PartitionState,
 )
-from kchaos.checkers.model.values.replica import Replica
+from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import (
     Received,
     StopReplica,
     UpdateMetadata,
 )
 
+OFFLINE_STOPPED = "OFFLINE_STOPPED"
+"""Stands for what is answered to a StopReplica of a replica whose log directory has failed."""
 Errors = tuple[tuple[TopicPartition | None, str], ...]
 """What a broker answers: (partition, or None for the whole request; Kafka's error or "")."""
 
@@ -102,6 +104,8 @@ def _become(world: World, broker_id: int, state: PartitionState) -> str:
     replica = world.replica(broker_id, partition)
     if replica is None:
         replica = Replica()
+    if replica.role is Role.OFFLINE:
+        return leader.STORAGE_ERROR
     if not replica.is_hosted:
         replica = replace(replica, is_hosted=True)
         world.put_replica(broker_id, partition, replica)
@@ -133,6 +137,8 @@ def _stop_replica(world: World, broker_id: int, request: StopReplica) -> str:
     assert broker is not None
     if replica is None:
         return ""
+    if replica.role is Role.OFFLINE:
+        return OFFLINE_STOPPED
     if broker.generation.refuses_stop(request.leader_epoch, replica.leader_epoch):
         return "FENCED_LEADER_EPOCH"
     follower.leave_fetchers(world, broker_id, request.partition)

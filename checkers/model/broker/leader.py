@@ -34,6 +34,7 @@ from kchaos.checkers.model.values.requests import (
 
 NOT_LEADER = "NOT_LEADER_FOR_PARTITION"
 OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
+STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
 NO_FETCH_YET = 1 << 62
 """Stands for the leader's end at the fetch before the first: no offset reaches it."""
 
@@ -125,7 +126,9 @@ def produce(world: World, request: Produce, *, settles: bool = True) -> None:
     replica = world.replica(request.broker, partition)
     assert broker is not None
     error = ""
-    if replica is None or replica.role is not Role.LEADER:
+    if replica is not None and replica.role is Role.OFFLINE:
+        error = STORAGE_ERROR
+    elif replica is None or replica.role is not Role.LEADER:
         error = NOT_LEADER
     elif request.acks == -1 and len(replica.isr) < _min_isr(world, broker, partition, replica):
         error = "NOT_ENOUGH_REPLICAS"
@@ -508,7 +511,9 @@ def complete_produces(world: World, broker_id: int, partition: TopicPartition) -
         )
 
 
-def fail_produces(world: World, broker_id: int, partition: TopicPartition) -> None:
+def fail_produces(
+    world: World, broker_id: int, partition: TopicPartition, error: str = NOT_LEADER
+) -> None:
     """Answer waiting produces when the broker stops leading."""
     replica = world.known_replica(broker_id, partition)
     if not replica.pending:
@@ -520,7 +525,7 @@ def fail_produces(world: World, broker_id: int, partition: TopicPartition) -> No
                 operation=one.operation,
                 acknowledged=False,
                 base_offset=one.base_offset,
-                error=NOT_LEADER,
+                error=error,
             )
         )
 
@@ -532,6 +537,8 @@ def _min_isr(world: World, broker: Broker, partition: TopicPartition, replica: R
 
 
 def _refusal(broker: Broker, replica: Replica | None, asked: Asked) -> str:
+    if replica is not None and replica.role is Role.OFFLINE:
+        return STORAGE_ERROR
     if replica is None or replica.leader_epoch < 0:
         # After a start a broker hosts nothing until a LeaderAndIsr names it.
         return "UNKNOWN_TOPIC_OR_PARTITION"

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kchaos.checkers.acts import StartBroker, TopicPartition
-from kchaos.checkers.model.broker import log_start
+from kchaos.checkers.acts import FailLogDirectory, StartBroker, TopicPartition
+from kchaos.checkers.model.broker import follower, leader, log_start
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import Broker, Checkpoint
 from kchaos.checkers.model.state.world import World
@@ -96,7 +96,9 @@ def stop(
     for partition in world.partitions(broker_id):
         replica = world.known_replica(broker_id, partition)
         checkpoint = world.checkpoint(broker_id, partition)
-        known, is_known = checkpoint.known, is_clean and broker.is_running
+        # Nothing is written any more where a log directory has failed.
+        is_offline = replica.role is Role.OFFLINE
+        known, is_known = checkpoint.known, is_clean and broker.is_running and not is_offline
         if is_known and replica.is_hosted:
             known = replica.high_watermark
         kept = set()
@@ -130,6 +132,7 @@ def stop(
         ),
     )
     world.put(("new epoch", broker_id), None)
+    world.put(("failing", broker_id), None)
     world.put(("delayed", broker_id), None)
     world.put(("control", broker_id), None)
     _end_connections(world, broker_id)
@@ -226,9 +229,28 @@ def write_checkpoint(world: World, broker_id: int, *, certain: bool = True) -> b
     return dropped
 
 
+def fail_log_directory(world: World, event: FailLogDirectory) -> None:
+    """Take the replicas of a log directory offline (KIP-112).
+
+    Their fetchers leave, nobody is answered about them but by KAFKA_STORAGE_ERROR, and their high
+    watermarks are written no more (ReplicaManager.handleLogDirFailure, 1.1.1, 2.8.2 and 3.8.0). A
+    thread without partitions goes on until the next LeaderAndIsr.
+    """
+    for partition in (TopicPartition(*each) for each in event.partitions):
+        if world.replica(event.broker, partition) is None:
+            continue
+        follower.leave_fetchers(world, event.broker, partition)
+        leader.fail_produces(world, event.broker, partition, leader.STORAGE_ERROR)
+        for component in _OF_A_PROCESS:
+            world.put((component, event.broker, partition), None)
+        replica = world.known_replica(event.broker, partition)
+        offline = replace(replica, role=Role.OFFLINE, leader=None, isr=(), maximal_isr=(), views=())
+        world.put_replica(event.broker, partition, offline)
+
+
 def _end_connections(world: World, gone: int) -> None:
-    for leader in world.leaders(gone):
-        world.put_thread(gone, leader, None)
+    for source in world.leaders(gone):
+        world.put_thread(gone, source, None)
     for other in world.broker_ids():
         # What the links were seen to have in their hands they were also seen to deliver, or not.
         for source in world.sources(other, gone):

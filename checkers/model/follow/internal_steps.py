@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.acts import FailLogDirectory, TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker import (
     control_handling,
@@ -158,13 +158,21 @@ def _is_known(world: World, seen: Question) -> bool:
 
 
 def _of_process(state: State, broker_id: int) -> Iterator[World]:
-    """A broker hears of its own registration, or writes its checkpoint of high watermarks."""
+    """A broker hears of its own registration, writes its checkpoint, or finds a disk failed."""
     world = World(state)
     if outboxes.learn_epoch(world, broker_id):
         yield world
     world = World(state)
     if process.write_checkpoint(world, broker_id):
         yield world
+    failing: tuple[FailLogDirectory, ...] = state(("failing", broker_id)) or ()
+    if failing:
+        world = World(state)
+        world.put(("failing", broker_id), failing[1:] or None)
+        process.fail_log_directory(world, failing[0])
+        yield world
+    world = World(state)
+    process.write_checkpoint(world, broker_id)
     unsure = World(state)
     if (
         process.write_checkpoint(unsure, broker_id, certain=False)
@@ -382,4 +390,4 @@ def _is_told(request: Produce, outcome: PredictedProduce, told: ClientAnswered |
     if told.outcome == "fail":
         # It may have been appended all the same: a high watermark that cannot be moved comes later.
         return bool(told.error) and outcome.error == told.error
-    return is_appended
+    return is_appended or (bool(told.error) and outcome.error == told.error)

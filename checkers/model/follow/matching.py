@@ -6,6 +6,7 @@ from functools import cache
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.checkers.model.broker.control_handling import OFFLINE_STOPPED
 from kchaos.checkers.model.follow import observations
 from kchaos.checkers.model.follow.observations import (
     ControlAnswered,
@@ -49,6 +50,7 @@ _CODES: Mapping[str, frozenset[int]] = {
     | {ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE},
     "NOT_LEADER_FOR_PARTITION": NOT_HERE,
     # What is answered for an epoch that is known already changed between releases.
+    OFFLINE_STOPPED: frozenset({ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR}),
     "KNOWN_LEADER_EPOCH": frozenset({ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH}),
 }
 """The codes that the model's errors may have; any other error has its own."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from kchaos.checkers.acts import (
     EndForgery,
+    FailLogDirectory,
     ForgeAnswers,
     Hold,
     HoldPoint,
@@ -38,7 +39,7 @@ from kchaos.checkers.model.follow.observations import (
 )
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.releases.request_versions import can_read
-from kchaos.checkers.model.settle.apply_event import happen
+from kchaos.checkers.model.settle.apply_event import fail_directory, happen
 from kchaos.checkers.model.state.state import Broker
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import (
@@ -153,6 +154,10 @@ def take(  # noqa: C901
             pass  # So is what is forged.
         case Produce():
             _produce(world, what)
+        case FailLogDirectory():
+            fail_directory(world, what)
+            failing = world.get(("failing", what.broker)) or ()
+            world.put(("failing", what.broker), (*failing, what))
         case _:
             _act(world, what, generations)
 

@@ -9,6 +9,7 @@ from kchaos.checkers.acts import (
     AskBrokerToStop,
     CutLink,
     EndForgery,
+    FailLogDirectory,
     ForgeAnswers,
     HealLink,
     Hold,
@@ -18,6 +19,7 @@ from kchaos.checkers.acts import (
     PauseBroker,
     ReleaseHold,
     ReleasePoint,
+    RestoreLogDirectory,
     ResumeBroker,
     StaleRequest,
     StartBroker,
@@ -94,6 +96,11 @@ def happen(  # noqa: C901, PLR0915
             _lose_epochs(world, event)
         case WipeLogDirectory():
             _wipe(world, event)
+        case FailLogDirectory():
+            fail_directory(world, event)
+            process.fail_log_directory(world, event)
+        case RestoreLogDirectory():
+            _restore_directory(world, event)
         case CutLink():
             world.put(("cuts",), (*world.cuts(), event))
         case HealLink():
@@ -149,6 +156,11 @@ def _forge(world: World, event: ForgeAnswers | EndForgery) -> None:
 def _start(world: World, event: StartBroker, generation: Generation | None) -> None:
     if world.running(event.broker) is not None:
         raise ModelError(f"broker {event.broker} runs already; stop it first")
+    if world.get(("failed", event.broker)):
+        raise ModelError(
+            f"broker {event.broker} is started while a log directory of it has failed, which is "
+            "not followed"
+        )
     if event.replica_fetchers > len(world.sources(event.broker, 0)):
         world.put(("fetchers", event.broker), event.replica_fetchers)
     process.start(
@@ -174,6 +186,30 @@ def _stop(world: World, event: StopBroker) -> None:
     stopped = world.broker(event.broker)
     assert stopped is not None
     world.put_broker(event.broker, replace(stopped, has_exited=False))
+
+
+def fail_directory(world: World, event: FailLogDirectory) -> None:
+    """Note that a log directory fails, whenever its broker finds out.
+
+    Raises:
+        ModelError: The broker does not run.
+    """
+    if world.running(event.broker) is None:
+        raise ModelError(f"broker {event.broker} must run for a log directory to fail")
+    failed: tuple[int, ...] = world.get(("failed", event.broker)) or ()
+    world.put(("failed", event.broker), tuple(sorted({*failed, event.directory})))
+
+
+def _restore_directory(world: World, event: RestoreLogDirectory) -> None:
+    broker = world.broker(event.broker)
+    if broker is None or broker.is_running or broker.was_stopped_cleanly:
+        raise ModelError(
+            f"broker {event.broker} must be killed before a log directory of it is restored: "
+            "what else it does then is not followed"
+        )
+    failed: tuple[int, ...] = world.get(("failed", event.broker)) or ()
+    left = tuple(number for number in failed if number != event.directory)
+    world.put(("failed", event.broker), left or None)
 
 
 def _pause(world: World, event: PauseBroker) -> None:

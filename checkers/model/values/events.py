@@ -20,6 +20,7 @@ from kchaos.checkers.acts import (
     AskBrokerToStop,
     CutLink,
     EndForgery,
+    FailLogDirectory,
     ForgeAnswers,
     HealLink,
     Hold,
@@ -29,6 +30,7 @@ from kchaos.checkers.acts import (
     PauseBroker,
     ReleaseHold,
     ReleasePoint,
+    RestoreLogDirectory,
     ResumeBroker,
     StaleRequest,
     StartBroker,
@@ -319,6 +321,8 @@ Action = (
     | LoseTail
     | LoseEpochs
     | WipeLogDirectory
+    | FailLogDirectory
+    | RestoreLogDirectory
     | CutLink
     | HealLink
     | Hold

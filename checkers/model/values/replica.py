@@ -15,6 +15,8 @@ class Role(StrEnum):
     NONE = "none"
     LEADER = "leader"
     FOLLOWER = "follower"
+    OFFLINE = "offline"
+    """Its log directory has failed."""
 
 
 class FetcherState(StrEnum):

@@ -1,0 +1,62 @@
+"""One of a broker's two log directories fails, and the broker goes on with the other (KIP-112).
+
+The broker tells the controller that something failed. A LeaderAndIsr for all of its replicas finds
+out which: to that of the failed directory it answers with KAFKA_STORAGE_ERROR. The replica is not
+elected then, and leaves the ISR; what lies in the other directory is led as before.
+"""
+
+from typing import Any
+
+from kchaos import (
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    FailLogDirectory,
+    Heal,
+    Inject,
+    Produce,
+)
+from tests.support.looking import answer, messages
+
+RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
+LOG_DIRECTORIES = 2
+_T: dict[str, Any] = {"topic": "t", "partition": 0}
+_U: dict[str, Any] = {"topic": "u", "partition": 0}
+_FAULT = FailLogDirectory(broker=0, **_T)
+STEPS = (
+    CreateTopic(topic="t", assignment=((0, 1),)),
+    CreateTopic(topic="u", assignment=((0, 1),)),
+    Produce(operation="of-t", records=3, acks=-1, **_T),
+    Produce(operation="of-u", records=5, acks=-1, **_U),
+    AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T),
+    AwaitHighWatermark(brokers=(0, 1), high_watermark=5, **_U),
+    Inject(name="leader", fault=_FAULT),
+    AwaitState(leader=1, isr=(1,), **_T),
+    AwaitState(leader=0, leader_epoch=0, isr=(0, 1), **_U),
+    Produce(operation="refused", records=1, acks=1, broker=0, accept_error=True, **_T),
+    Produce(operation="of-the-next", records=2, acks=-1, **_T),
+    Produce(operation="of-u-still", records=1, acks=-1, **_U),
+    Heal(name="leader"),
+    AwaitState(leader=1, isr=(0, 1), **_T),
+    AwaitState(leader=1, isr=(0, 1), **_U),
+    Inject(name="follower", fault=_FAULT),
+    AwaitState(leader=1, isr=(1,), **_T),
+    Produce(operation="without", records=2, acks=-1, **_T),
+    Produce(operation="with", records=1, acks=-1, **_U),
+    Heal(name="follower"),
+    AwaitState(leader=1, isr=(0, 1), **_T),
+    AwaitState(leader=1, isr=(0, 1), **_U),
+)
+
+
+def seen(run, release):
+    # An old produce request is told another error than KAFKA_STORAGE_ERROR.
+    told = answer(run, "refused")["error"]
+    assert told in ("KAFKA_STORAGE_ERROR", "NOT_LEADER_FOR_PARTITION"), told
+    answers = messages(run, "LeaderAndIsr", 2, 0, direction="response")
+    errors = [
+        [(entry["topic"], entry["error_code"]) for entry in line["detail"]["partitions"]]
+        for line in answers
+    ]
+    assert sum(("t", 56) in entries for entries in errors) >= 2, errors
+    assert not any(("u", 56) in entries for entries in errors), errors

@@ -1,0 +1,79 @@
+"""A log directory that fails: its replicas are offline, and the broker goes on with the others."""
+
+from dataclasses import replace
+
+import pytest
+
+from kchaos.checkers.acts import FailLogDirectory, RestoreLogDirectory
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model import predict
+from kchaos.checkers.model.values.events import (
+    Event,
+    PartitionState,
+    Snapshot,
+    TopicCreated,
+)
+from tests.support.model_timelines import cluster, kill, start, state, write
+
+U = PartitionState(
+    topic="u", partition=0, leader=0, leader_epoch=0, isr=(0, 1), controller_epoch=1, version=0
+)
+FAILED = FailLogDirectory(broker=0, directory=1, partitions=(("t", 0),))
+RESTORED = RestoreLogDirectory(broker=0, directory=1)
+
+
+def timeline(*more: Event) -> tuple[Event, ...]:
+    """Broker 0 leads t and u, each in a log directory of its own; that of t fails."""
+    return (
+        *cluster("2.8.2", controller=2, replicas=(0, 1)),
+        TopicCreated(topic="u", assignment=((0, 1),)),
+        state(0, 0, (0, 1)),
+        U,
+        write("before", 0, acks=-1),
+        FAILED,
+        *more,
+    )
+
+
+def ends(*more: Event) -> dict[int, int]:
+    """Where the log of t ends on each broker."""
+    found = predict(timeline(*more, Snapshot(label="after"))).snapshots["after"]
+    return {one.broker: one.log_end_offset for one in found if one.topic == "t"}
+
+
+def outcomes(*more: Event) -> dict[str, tuple[bool | None, str]]:
+    produces = predict(timeline(*more)).produces
+    return {one.operation: (one.acknowledged, one.error) for one in produces}
+
+
+def test_writes_to_a_replica_of_a_failed_directory_are_refused_and_to_others_not() -> None:
+    other = replace(write("other", 0, acks=-1), topic="u")
+    found = outcomes(write("offline", 0), other, state(1, 1, (1,)), write("next", 1))
+    assert found["before"] == (True, "")
+    assert found["offline"] == (False, "KAFKA_STORAGE_ERROR")
+    assert found["other"] == (True, "")
+    assert found["next"] == (True, "")
+
+
+def test_a_replica_of_a_failed_directory_neither_leads_nor_follows_and_keeps_its_log() -> None:
+    assert ends(state(1, 1, (1,)), write("next", 1, count=3)) == {0: 1, 1: 4}
+
+
+def test_a_restored_directory_has_what_it_had_and_its_replica_follows() -> None:
+    elected = (state(1, 1, (1,)), write("next", 1, count=3))
+    again = (*kill(0, high_watermark=1), RESTORED, *start(0, "2.8.2", czxid=500))
+    assert ends(*elected, *again) == {0: 4, 1: 4}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        (*kill(0, high_watermark=1), *start(0, "2.8.2", czxid=500)),
+        (RESTORED,),
+        (*kill(0, high_watermark=1), FAILED),
+    ],
+    ids=["started-without-it", "restored-while-it-runs", "failed-while-it-is-down"],
+)
+def test_what_is_not_followed_of_a_failed_directory_is_no_prediction(more) -> None:
+    with pytest.raises(ModelError, match="log directory"):
+        predict(timeline(*more))
