@@ -163,6 +163,7 @@ def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have(name):
         "LoseEpochs": {"broker": 7, "topic": "t", "partition": 0},
         "TearEpochs": {"broker": 7, "topic": "t", "partition": 0},
         "ForgeAnswers": {"name": "f", "source": 7, "target": 0, "error": "REQUEST_TIMED_OUT"},
+        "FailLogDirectory": {"broker": 7, "topic": "t", "partition": 0},
         "FormatDowngrade": {"broker": 7, "message_format": "0.10.2"},
         "HoldPoint": {"name": "p", "broker": 7, "point": "send-fetch"},
         "HoldRequests": {"name": "h", "api": "Fetch", "target": 7},
