@@ -200,9 +200,11 @@ def _other_observations(evidence: RunEvidence) -> Iterator[str]:
         for timed in evidence.decisions
         if isinstance(e := timed.event, PartitionState)
     }
+    # What happens to a controller of KRaft is told as what happens to a broker.
+    nodes = {*evidence.about.brokers, *(evidence.metadata_logs.copies if evidence.is_kraft else ())}
     for one in evidence.observed:
         broker = one.detail.get("broker")
-        if isinstance(broker, int) and broker not in evidence.about.brokers:
+        if isinstance(broker, int) and broker not in nodes:
             yield f"{OBSERVATIONS}: {one.kind} of broker {broker}, which is none of the run's"
         if one.kind == "step" and one.step < len(steps):
             step = steps[one.step]

@@ -6,6 +6,7 @@ last one is killed and loses half of its ten records: on 3.9.1 it leads again, a
 eligible leader replicas, another one does, which has them all.
 """
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -84,6 +85,23 @@ def test_damage_to_a_real_run_is_told(
     assert results.safe is not True
     told = [results.unknown or "", *(one.kind for one in results.findings)]
     assert any(said in one for one in told), told
+
+
+@pytest.mark.parametrize(("node", "is_told"), [(101, False), (7, True)])
+def test_what_happened_to_a_controller_is_of_the_run(
+    node: int, is_told: bool, tmp_path: Path
+) -> None:
+    run = unpacked("4.1.2-three-controllers", tmp_path, runs=KRAFT)
+    (run.path / MANIFEST).unlink()
+    with (run.path / "observations.jsonl").open("a") as observations:
+        last = json.loads((run.path / "observations.jsonl").read_text().splitlines()[-1])
+        resumed = {"time": last["time"], "step": last["step"], "kind": "broker-resumed"}
+        observations.write(json.dumps({**resumed, "broker": node}) + "\n")
+    RunDirectory(run.path).seal()
+
+    results = judge(RunDirectory.open(run.path))
+
+    assert ("none of the run's" in (results.unknown or "")) is is_told
 
 
 def test_the_last_replica_takes_with_it_what_two_others_held_unless_one_was_eligible(

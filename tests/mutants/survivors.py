@@ -39,7 +39,9 @@ SURVIVORS = {
         "Links leave out fetches that ask for nothing new, so that an answer may be there "
         "without its question."
     ),
-    "links: another connection": "As another correlation.",
+    "links: another connection": (
+        "Links leave out fetches that ask for nothing new: an answer may have no question."
+    ),
     "links: another high watermark in an answer": "Where the leader's may have been there.",
     "links: another current epoch": "Where the epoch is not compared by the broker's release.",
     "links: a high watermark far too high in an answer": (
