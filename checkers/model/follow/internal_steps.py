@@ -362,9 +362,11 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
                     or lookahead.is_told_before_answering(request.broker, request.operation, index)
                 )
             )
-            # What nobody answered and no snapshot has may never have been read.
+            # What nobody answered and no snapshot has may never have been read. A broker says that
+            # the time is over of what it has appended.
             is_lost = (
                 (told is None or told.outcome == "info")
+                and (told is None or told.error != ErrorCode.REQUEST_TIMED_OUT.name)
                 and replica is not None
                 and _is_elsewhere(
                     lookahead.copied_end(about, outcome.base_offset, replica.leader_epoch),
