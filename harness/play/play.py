@@ -60,16 +60,17 @@ class Play:
     def acting(self, act: Act) -> Iterator[None]:
         """An act of a fault, observed as "act" before it begins, and the model's once it is done.
 
-        The rest acts on ZooKeeper alone, whose own log shows what came of it.
+        The rest acts on ZooKeeper or on controllers alone, whose own logs show what came of it.
         """
+        is_of_broker = getattr(act, "broker", None) not in self.cluster.controllers
         zxid = self.last_zxid()
         self.observed("act", act=type(act).__name__, zxid=zxid, **fields_of(act))
-        if isinstance(act, StartBroker):
+        if isinstance(act, StartBroker) and is_of_broker:
             self.observer.remember_start(act.broker)
         began = time.time()
         yield
-        done = self._done(act)
-        if isinstance(done, events.Action):
+        done = self._done(act) if is_of_broker else act
+        if isinstance(done, events.Action) and is_of_broker:
             self.recorder.action(done, zxid, began=began)
 
     def last_zxid(self) -> int:

@@ -9,6 +9,8 @@ import pytest
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.checkers.judge import judge
+from kchaos.checkers.verdict import NOT_PREDICTED
 from kchaos.clusters.client import ListedOffset, NotSent
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.spec import ClusterSpec, brokers_of
@@ -76,13 +78,15 @@ def test_nobody_tells_a_broker_of_kraft_anything_so_none_is_untold() -> None:
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("release", ["3.9.1", "4.1.2"])
-def test_a_killed_leader_comes_back_and_the_replicas_settle(release: str, tmp_path: Path) -> None:
+def test_a_killed_leader_and_a_killed_controller_come_back_and_the_replicas_settle(
+    release: str, tmp_path: Path
+) -> None:
     topic: dict[str, Any] = {"topic": "t", "partition": 0}
     scenario = Scenario(
         entry="test",
         case="killed",
         release=release,
-        cluster=ClusterSpec(brokers=brokers_of(release), mode="kraft"),
+        cluster=ClusterSpec(brokers=brokers_of(release), mode="kraft", controllers=3),
         steps=(
             CreateTopic(
                 topic="t", assignment=((0, 1, 2),), configuration=(("min.insync.replicas", "2"),)
@@ -91,7 +95,9 @@ def test_a_killed_leader_comes_back_and_the_replicas_settle(release: str, tmp_pa
             Inject(name="killed", fault=KillBroker(broker=0)),
             AwaitState(**topic, leader=1, isr=(1, 2)),
             Heal(name="killed"),
+            Inject(name="controller", fault=KillBroker(broker=101)),
             Produce(operation="after", records=5, acks=-1, **topic),
+            Heal(name="controller"),
         ),
     )
     run = play(scenario, options=RunOptions(runs_directory=tmp_path), say=print)
@@ -101,3 +107,5 @@ def test_a_killed_leader_comes_back_and_the_replicas_settle(release: str, tmp_pa
     assert settled["state"] == "converged"
     assert settled["last_seen"]["t-0"]["ends"] == {"0": 11, "1": 11, "2": 11}
     assert sorted(settled["last_seen"]["t-0"]["isr"]) == [0, 1, 2]
+    results = judge(run)
+    assert (results.safe, results.unknown) == (True, NOT_PREDICTED)
