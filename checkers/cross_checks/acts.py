@@ -102,12 +102,15 @@ def _acts(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
         _key(one.step, type(one.event).__name__, fields_of(one.event))
         for one in actions
         if isinstance(one.event, _ACTS)
+        and not _is_of_controller(evidence, getattr(one.event, "broker", None))
     )
     names = {kind.__name__ for kind in _ACTS}
     begun = Counter(
         _key(one.step, one.text("act"), _without_place(one))
         for one in evidence.observed
-        if one.kind == "act" and one.text("act") in names and not _is_of_controller(evidence, one)
+        if one.kind == "act"
+        and one.text("act") in names
+        and not _is_of_controller(evidence, one.detail.get("broker"))
     )
     for (step, act, _), number in (done - begun).items():
         yield f"{ACTIONS} has {number} {act} in step {step} that {OBSERVATIONS} has not"
@@ -117,9 +120,9 @@ def _acts(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
             yield f"{OBSERVATIONS} has {number} {act} in step {step} that {ACTIONS} has not"
 
 
-def _is_of_controller(evidence: RunEvidence, act: Observed) -> bool:
+def _is_of_controller(evidence: RunEvidence, node: object) -> bool:
     """Tell whether an act was about a controller of KRaft, of which the model knows nothing."""
-    return evidence.is_kraft and act.detail.get("broker") not in evidence.about.brokers
+    return evidence.is_kraft and isinstance(node, int) and node not in evidence.about.brokers
 
 
 def _without_place(one: Observed) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,21 +88,31 @@ def test_damage_to_a_real_run_is_told(
     assert any(said in one for one in told), told
 
 
-@pytest.mark.parametrize(("node", "is_told"), [(101, False), (7, True)])
-def test_what_happened_to_a_controller_is_of_the_run(
-    node: int, is_told: bool, tmp_path: Path
+@pytest.mark.parametrize(
+    ("observation", "told"),
+    [
+        ({"kind": "broker-resumed", "broker": 101}, ""),
+        ({"kind": "broker-resumed", "broker": 7}, "of broker 7, which is none of the run's"),
+        ({"kind": "act", "act": "StopBroker", "broker": 101, "clean": False}, ""),
+        ({"kind": "act", "act": "StopBroker", "broker": 1, "clean": False}, "has 1 StopBroker"),
+        ({"kind": "act", "act": "Hold", "name": "hold"}, "has 1 Hold"),
+    ],
+)
+def test_what_happened_to_a_controller_is_no_act_of_the_model(
+    observation: dict[str, Any], told: str, tmp_path: Path
 ) -> None:
     run = unpacked("4.1.2-three-controllers", tmp_path, runs=KRAFT)
     (run.path / MANIFEST).unlink()
+    last = json.loads((run.path / "observations.jsonl").read_text().splitlines()[-1])
     with (run.path / "observations.jsonl").open("a") as observations:
-        last = json.loads((run.path / "observations.jsonl").read_text().splitlines()[-1])
-        resumed = {"time": last["time"], "step": last["step"], "kind": "broker-resumed"}
-        observations.write(json.dumps({**resumed, "broker": node}) + "\n")
+        place = {"time": last["time"], "step": last["step"]}
+        observations.write(json.dumps({**place, **observation}) + "\n")
     RunDirectory(run.path).seal()
 
-    results = judge(RunDirectory.open(run.path))
+    unknown = judge(RunDirectory.open(run.path)).unknown or ""
 
-    assert ("none of the run's" in (results.unknown or "")) is is_told
+    assert told in unknown
+    assert bool(told) is (unknown != NOT_PREDICTED)
 
 
 def test_the_last_replica_takes_with_it_what_two_others_held_unless_one_was_eligible(
