@@ -121,8 +121,10 @@ def _acts(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
 
 
 def _is_of_controller(evidence: RunEvidence, node: object) -> bool:
-    """Tell whether an act was about a controller of KRaft, of which the model knows nothing."""
-    return evidence.is_kraft and isinstance(node, int) and node not in evidence.about.brokers
+    """Tell whether a node is a controller of KRaft, of which the model knows nothing."""
+    if not evidence.is_kraft or node in evidence.about.brokers:
+        return False
+    return node in evidence.metadata_logs.copies
 
 
 def _without_place(one: Observed) -> dict[str, Any]:
@@ -208,11 +210,10 @@ def _other_observations(evidence: RunEvidence) -> Iterator[str]:
         for timed in evidence.decisions
         if isinstance(e := timed.event, PartitionState)
     }
-    # What happens to a controller of KRaft is told as what happens to a broker.
-    nodes = {*evidence.about.brokers, *(evidence.metadata_logs.copies if evidence.is_kraft else ())}
     for one in evidence.observed:
         broker = one.detail.get("broker")
-        if isinstance(broker, int) and broker not in nodes:
+        is_of_run = broker in evidence.about.brokers or _is_of_controller(evidence, broker)
+        if isinstance(broker, int) and not is_of_run:
             yield f"{OBSERVATIONS}: {one.kind} of broker {broker}, which is none of the run's"
         if one.kind == "step" and one.step < len(steps):
             step = steps[one.step]

@@ -157,5 +157,6 @@ def _run(command: Sequence[str], servers: Sequence[str], play: Play) -> int:
                 child.wait(_ENDING_S)
             except subprocess.TimeoutExpired:
                 child.kill()
+                child.wait()
     play.say(f"it ended with {child.returncode}")
     return child.returncode

@@ -95,6 +95,7 @@ def test_damage_to_a_real_run_is_told(
         ({"kind": "broker-resumed", "broker": 7}, "of broker 7, which is none of the run's"),
         ({"kind": "act", "act": "StopBroker", "broker": 101, "clean": False}, ""),
         ({"kind": "act", "act": "StopBroker", "broker": 1, "clean": False}, "has 1 StopBroker"),
+        ({"kind": "act", "act": "StopBroker", "broker": 7, "clean": False}, "has 1 StopBroker"),
         ({"kind": "act", "act": "Hold", "name": "hold"}, "has 1 Hold"),
     ],
 )
