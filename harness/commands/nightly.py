@@ -8,7 +8,7 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
@@ -231,9 +231,6 @@ def nightly(
             f"{FIRST_PLAY_S:.0f} s, since nothing says how long one takes"
         )
     releases = _releases(night.kafkas, options, say)
-    for release in releases.values():
-        if left_out := night.mixes.keys() - night.mixes_of(release).keys():
-            say(f"{release}: {', '.join(sorted(left_out))} are not drawn with KRaft")
     with _only_one(folder):
         night = replace(night, leaning=_leaning(folder, earlier))
         _agree(folder, night)
@@ -248,12 +245,8 @@ def nightly(
             lines=list(known),
             rows=None if tables is None else [],
         )
-        for mix in night.mixes:
-            for why in filter(None, (no_formats(mix, one) for one in releases.values())):
-                say(why)
-        if night.leaning:
-            said = ", ".join(f"{kind} {factor:g}x" for kind, factor in night.leaning.items())
-            say(f"what the baseline had seldom is drawn more often: {said}")
+        for sentence in _draws(night, releases.values()):
+            say(sentence)
         say(f"seeds from {night.seed} on, {side_by_side} clusters at once, into {folder}")
 
         def told() -> Summary:
@@ -281,6 +274,18 @@ def nightly(
                     told()
             raise
         return told()
+
+
+def _draws(night: Night, releases: Collection[str]) -> Iterator[str]:
+    """Yield which mixes draw less on these releases, and what is drawn more often than usual."""
+    for release in releases:
+        if left_out := night.mixes.keys() - night.mixes_of(release).keys():
+            yield f"{release}: {', '.join(sorted(left_out))} are not drawn with KRaft"
+    for mix in night.mixes:
+        yield from filter(None, (no_formats(mix, release) for release in releases))
+    if night.leaning:
+        kinds = ", ".join(f"{kind} {factor:g}x" for kind, factor in night.leaning.items())
+        yield f"what the baseline had seldom is drawn more often: {kinds}"
 
 
 def _play(
