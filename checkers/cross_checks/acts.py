@@ -122,7 +122,7 @@ def _acts(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
 
 def _is_of_controller(evidence: RunEvidence, node: object) -> bool:
     """Tell whether a node is a controller of KRaft, of which the model knows nothing."""
-    if not evidence.is_kraft or node in evidence.about.brokers:
+    if not evidence.is_kraft or not isinstance(node, int) or node in evidence.about.brokers:
         return False
     return node in evidence.metadata_logs.copies
 
@@ -212,8 +212,11 @@ def _other_observations(evidence: RunEvidence) -> Iterator[str]:
     }
     for one in evidence.observed:
         broker = one.detail.get("broker")
-        is_of_run = broker in evidence.about.brokers or _is_of_controller(evidence, broker)
-        if isinstance(broker, int) and not is_of_run:
+        if (
+            isinstance(broker, int)
+            and broker not in evidence.about.brokers
+            and not _is_of_controller(evidence, broker)
+        ):
             yield f"{OBSERVATIONS}: {one.kind} of broker {broker}, which is none of the run's"
         if one.kind == "step" and one.step < len(steps):
             step = steps[one.step]
