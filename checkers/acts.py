@@ -481,15 +481,15 @@ _Kind = TypeVar("_Kind", bound=Act)
 
 def act_of(kind: type[_Kind], value: Any) -> _Kind:
     """The act with those fields of `value` that this kind of act has."""
-    return kind(**{one.name: getattr(value, one.name) for one in fields(kind)})
+    return kind(**{field.name: getattr(value, field.name) for field in fields(kind)})
 
 
 def fields_of(value: Any) -> dict[str, Any]:
     """The fields of an act, or of another such value, as plain JSON values by name."""
     return {
-        one.name: _plain(getattr(value, one.name))
-        for one in fields(value)
-        if one.metadata != _IF_OTHER or getattr(value, one.name) != one.default
+        field.name: _plain(getattr(value, field.name))
+        for field in fields(value)
+        if field.metadata != _IF_OTHER or getattr(value, field.name) != field.default
     }
 
 

@@ -151,9 +151,9 @@ def _inner(hint: Any) -> Callable[[Any], Iterator[str]] | None:
     inner = inside
     if is_mapping:
         return lambda value: (
-            f"{name}: {place}" for name, one in (value or {}).items() for place in inner(one)
+            f"{name}: {place}" for name, item in (value or {}).items() for place in inner(item)
         )
-    return lambda value: (place for one in value or () for place in inner(one))
+    return lambda value: (place for item in value or () for place in inner(item))
 
 
 def _is_bounded(value: Any) -> bool:
@@ -174,7 +174,7 @@ def _checked(fits: Callable[[Any], bool], what: str) -> _Read:
 def _many(inner: _Read) -> _Read:
     def read(value: Any) -> Any:
         _listed(value)
-        return tuple(_inside(f"[{at}]", inner, one) for at, one in enumerate(value))
+        return tuple(_inside(f"[{at}]", inner, item) for at, item in enumerate(value))
 
     return read
 
@@ -184,7 +184,7 @@ def _row(readers: list[_Read]) -> _Read:
         if len(_listed(value)) != len(readers):
             raise ShapeError(f"has {len(value)} values and not {len(readers)}")
         pairs = enumerate(zip(readers, value, strict=True))
-        return tuple(_inside(f"[{at}]", inner, one) for at, (inner, one) in pairs)
+        return tuple(_inside(f"[{at}]", inner, item) for at, (inner, item) in pairs)
 
     return read
 
@@ -195,8 +195,8 @@ def _mapping(key: Any, inner: _Read) -> _Read:
             if key is int and not (name.isascii() and name.isdecimal() and len(name) < 10):
                 raise ShapeError(f"has {name!r}, which is no whole number")
         return {
-            int(name) if key is int else name: _inside(name, inner, one)
-            for name, one in value.items()
+            int(name) if key is int else name: _inside(name, inner, item)
+            for name, item in value.items()
         }
 
     return read
@@ -219,11 +219,11 @@ def _dataclass(kind: Any, allow_more: bool) -> Callable[[Any, Mapping[str, Any]]
         found = dict(given)
         name = ""
         try:
-            for name, one in value.items():
+            for name, inner_value in value.items():
                 if name in hints and name not in given:
                     if name not in readers:
                         readers[name] = _reader(hints[name], allow_more)
-                    found[name] = readers[name](one)
+                    found[name] = readers[name](inner_value)
         except ShapeError as error:
             raise _placed(name, error) from error
         try:

@@ -209,7 +209,10 @@ def _unexpected(
         wanted = {finding_key(f) for f in predicted if f.question is Question.SAFETY}
         wanted_safe = not wanted
     else:
-        wanted = {_expected_key(one, found) for one in expectation.get("findings", ())}
+        wanted = {
+            _expected_key(expected_finding, found)
+            for expected_finding in expectation.get("findings", ())
+        }
         wanted_safe = bool(expectation["safe"])
     if safe is not wanted_safe:
         return f"{'safe' if wanted_safe else 'unsafe'} was expected"

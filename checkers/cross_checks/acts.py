@@ -74,10 +74,10 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
     if not evidence.files.has(OBSERVATIONS):
         yield f"{OBSERVATIONS} is missing"
         return
-    actions = [one for one in evidence.events if one.step >= 0 or not _is_start(one)]
-    actions = [one for one in actions if one.zxid >= 0]
-    has_acts = any(isinstance(one.event, _ACTS) for one in actions if one.step >= 0)
-    if has_acts and not any(one.kind == "act" for one in evidence.observed):
+    actions = [timed for timed in evidence.events if timed.step >= 0 or not _is_start(timed)]
+    actions = [timed for timed in actions if timed.zxid >= 0]
+    has_acts = any(isinstance(timed.event, _ACTS) for timed in actions if timed.step >= 0)
+    if has_acts and not any(observation.kind == "act" for observation in evidence.observed):
         yield (
             f"{OBSERVATIONS} notes no act at all, as the first versions of kchaos did: such a run "
             f"can be played again (kchaos replay {evidence.run.path}), and no more be judged"
@@ -99,22 +99,26 @@ def _is_start(timed: TimedEvent) -> bool:
 
 def _acts(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
     done = Counter(
-        _key(one.step, type(one.event).__name__, fields_of(one.event))
-        for one in actions
-        if isinstance(one.event, _ACTS)
-        and not _is_of_controller(evidence, getattr(one.event, "broker", None))
+        _key(timed.step, type(timed.event).__name__, fields_of(timed.event))
+        for timed in actions
+        if isinstance(timed.event, _ACTS)
+        and not _is_of_controller(evidence, getattr(timed.event, "broker", None))
     )
     names = {kind.__name__ for kind in _ACTS}
     begun = Counter(
-        _key(one.step, one.text("act"), _without_place(one))
-        for one in evidence.observed
-        if one.kind == "act"
-        and one.text("act") in names
-        and not _is_of_controller(evidence, one.detail.get("broker"))
+        _key(observation.step, observation.text("act"), _without_place(observation))
+        for observation in evidence.observed
+        if observation.kind == "act"
+        and observation.text("act") in names
+        and not _is_of_controller(evidence, observation.detail.get("broker"))
     )
     for (step, act, _), number in (done - begun).items():
         yield f"{ACTIONS} has {number} {act} in step {step} that {OBSERVATIONS} has not"
-    undone = {one.step for one in evidence.observed if one.kind in ("not-possible", "unknown")}
+    undone = {
+        observation.step
+        for observation in evidence.observed
+        if observation.kind in ("not-possible", "unknown")
+    }
     for (step, act, _), number in (begun - done).items():
         if step not in undone:
             yield f"{OBSERVATIONS} has {number} {act} in step {step} that {ACTIONS} has not"
@@ -127,9 +131,9 @@ def _is_of_controller(evidence: RunEvidence, node: object) -> bool:
     return node in evidence.metadata_logs.copies
 
 
-def _without_place(one: Observed) -> dict[str, Any]:
+def _without_place(observation: Observed) -> dict[str, Any]:
     about = ("time", "step", "kind", "act", "zxid", "read_at")
-    return {name: value for name, value in one.detail.items() if name not in about}
+    return {name: value for name, value in observation.detail.items() if name not in about}
 
 
 def _key(step: int, act: str, fields: Mapping[str, Any]) -> tuple[int, str, Hashable]:
@@ -139,15 +143,15 @@ def _key(step: int, act: str, fields: Mapping[str, Any]) -> tuple[int, str, Hash
 
 def _high_watermarks(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
     acted = Counter(
-        (one.step, e.topic, e.partition, e.broker, e.high_watermark)
-        for one in actions
-        if isinstance(e := one.event, HighWatermarkObserved)
+        (timed.step, e.topic, e.partition, e.broker, e.high_watermark)
+        for timed in actions
+        if isinstance(e := timed.event, HighWatermarkObserved)
     )
     seen: Counter[tuple[Any, ...]] = Counter()
-    for one in evidence.observed:
-        about = one.detail
-        for broker, mark in _marks(one):
-            seen[one.step, about.get("topic"), about.get("partition"), broker, mark] += 1
+    for observation in evidence.observed:
+        about = observation.detail
+        for broker, mark in _marks(observation):
+            seen[observation.step, about.get("topic"), about.get("partition"), broker, mark] += 1
     for which, missing_in in ((acted - seen, OBSERVATIONS), (seen - acted, ACTIONS)):
         for step, topic, partition, broker, mark in which:
             yield (
@@ -156,9 +160,9 @@ def _high_watermarks(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterat
             )
 
 
-def _marks(one: Observed) -> Iterator[tuple[int, Any]]:
+def _marks(observation: Observed) -> Iterator[tuple[int, Any]]:
     """Each broker with the high watermark that an observation says of it."""
-    match one.kind, dict(one.detail):
+    match observation.kind, dict(observation.detail):
         case "high-watermark", {"seen": {} as marks}:
             yield from ((int(broker), mark) for broker, mark in marks.items())
         case "high-watermark-kept", {"brokers": [*brokers], "value": mark}:
@@ -172,16 +176,20 @@ def _pinned(evidence: RunEvidence) -> Iterator[str]:
     last = len(evidence.scenario.steps)
     fields = ("topic", "partition")
     seen = Counter(
-        (*(one.detail.get(name) for name in fields), int(broker), mark)
-        for one in evidence.observed
-        if one.kind == "high-watermark" and one.step >= last
-        for broker, mark in dict(one.detail.get("seen") or {}).items()
+        (*(observation.detail.get(name) for name in fields), int(broker), mark)
+        for observation in evidence.observed
+        if observation.kind == "high-watermark" and observation.step >= last
+        for broker, mark in dict(observation.detail.get("seen") or {}).items()
     )
     pinned = Counter(
-        (*(one.detail.get(name) for name in fields), broker, one.detail.get("high_watermark"))
-        for one in evidence.observed
-        if one.kind == "high-watermarks-pinned"
-        for broker in one.detail.get("brokers") or ()
+        (
+            *(observation.detail.get(name) for name in fields),
+            broker,
+            observation.detail.get("high_watermark"),
+        )
+        for observation in evidence.observed
+        if observation.kind == "high-watermarks-pinned"
+        for broker in observation.detail.get("brokers") or ()
     )
     for topic, partition, broker, mark in (seen - pinned) + (pinned - seen):
         yield (
@@ -193,9 +201,13 @@ def _pinned(evidence: RunEvidence) -> Iterator[str]:
 def _unobserved(evidence: RunEvidence) -> Iterator[str]:
     """Each step is observed when it begins, and many once more when their gate holds."""
     seen: dict[int, set[str]] = {}
-    for one in evidence.observed:
-        seen.setdefault(one.step, set()).add(one.kind)
-    undone = {one.step for one in evidence.observed if one.kind in ("not-possible", "unknown")}
+    for observation in evidence.observed:
+        seen.setdefault(observation.step, set()).add(observation.kind)
+    undone = {
+        observation.step
+        for observation in evidence.observed
+        if observation.kind in ("not-possible", "unknown")
+    }
     for number, step in enumerate(step.get("do") or step for step in evidence.scenario.steps):
         name = str(step.get("step"))
         wanted = {"step"} | ({_LEFT[name]} if name in _LEFT and number not in undone else set())
@@ -210,23 +222,30 @@ def _other_observations(evidence: RunEvidence) -> Iterator[str]:
         for timed in evidence.decisions
         if isinstance(e := timed.event, PartitionState)
     }
-    for one in evidence.observed:
-        broker = one.detail.get("broker")
+    for observation in evidence.observed:
+        broker = observation.detail.get("broker")
         if (
             isinstance(broker, int)
             and broker not in evidence.about.brokers
             and not _is_of_controller(evidence, broker)
         ):
-            yield f"{OBSERVATIONS}: {one.kind} of broker {broker}, which is none of the run's"
-        if one.kind == "step" and one.step < len(steps):
-            step = steps[one.step]
+            yield (
+                f"{OBSERVATIONS}: {observation.kind} of broker {broker}, which is none of the run's"
+            )
+        if observation.kind == "step" and observation.step < len(steps):
+            step = steps[observation.step]
             wanted = (step.get("do") or step).get("step")
-            if one.text("name") != wanted:
-                yield f"{OBSERVATIONS}: step {one.step} was {one.text('name')}, not {wanted}"
-        state = one.detail.get("state")
-        if one.kind == "state" and isinstance(state, dict):
+            name = observation.text("name")
+            if name != wanted:
+                yield f"{OBSERVATIONS}: step {observation.step} was {name}, not {wanted}"
+        state = observation.detail.get("state")
+        if observation.kind == "state" and isinstance(state, dict):
             told = (state.get("leader"), state.get("leader_epoch"), tuple(state.get("isr") or ()))
-            if (one.detail.get("topic"), one.detail.get("partition"), *told) not in states:
+            if (
+                observation.detail.get("topic"),
+                observation.detail.get("partition"),
+                *told,
+            ) not in states:
                 yield f"{OBSERVATIONS}: a state was seen that never was written: {told}"
 
 
@@ -236,7 +255,7 @@ def _about_the_run(evidence: RunEvidence) -> Iterator[str]:
         if getattr(about, name) != getattr(scenario, name):
             yield f"{RUN} and {SCENARIO} name another {name}"
     # A cluster that is rolled to another release is one of that release.
-    named = {scenario.release, *(one.release for one in about.brokers.values())}
+    named = {scenario.release, *(broker.release for broker in about.brokers.values())}
     if about.brokers and about.release not in named:
         yield f"{RUN} names release {about.release}, and neither {SCENARIO} nor a broker has it"
     yield from _assignments(evidence)
@@ -252,7 +271,7 @@ def _of(step: Mapping[str, Any], field: str) -> Any:
 def _topic_settings(evidence: RunEvidence) -> Iterator[str]:
     """A topic's own settings are those with which it was made, or that a step gave it later."""
     steps = evidence.scenario.steps
-    made = {_of(one, "topic"): one for one in steps if one.get("step") == "CreateTopic"}
+    made = {_of(step, "topic"): step for step in steps if step.get("step") == "CreateTopic"}
     for topic, settings in evidence.configurations.items():
         wanted = made[topic].get("configuration") if topic in made else None
         if wanted is None:
@@ -313,11 +332,11 @@ def _first_starts(evidence: RunEvidence) -> Iterator[str]:
         yield f"{RUN} names brokers {sorted(known)}, and {ACTIONS} starts {sorted(first)} first"
         return
     cluster = evidence.scenario.cluster
-    specified = {one.id: one for one in cluster.brokers}
+    specified = {broker.id: broker for broker in cluster.brokers}
     if set(specified) != set(known):
         yield f"{RUN} names brokers {sorted(known)}, and {SCENARIO} {sorted(map(str, specified))}"
         return
-    is_mixed = len({one.release for one in known.values()}) > 1
+    is_mixed = len({about.release for about in known.values()}) > 1
     for broker, start in first.items():
         about, spec = known[broker], specified[broker]
         own: dict[str, str | None] = {**cluster.properties_of(spec)}

@@ -168,7 +168,7 @@ def _properties(evidence: RunEvidence, broker: int, registered: set[str]) -> Ite
     for setting, value in sorted(wanted.items()):
         if has.get(setting) != value and setting not in rolled:
             yield f"{name} has {setting}={has.get(setting)}; {SCENARIO} gave it {value}"
-    deleting = {one for one in has if one.removeprefix("log.") in DELETING}
+    deleting = {setting for setting in has if setting.removeprefix("log.") in DELETING}
     for setting in sorted(deleting - wanted.keys() - rolled):
         if not evidence.is_tiered:
             yield f"{name} has {setting}={has[setting]}, which {SCENARIO} did not set"

@@ -54,10 +54,10 @@ def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
 def _gaps(member: list[int]) -> Iterator[str]:
     if member and member[0] & ((1 << _EPOCH_BITS) - 1) > 1:
         yield f"ZooKeeper's log begins with zxid {member[0]}: what came before is missing"
-    for one, following in itertools.pairwise(member):
-        is_new_term = following >> _EPOCH_BITS > one >> _EPOCH_BITS
-        if following != one + 1 and not is_new_term:
-            yield f"in ZooKeeper's log zxid {following} follows {one}"
+    for zxid, following in itertools.pairwise(member):
+        is_new_term = following >> _EPOCH_BITS > zxid >> _EPOCH_BITS
+        if following != zxid + 1 and not is_new_term:
+            yield f"in ZooKeeper's log zxid {following} follows {zxid}"
 
 
 def _impossible_writes(changes: tuple[ZnodeChange, ...]) -> Iterator[str]:

@@ -95,7 +95,7 @@ def _taken(evidence: RunEvidence) -> Mapping[str, str]:
             found[_BEFORE_HEALING] = f"{observation.read_at}: something was healed at the end"
     late = [action for action in evidence.actions if action.step >= ended]
     # Who ends only while the last snapshot is taken has nothing that was healed at the end.
-    ends_late = {one.event.broker for one in late if isinstance(one.event, StopBroker)}
+    ends_late = {action.event.broker for action in late if isinstance(action.event, StopBroker)}
     for action in late:
         event = action.event
         if isinstance(event, StartBroker) and event.broker in ends_late:
@@ -130,7 +130,7 @@ def _snapshot(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -
     yield from _states(evidence, taken, action)
     for broker, copied in sorted(taken.brokers.items()):
         times = [
-            one for one in (copied.read_from, copied.read_until, taken.time) if one is not None
+            time for time in (copied.read_from, copied.read_until, taken.time) if time is not None
         ]
         if times != sorted(times) or taken.time - times[0] > _APART_S:
             yield f"snapshot {label!r}: broker {broker}'s files were read at {times[:-1]}"

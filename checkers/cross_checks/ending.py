@@ -78,7 +78,7 @@ def _as_observed(evidence: RunEvidence) -> Iterator[str]:
 def _probes(evidence: RunEvidence) -> Iterator[str]:
     settle = evidence.outcome.settle
     assert settle is not None
-    told = {one.operation: one for one in evidence.client_operations}
+    told = {operation.operation: operation for operation in evidence.client_operations}
     named = settle.probes if isinstance(settle.probes, list) else []
     probed: set[tuple[str, int]] = set()
     for probe in named:

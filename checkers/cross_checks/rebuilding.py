@@ -40,11 +40,13 @@ def rebuilding_disagreements(evidence: RunEvidence) -> Iterator[str]:
         if source is None or target is None or message.fate not in ARRIVED:
             continue
         for partition, entry in told_of(message):
-            one = pairs.setdefault((source, target, partition), _Rebuilding(target, partition))
+            rebuilding = pairs.setdefault(
+                (source, target, partition), _Rebuilding(target, partition)
+            )
             if message.direction == "request":
-                yield from one.asks(message, entry)
+                yield from rebuilding.asks(message, entry)
             else:
-                yield from one.is_answered(evidence, message, entry)
+                yield from rebuilding.is_answered(evidence, message, entry)
 
 
 @dataclass(slots=True)
@@ -108,9 +110,9 @@ class _Rebuilding:
                 )
                 return
 
-    def _led(self, evidence: RunEvidence, one: int, other: int) -> bool:
+    def _led(self, evidence: RunEvidence, epoch: int, other: int) -> bool:
         """Whether the leader, and nobody else, led from one of two leader epochs to the other."""
-        epochs = range(min(one, other), max(one, other) + 1)
+        epochs = range(min(epoch, other), max(epoch, other) + 1)
         leaders = {
             state.leader
             for timed in evidence.decisions

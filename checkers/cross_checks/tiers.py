@@ -34,7 +34,7 @@ def tier_disagreements(evidence: RunEvidence) -> Iterator[str]:
         for timed in evidence.actions
         if isinstance(timed.event, TierRead)
     }
-    read = {one.operation: one for one in evidence.tier_readings}
+    read = {reading.operation: reading for reading in evidence.tier_readings}
     for name in sorted(acted.keys() ^ read.keys()):
         has, lacks = ("actions.jsonl", TIER) if name in acted else (TIER, "actions.jsonl")
         yield f"the reading {name!r} is in {has}, and not in {lacks}"

@@ -59,7 +59,7 @@ def _zxids(evidence: RunEvidence) -> Iterator[str]:
         changes = [(entry.offset, entry.time_ms / 1000) for entry in evidence.metadata_logs.entries]
     else:
         aside_s = _ASIDE_S
-        changes = sorted((one.zxid, one.time_ms / 1000) for one in evidence.znode_changes)
+        changes = sorted((change.zxid, change.time_ms / 1000) for change in evidence.znode_changes)
     zxids = [zxid for zxid, _ in changes]
     for what, zxid, began in _read(evidence):
         next_one = bisect_right(zxids, zxid)

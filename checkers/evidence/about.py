@@ -32,7 +32,11 @@ def short_build(build: str) -> str:
 
 def marked(release: str, build: str) -> str:
     """A release for tables: with the first digits of the builds' digests, or an image's name."""
-    marks = [one.rpartition(" sha256:")[2][:_DIGITS] for one in build.split("; ") if one]
+    marks = [
+        build_name.rpartition(" sha256:")[2][:_DIGITS]
+        for build_name in build.split("; ")
+        if build_name
+    ]
     return f"{release} ({', '.join(marks)})" if marks else release
 
 

@@ -191,9 +191,9 @@ def _starts(timed: TimedEvent, broker: int) -> bool:
 
 def _close(found: list[BrokerGeneration], index: int | None, time: float) -> None:
     if index is not None:
-        one = found[index]
+        generation = found[index]
         found[index] = BrokerGeneration(
-            broker=one.broker, czxid=one.czxid, since=one.since, until=time
+            broker=generation.broker, czxid=generation.czxid, since=generation.since, until=time
         )
 
 

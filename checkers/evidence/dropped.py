@@ -78,7 +78,9 @@ def overdue_fetches(hits: Iterable[PointHit], wait_s: float) -> tuple[OverdueFet
             )
         elif number in found:
             found[number] = replace(found[number], kept_until=hit.time)
-    return tuple(one for one in found.values() if _end(one.kept_until) - one.kept_from > wait_s)
+    return tuple(
+        fetch for fetch in found.values() if _end(fetch.kept_until) - fetch.kept_from > wait_s
+    )
 
 
 def told_follower(hit: PointHit) -> int | None:
@@ -136,7 +138,7 @@ def dropped_followers(
         ended = brokers.failed(event)
         if isinstance(event, PartitionState) and (event.topic, event.partition) == partition:
             ended = set(out) if _is_new_term(before, event) else set(out) & set(event.isr)
-            out = {one: _led(drop, event.leader, time) for one, drop in out.items()}
+            out = {follower: _led(drop, event.leader, time) for follower, drop in out.items()}
             decided = _looked(looks.get(event.leader, ()), time)
             dropped = _dropped(before, event, (decided, time), overdue, wait_s)
             out |= {follower.broker: follower for follower in dropped if follower.broker in brokers}

@@ -83,23 +83,27 @@ def epoch_rounds(messages: Iterable[LinkMessage]) -> tuple[EpochRound, ...]:
     **Does not verify**: requests whose version the links could not read, and those of a sender
     that they could not tell (a consumer's, for instance).
     """
-    answered = [one for one in _exchanges(messages) if one.answered_as]
+    answered = [exchange for exchange in _exchanges(messages) if exchange.answered_as]
     answered.sort(key=lambda exchange: exchange.answered_as)
     return tuple(
-        EpochRound(**{field.name: getattr(one, field.name) for field in fields(EpochRound)})
+        EpochRound(
+            **{field.name: getattr(answered_round, field.name) for field in fields(EpochRound)}
+        )
         for exchange in answered
-        for one in _rounds(exchange)
-        if one.is_answered
+        for answered_round in _rounds(exchange)
+        if answered_round.is_answered
     )
 
 
-def round_in_words(one: EpochRound) -> str:
+def round_in_words(round_: EpochRound) -> str:
     """A question for a leader epoch and its answer, for people."""
-    asked = f"broker {one.follower} asked broker {one.leader} for epoch {one.requested_epoch}"
-    if one.by_fetch:
+    asked = (
+        f"broker {round_.follower} asked broker {round_.leader} for epoch {round_.requested_epoch}"
+    )
+    if round_.by_fetch:
         asked += " in a Fetch"
-    epoch = "" if one.answered_epoch is None else f"epoch {one.answered_epoch} and "
-    return f"{asked}, answered with {epoch}end offset {one.end_offset}"
+    epoch = "" if round_.answered_epoch is None else f"epoch {round_.answered_epoch} and "
+    return f"{asked}, answered with {epoch}end offset {round_.end_offset}"
 
 
 def _exchanges(messages: Iterable[LinkMessage]) -> list[_Exchange]:

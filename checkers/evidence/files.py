@@ -79,7 +79,7 @@ class EvidenceFiles:
                 found = from_json(kind, line, allow_more=True, **given)
             except ShapeError as error:
                 raise ScenarioDataError(f"{self.place(read_at)}: {error}") from error
-            self.lacks(read_at, (one for one in lacking(kind, line) if one not in given))
+            self.lacks(read_at, (field for field in lacking(kind, line) if field not in given))
             yield found
 
     def lacks(self, read_at: str, fields: Iterable[str]) -> None:
@@ -94,10 +94,10 @@ class EvidenceFiles:
             written: The format of the run directory.
         """
         return tuple(
-            f"{read_at} lacks {one!r}, which is written of every run: it was taken out, or an "
+            f"{read_at} lacks {field!r}, which is written of every run: it was taken out, or an "
             "older kchaos played the run"
-            for (name, one), read_at in self._lacking.items()
-            if written > 1 or (name, one) not in _NOT_IN_FORMAT_1
+            for (name, field), read_at in self._lacking.items()
+            if written > 1 or (name, field) not in _NOT_IN_FORMAT_1
         )
 
     def broken_seal(self) -> tuple[str, ...]:

@@ -153,7 +153,7 @@ def operations(files: EvidenceFiles) -> tuple[Operation, ...]:
 def _lacking(line: HistoryLine, operation: Operation) -> Iterator[str]:
     """Yields what every line of a produce has, and this one has not."""
     if operation.function == "produce":
-        yield from (one for one in _OF_PRODUCE[line.type] if getattr(line, one) is None)
+        yield from (field for field in _OF_PRODUCE[line.type] if getattr(line, field) is None)
 
 
 def record_payload(value: str | None, key: str | None = None) -> str:
@@ -166,7 +166,7 @@ def record_payload(value: str | None, key: str | None = None) -> str:
 def record_payloads(values: Sequence[str | None], keys: Sequence[str] = ()) -> tuple[str, ...]:
     """`record_payload` of each; without keys all of theirs are null."""
     named: Sequence[str | None] = keys or [None] * len(values)
-    return tuple(record_payload(*one) for one in zip(values, named, strict=True))
+    return tuple(record_payload(*record) for record in zip(values, named, strict=True))
 
 
 def _invoked(line: HistoryLine, place: str) -> Operation:

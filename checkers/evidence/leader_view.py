@@ -82,10 +82,10 @@ def leader_views(hits: Iterable[PointHit], *, with_resets: bool = False) -> Iter
         if view.is_check:
             yield _completed(view, counted)
             continue
-        (one,) = view.followers
-        is_reset = one.last_fetch_at is None
+        (follower,) = view.followers
+        is_reset = follower.last_fetch_at is None
         if not is_reset:
-            counted[(view.leader, view.about, one.follower)] = one
+            counted[(view.leader, view.about, follower.follower)] = follower
         if with_resets or not is_reset:
             yield view
 

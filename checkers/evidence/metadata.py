@@ -247,8 +247,8 @@ class MetadataLogs:
             record = entry.record
             if isinstance(record, MetadataRecord) and record.name == "RegisterBrokerRecord":
                 addresses = ",".join(
-                    f"{one['Name']}://{one['Host']}:{one['Port']}"
-                    for one in record.fields["EndPoints"]
+                    f"{endpoint['Name']}://{endpoint['Host']}:{endpoint['Port']}"
+                    for endpoint in record.fields["EndPoints"]
                 )
                 found.setdefault(record.fields["BrokerId"], set()).add(addresses)
         return found

@@ -341,9 +341,9 @@ def batch_rows(evidence: PartitionEvidence) -> Iterator[dict[str, Any]]:
             for finding in replica.findings:
                 nothing = dict.fromkeys(BATCH_COLUMNS)
                 yield start | nothing | {"finding": json.dumps(finding_to_json(finding))}
-    for one in evidence.earlier:
-        start = _key(evidence) | {"side": one.side + BEFORE, "broker": one.broker}
-        yield from _rows(start, one.batches)
+    for earlier in evidence.earlier:
+        start = _key(evidence) | {"side": earlier.side + BEFORE, "broker": earlier.broker}
+        yield from _rows(start, earlier.batches)
 
 
 def partition_evidence(
@@ -393,7 +393,8 @@ def with_batches(
         replicas=joined(OBSERVED, evidence.replicas),
         predicted=None if evidence.predicted is None else joined(PREDICTED, evidence.predicted),
         earlier=tuple(
-            replace(one, batches=of(one.side + BEFORE, one.broker)) for one in evidence.earlier
+            replace(replica, batches=of(replica.side + BEFORE, replica.broker))
+            for replica in evidence.earlier
         ),
     )
 

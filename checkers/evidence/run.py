@@ -150,9 +150,15 @@ class RunEvidence:
     @cached_property
     def builds(self) -> tuple[str, ...]:
         """Each build of somebody's own that a broker ran, those included to which one rolled."""
-        first = [one.build for one in self.about.brokers.values()]
-        later = [one.detail.get("build") for one in self.observed if one.kind == "broker-started"]
-        return tuple(sorted({one for one in [*first, *later] if isinstance(one, str) and one}))
+        first = [broker.build for broker in self.about.brokers.values()]
+        later = [
+            observation.detail.get("build")
+            for observation in self.observed
+            if observation.kind == "broker-started"
+        ]
+        return tuple(
+            sorted({build for build in [*first, *later] if isinstance(build, str) and build})
+        )
 
     @cached_property
     def is_linked(self) -> bool:
@@ -237,16 +243,17 @@ class RunEvidence:
     def operations(self) -> tuple[Operation, ...]:
         """What clients did, others' too, in the order of invocation, with the ISR at their end."""
         codecs = {
-            one.event.operation: one.event.codec
-            for one in self.events
-            if isinstance(one.event, Produce)
+            timed.event.operation: timed.event.codec
+            for timed in self.events
+            if isinstance(timed.event, Produce)
         }
         own = [
-            replace(one, codec=codecs.get(one.operation, "none")) for one in self.client_operations
+            replace(operation, codec=codecs.get(operation.operation, "none"))
+            for operation in self.client_operations
         ]
         others = self.clients.operations if self.clients is not None else ()
         every = sorted((*own, *others), key=lambda operation: operation.invoked_at)
-        return tuple(_with_isr(one, self.events) for one in every)
+        return tuple(_with_isr(operation, self.events) for operation in every)
 
     @cached_property
     def clients(self) -> Clients | None:
@@ -288,7 +295,7 @@ class RunEvidence:
     @cached_property
     def is_open_to_others(self) -> bool:
         """Whether somebody was given the cluster's addresses: clients of their own may write."""
-        return any(one.kind == ADDRESSES_GIVEN for one in self.observed)
+        return any(observation.kind == ADDRESSES_GIVEN for observation in self.observed)
 
     @cached_property
     def pinned(self) -> frozenset[tuple[TopicPartition, int]]:
@@ -349,7 +356,7 @@ class RunEvidence:
     @cached_property
     def partitions(self) -> tuple[TopicPartition, ...]:
         """Those that are judged, sorted: of every topic that was created or seen, and is there."""
-        created = (one.event for one in self.events if isinstance(one.event, TopicCreated))
+        created = (timed.event for timed in self.events if isinstance(timed.event, TopicCreated))
         found = {
             TopicPartition(event.topic, number)
             for event in created
@@ -366,8 +373,12 @@ class RunEvidence:
 
     def _is_gone(self, about: TopicPartition) -> bool:
         """Whether its topic was deleted, and the one made anew, if any, has no such partition."""
-        removed = [one.zxid for one in self.deletions.get(about.topic, ()) if one.time < math.inf]
-        made = (one.event for one in self.events if isinstance(one.event, TopicCreated))
+        removed = [
+            deletion.zxid
+            for deletion in self.deletions.get(about.topic, ())
+            if deletion.time < math.inf
+        ]
+        made = (timed.event for timed in self.events if isinstance(timed.event, TopicCreated))
         return bool(removed) and not any(
             event.topic == about.topic
             and event.zxid > max(removed)
@@ -444,26 +455,26 @@ class RunEvidence:
             elif isinstance(event, WipeLogDirectory) and event.broker in self.assignment(about):
                 keepers = (*(isr or ()), *eligible)
                 yield Excuse(kind="lost-tail", broker=event.broker, time=timed.time, isr=keepers)
-        for one in deletions:
-            yield Excuse(kind="topic-deletion", broker=-1, time=one.time)
+        for deletion in deletions:
+            yield Excuse(kind="topic-deletion", broker=-1, time=deletion.time)
 
     @cached_property
     def unclean_stops(self) -> tuple[tuple[int, float], ...]:
         """Each end of a broker that was no clean one, as (broker, seconds since the epoch)."""
         return tuple(
-            (one.event.broker, one.time)
-            for one in self.events
-            if isinstance(one.event, StopBroker) and not one.event.clean
+            (timed.event.broker, timed.time)
+            for timed in self.events
+            if isinstance(timed.event, StopBroker) and not timed.event.clean
         )
 
     def cleaned_until(self, about: TopicPartition) -> int:
         """The offset below which log cleaners were seen to go over the partition; else 0."""
         return max(
             (
-                one.event.cleaned_until
-                for one in self.events
-                if isinstance(one.event, LogCleaned)
-                and (one.event.topic, one.event.partition) == about
+                timed.event.cleaned_until
+                for timed in self.events
+                if isinstance(timed.event, LogCleaned)
+                and (timed.event.topic, timed.event.partition) == about
             ),
             default=0,
         )
@@ -478,7 +489,8 @@ class RunEvidence:
     def is_deleted_from(self, topic: str) -> bool:
         """Whether a client asked for records of the topic to be deleted."""
         return any(
-            isinstance(one.event, DeleteRecords) and one.event.topic == topic for one in self.events
+            isinstance(timed.event, DeleteRecords) and timed.event.topic == topic
+            for timed in self.events
         )
 
     def retains_less(self, topic: str) -> bool:
@@ -505,7 +517,7 @@ class RunEvidence:
     def has_other_codec(self, topic: str) -> bool:
         """Whether brokers were told to compress anew what producers send."""
         named = [self.configurations.get(topic, {}), self.broker_properties]
-        return any(one.get("compression.type", "producer") != "producer" for one in named)
+        return any(settings.get("compression.type", "producer") != "producer" for settings in named)
 
     def has_other_times(self, topic: str) -> bool:
         """Whether brokers were told to stamp what they append with a time of their own."""

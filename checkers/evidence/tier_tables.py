@@ -36,9 +36,9 @@ def tables_of(evidence: RunEvidence, partition: TopicPartition) -> Mapping[str, 
     found = {
         snapshot.label: _Seen(evidence, snapshot, partition) for snapshot in evidence.snapshots
     }
-    known = sorted({epoch for one in found.values() for epoch in one.epochs()})
+    known = sorted({epoch for seen in found.values() for epoch in seen.epochs()})
     names = {epoch: f"LE-{rank}" for rank, epoch in enumerate(known)}
-    return {label: one.table(names) for label, one in found.items()}
+    return {label: seen.table(names) for label, seen in found.items()}
 
 
 class _Seen:
@@ -52,8 +52,8 @@ class _Seen:
         self.about = partition
         self.brokers = sorted(
             broker
-            for broker, one in self.copied.replicas(self.label, snapshot.brokers)
-            if one == partition
+            for broker, replica in self.copied.replicas(self.label, snapshot.brokers)
+            if replica == partition
         )
         self.told = [
             copied
@@ -67,8 +67,8 @@ class _Seen:
         for broker in self.brokers:
             for epoch, _ in self.copied.epoch_entries(self.label, broker, self.about) or ():
                 yield epoch
-        for one in self.told:
-            yield from (epoch for epoch, _ in one.leader_epochs)
+        for copied in self.told:
+            yield from (epoch for epoch, _ in copied.leader_epochs)
 
     def table(self, names: Mapping[int, str]) -> Table:
         """The lines of each column."""
@@ -82,18 +82,20 @@ class _Seen:
             lines[f"broker {broker} epochs"] = tuple(_entries(entries, names))
         lines["remote"] = tuple(self._remote(names))
         lines["metadata"] = tuple(
-            line for one in self.told for line in (_name(one), *_entries(one.leader_epochs, names))
+            line
+            for copied in self.told
+            for line in (_name(copied), *_entries(copied.leader_epochs, names))
         )
         return lines
 
     def _remote(self, names: Mapping[int, str]) -> Iterator[str]:
-        for one in self.told:
-            stored = self.stored.get(one.segment_id)
+        for copied in self.told:
+            stored = self.stored.get(copied.segment_id)
             if stored is None:
-                yield f"{_name(one)} is not in the store"
+                yield f"{_name(copied)} is not in the store"
                 continue
-            yield _name(one)
-            yield from _records(stored.file, one.start_offset, names)
+            yield _name(copied)
+            yield from _records(stored.file, copied.start_offset, names)
             yield from (f"epochs: {line}" for line in _entries(stored.epochs or (), names))
 
 

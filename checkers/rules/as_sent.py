@@ -35,7 +35,11 @@ def as_sent(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     wrote; the codec and timestamps of those that one operation sent alone.
     **Does not verify**: `NOT_COMPARED`.
     """
-    writes = [one for one in evidence.operations if one.function == "produce" and one.payloads]
+    writes = [
+        operation
+        for operation in evidence.operations
+        if operation.function == "produce" and operation.payloads
+    ]
     if side != OBSERVED or not writes:
         return
     own = OwnBatches(evidence)

@@ -37,7 +37,7 @@ def cleaned(evidence: PartitionEvidence, side: Side) -> Mapping[str, Cleaned]:
     """By operation what log cleaners may have done; empty where none was seen at work."""
     if not evidence.cleaned_until:
         return {}
-    operations = [one for one in acknowledged(evidence, side) if one.keys]
+    operations = [operation for operation in acknowledged(evidence, side) if operation.keys]
     written: dict[str, list[int]] = {}
     for operation in operations:
         for offset, key in enumerate(operation.keys, start=operation.base_offset):

@@ -83,7 +83,9 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
         clean_stops=_clean_stops(evidence),
         offline=_offline(evidence),
         lag_s=_lag_s(evidence),
-        has_alter_isr=any(asks_controller_for_isr(one) is not False for one in _started(evidence)),
+        has_alter_isr=any(
+            asks_controller_for_isr(start) is not False for start in _started(evidence)
+        ),
         controllers=_controllers(evidence),
         reassigned=_reassigned(evidence),
     )
@@ -366,7 +368,9 @@ def _lag_s(evidence: RunEvidence) -> float:
     cluster = evidence.scenario.cluster
     own = [number_in(cluster.properties_of(broker), LAG) for broker in cluster.brokers]
     stated = [value / 1000 for value in own if value is not None]
-    defaults = [_default_lag_s(release) for release in {one.release for one in _started(evidence)}]
+    defaults = [
+        _default_lag_s(release) for release in {start.release for start in _started(evidence)}
+    ]
     are_all_stated = own and len(stated) == len(own)
     return min([*stated, *(() if are_all_stated else defaults)], default=_LEAST_LAG_S)
 

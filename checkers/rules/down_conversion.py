@@ -32,7 +32,8 @@ def not_down_converted(evidence: PartitionEvidence, side: Side) -> Iterator[Find
             message=f"broker {broker}: " + "; ".join(problem for _, problem in problems),
             evidence={
                 "operations": [
-                    {"operation": one.operation, "magics": list(one.magics)} for one, _ in problems
+                    {"operation": operation.operation, "magics": list(operation.magics)}
+                    for operation, _ in problems
                 ]
             },
         )

@@ -68,11 +68,11 @@ def dropped_while_waiting(evidence: PartitionEvidence, _side: Side) -> Iterator[
             "although with followers "
             f"that had left the ISR while they waited for their leader {missed[0].leader} to "
             f"answer {evidence.min_insync_replicas} would have been in sync: "
-            + "; ".join(_told(one) for one in missed),
+            + "; ".join(_told(dropped) for dropped in missed),
             evidence=_shown(missed)
             | {
                 "under_min_isr_s": round(under_s, 3),
-                "refused": [one.operation for one in refused],
+                "refused": [operation.operation for operation in refused],
             },
         )
 

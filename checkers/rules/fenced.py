@@ -41,11 +41,11 @@ def elected_while_fenced(evidence: RunEvidence) -> Iterator[Finding]:
     epochs: dict[TopicPartition, int] = {}
     for noted in batches.values():
         before = frozenset(unfenced)
-        for one in noted:
-            if isinstance(one, tuple):
-                broker, is_fenced = one
+        for decision in noted:
+            if isinstance(decision, tuple):
+                broker, is_fenced = decision
                 (unfenced.discard if is_fenced else unfenced.add)(broker)
-        for state in (one for one in noted if isinstance(one, PartitionState)):
+        for state in (decision for decision in noted if isinstance(decision, PartitionState)):
             partition = TopicPartition(state.topic, state.partition)
             is_elected = state.leader >= 0 and epochs.get(partition, -1) != state.leader_epoch
             epochs[partition] = state.leader_epoch

@@ -44,7 +44,7 @@ def foreign_batches(evidence: PartitionEvidence, side: Side) -> Iterator[Finding
     own = OwnBatches(evidence)
     corrupt = [finding for replica in evidence.replicas for finding in replica.findings]
     held = [batch for replica in evidence.replicas for batch in replica.batches]
-    held += [batch for one in evidence.remote for batch in one.batches]
+    held += [batch for segment in evidence.remote for batch in segment.batches]
     spans: dict[int, list[Range]] = {}
     others = []
     for batch in held:
@@ -119,10 +119,10 @@ class OwnBatches:
             return True
         producer_id = -1 if batch.producer_id is None else batch.producer_id
         return any(
-            one.base_offset <= span[0] and span[1] <= one.last_offset
-            if one.base_offset >= 0
-            else one.producer_id == producer_id
-            for one in alike
+            batch.base_offset <= span[0] and span[1] <= batch.last_offset
+            if batch.base_offset >= 0
+            else batch.producer_id == producer_id
+            for batch in alike
         )
 
 
@@ -241,16 +241,18 @@ def told_once(
     """
     findings = list(findings)
     foreign = [finding for finding in findings if finding.kind == FOREIGN]
-    concerned = {TopicPartition(one.topic, one.partition) for one in foreign} | {*unfollowed}
+    concerned = {TopicPartition(finding.topic, finding.partition) for finding in foreign} | {
+        *unfollowed
+    }
     if not concerned:
         return tuple(findings)
     is_lost = any(finding.evidence.get("what") == "observation" for finding in findings)
     others = [finding for finding in findings if finding.kind != FOREIGN]
     kept = [
-        one
-        for one in others
-        if not is_of_the_model(one)
-        or not (is_lost or TopicPartition(one.topic, one.partition) in concerned)
+        finding
+        for finding in others
+        if not is_of_the_model(finding)
+        or not (is_lost or TopicPartition(finding.topic, finding.partition) in concerned)
     ]
     note = [_joined(foreign, left_out=len(others) - len(kept))] if foreign else []
     return (*kept, *note)
@@ -258,13 +260,17 @@ def told_once(
 
 def _joined(foreign: Sequence[Finding], *, left_out: int) -> Finding:
     by_partition: dict[tuple[str, int], list[Finding]] = {}
-    for one in foreign:
-        by_partition.setdefault((one.topic, one.partition), []).append(one)
+    for finding in foreign:
+        by_partition.setdefault((finding.topic, finding.partition), []).append(finding)
     partitions = {
         f"{topic}-{partition}": {
-            "offsets": merged((first, last) for one in found for first, last in _offsets(one)),
-            "producer_ids": sorted({each for one in found for each in one.evidence["producers"]}),
-            "seen": sorted({one.evidence["seen"] for one in found}),
+            "offsets": merged(
+                (first, last) for finding in found for first, last in _offsets(finding)
+            ),
+            "producer_ids": sorted(
+                {each for finding in found for each in finding.evidence["producers"]}
+            ),
+            "seen": sorted({finding.evidence["seen"] for finding in found}),
         }
         for (topic, partition), found in sorted(by_partition.items())
     }

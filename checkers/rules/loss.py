@@ -47,9 +47,11 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     by_operation = cleaned(evidence, side)
     losses = [
         found
-        for one in acknowledged(evidence, side)
-        if not evidence.is_told_too_late(one)
-        for found in _lost(evidence, side, one, by_operation.get(one.operation, NOT_CLEANED))
+        for operation in acknowledged(evidence, side)
+        if not evidence.is_told_too_late(operation)
+        for found in _lost(
+            evidence, side, operation, by_operation.get(operation.operation, NOT_CLEANED)
+        )
     ]
     broken = [found.offsets for found in losses if found.kind != "permitted-loss"]
     for kind, reason in dict.fromkeys((found.kind, found.reason) for found in losses):
@@ -75,7 +77,7 @@ def _lost(
 ) -> Iterator[_Loss]:
     all_of_it = (operation.base_offset, operation.last_offset)
     # Retention may have deleted what lies below the log start of every in-sync replica.
-    start = min((evidence.log_start(one) for one in evidence.in_sync(side)), default=0)
+    start = min((evidence.log_start(replica) for replica in evidence.in_sync(side)), default=0)
     there = [(0, start - 1)] if start else []
     there += by_cleaner.superseded
     for replica in evidence.in_sync(side):

@@ -37,9 +37,9 @@ def without(ranges: Iterable[Range], taken: Iterable[Range]) -> list[Range]:
     return merged(left)
 
 
-def common(one: Iterable[Range], other: Iterable[Range]) -> list[Range]:
+def common(ranges: Iterable[Range], other: Iterable[Range]) -> list[Range]:
     """The offsets that both have."""
-    all_of_one = merged(one)
+    all_of_one = merged(ranges)
     return without(all_of_one, without(all_of_one, other))
 
 

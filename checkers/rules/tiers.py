@@ -173,9 +173,9 @@ def _readings_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
                 evidence={
                     "what": "reading",
                     "predicted": [
-                        [one.base_offset, one.payload]
-                        for one in expected.got
-                        if first <= one.base_offset <= last
+                        [batch.base_offset, batch.payload]
+                        for batch in expected.got
+                        if first <= batch.base_offset <= last
                     ],
                     "observed": [[at, records.get(at)] for at in range(first, last + 1)],
                 },
@@ -192,9 +192,11 @@ def _amiss(
         got = _digest(_records(reading), span)
         is_there = got is not None
     else:
-        same = [one for one in expected.got if one.base_offset == batch.base_offset]
+        same = [other for other in expected.got if other.base_offset == batch.base_offset]
         got = same[0].payload if same and same[0].last_offset == batch.last_offset else None
-        is_there = any(one.base_offset in span or one.last_offset in span for one in expected.got)
+        is_there = any(
+            other.base_offset in span or other.last_offset in span for other in expected.got
+        )
     if not is_there:
         return "tier-unreadable"
     return "" if got == batch.payload else "tier-other-lineage"
@@ -242,7 +244,7 @@ def _as_segment(remote: RemoteEvidence) -> RemoteSegment:
 
 
 def _has(segment: RemoteEvidence, batch: PredictedBatch) -> bool:
-    return any(_identity(one) == _identity(batch) for one in segment.batches)
+    return any(_identity(other) == _identity(batch) for other in segment.batches)
 
 
 def _identity(batch: BatchEvidence | PredictedBatch) -> tuple[int, int, int, str | None]:

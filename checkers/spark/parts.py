@@ -170,9 +170,9 @@ def _cut(replica: Part, part_bytes: int) -> Iterator[Part]:
             memoryview(mapped) as view,
         ):
             slices = split_segment(view, base_offset=int(file.stem), target_bytes=part_bytes)
-        for one in slices:
-            size_bytes = one.end_position - one.start_position
-            yield replace(replica, file=file.name, slice=one, size_bytes=size_bytes)
+        for part in slices:
+            size_bytes = part.end_position - part.start_position
+            yield replace(replica, file=file.name, slice=part, size_bytes=size_bytes)
     yield replace(replica, file=LEADER_EPOCHS, size_bytes=0)
 
 

@@ -103,12 +103,12 @@ def run_rows(path: Path, *, most_states: int = MOST_STATES) -> Iterator[dict[str
     labels = [snapshot.label for snapshot in evidence.snapshots]
     after = dict(itertools.pairwise(labels))
     try:
-        for one in run_evidence(evidence, prediction, with_segments=False):
-            yield context_row(one) | {"side": CONTEXT}
-            for row in batch_rows(one):
+        for partition in run_evidence(evidence, prediction, with_segments=False):
+            yield context_row(partition) | {"side": CONTEXT}
+            for row in batch_rows(partition):
                 # What was predicted for the snapshot before is that snapshot's own rows.
                 if row["side"] == PREDICTED:
-                    yield row | {SNAPSHOT_AFTER: after.get(one.snapshot)}
+                    yield row | {SNAPSHOT_AFTER: after.get(partition.snapshot)}
     except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
         yield error_row(run.name, told_error(error))
 
@@ -198,14 +198,14 @@ def _rules_into(rows: list[dict[str, Any]], run: str) -> Rules:
         labels = [snapshot.label for snapshot in evidence.snapshots]
         after = dict(itertools.pairwise(labels))
         parts = []
-        for one in run_evidence(evidence, prediction):
-            context = context_row(one)
+        for partition in run_evidence(evidence, prediction):
+            context = context_row(partition)
             rows.append(context | {"side": CONTEXT, TABLE: BATCHES})
-            for row in batch_rows(one):
+            for row in batch_rows(partition):
                 if row["side"] in (OBSERVED, PREDICTED):
-                    following = after.get(one.snapshot)
+                    following = after.get(partition.snapshot)
                     rows.append(row | {SNAPSHOT_AFTER: following, TABLE: BATCHES})
-            judged = apply_rules(one)
+            judged = apply_rules(partition)
             rows.extend(said | {TABLE: FINDINGS} for said in _said(run, context, judged))
             parts.append(judged)
         return joined([*parts, Judged(findings=tuple(about_the_run(evidence, prediction)))])
