@@ -109,7 +109,9 @@ def _known() -> Mapping[str, frozenset[str]]:
 
 def names_in(table: str) -> frozenset[str]:
     """Return the settings in a table that a broker's configuration class printed."""
-    return next((frozenset(found) for one in _NAMES if (found := one.findall(table))), frozenset())
+    return next(
+        (frozenset(found) for pattern in _NAMES if (found := pattern.findall(table))), frozenset()
+    )
 
 
 def _names_of(kafka: str) -> frozenset[str]:

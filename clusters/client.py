@@ -279,10 +279,10 @@ def tell(address: str, *, topic: str, partition: int, timeout_s: float = 10.0) -
     answer = send(address, request, MetadataResponse, version=1, timeout_s=timeout_s)
     brokers = tuple(sorted(broker.node_id for broker in answer.brokers))
     (found,) = answer.topics
-    for one in found.partitions:
-        if one.partition_index == partition:
+    for answered in found.partitions:
+        if answered.partition_index == partition:
             return PartitionMetadata(
-                error_code=one.error_code, leader=one.leader_id, brokers=brokers
+                error_code=answered.error_code, leader=answered.leader_id, brokers=brokers
             )
     return PartitionMetadata(error_code=found.error_code, leader=-1, brokers=brokers)
 

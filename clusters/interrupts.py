@@ -35,7 +35,9 @@ def interrupts_at_gates() -> Iterator[None]:
         yield
         return
     # What nohup has asked for stays.
-    heard = [one for one in ENDING_SIGNALS if one != signal.SIGHUP or not _is_ignored(one)]
+    heard = [
+        number for number in ENDING_SIGNALS if number != signal.SIGHUP or not _is_ignored(number)
+    ]
     before = {number: signal.signal(number, _remember) for number in heard}
     try:
         yield

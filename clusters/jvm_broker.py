@@ -169,7 +169,9 @@ class JvmBroker:
     def points(self) -> frozenset[str]:
         """The points at which its threads can be held; see ``clusters.api.Injectable``."""
         served = (self.place.agent, self.place.disk)
-        return frozenset(point for one in served if one is not None for point in one.points)
+        return frozenset(
+            point for answer in served if answer is not None for point in answer.points
+        )
 
     def configure(
         self,

@@ -151,7 +151,9 @@ class JvmCluster:
         """What runs the JVMs, and what they run; see ``clusters.api.Cluster``."""
         jars = {
             kafka: self._distribution_of(kafka).digests
-            for kafka in sorted(self.spec.kafkas | {one.kafka for one in self._brokers.values()})
+            for kafka in sorted(
+                self.spec.kafkas | {broker.kafka for broker in self._brokers.values()}
+            )
         }
         return {**self._host.about, "jars": jars}
 

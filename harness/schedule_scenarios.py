@@ -140,7 +140,7 @@ def _steps(schedule: Schedule, gated: bool) -> Iterator[Step]:
         before, after = schedule.states[number : number + 2]
         done = _done(act, f"record-{number}", before, after)
         if not gated:
-            yield from (IfPossible(do=one) for one in _at_once(act, done, before))
+            yield from (IfPossible(do=step) for step in _at_once(act, done, before))
             continue
         if number == heals_from:
             yield TakeSnapshot(label="unhealed")
@@ -222,7 +222,7 @@ def _session(act: Move) -> Iterator[Step]:
 def _hold(act: Move, after: State) -> Step:
     """The hold that the model's state has then: it knows from which offset on answers are kept."""
     name = f"hold-{act.broker}"
-    (hold,) = (one for one in World(after).holds() if one.name == name)
+    (hold,) = (held for held in World(after).holds() if held.name == name)
     fault = HoldRequests(
         name=name,
         api=hold.api,

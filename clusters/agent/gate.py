@@ -54,7 +54,7 @@ class PointHold:
 
     def let_on(self, hit: PointHit) -> None:
         """Note that it waits no more; likewise."""
-        self._waiting = [one for one in self._waiting if one[0].number != hit.number]
+        self._waiting = [waiting for waiting in self._waiting if waiting[0].number != hit.number]
 
     @property
     def is_released(self) -> bool:

@@ -243,7 +243,7 @@ class Links:
     @property
     def forgeries(self) -> dict[str, ForgeAnswers]:
         """The forgeries that last, by name."""
-        return {one.act.name: one.act for one in self._rules.forgeries}
+        return {forgery.act.name: forgery.act for forgery in self._rules.forgeries}
 
     def delay(self, match: Match, delay_ms: int) -> Delay:
         """Delay every message that matches by so many milliseconds until the rule is removed."""
@@ -270,8 +270,8 @@ class Links:
                 if isinstance(rule, Hold) and target is not None
             )
             or any(
-                (one.act.source, one.act.target) == (source, target)
-                for one in self._rules.forgeries
+                (forgery.act.source, forgery.act.target) == (source, target)
+                for forgery in self._rules.forgeries
             )
         )
 

@@ -86,7 +86,7 @@ class ZooKeeperMetadata:
 
     def registered(self) -> frozenset[int]:
         """Return the ids that have a znode."""
-        return frozenset(int(one) for one in self._look(self.client.get_children, _IDS) or ())
+        return frozenset(int(broker) for broker in self._look(self.client.get_children, _IDS) or ())
 
     def topics(self) -> Sequence[str]:
         """Return the topics that have a znode."""

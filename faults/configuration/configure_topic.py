@@ -88,10 +88,10 @@ class ConfigureTopic:
         refused = refused_by_brokers(view.brokers, dict(self.configuration))
         if refused:
             return refused
-        for broker, one in view.brokers.items():
-            if not one.is_running:
+        for broker, broker_view in view.brokers.items():
+            if not broker_view.is_running:
                 continue
-            if one.is_paused:
+            if broker_view.is_paused:
                 return f"broker {broker} is paused and would not hear of it: heal that first"
             why_not = unable(view, broker, Collectable) or off_metadata(view, broker)
             if why_not:
@@ -112,8 +112,8 @@ class ConfigureTopic:
             raise FaultError(f"there is no topic {self.topic!r}: create it first")
         before = metadata.topic_configuration(self.topic)
         after = {**before, **dict(self.configuration)}
-        running = [one for one in cluster.brokers.values() if one.is_running]
-        logged = {one.id: one.server_log.stat().st_size for one in running}
+        running = [broker for broker in cluster.brokers.values() if broker.is_running]
+        logged = {broker.id: broker.server_log.stat().st_size for broker in running}
         # Twice: see `await_taken_over`.
         metadata.configure_topic(self.topic, after)
         metadata.configure_topic(self.topic, after)

@@ -55,8 +55,8 @@ class FormatDowngrade:
         concerned = (
             view.brokers if self.broker is None else {self.broker: view.brokers[self.broker]}
         )
-        for broker, one in concerned.items():
-            why_not = self._is_none(broker, one)
+        for broker, broker_view in concerned.items():
+            why_not = self._is_none(broker, broker_view)
             if why_not:
                 return why_not
         return self._change().available(view)
@@ -71,8 +71,8 @@ class FormatDowngrade:
         require_available(self, cluster)
         if self.topic is not None:
             own = cluster.metadata.topic_configuration(self.topic).get(TOPIC_FORMAT)
-            for broker, one in view_of(cluster).brokers.items():
-                why_not = self._is_none(broker, one, own)
+            for broker, broker_view in view_of(cluster).brokers.items():
+                why_not = self._is_none(broker, broker_view, own)
                 if why_not:
                     raise NotAvailable(why_not)
         with self._change().inject(cluster, journal) as injection:
@@ -89,18 +89,18 @@ class FormatDowngrade:
             topic=self.topic, configuration=((TOPIC_FORMAT, self.message_format),)
         )
 
-    def _is_none(self, broker: int, one: BrokerView, own: str | None = None) -> str:
+    def _is_none(self, broker: int, view: BrokerView, own: str | None = None) -> str:
         """Return why it is no downgrade of what the broker writes; `own` is the topic's format."""
-        release = release_of(one.release)
-        wanted = {**one.properties, BROKER_FORMAT: self.message_format}
+        release = release_of(view.release)
+        wanted = {**view.properties, BROKER_FORMAT: self.message_format}
         refused = broker_settings_refused(release, wanted)
         if refused:
             return f"broker {broker}: {refused}"
-        before = magic_of_format(release, one.properties, own)
-        after = magic_of_format(release, one.properties, self.message_format)
+        before = magic_of_format(release, view.properties, own)
+        after = magic_of_format(release, view.properties, self.message_format)
         if after < before:
             return ""
         return (
-            f"broker {broker} ({one.release}) writes magic {before}, and would write magic {after} "
-            f"with {self.message_format}: that is no downgrade"
+            f"broker {broker} ({view.release}) writes magic {before}, and would write magic "
+            f"{after} with {self.message_format}: that is no downgrade"
         )

@@ -82,7 +82,8 @@ def failing_store(kafka: str, broker: int, point: str) -> ClusterSpec:
 def with_points(spec: ClusterSpec, broker: int, *points: str) -> ClusterSpec:
     """The same cluster, of which one broker has the agent at these points."""
     brokers = tuple(
-        replace(one, points=points) if one.id == broker else one for one in spec.brokers
+        replace(broker_spec, points=points) if broker_spec.id == broker else broker_spec
+        for broker_spec in spec.brokers
     )
     return replace(spec, brokers=brokers)
 

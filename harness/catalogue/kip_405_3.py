@@ -58,9 +58,9 @@ def steps_of(case: str) -> tuple[Step, ...]:
             topic=TOPIC,
             assignment=((A, B),),
             configuration=tuple(
-                one
-                for one in tiered_topic(segment_messages=2, local_messages=100)
-                if one[0] != "segment.bytes"
+                setting
+                for setting in tiered_topic(segment_messages=2, local_messages=100)
+                if setting[0] != "segment.bytes"
             ),
         ),
         *messages(0, 1, 2),

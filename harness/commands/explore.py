@@ -178,9 +178,9 @@ def fixes(named: Sequence[str]) -> tuple[str, ...]:
         UsageError: No release has such a rule.
     """
     known = [rule.name for rule in RULES]
-    for one in named:
-        if one not in known:
-            raise UsageError(f"no release has a rule named {one!r}; known: {', '.join(known)}")
+    for name in named:
+        if name not in known:
+            raise UsageError(f"no release has a rule named {name!r}; known: {', '.join(known)}")
     return tuple(named)
 
 

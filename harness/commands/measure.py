@@ -66,8 +66,8 @@ def measure(
         left = time_left(time.monotonic() - began, number - 1, len(todo))
         say(f"== {number} of {len(todo)}{left}: {entry.name} {case} on {release}")
         run = play(scenario_of(entry, case, release), options=options, say=_quiet)
-        one = judged(run, say)
-        line = results_line(one.results)
+        played = judged(run, say)
+        line = results_line(played.results)
         append_line(file, line)
         answer = "as expected" if line["expected"] else f"NOT as expected: {json.dumps(line)}"
         say(f"{answer}, {line['seconds']} s")

@@ -114,4 +114,4 @@ class Comparison:
         Raises:
             KeyError: There is none.
         """
-        return next(one for one in self.rows if one.name == row).cells[column]
+        return next(line for line in self.rows if line.name == row).cells[column]

@@ -44,9 +44,9 @@ def _says_high_watermark(said: str, known: Mapping[str, Mapping[str, Cell]]) -> 
 
 
 def _rounds(key: str, changes: int, common: Common, *, is_checkpointed: bool = False) -> int:
-    one = generations()[key]
-    scene = failovers(one, changes, common=common, is_checkpointed=is_checkpointed)
-    return int(cell_of(key, scene, one).numbers["rounds"])
+    generation = generations()[key]
+    scene = failovers(generation, changes, common=common, is_checkpointed=is_checkpointed)
+    return int(cell_of(key, scene, generation).numbers["rounds"])
 
 
 def _first(wanted: Callable[[int], bool]) -> int | None:

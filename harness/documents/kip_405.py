@@ -161,7 +161,7 @@ def _claims(runs: Runs) -> Iterator[Claim]:
     """What the page says of what happens, scenario by scenario, against the newest release."""
     newest = {
         scenario: evidence
-        for (scenario, _), evidence in sorted(runs.items(), key=lambda one: _number(one[0][1]))
+        for (scenario, _), evidence in sorted(runs.items(), key=lambda run: _number(run[0][1]))
     }
     if 1 in newest:
         yield from _of_a_new_follower(newest[1])
@@ -264,7 +264,9 @@ def _readers(runs: Runs, releases: Iterable[str]) -> Iterator[Comparison]:
     of_five = {release: runs[5, release] for release in releases if (5, release) in runs}
     if not of_five:
         return
-    answers = {release: dict(_answers(one)) for release, one in of_five.items()}
+    answers = {
+        release: dict(_answers(runs_of_release)) for release, runs_of_release in of_five.items()
+    }
     keys = list(dict.fromkeys(key for found in answers.values() for key in found))
     yield Comparison(
         document="KIP-405",
@@ -308,7 +310,7 @@ def _answer(detail: Mapping[str, Any]) -> str:
     if code == 0 and "answered" in detail:
         epoch, end = detail["answered"]
         return f"epoch {epoch} ends at {end}"
-    return ", ".join(one for one in (said, _got(detail)) if one)
+    return ", ".join(text for text in (said, _got(detail)) if text)
 
 
 def _got(detail: Mapping[str, Any]) -> str:
@@ -323,5 +325,5 @@ def _notes(runs: Runs) -> Iterator[str]:
         "own"
     )
     yield "messages are numbered by the operations that wrote them; semicolons separate lines"
-    named = ", ".join(one.run.path.name for _, one in sorted(runs.items()))
+    named = ", ".join(evidence.run.path.name for _, evidence in sorted(runs.items()))
     yield f"made of these runs: {named}"

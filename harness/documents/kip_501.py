@@ -127,7 +127,7 @@ def compare_run(path: Path, _say: Say) -> Comparison:
         document="KIP-501",
         title=TITLE,
         columns=(Column(key=_RECORDED, title="what the run recorded"), *_COLUMNS),
-        rows=tuple(row for one in found for row in _rows_of(*one)),
+        rows=tuple(row for result in found for row in _rows_of(*result)),
         claims=tuple(_as_recorded(name, term, line) for name, term, line in found),
         notes=("Times are seconds since the term's first look at the ISR.",),
     )

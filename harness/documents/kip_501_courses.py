@@ -246,7 +246,7 @@ class _Course:
         leader = self.line.leader
         isr = (*(broker_id for broker_id in self.now.isr if broker_id != leader), leader)
         order = self.line.assignment if self.by_assignment else isr
-        chosen = next(one for one in order if one in isr and one not in self.dead)
+        chosen = next(broker for broker in order if broker in isr and broker not in self.dead)
         why = f"{leader} gives up: {_seconds(time - fetch.pending_from)} with a fetch unanswered"
         self.moves += 1
         if chosen == leader:
@@ -281,7 +281,7 @@ class _Course:
             self._to(time, -1, (leader,), f"{leader} dies; nobody else is in sync")
             return
         order = self.line.assignment
-        chosen = next(one for one in order if one in live)
+        chosen = next(broker for broker in order if broker in live)
         self._to(time, chosen, tuple(live), f"{leader} dies")
 
     def _to(self, time: float, leader: int, isr: tuple[int, ...], why: str) -> None:

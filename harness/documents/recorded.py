@@ -113,13 +113,16 @@ def _cell(prediction: Prediction, partition: TopicPartition, leader: int, label:
         for truncation in prediction.truncations
         if (truncation.topic, truncation.partition) == partition
     ]
-    cut = sum(one.log_end_offset_before - one.target_offset for one in cuts)
+    cut = sum(truncation.log_end_offset_before - truncation.target_offset for truncation in cuts)
     return Cell(
         result=Result.WRONG if other else Result.RIGHT,
         text=f"{'differ' if other else 'equal'}, {cut} cut, rounds: {rounds}",
         numbers={"rounds": rounds, "cut": cut},
         detail=(
-            *(f"broker {one.broker} truncates to {one.target_offset}" for one in cuts),
-            *(f"broker {one} differs from leader {leader}" for one in other),
+            *(
+                f"broker {truncation.broker} truncates to {truncation.target_offset}"
+                for truncation in cuts
+            ),
+            *(f"broker {broker} differs from leader {leader}" for broker in other),
         ),
     )

@@ -62,7 +62,7 @@ def controller_works(play: Play, timeout_s: float = 20.0) -> str:
         AwaitTimeout: It made no leader for a new topic.
     """
     broker = play.cluster.metadata.controller()
-    live = [one.id for one in play.cluster.brokers.values() if one.is_running]
+    live = [broker.id for broker in play.cluster.brokers.values() if broker.is_running]
     # The controller tells itself; a broker that it has overlooked would be told by a new topic.
     target = broker if broker in live else live[0]
     topic = f"__settle-probe-{time.monotonic_ns()}"

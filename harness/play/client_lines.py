@@ -62,7 +62,7 @@ class ClientLines:
             while file.peek(1):
                 line = line_of(pickle.load(file), name_of)
                 if line.api == "Fetch" and line.direction == "response" and not line.not_judged:
-                    said = tuple(one for one in line.partitions if self._is_news(line, one))
+                    said = tuple(told for told in line.partitions if self._is_news(line, told))
                     if not said and not line.error_code:
                         continue
                     line = replace(line, partitions=said)

@@ -221,7 +221,11 @@ def _files(broker: Broker) -> dict[str, bytes]:
 def _files_in(directory: Path) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     # A broker's metadata log is never at rest; it is collected by itself at the end.
-    partitions = [one for one in partition_directories(directory) if one.name != METADATA_FOLDER]
+    partitions = [
+        partition
+        for partition in partition_directories(directory)
+        if partition.name != METADATA_FOLDER
+    ]
     for folder in (directory, *partitions):
         if folder.name == METADATA_FOLDER:
             # It is written all the time, and collected at the end.

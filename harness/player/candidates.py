@@ -351,7 +351,7 @@ def _control_holds(view: View, draw: Draw) -> Iterator[Step]:
 
 def _topics(view: View, draw: Draw) -> Iterator[Step]:
     # One that was deleted may be made again.
-    name = next(one for one in "tuvw" if one not in view.topics)
+    name = next(unused for unused in "tuvw" if unused not in view.topics)
     yield CreateTopic(
         topic=name,
         assignment=draw.assignment,
@@ -369,7 +369,9 @@ def _retentions(view: View, _draw: Draw) -> Iterator[Step]:
     if sum(name[0] == "p" and name[1:].isdecimal() for name in view.names) < _FIRST_WRITES:
         return
     for partition in view.partitions:
-        brokers = tuple(one for one in partition.replicas if one in view.whole & partition.isr)
+        brokers = tuple(
+            broker for broker in partition.replicas if broker in view.whole & partition.isr
+        )
         if brokers:
             yield AwaitLogStart(
                 topic=partition.topic,

@@ -238,26 +238,26 @@ def _downgrade(view: View, fault: FormatDowngrade) -> str:
 
 
 def _isolate(view: View, fault: IsolateBroker) -> str:
-    cut = any(
-        isinstance(one, CutLink) and fault.broker in (one.source, one.target)
-        for one in view.faults(CutLink)
+    is_cut = any(
+        isinstance(cut, CutLink) and fault.broker in (cut.source, cut.target)
+        for cut in view.faults(CutLink)
     )
-    if cut or view.faults(IsolateBroker):
+    if is_cut or view.faults(IsolateBroker):
         return f"something of broker {fault.broker} is cut already, or another broker is alone"
     return _cut_off(view, fault)
 
 
 def _killed(view: View, broker: int) -> str:
     """Why the broker's disk cannot have lost anything: it runs, or was stopped in order."""
-    killed = any(getattr(one, "broker", None) == broker for one in view.faults(KillBroker))
+    killed = any(getattr(fault, "broker", None) == broker for fault in view.faults(KillBroker))
     return "" if killed and broker not in view.running else f"broker {broker} was not killed"
 
 
 def _lose_tail(view: View, fault: LoseTail) -> str:
-    one = view.partition(fault.topic, fault.partition)
-    if one is None or fault.broker not in one.replicas:
+    partition = view.partition(fault.topic, fault.partition)
+    if partition is None or fault.broker not in partition.replicas:
         return f"broker {fault.broker} has no such replica"
-    if fault.log_end_offset not in one.starts:
+    if fault.log_end_offset not in partition.starts:
         return f"no batch begins at {fault.log_end_offset}"
     return _killed(view, fault.broker)
 
@@ -265,8 +265,8 @@ def _lose_tail(view: View, fault: LoseTail) -> str:
 def _tear(view: View, fault: TearEpochs) -> str:
     if not view.has_epochs:
         return "before 0.11 nobody keeps leader epochs"
-    one = view.partition(fault.topic, fault.partition)
-    if one is None or fault.broker not in one.replicas:
+    partition = view.partition(fault.topic, fault.partition)
+    if partition is None or fault.broker not in partition.replicas:
         return f"broker {fault.broker} has no such replica"
     return _killed(view, fault.broker)
 

@@ -191,17 +191,17 @@ def _context(view: PartitionView, live: frozenset[int], unclean: bool) -> Contro
     )
 
 
-def _settled(view: View, one: PartitionView) -> PartitionView:
-    if one.leader == NO_LEADER:
-        known = LeaderAndIsr(leader=one.leader, isr=tuple(sorted(one.isr)))
-        elected = elect_for_offline(_context(one, view.registered, view.unclean), known)
+def _settled(view: View, partition: PartitionView) -> PartitionView:
+    if partition.leader == NO_LEADER:
+        known = LeaderAndIsr(leader=partition.leader, isr=tuple(sorted(partition.isr)))
+        elected = elect_for_offline(_context(partition, view.registered, view.unclean), known)
         if elected is not None:
-            one = replace(one, leader=elected.leader, isr=frozenset(elected.isr))
-    if one.leader not in view.whole:
-        return one
+            partition = replace(partition, leader=elected.leader, isr=frozenset(elected.isr))
+    if partition.leader not in view.whole:
+        return partition
     joined = {
         broker
-        for broker in one.replicas
-        if broker in view.whole and is_linked(view, broker, one.leader)
+        for broker in partition.replicas
+        if broker in view.whole and is_linked(view, broker, partition.leader)
     }
-    return replace(one, isr=one.isr | joined)
+    return replace(partition, isr=partition.isr | joined)

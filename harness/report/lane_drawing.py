@@ -84,7 +84,7 @@ def draw_partition(view: PartitionView, findings: Sequence[Finding]) -> DrawnPar
             if side is not None
             for batch in side.batches
         }
-        | {batch.leader_epoch for one in view.remote for batch in one.batches}
+        | {batch.leader_epoch for segment in view.remote for batch in segment.batches}
     )
     marked = {
         (finding.first_offset, finding.last_offset): finding
@@ -113,7 +113,7 @@ def draw_partition(view: PartitionView, findings: Sequence[Finding]) -> DrawnPar
             )
             for replica in view.replicas
         ),
-        remote=tuple(_remote_lane(one, place) for one in view.remote),
+        remote=tuple(_remote_lane(segment, place) for segment in view.remote),
         axis=tuple((offset, place(offset)) for offset in ticks(first, end)),
         epochs=tuple(epochs),
     )
@@ -192,8 +192,8 @@ def _domain(view: PartitionView) -> tuple[int, int]:
         ends += replica.foreseen.high_watermarks if replica.foreseen else ()
         if replica.found and replica.found.high_watermark is not None:
             ends.append(replica.found.high_watermark)
-    firsts += [one.start_offset for one in view.remote]
-    ends += [one.end_offset + 1 for one in view.remote]
+    firsts += [segment.start_offset for segment in view.remote]
+    ends += [segment.end_offset + 1 for segment in view.remote]
     first = min(firsts, default=0)
     return first, max(*ends, first + 1)
 

@@ -63,7 +63,12 @@ class Loaded:
 
     def _times(self) -> list[float]:
         done = self.evidence.client_operations
-        times = [time for one in done for time in (one.invoked_at, one.ended_at) if time]
+        times = [
+            time
+            for operation in done
+            for time in (operation.invoked_at, operation.ended_at)
+            if time
+        ]
         return [*times, *(line.time for line in self.evidence.observed)]
 
 

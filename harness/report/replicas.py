@@ -104,7 +104,9 @@ def _views_of_snapshot(loaded: Loaded, snapshot: TakenSnapshot) -> Iterable[Part
     }
     foreseen = _foreseen(loaded.prediction, label)
     cleaned = _cleaned_until(loaded, label)
-    for partition in sorted({one for one, _ in (*found, *foreseen) if not is_internal(one.topic)}):
+    for partition in sorted(
+        {judged for judged, _ in (*found, *foreseen) if not is_internal(judged.topic)}
+    ):
         state = snapshot.state(partition)
         ids = sorted({broker for of, broker in (*found, *foreseen) if of == partition})
         yield PartitionView(

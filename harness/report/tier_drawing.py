@@ -79,7 +79,10 @@ def remote_views(
         CheckError: Metadata or store cannot be read.
     """
     snapshot = next(taken for taken in evidence.snapshots if taken.label == label)
-    stored = {one.segment_id: one for one in stored_at(evidence.files, snapshot)}
+    stored = {
+        stored_segment.segment_id: stored_segment
+        for stored_segment in stored_at(evidence.files, snapshot)
+    }
     return tuple(
         RemoteView(
             segment_id=copied.segment_id,

@@ -21,7 +21,7 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
         inside = [path] if _is_run(path) else sorted(filter(_is_run, _children(path)))
         if not inside:
             raise UsageError(f"{path} is no run directory, and holds none: there is no run.json")
-        found |= dict.fromkeys(one.resolve() for one in inside)
+        found |= dict.fromkeys(run.resolve() for run in inside)
     return list(found)
 
 

@@ -205,18 +205,18 @@ def _made(
         raise ScenarioError(f"{name}: {error}") from error
 
 
-def _values(one: Any) -> dict[str, Any]:
-    return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+def _values(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
-def _plain_values(one: Step | Fault) -> dict[str, Any]:
-    found = _values(one)
+def _plain_values(part: Step | Fault) -> dict[str, Any]:
+    found = _values(part)
     for name in found.keys() - _STEPS_THEMSELVES:
         try:
             json.dumps(found[name])
         except (TypeError, ValueError):
             raise ScenarioError(
-                f"{type(one).__name__}.{name} is {found[name]!r}: a field is a plain JSON value, "
+                f"{type(part).__name__}.{name} is {found[name]!r}: a field is a plain JSON value, "
                 "and what is alike for all values is a ClassVar"
             ) from None
     return found

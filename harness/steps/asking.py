@@ -119,8 +119,8 @@ class AskAs:
         return {
             "error_code": found.error_code,
             "records": [
-                [one.offset, (one.value or b"").decode()]
-                for one in records_of(bytes(found.records or b""), self.offset)
+                [record.offset, (record.value or b"").decode()]
+                for record in records_of(bytes(found.records or b""), self.offset)
             ],
             **(
                 {}

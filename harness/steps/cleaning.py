@@ -73,7 +73,7 @@ class AwaitCleaned:
             topic=self.topic,
             partition=self.partition,
             cleaned_until=self.cleaned_until,
-            kept=[list(one) for one in kept],
+            kept=[list(offsets) for offsets in kept],
         )
 
     def _kept(self, play: Play) -> list[tuple[int, int]]:

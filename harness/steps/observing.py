@@ -173,7 +173,7 @@ class SetLogLevel:
                 f"broker {self.broker} did not set the level of {self.logger}: {error}; releases "
                 "before 2.4 cannot"
             ) from error
-        refused = [one.error_message for one in answer.responses if one.error_code]
+        refused = [response.error_message for response in answer.responses if response.error_code]
         if refused:
             raise ScenarioError(
                 f"broker {self.broker} refused level {self.level} for {self.logger}: {refused}"
@@ -472,7 +472,9 @@ class AwaitThrottled:
             if record.api_key != ApiKey.FETCH or ends != (self.follower, self.leader, "request"):
                 continue
             forgotten = (record.detail or {}).get("forgotten", ())
-            if any((one["topic"], one["partition"]) == wanted for one in forgotten):
+            if any(
+                (partition["topic"], partition["partition"]) == wanted for partition in forgotten
+            ):
                 return True
             if record.partition(*wanted) is not None:
                 return False

@@ -60,7 +60,8 @@ class AwaitTiered:
                 if segment.state == FINISHED or not self.finished_only
             ]
             return len(seen) == len(self.segments) and all(
-                _is_segment(one, wanted) for one, wanted in zip(seen, self.segments, strict=True)
+                _is_segment(segment, wanted)
+                for segment, wanted in zip(seen, self.segments, strict=True)
             )
 
         await_until(
@@ -178,7 +179,7 @@ def segments_of(play: Play, partition: TopicPartition) -> list[RemoteSegment]:
                 raise ScenarioError(
                     f"the remote store's metadata cannot be read: {error}"
                 ) from error
-            return [one for one in found if (one.topic, one.partition) == partition]
+            return [segment for segment in found if (segment.topic, segment.partition) == partition]
     return []
 
 
@@ -217,10 +218,10 @@ def _write_offsets(play: Play, asking: AwaitOffsets, seen: dict[int, ListedOffse
         partition=asking.partition,
         offsets={
             str(timestamp): {
-                "error_code": one.error_code,
-                "offset": one.offset,
-                "leader_epoch": one.leader_epoch,
+                "error_code": offset.error_code,
+                "offset": offset.offset,
+                "leader_epoch": offset.leader_epoch,
             }
-            for timestamp, one in seen.items()
+            for timestamp, offset in seen.items()
         },
     )

@@ -168,7 +168,9 @@ def read_before(play: Play, fault: Fault) -> None:
     partitions = [
         TopicPartition(fault.topic, partition) for partition in metadata.assignment(fault.topic)
     ]
-    held = [one for one in play.faults.acting if play.faults.injections[one].fault == "HoldPoint"]
+    held = [
+        name for name in play.faults.acting if play.faults.injections[name].fault == "HoldPoint"
+    ]
     if held:
         # Readers that get nothing because something is held say nothing about what is there.
         for about in partitions:

@@ -100,9 +100,9 @@ def _kind(fault: str) -> str:
 
 def _met(faults: Sequence[tuple[str, float, float]]) -> set[tuple[str, str]]:
     return {
-        (min(one[0], other[0]), max(one[0], other[0]))
-        for one, other in combinations(faults, 2)
-        if one[1] <= other[2] and other[1] <= one[2]
+        (min(fault[0], other[0]), max(fault[0], other[0]))
+        for fault, other in combinations(faults, 2)
+        if fault[1] <= other[2] and other[1] <= fault[2]
     }
 
 

@@ -137,8 +137,8 @@ def _exercised(summary: Summary) -> list[str]:
     lines += ["", f"{len(told.pairs)} pairs of faults met, {told.unmet} never did.", ""]
     lines += ["| both at a time | runs |", "|---|---|"]
     lines += [
-        f"| {one} and {other} | {runs} |"
-        for (one, other), runs in [*told.pairs.items()][:_MOST_PAIRS]
+        f"| {first} and {other} | {runs} |"
+        for (first, other), runs in [*told.pairs.items()][:_MOST_PAIRS]
     ]
     if told.rules:
         lines += ["", "| rule of the model | decided in runs | in force in |", "|---|---|---|"]
@@ -331,7 +331,9 @@ def _answer(value: bool | None) -> str:
 def _percent(rate: Rate) -> tuple[str, str]:
     """Both intervals of a rate for people, such as " (0-9 %)"."""
     between = rate.unsafe_between, rate.not_conforming_between
-    unsafe, unlike = ("" if one is None else f" ({_whole(one)} %)" for one in between)
+    unsafe, unlike = (
+        "" if interval is None else f" ({_whole(interval)} %)" for interval in between
+    )
     return unsafe, unlike
 
 
