@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.formats.fields import CompactReader, MalformedError
+from kchaos.checkers.formats.metadata_image import Transactions
 from kchaos.checkers.formats.metadata_records import (
     MetadataRecord,
     MetadataRecordError,
@@ -217,21 +218,12 @@ def entries(batches: Sequence[CopiedBatch], definitions: RecordDefinitions) -> I
     Raises:
         MetadataLogError: A record has no definition, or not its form.
     """
-    pending: list[LogEntry] | None = None
+    transactions = Transactions[LogEntry]()
     for entry in _all_entries(batches, definitions):
-        name = entry.record.name if isinstance(entry.record, MetadataRecord) else ""
-        match name:
-            case "BeginTransactionRecord":
-                pending = []
-            case "AbortTransactionRecord":
-                pending = None
-            case "EndTransactionRecord":
-                yield from pending or ()
-                pending = None
-            case _ if pending is None or isinstance(entry.record, LeaderChange):
-                yield entry
-            case _:
-                pending.append(entry)
+        if isinstance(entry.record, LeaderChange):
+            yield entry
+        else:
+            yield from transactions.take(entry.record.name, entry)
 
 
 def _all_entries(

@@ -1,6 +1,7 @@
 """What the records of a KRaft metadata log come to: brokers, topics, partitions, settings.
 
-Both who reads a log while a cluster runs and who judges one fold it here.
+Both who reads a log while a cluster runs and who judges one fold it here, and keep a controller's
+transactions apart.
 
 Sources, Kafka 4.1.0: ``PartitionRegistration.merge`` (a change with a leader raises the leader
 epoch, each change the partition epoch), ``ClusterDelta``, ``TopicsDelta``,
@@ -9,9 +10,9 @@ epoch, each change the partition epoch), ``ClusterDelta``, ``TopicsDelta``,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from kchaos.checkers.formats.metadata_records import MetadataRecord, MetadataRecordError
 
@@ -20,6 +21,41 @@ _NO_CHANGE = -2
 # 0 is no change.
 _FENCED: Mapping[int, bool] = {1: True, -1: False}
 _NOBODY = {"EligibleLeaderReplicas": (), "LastKnownElr": ()}
+
+
+Item = TypeVar("Item")
+
+
+@dataclass(slots=True)
+class Transactions(Generic[Item]):
+    """Which records of a log count, where a controller may write some of them in a transaction.
+
+    What a transaction wrote counts once it has ended, and nothing of one that was aborted or has
+    not ended (KIP-868). Transactions do not overlap.
+    """
+
+    pending: list[Item] | None = None
+
+    def take(self, name: str, item: Item) -> Sequence[Item]:
+        """Return what counts since this record was read, in the order of the log.
+
+        Args:
+            name: The kind of the record.
+            item: The record as the caller has it.
+        """
+        match name:
+            case "BeginTransactionRecord":
+                self.pending = []
+            case "AbortTransactionRecord":
+                self.pending = None
+            case "EndTransactionRecord":
+                ended, self.pending = self.pending or (), None
+                return ended
+            case _ if self.pending is None:
+                return (item,)
+            case _:
+                self.pending.append(item)
+        return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

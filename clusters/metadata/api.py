@@ -92,6 +92,9 @@ class ClusterMetadata(Protocol):
     def registered(self) -> frozenset[int]:
         """Return the ids of the brokers that are registered."""
 
+    def is_forgotten(self, broker: int) -> bool:
+        """Return whether the broker's process, if there is one, registers no second time."""
+
     def topics(self) -> Sequence[str]:
         """Return the topics by name, Kafka's own (``__...``) left out."""
 

@@ -35,8 +35,13 @@ from kchaos.checkers.formats.metadata_image import (
     BrokerImage,
     MetadataImage,
     PartitionImage,
+    Transactions,
 )
-from kchaos.checkers.formats.metadata_records import MetadataRecordError, RecordDefinitions
+from kchaos.checkers.formats.metadata_records import (
+    MetadataRecord,
+    MetadataRecordError,
+    RecordDefinitions,
+)
 from kchaos.clusters.client import NoAnswer, NotSent, send
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.links.control_requests import send_control_request
@@ -66,12 +71,14 @@ class _Copy:
     reader: MetadataLogReader
     image: MetadataImage = field(default_factory=MetadataImage)
     waiting: list[LogBatch] = field(default_factory=list)
+    transactions: Transactions[tuple[MetadataRecord, int]] = field(default_factory=Transactions)
 
     def read_on(self) -> None:
         batches = self.reader.read_on()
         if batches is None:
             folder = self.reader.folder
             self.reader, self.image, self.waiting = MetadataLogReader(folder), MetadataImage(), []
+            self.transactions = Transactions()
             batches = self.reader.read_on()
         if batches is None:
             raise MetadataUnavailable(
@@ -91,7 +98,9 @@ class _Copy:
             for key, value in batch.records:
                 if not batch.is_control:
                     record = definitions.decode(value)
-                    self.image.apply(record, controller_epoch=batch.leader_epoch)
+                    said = record, batch.leader_epoch
+                    for counting, epoch in self.transactions.take(record.name, said):
+                        self.image.apply(counting, controller_epoch=epoch)
                 elif _CONTROL_KEY.unpack_from(key or b"")[1] == _LEADER_CHANGE:
                     self.image.quorum_leader = _LEADER.unpack_from(value)[1]
                     self.image.quorum_epoch = batch.leader_epoch
@@ -172,6 +181,10 @@ class KraftMetadata:
         with self._lock:
             brokers = self._image().brokers
             return frozenset(broker for broker, known in brokers.items() if not known.is_fenced)
+
+    def is_forgotten(self, broker: int) -> bool:
+        """Return whether it is not registered: a process asks for that once, when it starts."""
+        return self.incarnation(broker) is None
 
     def fence(self, broker: int) -> None:
         """Send a heartbeat that wants to be fenced; its answer comes when that is committed."""

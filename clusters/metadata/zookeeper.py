@@ -88,6 +88,10 @@ class ZooKeeperMetadata:
         """Return the ids that have a znode."""
         return frozenset(int(broker) for broker in self._look(self.client.get_children, _IDS) or ())
 
+    def is_forgotten(self, broker: int) -> bool:
+        """Return False: a live broker that loses its session begins another one."""
+        return False
+
     def topics(self) -> Sequence[str]:
         """Return the topics that have a znode."""
         topics = self._look(self.client.get_children, _TOPICS) or ()

@@ -54,13 +54,28 @@ class ClusterLook:
 
     @property
     def able(self) -> frozenset[int]:
-        """Return the working brokers that nothing keeps from ZooKeeper."""
-        return frozenset(broker for broker in self.working if not self.keeps_back(broker, None))
+        """Return the working brokers that nothing keeps from the metadata."""
+        return frozenset(broker for broker in self.working if not self.is_off_metadata(broker))
 
     def keeps_back(self, source: int, target: int | None) -> bool:
         """Whether a cut or a hold may concern what one asks of the other, None for ZooKeeper."""
         links = self.play.cluster.links
         return links is not None and links.may_keep_back(source, target)
+
+    def is_off_metadata(self, broker: int) -> bool:
+        """Whether a cut or a hold may keep the broker from ZooKeeper, or from KRaft's controller.
+
+        To the controller it sends heartbeats, and it fetches from there what was decided.
+        """
+        if self.play.cluster.spec.is_kraft:
+            return self.controller is None or self.keeps_back(broker, self.controller)
+        return self.keeps_back(broker, None)
+
+    def may_not_hear(self, broker: int) -> bool:
+        """Whether a cut or a hold may keep from the broker what the controller decides."""
+        if self.play.cluster.spec.is_kraft:
+            return self.is_off_metadata(broker)
+        return self.controller is not None and self.keeps_back(self.controller, broker)
 
     def partitions(self) -> Iterator[PartitionLook]:
         """Yield every partition that has a state."""

@@ -116,7 +116,7 @@ def _of_partition(
         return
     unaware = [replica for replica in working if not partition.has_heard(replica)]
     for broker in working:
-        if look.keeps_back(elected, broker):
+        if look.may_not_hear(broker):
             continue
         if broker in unaware:
             yield f"broker {broker} has not heard of {partition.name} with {partition.state}"

@@ -167,8 +167,9 @@ def _await(play: Play, what: str, timeout_s: float, lacks: Lacks) -> None:
     def holds() -> bool:
         look = look_at(play)
         lacking[:] = _unregistered(look) if lacks is _in_sync else []
-        # Nobody decides anything until the session of a controller that is not able ends.
-        if look.controller is None or look.controller in look.able:
+        # Nobody decides anything while the controller cannot: until its session ends, or until a
+        # quorum has another leader.
+        if look.controller is None or look.can_decide:
             lacking.extend(lack for partition in look.partitions() for lack in lacks(partition))
         return not lacking
 
@@ -183,8 +184,14 @@ def _await(play: Play, what: str, timeout_s: float, lacks: Lacks) -> None:
 
 
 def _unregistered(look: ClusterLook) -> list[str]:
-    """Brokers that run and reach ZooKeeper, and whose session has not come back yet."""
+    """Brokers that run and reach ZooKeeper or the controller, and have not come back yet.
+
+    A live broker that was unregistered (KRaft) never comes back.
+    """
+    metadata = look.play.cluster.metadata
     missing = sorted(
-        broker for broker in look.answering - look.registered if not look.keeps_back(broker, None)
+        broker
+        for broker in look.answering - look.registered
+        if not look.is_off_metadata(broker) and not metadata.is_forgotten(broker)
     )
     return [f"{missing} run, and are not registered"] if missing else []

@@ -99,6 +99,7 @@ def test_a_broker_counts_as_registered_while_it_is_not_fenced(
     log.add(registered(0, 1))
     assert metadata.registration(0) is None
     assert metadata.incarnation(0) is not None
+    assert (metadata.is_forgotten(0), metadata.is_forgotten(1)) == (False, True)
     log.add(fencing(0, 1, -1))
     registration = metadata.registration(0)
     assert registration is not None
@@ -196,6 +197,51 @@ def test_the_tail_of_a_deposed_leader_counts_for_nobody_and_may_be_cut(
     logs[0].file.write_bytes(logs[1].file.read_bytes())
     assert metadata.registered() == {1}
     assert metadata.incarnation(9) is None
+
+
+@pytest.mark.parametrize(
+    ("end", "topics"),
+    [
+        (("EndTransactionRecord", 0, {}), ["t"]),
+        (("AbortTransactionRecord", 0, {"Reason": None}), []),
+    ],
+    ids=["ended", "aborted"],
+)
+def test_what_a_transaction_wrote_counts_once_it_has_ended(
+    end: tuple[str, int, Mapping[str, Any]],
+    topics: list[str],
+    tmp_path: Path,
+    definitions: RecordDefinitions,
+) -> None:
+    log = Log(tmp_path / "100", definitions)
+    log.lead(100, 1)
+    metadata = reading(definitions, log)
+    log.add(("BeginTransactionRecord", 0, {"Name": None}), TOPIC)
+    log.add(PARTITION)
+    assert (metadata.position(), metadata.topics(), metadata.state("t", 0)) == (3, [], None)
+    log.lead(100, 2)
+    log.add(end, epoch=2)
+    assert (metadata.position(), metadata.topics()) == (5, topics)
+    log.add(registered(0, 6), fencing(0, 6, -1), epoch=2)
+    assert metadata.registered() == {0}
+
+
+def test_a_transaction_that_was_read_of_a_truncated_copy_is_forgotten(
+    tmp_path: Path, definitions: RecordDefinitions
+) -> None:
+    logs = [Log(tmp_path / str(100 + node), definitions) for node in range(3)]
+    for log in logs:
+        log.lead(100, 1)
+    metadata = reading(definitions, *logs)
+    logs[0].add(("BeginTransactionRecord", 0, {"Name": None}), TOPIC)
+    logs[1].file.write_bytes(logs[0].file.read_bytes())
+    assert metadata.topics() == []
+    for log in logs[1:]:
+        log.file.write_bytes(log.file.read_bytes()[: logs[2].file.stat().st_size])
+        log.lead(101, 2)
+        log.add(TOPIC, epoch=2)
+    logs[0].file.write_bytes(logs[1].file.read_bytes())
+    assert metadata.topics() == ["t"]
 
 
 def test_half_a_batch_is_read_when_it_is_whole(

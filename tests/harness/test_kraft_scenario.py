@@ -71,6 +71,19 @@ def test_a_paused_controller_can_decide_nothing(is_paused: bool) -> None:
     assert look_at(node).can_decide is not is_paused
 
 
+@pytest.mark.parametrize(
+    ("kept_back", "is_off"), [([(0, 100)], True), ([(100, 0)], False), ([(0, None)], False)]
+)
+def test_a_broker_hears_of_decisions_where_it_fetches_them(
+    kept_back: list[tuple[int, int | None]], is_off: bool
+) -> None:
+    links = SimpleNamespace(may_keep_back=lambda *pair: pair in kept_back)
+    metadata = SimpleNamespace(registered=lambda: {0}, controller=lambda: 100)
+    look = look_at(play_of(controllers={}, metadata=metadata, links=links))
+    assert (look.is_off_metadata(0), look.may_not_hear(0)) == (is_off, is_off)
+    assert look.able == (frozenset() if is_off else {0})
+
+
 def test_nobody_tells_a_broker_of_kraft_anything_so_none_is_untold() -> None:
     links = SimpleNamespace(log=lambda _since: [])
     assert uninitialised(play_of(links=links), [0]) == {}

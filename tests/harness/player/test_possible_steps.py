@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +13,7 @@ from kchaos.clusters.client import NotSent
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.clusters.spec import brokers_of
 from kchaos.faults import CutLink, PreferredElection
 from kchaos.faults.errors import NoEffect
 from kchaos.harness.errors import NotPossible, ScenarioError
@@ -21,9 +22,11 @@ from kchaos.harness.play.play import Play
 from kchaos.harness.run.scenario import step_from_json, step_to_json
 from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
 from kchaos.harness.steps.scenario_steps import AwaitHeld, Heal, Inject
-from tests.support.stand_ins import StandInCluster, play_on
+from tests.support.stand_ins import StandInBroker, StandInCluster, play_on
 
 CONTROLLER = 2
+NODE = 100
+"""The controller of KRaft."""
 LED_BY_0 = {"leader": 0, "leader_epoch": 3, "isr": (0, 1), "controller_epoch": 2}
 TIMEOUT = AwaitTimeout(waited_for="x", last_seen="y", remedy="", timeout_s=1)
 EXITED = BrokerExited(name="broker 1", exit_code=1, last_lines=(), log="server.log")
@@ -37,11 +40,14 @@ class Fails:
         raise self.error
 
 
-def metadata_with(registered: Sequence[int], state: LeaderAndIsr) -> SimpleNamespace:
+def metadata_with(
+    registered: Sequence[int], state: LeaderAndIsr, controller: int, forgotten: Sequence[int]
+) -> SimpleNamespace:
     return SimpleNamespace(
-        controller=lambda: CONTROLLER,
+        controller=lambda: controller,
         controller_epoch=lambda: 2,
         registered=lambda: frozenset(registered),
+        is_forgotten=lambda broker: broker in forgotten,
         topics=lambda: ["t"],
         assignment=lambda _: {0: (0, 1)},
         state=lambda *_: state,
@@ -56,8 +62,12 @@ def play_with(
     kept_back: Sequence[tuple[int, int | None]] = (),
     unclean: bool = False,
     told: Sequence[LinkRecord] = (),
+    kraft: bool = False,
+    is_paused: bool = False,
+    forgotten: Sequence[int] = (),
     **state: Any,
 ) -> Play:
+    """A play on three brokers; with KRaft on a controller besides, which may be paused."""
     properties = {"unclean.leader.election.enable": str(unclean).lower()}
     known = LeaderAndIsr(**{**LED_BY_0, **state})
     cluster = StandInCluster(
@@ -65,8 +75,11 @@ def play_with(
         records=told,
         kept_back=kept_back,
         folder=tmp_path,
-        metadata=metadata_with(registered, known),
+        metadata=metadata_with(registered, known, NODE if kraft else CONTROLLER, forgotten),
     )
+    if kraft:
+        cluster.spec = replace(cluster.spec, brokers=brokers_of("4.1.2", (0, 1, 2)))
+        cluster.controllers = {NODE: StandInBroker(cluster, NODE, 1, is_paused)}
     for broker in cluster.brokers.values():
         broker.properties = properties
         if broker.id not in running:
@@ -198,6 +211,48 @@ def test_a_replica_that_a_cut_keeps_away_is_not_awaited(
     disks[1] = 5
     play = play_with(tmp_path, isr=(0,), kept_back=kept_back)
     assert [lacks(play, gate) for gate in (IN_SYNC, LEVEL)] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("lacking", "gate", "said"),
+    [
+        ({"registered": (1, 2)}, LEADER, "t-0 has leader 0, and could have one of [1]"),
+        ({"isr": (0,)}, IN_SYNC, "[1] are not in the ISR of t-0"),
+        ({}, LEVEL, "t-0 ends at 6 on broker 1, and at 10 on its leader 0"),
+    ],
+    ids=["no leader", "not in sync", "behind"],
+)
+def test_what_is_to_come_is_awaited_with_kraft_while_its_controller_can_decide(
+    tmp_path: Path, disks: dict[int, int], lacking: dict[str, Any], gate: Any, said: str
+) -> None:
+    disks[1] = 5
+    assert said in lacks(play_with(tmp_path / "works", kraft=True, **lacking), gate)
+    assert lacks(play_with(tmp_path / "paused", kraft=True, is_paused=True, **lacking), gate) == ""
+
+
+def test_a_fenced_broker_is_awaited(tmp_path: Path) -> None:
+    play = play_with(tmp_path, kraft=True, registered=(0, 2), isr=(0,))
+    assert lacks(play, IN_SYNC) == "[1] run, and are not registered"
+
+
+@pytest.mark.parametrize(
+    "why",
+    [{"kept_back": [(1, NODE)]}, {"forgotten": (1,)}, {"running": (0, 2)}],
+    ids=["cut off from the controller", "unregistered", "dead"],
+)
+def test_a_fenced_broker_that_nothing_brings_back_is_not_awaited(
+    tmp_path: Path, why: dict[str, Any], disks: dict[int, int]
+) -> None:
+    disks[1] = 5
+    play = play_with(tmp_path, kraft=True, registered=(0, 2), isr=(0,), **why)
+    assert [lacks(play, gate) for gate in (LEADER, IN_SYNC, LEVEL)] == ["", "", ""]
+
+
+def test_a_broker_whose_heartbeats_are_held_is_not_able_although_it_is_not_fenced(
+    tmp_path: Path,
+) -> None:
+    play = play_with(tmp_path, kraft=True, isr=(0,), kept_back=[(1, NODE)])
+    assert lacks(play, IN_SYNC) == ""
 
 
 def test_what_a_former_controller_wrote_behind_the_present_one_stays_as_it_is(
