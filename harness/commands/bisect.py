@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.model.releases.versions import RELEASED, line_of, parse_version
-from kchaos.clusters.releases import judging_release_of
-from kchaos.harness.catalogue import entry_named, scenario_of
+from kchaos.checkers.results import Results
+from kchaos.clusters.releases import KRAFT_RELEASES, judging_release_of
+from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
 from kchaos.harness.errors import RunUnknown, UsageError
 from kchaos.harness.run.scenario import Scenario, read_scenario
 
@@ -49,17 +50,19 @@ def lines_between(one: str, other: str) -> list[list[str]]:
     """
     for release in (one, other):
         judging_release_of(release)
-        if release not in RELEASED:
+        if release not in _RELEASES:
             raise UsageError(f"{release} is none of the releases that can be bisected: {_SPAN}")
     older, newer = sorted((one, other), key=parse_version)
     if older == newer:
         raise UsageError(f"good and bad are both {one}: name two releases")
-    between = RELEASED[RELEASED.index(older) : RELEASED.index(newer) + 1]
+    between = _RELEASES[_RELEASES.index(older) : _RELEASES.index(newer) + 1]
     by_line = groupby(between, key=lambda release: line_of(parse_version(release)))
     return [list(group) for _line, group in by_line]
 
 
-_SPAN = f"{RELEASED[0]} to {RELEASED[-1]}"
+# The model knows none that has KRaft alone.
+_RELEASES = (*RELEASED, *(release for release in KRAFT_RELEASES if release not in RELEASED))
+_SPAN = f"{_RELEASES[0]} to {_RELEASES[-1]}"
 
 
 def borders(lines: Sequence[Sequence[str]], is_bad: IsBad) -> Iterator[Border]:
@@ -123,8 +126,46 @@ def scenario_for(name: str, case: str | None, release: str) -> Scenario:
     return scenario_of(entry, chosen, release)
 
 
+def findings_of_bug(name: str, case: str | None) -> frozenset[str]:
+    """The kinds of findings with which an entry's case shows its bug, on any release.
+
+    None where that is not written: for a file, and a case that is expected to be safe everywhere.
+    """
+    entry = next((CATALOGUE[known] for known in CATALOGUE if known.lower() == name.lower()), None)
+    expectations = {} if entry is None else entry.expectations
+    return frozenset(
+        finding[0]
+        for (of_case, _release), expected in expectations.items()
+        if case in (None, of_case)
+        for finding in expected.findings
+    )
+
+
+def shows_bug(results: Results, kinds: frozenset[str]) -> bool | None:
+    """Whether a judged run shows the bug; None where that is unknown.
+
+    Args:
+        results: What is known of the run.
+        kinds: As `findings_of_bug` gives them; without any an unsafe run shows it. A run that is
+            unsafe without any of these kinds shows something else, so that it is unknown whether
+            the bug is there.
+    """
+    if results.safe is None:
+        return None
+    if not kinds:
+        return not results.safe
+    if any(finding.kind in kinds for finding in results.findings):
+        return True
+    return False if results.safe else None
+
+
 class Plays:
-    """Plays each release when it is first asked about, and keeps what came of it."""
+    """Plays each release when it is first asked about, and keeps what came of it.
+
+    Args:
+        play: Plays a release; whether it shows the bug, None for unknown.
+        say: Is told of each.
+    """
 
     def __init__(self, play: Callable[[str], bool | None], *, say: Callable[[str], None]) -> None:
         self._play = play
@@ -157,15 +198,15 @@ class Plays:
         Raises:
             RunUnknown: The play was unknown.
         """
-        safe = self._play(release)
-        if safe is None:
+        is_bad = self._play(release)
+        if is_bad is None:
             raise RunUnknown(
-                f"{release} was unknown, so no border can be told: see its report, or name other "
-                "releases"
+                f"{release} was unknown, or unsafe but not by this bug, so no border can "
+                "be told: see its report, or name other releases"
             )
-        self._say(f"{release} {'does not show it' if safe else 'shows it'}")
+        self._say(f"{release} {'shows it' if is_bad else 'does not show it'}")
         answers = self.answers.setdefault(release, [])
-        answers.append(not safe)
+        answers.append(is_bad)
         return answers
 
     def confirmed(self, border: Border, runs: int) -> Mapping[str, str]:

@@ -88,9 +88,18 @@ def bisect(
     """Find between which releases a bug came or went, by playing it.
 
     NAME is a bug of `kchaos list`, FILE a run or a scenario. The first releases of the lines
-    between --good and --bad are bisected, and then the lines that have a backport.
+    between --good and --bad are bisected, and then the lines that have a backport. A release
+    shows a bug of the list if its run has a finding of a kind that is expected where the bug is;
+    it shows that of a file if its run is unsafe.
     """
-    from kchaos.harness.commands.bisect import Plays, borders, lines_between, scenario_for
+    from kchaos.harness.commands.bisect import (
+        Plays,
+        borders,
+        findings_of_bug,
+        lines_between,
+        scenario_for,
+        shows_bug,
+    )
     from kchaos.harness.commands.exits import AS_EXPECTED, FINDING
     from kchaos.harness.commands.reproduce import judged
     from kchaos.harness.run.runner import RunOptions, play
@@ -102,11 +111,12 @@ def bisect(
     # All that can be refused is refused before a cluster starts.
     lines = lines_between(good, bad)
     scenario_for(name, case, bad)
+    kinds = findings_of_bug(name, case)
 
     def play_release(release: str) -> bool | None:
         say(f"playing {release}")
         run = play(scenario_for(name, case, release), options=options, say=lambda _text: None)
-        return judged(run, say).results.safe
+        return shows_bug(judged(run, say).results, kinds)
 
     plays = Plays(play_release, say=say)
     code = AS_EXPECTED

@@ -6,8 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from kchaos.checkers.findings import Finding
 from kchaos.checkers.model.releases.versions import RELEASED, Since, parse_version
-from kchaos.harness.commands.bisect import Border, Plays, borders, lines_between, scenario_for
+from kchaos.checkers.results import Results
+from kchaos.harness.commands.bisect import (
+    Border,
+    Plays,
+    borders,
+    findings_of_bug,
+    lines_between,
+    scenario_for,
+    shows_bug,
+)
 from kchaos.harness.commands.cli import run
 from kchaos.harness.errors import RunUnknown, UsageError
 
@@ -56,7 +66,7 @@ def test_few_releases_are_played() -> None:
 
 
 def test_both_sides_of_a_border_are_played_again_and_counted() -> None:
-    answers = {"1.1.1": [False, False, True], "2.0.0": [True, True, True]}
+    answers = {"1.1.1": [True, True, False], "2.0.0": [False, False, False]}
     said: list[str] = []
     plays = Plays(lambda release: answers[release].pop(0), say=said.append)
     border = Border(older="1.1.1", newer="2.0.0", is_fix=True)
@@ -72,8 +82,60 @@ def test_an_unknown_play_is_no_answer() -> None:
         plays.is_bad("2.0.0")
 
 
+@pytest.mark.parametrize(
+    ("name", "case", "kinds"),
+    [
+        ("kafka-14296", None, {"acknowledged-after-demotion"}),
+        ("KAFKA-7164", "fetches-on", {"divergence", "truncated-below-high-watermark"}),
+        ("KIP-380-upgrade-window", "two-rolls", set()),
+        ("a-file/scenario.json", None, set()),
+    ],
+)
+def test_the_findings_of_a_bug_are_those_that_are_expected_where_it_is(
+    name: str, case: str | None, kinds: set[str]
+) -> None:
+    assert findings_of_bug(name, case) == kinds
+
+
+DEMOTED = Finding(
+    kind="acknowledged-after-demotion", message="", topic="t", partition=0, brokers=(0,)
+)
+LOSS = Finding(kind="committed-loss", message="", topic="t", partition=0, brokers=(0,))
+
+
+@pytest.mark.parametrize(
+    ("safe", "findings", "kinds", "shows"),
+    [
+        (True, [DEMOTED], {"acknowledged-after-demotion"}, True),
+        (True, [], {"acknowledged-after-demotion"}, False),
+        (False, [LOSS], {"committed-loss", "divergence"}, True),
+        (False, [LOSS], {"acknowledged-after-demotion"}, None),
+        (False, [LOSS], set(), True),
+        (True, [DEMOTED], set(), False),
+        (None, [DEMOTED], {"acknowledged-after-demotion"}, None),
+    ],
+    ids=["conformance", "neither", "safety", "another", "file", "safe file", "unknown"],
+)
+def test_a_run_shows_a_bug_by_its_findings(
+    safe: bool | None, findings: list[Finding], kinds: set[str], shows: bool | None
+) -> None:
+    results = Results(
+        conforms=None,
+        safe=safe,
+        expected=True,
+        findings=tuple(findings),
+        path=Path(),
+        prediction=None,
+    )
+    assert shows_bug(results, frozenset(kinds)) is shows
+
+
+def test_releases_with_kraft_alone_are_between_others() -> None:
+    assert lines_between("3.9.2", "4.1.0") == [["3.9.2"], ["4.0.0", "4.0.1", "4.0.2"], ["4.1.0"]]
+
+
 def test_releases_that_are_not_as_they_are_called_are_refused() -> None:
-    plays = Plays(lambda release: release == "2.0.0", say=lambda _text: None)
+    plays = Plays(lambda release: release == "1.1.1", say=lambda _text: None)
     plays.require(good="2.0.0", bad="1.1.1")
     with pytest.raises(UsageError, match=r"--bad must name"):
         plays.require(good="2.0.0", bad="2.0.0")
