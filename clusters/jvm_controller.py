@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from kchaos.clusters.errors import ClusterError
 from kchaos.clusters.jvm_broker import JvmBroker
+from kchaos.clusters.kraft_storage import METADATA_FOLDER
 from kchaos.clusters.probe import answers
 from kchaos.clusters.waiting import await_until
 
@@ -34,7 +36,22 @@ class JvmController(JvmBroker):
             timeout_s=timeout_s,
             waiting_for=f"{self.name} ({self.release}) to answer at {self.client_address}, and for "
             "a leader of the controllers",
-            last_seen=lambda: f"the leader is {self.place.metadata().controller()}",
-            remedy=f"see {self.server_log}; most of the controllers must run",
+            last_seen=self._seen,
+            remedy=f"see {self.server_log}; more than half of the voters must run and reach each "
+            "other, and controller.quorum.*.timeout.ms must leave time for an election",
             abort=self.check_running,
+        )
+
+    def _seen(self) -> str:
+        """What it says of itself, and of the election by the file that it keeps of its votes."""
+        file = self.log_directory / METADATA_FOLDER / "quorum-state"
+        try:
+            state = json.loads(file.read_text(encoding="utf-8"))
+            vote = f"epoch {state['leaderEpoch']}, vote for {state['votedId']} (-1: nobody)"
+        except (OSError, ValueError, KeyError, TypeError):
+            vote = "no election yet"
+        does = "answers" if answers(self.place.client_port.number) else "does not answer"
+        return (
+            f"it {does}; leader {self.place.metadata().controller()}; quorum-state: {vote}; voters "
+            f"{self.properties['controller.quorum.voters']}"
         )

@@ -1,0 +1,54 @@
+"""What is said of controllers that have no leader."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kchaos.clusters import jvm_controller
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.jvm_controller import JvmController
+from kchaos.clusters.kraft_storage import METADATA_FOLDER
+
+VOTERS = "100@127.0.0.1:2000,101@127.0.0.1:1,102@127.0.0.1:1"
+STATE = '{"leaderId":-1,"leaderEpoch":12,"votedId":100,"data_version":0}'
+
+
+@pytest.mark.parametrize(
+    ("state", "election"),
+    [
+        (STATE, "epoch 12, vote for 100 (-1: nobody)"),
+        (None, "no election yet"),
+        ("{", "no election yet"),
+        ("[]", "no election yet"),
+    ],
+)
+def test_a_quorum_that_elects_nobody_says_what_was_seen_of_it(
+    state: str | None, election: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jvm_controller, "answers", lambda _port: True)
+    if state is not None:
+        file = tmp_path / METADATA_FOLDER / "quorum-state"
+        file.parent.mkdir()
+        file.write_text(state)
+    said = {"log.dir": str(tmp_path), "controller.quorum.voters": VOTERS}
+    place = SimpleNamespace(
+        id=100,
+        role="controller",
+        directory=tmp_path,
+        disk=None,
+        client_port=SimpleNamespace(number=2000),
+        distribution_of=lambda _kafka: SimpleNamespace(release="4.1.2"),
+        base_properties=lambda _distribution: said,
+        metadata=lambda: SimpleNamespace(controller=lambda: None),
+    )
+    controller = JvmController(place=cast(Any, place), kafka="4.1.2", own_properties={})
+    controller._process = cast(Any, SimpleNamespace(exit_code=None))
+    with pytest.raises(AwaitTimeout) as raised:
+        controller.await_ready(timeout_s=0)
+    assert "for controller 100 (4.1.2) to answer at 127.0.0.1:2000, and for" in str(raised.value)
+    assert raised.value.last_seen == (
+        f"it answers; leader None; quorum-state: {election}; voters {VOTERS}"
+    )
+    assert "more than half of the voters must run" in str(raised.value)
