@@ -3,6 +3,7 @@
 CheckError
 ├── RunDirectoryError    the run directory is torn, not sealed, or from a newer kchaos
 ├── ScenarioDataError    recorded data on disk does not have the documented shape
+├── HistoryError         a file of operations of clients is none, or has a line that is none
 ├── CheckpointError      a small text file of a broker's does not have its documented shape
 ├── ModelError           an action that the model's own state makes impossible
 ├── ComparisonError      a comparison that does not exist or does not fit what was asked
@@ -22,6 +23,10 @@ class RunDirectoryError(CheckError):
 
 class ScenarioDataError(CheckError):
     """Recorded data does not have the documented shape; the message names file and place."""
+
+
+class HistoryError(CheckError):
+    """A history cannot be read as one; the message names file and line."""
 
 
 class CheckpointError(CheckError):

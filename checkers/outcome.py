@@ -10,6 +10,8 @@ SENTENCES = {
     "committed-loss": "promised records of {partition} are lost at {offsets}",
     "last-replica-loss": "promised records of {partition} that whole copies held are lost at "
     "{offsets}",
+    "lost-write": "clients were acknowledged records of {partition} that polls passed by, at "
+    "{offsets}",
     "divergence": "{brokers} hold different records of {partition} at {offsets}",
     "hole": "the log of {partition} on {brokers} has a hole at {offsets}",
     "missing-tail": "{brokers} in the ISR of {partition} do not hold {offsets}",
@@ -32,6 +34,21 @@ SENTENCES = {
     "tier-unreadable": "records of {partition} cannot be read from the remote tier",
     "tier-other-lineage": "the remote tier of {partition} returns other records than the log",
     "tier-orphan": "the remote tier has records of {partition} that nobody can reach",
+    "inconsistent-offsets": "clients were told of different records of {partition} at {offsets}",
+    "duplicate": "clients were told of a record of {partition} twice, at {offsets}",
+    "G1a": "a client read an aborted record of {partition} at {offsets}",
+    "precommitted-read": "a client read a record of {partition} before it was committed, at "
+    "{offsets}",
+    "G1c": "transactions of clients depend on each other in a circle",
+    "poll-skip": "a consumer of {partition} passed over records at {offsets}",
+    "int-poll-skip": "one read of {partition} passed over records at {offsets}",
+    "nonmonotonic-poll": "a consumer of {partition} went back at {offsets}",
+    "int-nonmonotonic-poll": "one read of {partition} went back at {offsets}",
+    "nonmonotonic-send": "records of {partition} are not in the order of their client, at "
+    "{offsets}",
+    "int-nonmonotonic-send": "records of one send to {partition} are not in its order, at "
+    "{offsets}",
+    "unseen": "nobody has read acknowledged records of {partition} at {offsets}",
 }
 
 

@@ -240,7 +240,15 @@ def replay(
 
 
 @cli.command()
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--history",
+    "histories",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A history of clients in Jepsen's form, history.edn or the same as JSON; may be repeated.",
+)
 @click.option("--master", help="Spark master, such as local[4] or spark://host:7077.")
 @click.option(
     "--spark/--no-spark",
@@ -258,6 +266,7 @@ def replay(
 @offline
 def judge(
     runs: tuple[Path, ...],
+    histories: tuple[Path, ...],
     master: str | None,
     spark: bool | None,
     output: Path | None,
@@ -267,11 +276,21 @@ def judge(
     """Judge run directories again, with Spark or in plain Python.
 
     RUNS are run directories, or folders of them. Evidence and earlier judgements are not changed.
+    A history has no replicas: what clients were told is judged for Jepsen's anomalies.
     """
-    from kchaos.harness.commands.exits import exit_code_for_lines
+    from kchaos.checkers.histories.judgement import judge_history
+    from kchaos.harness.commands.exits import exit_code_for_histories, exit_code_for_lines
     from kchaos.harness.commands.judge_runs import judge_paths
-    from kchaos.harness.commands.show import line_lines
+    from kchaos.harness.commands.show import history_lines, line_lines
 
+    if bool(runs) is bool(histories):
+        raise click.UsageError("give run directories, or --history FILE for histories of clients")
+    if histories:
+        judged = [judge_history(file) for file in histories]
+        for one in judged:
+            text = json.dumps(one.to_json()) if as_json else "\n".join(history_lines(one))
+            click.echo(text if as_json else printable(text))
+        return exit_code_for_histories(one.valid for one in judged)
     lines = judge_paths(
         runs, spark=spark, master=master, output=output, offline=offline, say=sayer()
     )

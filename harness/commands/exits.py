@@ -42,6 +42,12 @@ def _code(line: Mapping[str, Any]) -> int:
     return UNKNOWN if is_unknown(line) else FINDING
 
 
+def exit_code_for_histories(valid: Iterable[bool | None]) -> int:
+    """The exit code for histories of clients: 1 if one is not valid, else 2 if one is unknown."""
+    answers = [*valid]
+    return FINDING if False in answers else UNKNOWN if None in answers else AS_EXPECTED
+
+
 def exit_code_beside(results: "Results", status: int) -> int:
     """The exit code for a cluster that was judged beside a command, which ended with a status.
 
@@ -62,6 +68,7 @@ def exit_code_of(error: BaseException) -> int | None:
     from kchaos.checkers.errors import (
         CheckError,
         ComparisonError,
+        HistoryError,
         RunDirectoryError,
         SparkNotStarted,
     )
@@ -77,6 +84,8 @@ def exit_code_of(error: BaseException) -> int | None:
         case RunUnknown():
             return UNKNOWN
         case ReleaseError() | HarnessError() | RunDirectoryError() | ComparisonError():
+            return USAGE
+        case HistoryError():
             return USAGE
         case MachineError() | SparkNotStarted() | MemoryError():
             return MACHINE

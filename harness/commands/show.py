@@ -1,11 +1,13 @@
 """What people read in the terminal: entries, results, the table at the end. 80 columns."""
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kchaos.checkers.evidence.about import marked, short_build
 from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.histories.judgement import HistoryJudgement
 from kchaos.checkers.results import Results
 from kchaos.harness.catalogue import Entry
 
@@ -178,6 +180,26 @@ def wrapped(text: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def history_lines(judged: HistoryJudgement) -> list[str]:
+    """What a history of clients shows: its anomalies, and whether it is valid."""
+    lines = [f"{judged.path}: {judged.operations:,} operations of clients"]
+    for finding in judged.findings:
+        is_bad = finding.question is not Question.NEITHER
+        lines += wrapped(
+            f"{finding.kind}: {finding.message}"
+            if is_bad
+            else f"({finding.kind}) {finding.message}"
+        )
+    told = Counter(finding.evidence["what"] for finding in judged.findings)
+    for name, count in judged.counts.items():
+        if count > told[name]:
+            lines += wrapped(f"{name}: {count - told[name]:,} more like these")
+    if judged.unknown:
+        lines += wrapped(f"not known: {judged.unknown}")
+    lines.append(f"valid: {ANSWERS[judged.valid]}")
+    return lines
 
 
 def line_lines(line: dict[str, Any]) -> list[str]:

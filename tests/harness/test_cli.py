@@ -37,6 +37,9 @@ KCHAOS = [sys.executable, "-m", "kchaos"]
         (["no-such-command"], 64, "no-such-command"),
         (["replay", "no-such-run"], 64, "no-such-run"),
         (["judge", "no-such-run", "--no-spark"], 64, "no-such-run"),
+        (["judge"], 64, "--history FILE"),
+        (["judge", "a-run", "--history", "a.edn"], 64, "--history FILE"),
+        (["judge", "--history", "no-such.edn"], 64, "no-such.edn cannot be read"),
         (["report", "no-such-run"], 64, "no-such-run"),
         (["up", "--kafka", "0.7"], 64, "0.7"),
         (["up", "--kafka", "3.9.1", "--judge"], 64, "--judge -- ./my_test.sh"),
@@ -61,6 +64,30 @@ def test_bad_input_is_refused_with_the_remedy(
     assert said in captured.err
     assert "Traceback" not in captured.err
     assert captured.out == ""
+
+
+ACKNOWLEDGED = "{:process 0, :type :ok, :f :send, :value [[:send 3 [0 7]] [:send 3 [1 8]]]}\n"
+
+
+@pytest.mark.parametrize(
+    ("polled", "code", "answer"),
+    [("[0 7] [1 8]", 0, "yes"), ("[1 8]", 1, "no"), ("[0 7] [1 8] [2 9]", 2, "unknown")],
+)
+def test_a_history_of_clients_is_judged(
+    polled: str, code: int, answer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "history.edn"
+    poll = f"{{:process 1, :type :ok, :f :poll, :value [[:poll {{3 [{polled}]}}]]}}"
+    file.write_text(ACKNOWLEDGED + poll)
+
+    assert run(["judge", "--history", str(file)]) == code
+    told = capsys.readouterr().out
+    assert told.endswith(f"valid: {answer}\n")
+    assert ("lost-write: value 7 was sent to key 3" in told) is (code == 1)
+
+    assert run(["judge", "--json", "--history", str(file)]) == code
+    line = json.loads(capsys.readouterr().out)
+    assert line["valid"] is {0: True, 1: False, 2: None}[code]
 
 
 def test_a_broken_distribution_folder_is_refused(
