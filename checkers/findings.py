@@ -31,6 +31,8 @@ class Kind:
     implies: tuple[str, ...] = ()
 
 
+UNAVAILABLE = "unavailable"
+"""A bound of availability was passed: the run is not as expected, and its replicas may be safe."""
 _S, _C, _N = Question.SAFETY, Question.CONFORMANCE, Question.NEITHER
 _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     (_S, "divergence", "two replicas hold different records at the same offset", ()),
@@ -184,6 +186,13 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     ),
     (_N, "broker-error", "a broker logged errors, or an exception that nobody caught", ()),
     (_N, "thread-ended", "an error ended a thread of a broker, by the broker's own log", ()),
+    (
+        _N,
+        UNAVAILABLE,
+        "a partition, a consumer or a fault's end was longer without service than the scenario "
+        "allows",
+        (),
+    ),
     (_N, "torn-tail", "the last bytes of the active segment are an unfinished batch", ()),
     (_N, "zero-tail", "the active segment is preallocated and ends in zeros", ()),
     (

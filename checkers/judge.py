@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any, TypeVar
 
 from kchaos.checkers.acts import Hold, StartBroker, TopicPartition
+from kchaos.checkers.availability import Availability, bounds_not_measured, bounds_of, measure
 from kchaos.checkers.cross_checks import disagreements
 from kchaos.checkers.errors import CheckError, ModelError
 from kchaos.checkers.evidence.about import SCENARIO, Outcome
@@ -28,6 +29,7 @@ from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import Results
 from kchaos.checkers.rules import Judged, apply_rules, joined
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
+from kchaos.checkers.rules.available import unavailable
 from kchaos.checkers.rules.decided import impossible_decisions
 from kchaos.checkers.rules.demoted import acknowledged_after_demotion
 from kchaos.checkers.rules.echoes import with_consequences
@@ -87,8 +89,9 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
     """Yields a finding for what is forbidden and no partition's evidence has.
 
     These are decisions that their writers could not make, directories of partitions that nobody
-    made, what others wrote, the observation that no possible state explains, decisions about
-    brokers, and high watermarks observed where no replica should be.
+    made, what others wrote, longer times without service than the scenario allows, the observation
+    that no possible state explains, decisions about brokers, and high watermarks observed where no
+    replica should be.
     """
     yield from (
         elected_while_fenced(evidence) if evidence.is_kraft else impossible_decisions(evidence)
@@ -99,6 +102,7 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
     yield from logged_errors(evidence)
     yield from out_of_sync(evidence)
     yield from foreign_at_links(evidence)
+    yield from unavailable(evidence)
     if prediction is not None and prediction.emptied_by is not None:
         yield _emptied(prediction.emptied_by)
     for disallowed in prediction.disallowed if prediction is not None else ():
@@ -175,7 +179,9 @@ class _Judging:
         witnesses = self.attempt(
             "looking for witnesses", lambda: find_witnesses(expectation, evidence)
         )
+        availability = None
         if read is not None:
+            availability = self.attempt("measuring availability", lambda: measure(read))
             # What is compared is read here, and hashed for the seal.
             different = self.attempt("comparing the evidence", lambda: [*disagreements(read)])
             self._unknown += different or ()
@@ -190,7 +196,11 @@ class _Judging:
             "the fingerprints",
             lambda: with_fingerprints(judged.findings, evidence.scenario, outcome or Outcome()),
         )
-        answer = self._verdict(expectation, judged, witnesses or ())
+        bounds = self.attempt("the bounds", lambda: bounds_of(expectation))
+        unmeasured: tuple[str, ...] = ()
+        if bounds is not None:
+            unmeasured = tuple(bounds_not_measured(bounds, availability or Availability()))
+        answer = self._verdict(expectation, judged, witnesses or (), unmeasured)
         return Results(
             **{name: getattr(about, name) for name in _FROM_RUN},
             **asdict(answer),
@@ -207,6 +217,7 @@ class _Judging:
             path=evidence.run.path,
             judged_by=version("kchaos"),
             prediction=prediction,
+            availability=availability,
         )
 
     def _note_unknown(
@@ -238,13 +249,20 @@ class _Judging:
         if prediction is not None:
             self._conformance += _unpredicted(read, prediction)
 
-    def _verdict(self, expectation: Any, judged: Judged, witnesses: tuple[Witness, ...]) -> Verdict:
+    def _verdict(
+        self,
+        expectation: Any,
+        judged: Judged,
+        witnesses: tuple[Witness, ...],
+        bounds: tuple[str, ...],
+    ) -> Verdict:
         unknown = Unknown(
             run=tuple(self._unknown),
             safety=tuple(self._safety),
             conformance=tuple(self._conformance),
             unless_unsafe=tuple(self._unless_unsafe),
             not_predicted=NOT_PREDICTED if self._evidence.is_kraft else "",
+            bounds=bounds,
         )
         answer = self.attempt(
             "the verdict",

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kchaos.checkers.availability import Availability
 from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.evidence.partition import finding_to_json
 from kchaos.checkers.findings import Finding
@@ -13,7 +14,7 @@ from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.outcome import facts_of
 from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
-from kchaos.checkers.verdict import NOT_PREDICTED
+from kchaos.checkers.verdict import BOUNDS_UNKNOWN, NOT_PREDICTED
 from kchaos.checkers.witness import Witness
 
 LINE_FIELDS = (
@@ -40,10 +41,12 @@ _MOST_FACTS = 2
 def is_unknown(line: Mapping[str, Any]) -> bool:
     """Whether a run left something unknown that can be answered of its cluster.
 
-    Of a KRaft run that is safety alone. `line` is results.json, or what `--json` has of it.
+    Of a KRaft run that is safety alone. A bound of availability that nobody could measure counts
+    too. `line` is results.json, or what `--json` has of it.
     """
     is_predicted = NOT_PREDICTED not in (line.get("unknown") or "")
-    return line["safe"] is None or (is_predicted and line["conforms"] is None)
+    is_open = line["safe"] is None or (is_predicted and line["conforms"] is None)
+    return is_open or line.get("reason") == BOUNDS_UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -70,6 +73,7 @@ class Results:
         path: Where it was when it was judged.
         judged_by: The version of kchaos that judged.
         prediction: What the model said, or None.
+        availability: For how long what had no service; None where the evidence could not be read.
     """
 
     entry: str = ""
@@ -96,6 +100,7 @@ class Results:
     path: Path
     judged_by: str = ""
     prediction: Prediction | None
+    availability: Availability | None = None
 
     @property
     def outcome(self) -> str:

@@ -22,15 +22,19 @@ expected; or it is an object:
      "source": "where it is written or measured"}
 
 A finding may also name "topic" and "partition". What each witness is: `checkers.witness`.
+
+It may bound how long something was without service, in seconds, by the fields of
+`checkers.availability.Bounds`: {"availability": {"without_leader_s": 10, "service_back_s": 30}}.
+Such a bound may stand alone; then the rest is expected as the model predicts it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.findings import UNAVAILABLE, Finding, Question
 from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.checkers.rules.offsets import in_words
 from kchaos.checkers.witness import Witness, witness_of
@@ -40,6 +44,8 @@ NOT_PREDICTED = (
     "is not known"
 )
 """Why conformance of a run with KRaft is unknown."""
+BOUNDS_UNKNOWN = "a bound of availability was not measured"
+"""Why a run is not as expected that kept all its bounds, as far as they were measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +59,8 @@ class Unknown:
         unless_unsafe: Reasons for which safety cannot be affirmed. A finding that denies it stands.
         not_predicted: Why nothing at all is predicted of such a cluster, or "". Conformance is
             unknown then, and what is expected is expected of safety alone.
+        bounds: Bounds of availability that could not be measured: whether the run is as expected
+            is not known.
     """
 
     run: tuple[str, ...] = ()
@@ -60,6 +68,7 @@ class Unknown:
     conformance: tuple[str, ...] = ()
     unless_unsafe: tuple[str, ...] = ()
     not_predicted: str = ""
+    bounds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +99,7 @@ class _Expectation:
     safe: bool | None = None
     findings: tuple[Mapping[str, Any], ...] = ()
     witness: tuple[Mapping[str, Any], ...] = ()
+    availability: Mapping[str, float] = field(default_factory=dict)
 
 
 FindingKey = tuple[str, str, int, tuple[int, ...], int, int]
@@ -111,8 +121,11 @@ def verdict(
     Where nothing can be predicted of such a cluster, conformance cannot be affirmed. A finding that
     denies it needs no prediction, and is expected as those about safety are; without an expectation
     in the scenario the run must be safe and have no such finding.
-    **Does not verify**: findings that answer neither question, `permitted-loss` for one.
+    A bound of availability that was passed, or not measured, is not as expected.
+    **Does not verify**: other findings that answer neither question, `permitted-loss` for one.
     """
+    if expectation is not None and set(expectation) == {"availability"}:
+        expectation = None
     if expectation is not None:
         try:
             is_said = from_json(_Expectation, expectation, allow_more=True).safe is not None
@@ -129,6 +142,7 @@ def verdict(
     if safe and unknown.unless_unsafe:
         safe = None
     reasons = [*unknown.run, *unknown.safety, *unknown.conformance, *unknown.unless_unsafe]
+    reasons += unknown.bounds
     if not is_predicted and conforms is None:
         reasons.append(unknown.not_predicted)
     missing = [str(dict(witness.wanted)) for witness in witnesses if not witness.found]
@@ -145,6 +159,8 @@ def verdict(
         safe,
         (Question.SAFETY,) if is_predicted else (Question.SAFETY, Question.CONFORMANCE),
     )
+    if not reason and unknown.bounds:
+        reason = BOUNDS_UNKNOWN
     if not reason and missing:
         reason = f"not reproduced: unsafe, but without its witness {' and '.join(missing)}"
     return Verdict(
@@ -216,6 +232,9 @@ def _unexpected(
         wanted_safe = bool(expectation["safe"])
     if safe is not wanted_safe:
         return f"{'safe' if wanted_safe else 'unsafe'} was expected"
+    passed = [finding.message for finding in findings if finding.kind == UNAVAILABLE]
+    if found == wanted and passed:
+        return "; ".join(passed)
     if found != wanted:
         return "; ".join(
             [f"expected and not found: {_told(key)}" for key in sorted(wanted - found)]

@@ -165,30 +165,31 @@ def read_clients(files: EvidenceFiles) -> Clients:
 
 def clients_of(lines: Sequence[ClientLine]) -> Clients:
     """What lines in the order of their sequence numbers say together."""
-    exchanges = [*_exchanges(lines)]
-    produces = [each for asked, answer in exchanges for each in _produces(asked, answer)]
+    pairs = [*exchanges(lines)]
+    produces = [each for asked, answer in pairs for each in _produces(asked, answer)]
     promised: set[tuple[str, int, int, str]] = set()
     for operation in produces:
         if operation.promised:
             promised.update(_records(operation))
-    reads = [each for asked, answer in exchanges for each in _reads(asked, answer, promised)]
+    reads = [each for asked, answer in pairs for each in _reads(asked, answer, promised)]
     transactional: dict[TopicPartition, frozenset[int]] = {}
-    for asked, _ in exchanges:
+    for asked, _ in pairs:
         for about, producer_id in _transactional(asked):
             transactional[about] = transactional.get(about, frozenset()) | {producer_id}
     return Clients(
         lines=tuple(lines),
         operations=(*produces, *reads),
         transactional=transactional,
-        unseen=tuple(dict.fromkeys(_unseen(lines, exchanges))),
-        unfollowed=_unfollowed(exchanges, produces),
+        unseen=tuple(dict.fromkeys(_unseen(lines, pairs))),
+        unfollowed=_unfollowed(pairs, produces),
     )
 
 
-_Exchange = tuple[ClientLine, ClientLine | None]
+Exchange = tuple[ClientLine, ClientLine | None]
+"""A request with its answer, None where none was seen."""
 
 
-def _exchanges(lines: Sequence[ClientLine]) -> Iterator[_Exchange]:
+def exchanges(lines: Sequence[ClientLine]) -> Iterator[Exchange]:
     """Yields each request with its answer, None where none was seen."""
     answers: dict[int, ClientLine] = {}
     waiting: dict[tuple[int, int, str], int] = {}
@@ -323,9 +324,9 @@ def _transactional(asked: ClientLine) -> Iterator[tuple[TopicPartition, int]]:
                 yield about, batch.producer_id
 
 
-def _unseen(lines: Sequence[ClientLine], exchanges: Sequence[_Exchange]) -> Iterator[str]:
+def _unseen(lines: Sequence[ClientLine], pairs: Sequence[Exchange]) -> Iterator[str]:
     """Yields what may have been promised to somebody, and nobody could read."""
-    answered = {asked.sequence: answer for asked, answer in exchanges}
+    answered = {asked.sequence: answer for asked, answer in pairs}
     for line in lines:
         what = f"{line.api} of {line.who} to broker {line.broker}" if line.api else line.who
         if not line.api and line.answered_bytes:
@@ -350,11 +351,11 @@ _TRANSACTIONS = "transactions and their markers"
 
 
 def _unfollowed(
-    exchanges: Sequence[_Exchange], produces: Sequence[Operation]
+    pairs: Sequence[Exchange], produces: Sequence[Operation]
 ) -> Mapping[TopicPartition, str]:
     found: dict[TopicPartition, str] = {}
     sent: set[tuple[TopicPartition, int, int, int]] = set()
-    for asked, _ in exchanges:
+    for asked, _ in pairs:
         for one in asked.partitions:
             about = TopicPartition(one.topic or "", one.partition)
             for why in _not_modelled(asked, one, about, sent):

@@ -22,6 +22,7 @@ from kchaos.harness.report.loading import Loaded, load
 from kchaos.harness.report.moments import Moment, faults_of, moments, story_of, writes_of
 from kchaos.harness.report.replicas import PartitionView, partition_views
 from kchaos.harness.report.rounds import observed_rounds, predicted_rounds, side_by_side
+from kchaos.harness.report.service import not_measured, service_tables
 from kchaos.harness.report.tier_drawing import drawn_readings
 from kchaos.harness.report.time_drawing import draw_time
 from kchaos.harness.report.witness_text import witness_text
@@ -121,6 +122,9 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "decision_problems": decisions.problems,
         "incarnations": incarnations(loaded, decisions),
         **_control(loaded),
+        "most_rows": MOST_MOMENTS,
+        "service": service_tables(loaded),
+        "not_measured": not_measured(loaded),
         "shadow": shadow_rows(loaded),
         "rounds": side_by_side(predicted_rounds(loaded), rounds),
         "has_prediction": loaded.prediction is not None,

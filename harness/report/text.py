@@ -17,6 +17,7 @@ from kchaos.harness.report.moments import Moment, faults_of, moments, story_of, 
 from kchaos.harness.report.paper import Paper
 from kchaos.harness.report.replicas import PartitionView, ReplicaView, partition_views
 from kchaos.harness.report.rounds import Pair, observed_rounds, predicted_rounds, side_by_side
+from kchaos.harness.report.service import not_measured, service_tables
 from kchaos.harness.report.tier_text import tier_sections
 from kchaos.harness.report.witness_text import witness_text
 
@@ -62,6 +63,7 @@ def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str
     _caches(paper, views)
     _rounds(paper, loaded)
     _time(paper, loaded)
+    _service(paper, loaded)
     _shadow(paper, loaded)
     _brokers(paper, loaded)
     _control(paper, loaded)
@@ -313,6 +315,26 @@ def _moment(paper: Paper, moment: Moment, bars: Sequence[str], zero: float) -> N
     style = "no" if moment.outcome == "fail" else styles.get(moment.kind, "")
     start = f"{moment.time - zero:8.3f} {acting} {sign} "
     paper.add(start + moment.text, hang=len(start), style=style)
+
+
+def _service(paper: Paper, loaded: Loaded) -> None:
+    tables, missing = service_tables(loaded), not_measured(loaded)
+    if not tables and not missing:
+        return
+    paper.heading("Availability")
+    for table in tables:
+        paper.add(table.title, indent=1, style="bold")
+        for row in table.rows[:MOST_MOMENTS]:
+            named = [
+                f"{column} {value}"
+                for column, value in zip(table.columns[1:], row[1:], strict=True)
+                if value
+            ]
+            paper.add(f"{row[0]}: {', '.join(named)}", indent=2, hang=4)
+        if len(table.rows) > MOST_MOMENTS:
+            paper.add(f"{len(table.rows) - MOST_MOMENTS} more are in results.json", indent=2)
+    for each in missing:
+        paper.add(f"Not measured: {each}", indent=2, hang=2, style="quiet")
 
 
 def _shadow(paper: Paper, loaded: Loaded) -> None:

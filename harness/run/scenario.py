@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kchaos.checkers.errors import RunDirectoryError
+from kchaos.checkers.availability import bounds_of
+from kchaos.checkers.errors import RunDirectoryError, ScenarioDataError
 from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.checkers.opening import bounded_json, read_bounded
 from kchaos.clusters.errors import ReleaseError
@@ -19,7 +20,7 @@ from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import STEPS, Inject, Step
 
 FORMAT = 1
-_EXPECTED = {"safe", "findings", "witness", "source"}
+_EXPECTED = {"safe", "findings", "witness", "source", "availability"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +34,8 @@ class Scenario:
         release: The Kafka that was asked for: a release, or a path.
         steps: Performed in order; whatever fault still acts at the end is healed, then settled.
         seed: Recorded; whoever generated the steps from it can do so again.
-        expectation: What the judge compares with: {"safe", "findings", "witness", "source"}, or
-            None to take the model's answer. See `checkers.verdict`.
+        expectation: What the judge compares with: {"safe", "findings", "witness", "source",
+            "availability"}, or None to take the model's answer. See `checkers.verdict`.
     """
 
     entry: str
@@ -108,6 +109,12 @@ def _require_shape(scenario: Scenario) -> None:
     expected = scenario.expectation
     if expected is not None:
         unknown = expected.keys() - _EXPECTED if isinstance(expected, Mapping) else {"no object"}
+        try:
+            bounds = bounds_of(expected)
+        except ScenarioDataError as error:
+            raise ScenarioError(str(error)) from error
+        if bounds is not None and set(expected) == {"availability"}:
+            return
         if unknown or not isinstance(expected.get("safe"), bool):
             raise ScenarioError(
                 f"the expectation has {', '.join(sorted(unknown)) or 'no answer to safe'}; it has "

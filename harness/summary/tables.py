@@ -17,9 +17,11 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from kchaos.checkers.availability import Availability, FaultAvailability
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.observed import Observed
 from kchaos.checkers.evidence.run import RunEvidence
@@ -30,7 +32,7 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.summary.lines import line_of
 from kchaos.harness.summary.summary import mix_of
 
-SCHEMA = 2
+SCHEMA = 3
 """The version of the tables; it is in each file, and in `runs`."""
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 """The part of runs that do not say when they began: `day` is null there."""
@@ -100,6 +102,50 @@ TABLES: Mapping[str, tuple[tuple[str, str, str], ...]] = {
         ("lasting", _YES, "whether it acts until it is healed"),
         ("injected", _TIME, "when its effect was observed"),
         ("healed", _TIME, "null if it never was, or does not last"),
+        ("is_back", _YES, "whether all that was interrupted while it acted came back"),
+        ("service_back_s", _NUMBER, "from its injection until then; null if it did not come back"),
+    ),
+    "partitions": (
+        _RUN,
+        ("topic", _TEXT, "the topic"),
+        ("partition", _WHOLE, "the partition"),
+        ("measured_s", _NUMBER, "from its first leader to the last snapshot"),
+        ("without_leader_s", _NUMBER, "seconds without a leader whose process ran"),
+        (
+            "under_min_isr_s",
+            _NUMBER,
+            "seconds with fewer replicas in sync than min.insync.replicas",
+        ),
+        ("writes", _WHOLE, "writes of clients with acks=all; null if nobody could see them"),
+        (
+            "without_acknowledged_write_s",
+            _NUMBER,
+            "seconds in which such writes were tried and none was acknowledged; null if nobody "
+            "tried, or nobody could see",
+        ),
+    ),
+    "consumers": (
+        _RUN,
+        ("consumer", _TEXT, "the group, else the client's id and host"),
+        ("records", _WHOLE, "how many came"),
+        (
+            "longest_stall_s",
+            _NUMBER,
+            "the longest time in which it did not get an acknowledged record; null if not measured",
+        ),
+        ("topic", _TEXT, "the partition of that stall"),
+        ("partition", _WHOLE, "likewise"),
+    ),
+    "outages": (
+        _RUN,
+        ("kind", _TEXT, "`no-leader`, `no-acknowledged-write`, `under-min-isr` or `stall`"),
+        ("topic", _TEXT, "the topic"),
+        ("partition", _WHOLE, "the partition"),
+        ("consumer", _TEXT, "of a stall, who did not get records"),
+        ("began", _TIME, "when it began"),
+        ("ended", _TIME, "when it ended, or the run did"),
+        ("seconds", _NUMBER, "between the two"),
+        ("is_over", _YES, "whether it was seen to end"),
     ),
     "writes": (
         _RUN,
@@ -176,14 +222,18 @@ def rows_of(path: Path) -> tuple[str, Rows]:
     rows["runs"].append(own)
     try:
         run = RunDirectory.open(path)
+        service: tuple[FaultAvailability, ...] = ()
         if run.judgements():
             newest = run.judgements()[-1]
             results = path / JUDGEMENTS / newest / "results.json"
             own["judged"] = _when(results.stat().st_mtime)
-            _add_judgement(rows, read_judgement(run, newest))
+            judged = read_judgement(run, newest)
+            _add_judgement(rows, judged)
+            if judged.availability is not None:
+                service = judged.availability.faults
         evidence = RunEvidence(run)
         own["run"] = evidence.about.name or path.name
-        _add_evidence(rows, evidence)
+        _add_evidence(rows, evidence, service)
     except (CheckError, OSError) as error:
         own["unknown"] = own["unknown"] or str(error)
     day = NO_DAY if started is None else str(_time(started).date())
@@ -290,9 +340,26 @@ def _add_judgement(rows: Mapping[str, list[dict[str, Any]]], results: Results) -
         wanted = json.dumps(witness.wanted)
         row = {"number": number, "wanted": wanted, "found": witness.found, "seen": witness.seen}
         rows["witnesses"].append(row)
+    if results.availability is not None:
+        _add_availability(rows, results.availability)
 
 
-def _add_evidence(rows: Mapping[str, list[dict[str, Any]]], evidence: RunEvidence) -> None:
+def _add_availability(rows: Mapping[str, list[dict[str, Any]]], availability: Availability) -> None:
+    rows["partitions"].extend(asdict(partition) for partition in availability.partitions)
+    for consumer in availability.consumers:
+        known = {"partition": _known(consumer.partition)}
+        rows["consumers"].append(asdict(consumer) | known)
+    for outage in availability.outages:
+        times = {"began": _when(outage.began), "ended": _when(outage.ended)}
+        row = asdict(outage) | times | {"seconds": round(outage.seconds, 3)}
+        rows["outages"].append(row)
+
+
+def _add_evidence(
+    rows: Mapping[str, list[dict[str, Any]]],
+    evidence: RunEvidence,
+    service: Sequence[FaultAvailability],
+) -> None:
     rows["runs"][0]["machine"] = evidence.about.platform
     for broker, about in sorted(evidence.about.brokers.items()):
         told = {"release": about.release, "judged_as": about.judged_as, "build": about.build}
@@ -313,7 +380,7 @@ def _add_evidence(rows: Mapping[str, list[dict[str, Any]]], evidence: RunEvidenc
         table = "writes" if operation.function == "produce" else "reads"
         rows[table].append({name: row[name] for name, _, _ in TABLES[table] if name in row})
     rows["steps"].extend(_steps(evidence.observed))
-    rows["faults"].extend(_faults(evidence.observed))
+    rows["faults"].extend(_faults(evidence.observed, service))
 
 
 def _steps(observed: Sequence[Observed]) -> Iterator[dict[str, Any]]:
@@ -330,11 +397,16 @@ def _steps(observed: Sequence[Observed]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _faults(observed: Sequence[Observed]) -> Iterator[dict[str, Any]]:
+def _faults(
+    observed: Sequence[Observed], service: Sequence[FaultAvailability]
+) -> Iterator[dict[str, Any]]:
+    """Yields a row for each fault; `service` has them in the same order, or is empty."""
+    of_each = iter(service)
     healed = {line.text("name"): line.time for line in observed if line.kind == "healed"}
     for line in observed:
         if line.kind == "injected":
             lasting = bool(line.detail.get("lasting"))
+            after = next(of_each, None)
             yield {
                 "name": line.text("name"),
                 "fault": line.text("fault"),
@@ -342,6 +414,8 @@ def _faults(observed: Sequence[Observed]) -> Iterator[dict[str, Any]]:
                 "lasting": lasting,
                 "injected": _when(line.time),
                 "healed": _when(healed.get(line.text("name"))) if lasting else None,
+                "is_back": None if after is None else after.is_back,
+                "service_back_s": None if after is None else after.service_back_s,
             }
 
 
