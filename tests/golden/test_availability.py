@@ -12,7 +12,7 @@ CLIENT_RUNS = Path(__file__).with_name("clients")
 
 
 def test_a_healthy_run_with_clients_was_always_available(tmp_path: Path) -> None:
-    availability = measure(RunEvidence(unpacked("2.8.2", tmp_path, runs=CLIENT_RUNS)))
+    availability = measure(RunEvidence(unpacked("1.1.1", tmp_path, runs=CLIENT_RUNS)))
 
     assert availability.outages == ()
     assert availability.not_measured == ()
@@ -24,7 +24,7 @@ def test_a_healthy_run_with_clients_was_always_available(tmp_path: Path) -> None
 def test_an_answer_that_comes_seven_seconds_later_is_an_outage_of_its_partition(
     tmp_path: Path,
 ) -> None:
-    run = unpacked("2.8.2", tmp_path, runs=CLIENT_RUNS)
+    run = unpacked("1.1.1", tmp_path, runs=CLIENT_RUNS)
     lines = [json.loads(line) for line in (run.path / CLIENTS).read_text().splitlines()]
     late = next(
         line
