@@ -25,7 +25,7 @@ test: check ## all that needs no cluster
 test-all: check ## all there is, as CI has it (.ci/run)
 	$(PLAYS)
 
-cases: ## each case on each of its releases; CI plays the newest
+cases: ## each case on each of its releases; CI judges stored runs
 	KCHAOS_ALL_CASES=1 $(PLAYS) tests/cases
 
 coverage: ## what stored runs go through of the model: writes docs/coverage.md

@@ -114,7 +114,7 @@ def shared_by(item: pytest.Item) -> str:
         if definitions[name][-1].scope == "module" and not name.startswith("_"):
             callspec = getattr(item, "callspec", None)
             return f"{item.path.stem} {callspec.params.get(name, '') if callspec else ''}".strip()
-    return ""
+    return item.path.stem if "kafka_cluster_pool" in names else ""
 
 
 def _release_of_item(item: pytest.Item) -> tuple[int, ...]:

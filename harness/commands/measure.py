@@ -57,7 +57,7 @@ def measure(
     done = Counter(_key(line) for line in read_lines(file))
     todo = [
         (entry, case, release)
-        for entry, case, release in _cells(entries)
+        for entry, case, release in cells(entries)
         for _ in range(_wanted(entry, release, runs) - done[(entry.name, case, release)])
     ]
     say(f"{sum(done.values())} runs in {file}, {len(todo)} to play")
@@ -167,7 +167,8 @@ def _word(answer: bool | None) -> str:
     return {True: "yes", False: "no", None: "unknown"}[answer]
 
 
-def _cells(entries: Sequence[Entry]) -> Iterator[tuple[Entry, str, str]]:
+def cells(entries: Sequence[Entry]) -> Iterator[tuple[Entry, str, str]]:
+    """What is played: each case of an entry on each release that it says something of."""
     for entry in entries:
         for case, release in entry.expectations:
             yield entry, case, release

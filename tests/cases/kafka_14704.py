@@ -24,6 +24,8 @@ from tests.support.looking import log_lines
 
 FETCHER = "kafka.server.ReplicaFetcherThread"
 RELEASES = {"3.4.0": True}
+RAISED = "updated replica high watermark to 3"
+LOGS = f"{RAISED}|Truncating partition t-0 .*offset=1"
 STEPS = (
     CreateTopic(topic="t", assignment=((0, 1),)),
     Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
@@ -42,6 +44,5 @@ STEPS = (
 
 
 def seen(run, release):
-    raised = "updated replica high watermark to 3"
-    lines = log_lines(run, 0, f"{raised}|Truncating partition t-0 .*offset=1")
-    assert (raised in lines[0]) is (release == "3.4.0"), lines
+    lines = log_lines(run, 0, LOGS)
+    assert (RAISED in lines[0]) is (release == "3.4.0"), lines

@@ -23,6 +23,7 @@ from kchaos import (
 )
 from tests.support.looking import log_lines, number, values
 
+LOGS = "the new leader 0 is unavailable"
 RELEASES = {"0.10.2.2": True, "3.9.1": True}
 STEPS = (
     CreateTopic(topic="t", assignment=((1, 0),)),
@@ -48,4 +49,4 @@ def seen(run, release):
     kept = values(run, "before-healing", 1)
     wanted = ["both-0"] if number(release) < (0, 11) else ["both-0", "unheard-0"]
     assert kept == wanted, kept
-    assert not log_lines(run, 1, "the new leader 0 is unavailable")
+    assert not log_lines(run, 1, LOGS)

@@ -34,6 +34,7 @@ from tests.support.looking import log_lines
 
 BROKERS = (0, 1, 2, 3)
 FIRST_BROKER = 3
+LOGS = r"t-0 .*starts at leader epoch"
 RELEASES = {"2.5.1": False, "3.9.1": False}
 STEPS = (
     CreateTopic(topic="t", assignment=((0, 1, 2),)),

@@ -27,6 +27,7 @@ from kchaos import (
 from kchaos.checkers.formats.checkpoints import LEADER_EPOCHS, parse_leader_epoch_checkpoint
 from tests.support.looking import log_lines, observations
 
+LOGS = "Expected 1 entries in checkpoint file|checkpoint file"
 RELEASES = {"1.1.1": True, "2.8.2": True}
 ABOUT: dict[str, Any] = {"broker": 1, "topic": "t", "partition": 0}
 
@@ -65,6 +66,6 @@ def seen(run, release):
     assert epochs(run, "stopped") == []
     injected = {line["name"]: line for line in observations(run, "injected")}
     assert injected["torn-disk"]["effect"]["exit_code"] != 0
-    assert log_lines(run, 1, "Expected 1 entries in checkpoint file|checkpoint file")
+    assert log_lines(run, 1, LOGS)
     assert injected["wiped-disk"]["effect"] == {"entries": []}
     assert all("recovery" in line for line in observations(run, "broker-started"))

@@ -14,15 +14,8 @@ from kchaos.clusters.disk import mounting
 from kchaos.clusters.disk.mounting import Disk, remedy
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.unmounting import unmount_below
+from tests.support.slow_disks import needs_disk
 
-WHY_NOT = remedy()
-# Set by .ci/run, where tests that are skipped would not be missed.
-_REQUIRED = "KCHAOS_REQUIRE_SLOW_DISK"
-if WHY_NOT and os.environ.get(_REQUIRED):
-    raise RuntimeError(f"{_REQUIRED} is set, and no disk can be made slow here: {WHY_NOT}")
-needs_disk = pytest.mark.skipif(
-    WHY_NOT != "", reason=f"NO DISK CAN BE MADE SLOW HERE, so nothing of it is tested: {WHY_NOT}"
-)
 READ = "import sys; print(len(open(sys.argv[1], 'rb').read()))"
 FLUSH = "import os, sys; f = open(sys.argv[1], 'ab'); f.write(b'x'); f.flush(); os.fsync(f)"
 

@@ -26,21 +26,26 @@ BORDERS = Path(__file__).with_name("borders")
 """Runs on both sides of the border of a rule (`tests.golden.test_borders`)."""
 SETTINGS = Path(__file__).with_name("settings")
 """Runs with settings that the model follows (`tests.golden.test_settings`)."""
+CASES = Path(__file__).with_name("cases")
+"""A run of each case of `tests/cases` on its newest release."""
 RELEASES = tuple(
     release for release in RELEASED if status(release).compared and status(release).played
 )
 """Those with a golden run."""
 OTHER_NAMES = tuple(sorted(folder.name for folder in OTHERS.iterdir()))
 # What says where and by whom a run was played; nothing is judged by it.
-_OF_LOGS = re.compile(r"Kafka version|advertised\.listeners = | ERROR ")
+_OF_LOGS = r"Kafka version|advertised\.listeners = | ERROR "
 _OF_THE_MACHINE = ("command", "replay", "platform", "python")
 
 
-def store(run: RunDirectory, release: str, *, runs: Path = RUNS, again: bool = False) -> None:
+def store(
+    run: RunDirectory, release: str, *, runs: Path = RUNS, again: bool = False, lines: str = ""
+) -> None:
     """Pack a run and write down what it is judged to be.
 
-    Of what the brokers logged only the lines are kept by which runs are judged, unless the scenario
-    expects a witness there: it is most of a run. The rest is sealed again by `RunDirectory`.
+    Of what the brokers logged only the lines are kept by which runs are judged, and those in which
+    `lines`, an expression, is found; all, if the scenario expects a witness there: they are most
+    of a run. The rest is sealed again by `RunDirectory`.
 
     Raises:
         FileExistsError: The release has a golden run, and `again` is false.
@@ -50,7 +55,7 @@ def store(run: RunDirectory, release: str, *, runs: Path = RUNS, again: bool = F
     if folder.exists() and not again:
         raise FileExistsError(f"{folder} exists; say --again to play {release} once more")
     with tempfile.TemporaryDirectory() as temporary:
-        small = _small(run, Path(temporary) / "run")
+        small = _small(run, Path(temporary) / "run", lines)
         results = judge(small)
         if not results.expected:
             raise ValueError(f"{run.path} is not as expected:\n{why(results)}")
@@ -121,12 +126,13 @@ def _in_words(finding: Any) -> str:
     return f"{finding.kind} {where}on {brokers} at {finding.first_offset} to {finding.last_offset}"
 
 
-def _small(run: RunDirectory, path: Path) -> RunDirectory:
+def _small(run: RunDirectory, path: Path, lines: str) -> RunDirectory:
+    wanted = re.compile("|".join(filter(None, (_OF_LOGS, lines))))
     expectation = run.read("scenario.json").get("expectation") or {}
     has_log_witness = any("log" in one for one in expectation.get("witness") or ())
     shutil.copytree(run.path, path, ignore=shutil.ignore_patterns(JUDGEMENTS, MANIFEST))
     for log in path.glob("brokers/*/*.log") if not has_log_witness else ():
-        kept = [line for line in log.read_text().splitlines() if _OF_LOGS.search(line)]
+        kept = [line for line in log.read_text().splitlines() if wanted.search(line)]
         log.write_text("".join(f"{line}\n" for line in kept))
     small = RunDirectory(path)
     about = {

@@ -1,18 +1,25 @@
-"""Every entry of the catalogue, once on each side of the border that it is about.
+"""Every entry of the catalogue, as CI plays it: see `tests.support.plays_of_ci`."""
 
-`kchaos measure` plays the other cases and releases.
-"""
-
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kchaos.checkers.model.releases.versions import parse_version
+from kchaos.checkers.results import results_line
 from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.runner import RunOptions, play
 from kchaos.harness.run.scenario import Scenario
+from tests.support.plays_of_ci import (
+    ENTRIES_PLAYED,
+    Cell,
+    exercised,
+    in_one_process,
+    scenario_of_cell,
+)
+from tests.support.slow_disks import needs_disk
 
 CELLS = [
     pytest.param(entry.name, case, release, id=f"{entry.name}-{case}-{release}")
@@ -21,40 +28,23 @@ CELLS = [
 ]
 
 
-def played_by_ci(name: str) -> set[tuple[str, str]]:
-    """Return the cases and releases that show an entry: the last red and the first green after it.
-
-    They are of the first case that has both. Without such a case, red and green are of the first
-    case that has them, each on its newest release.
-    """
-    entry = entry_named(name)
-    ends: dict[bool | None, dict[str, list[str]]] = {False: {}, True: {}, None: {}}
-    for case, release in sorted(entry.expectations, key=lambda cell: parse_version(cell[1])):
-        if case not in entry.measured_only:
-            ends[entry.expectations[case, release].is_green].setdefault(case, []).append(release)
-    red, green = ends[False], ends[True]
-    for case, _ in entry.expectations:
-        if case in red and case in green:
-            last = red[case][-1]
-            after = [one for one in green[case] if parse_version(one) > parse_version(last)]
-            return {(case, last), (case, (after or green[case][-1:])[0])}
-    firsts = [
-        next((case for case, _ in entry.expectations if case in end), "") for end in (red, green)
-    ]
-    return {
-        (case, end[case][-1]) for case, end in zip(firsts, (red, green), strict=True) if case in end
-    }
+def marks_of(cell: Cell) -> Sequence[pytest.MarkDecorator]:
+    """A play may leave its results to a test of the same process, or need a disk that is slow."""
+    is_slow = "SlowDisk" in exercised(scenario_of_cell(cell))
+    return [*in_one_process(cell), *([needs_disk] if is_slow else [])]
 
 
-PLAYED = [
-    cell for cell in CELLS if (cell.values[1], cell.values[2]) in played_by_ci(str(cell.values[0]))
-]
+PLAYED = [pytest.param(*cell, id="-".join(cell), marks=marks_of(cell)) for cell in ENTRIES_PLAYED]
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(("name", "case", "release"), PLAYED)
 def test_an_entry_gives_what_it_says_and_conforms(
-    name: str, case: str, release: str, tmp_path: Path
+    name: str,
+    case: str,
+    release: str,
+    tmp_path: Path,
+    played_with_processes: dict[Cell, dict[str, Any]],
 ) -> None:
     said: list[str] = []
     scenario = scenario_of(entry_named(name), case, release)
@@ -73,6 +63,7 @@ def test_an_entry_gives_what_it_says_and_conforms(
     assert one.results.expectation_from == "scenario"
     assert all(witness.found for witness in one.results.witness)
     assert said, "nothing was told while it happened"
+    played_with_processes[name, case, release] = results_line(one.results)
 
 
 @pytest.mark.parametrize(("name", "case", "release"), CELLS)

@@ -25,7 +25,7 @@ from kchaos.clusters.waiting import await_until
 from kchaos.harness.pytest_plugin.live import Chaos
 
 pytestmark = pytest.mark.cluster
-RELEASES = ("1.1.1", "2.8.2", "3.9.1")
+RELEASES = ("1.1.1", "3.9.1")
 # A new controller of 1.1.1 leaves the stopped one in the ISR, until its leader shrinks it.
 UNCLEAN = {"unclean.leader.election.enable": "true", "replica.lag.time.max.ms": "4000"}
 

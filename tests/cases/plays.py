@@ -1,0 +1,80 @@
+"""The cases as scenarios, and the run that is stored of each."""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+from kchaos.checkers.judge import judge
+from kchaos.checkers.model.releases.versions import parse_version
+from kchaos.checkers.results import Results
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.scenario import Scenario
+from tests.golden import stored
+
+NOT_CASES = ("plays", "test_cases")
+CASES: Mapping[str, ModuleType] = {
+    file.stem: importlib.import_module(f"tests.cases.{file.stem}")
+    for file in sorted(Path(__file__).parent.glob("*.py"))
+    if file.stem not in NOT_CASES
+}
+STORED_CASES = tuple(sorted(folder.name for folder in stored.CASES.iterdir()))
+"""Those with a stored run, which CI judges in place of a play."""
+
+
+def newest_release(name: str) -> str:
+    """Return the newest release that a case is about."""
+    newest: str = max(CASES[name].RELEASES, key=parse_version)
+    return newest
+
+
+def scenario_of_case(name: str, release: str) -> Scenario:
+    """Return a case as it is played on a release."""
+    case = CASES[name]
+    return Scenario(
+        entry=name,
+        case="",
+        release=release,
+        steps=case.steps(release) if hasattr(case, "steps") else case.STEPS,
+        cluster=ClusterSpec(
+            brokers=tuple(
+                replace(
+                    broker,
+                    kafka=getattr(case, "KAFKA", {}).get(broker.id, broker.kafka),
+                    properties=getattr(case, "BROKER_PROPERTIES", {}).get(broker.id, {}),
+                    log_directories=getattr(case, "LOG_DIRECTORIES", 1),
+                )
+                for broker in brokers_of(release, getattr(case, "BROKERS", (0, 1, 2)))
+            ),
+            first_broker=getattr(case, "FIRST_BROKER", 2),
+            properties={**QUICK, **getattr(case, "PROPERTIES", {})},
+        ),
+    )
+
+
+def check(run: RunDirectory, name: str, release: str) -> Results:
+    """Fail unless brokers did what the case says, and what the model predicts."""
+    results = judge(run)
+    shown = "\n".join([str(results.unknown), *map(str, results.findings), *results.crashes])
+    assert results.unknown is None, shown
+    CASES[name].seen(run, release)
+    assert results.safe is CASES[name].RELEASES[release], shown
+    assert results.conforms is True, shown
+    return results
+
+
+def store_case(name: str, runs_directory: Path, *, again: bool = False) -> None:
+    """Play a case on its newest release and store the run, checked before and as it is stored."""
+    release = newest_release(name)
+    run = play(
+        scenario_of_case(name, release),
+        options=RunOptions(runs_directory=runs_directory),
+        say=lambda _: None,
+    )
+    check(run, name, release)
+    lines = getattr(CASES[name], "LOGS", "")
+    stored.store(run, name, runs=stored.CASES, again=again, lines=lines)

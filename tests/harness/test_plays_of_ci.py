@@ -1,0 +1,96 @@
+"""What CI plays leaves nothing out that entries and cases have; the rest can be measured."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from kchaos.faults import FAULTS
+from kchaos.harness.catalogue import CATALOGUE
+from kchaos.harness.commands.measure import cells
+from tests.cases.plays import CASES, STORED_CASES, newest_release
+from tests.support.plays_of_ci import (
+    BORDERS,
+    CASES_PLAYED,
+    ENTRIES_PLAYED,
+    IN_CONTAINERS,
+    PLAYED,
+    Cell,
+    all_cells,
+    exercised,
+    scenario_of_cell,
+)
+
+_TESTS = Path(__file__).parents[1]
+SEEDS = ("KIP-279", "KIP-380", "KIP-405", "KIP-501", "KAFKA-7601")
+
+
+def exercised_by(plays: list[Cell]) -> set[str]:
+    return set().union(*(exercised(scenario_of_cell(cell)) for cell in plays))
+
+
+def is_green(cell: Cell) -> bool:
+    entry, *side = cell
+    return CATALOGUE[entry].expectations[side[0], side[1]].is_green
+
+
+def test_every_entry_is_played_that_has_more_than_long_cases() -> None:
+    short = {name for name, entry in CATALOGUE.items() if {*entry.cases} - {*entry.measured_only}}
+
+    assert short <= {entry for entry, _, _ in ENTRIES_PLAYED}
+    assert len(set(PLAYED)) == len(PLAYED)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_of_every_seed_red_and_green_are_played(seed: str) -> None:
+    of_seed = [
+        cell for cell in ENTRIES_PLAYED if cell[0].startswith(seed) or cell[0] == BORDERS.get(seed)
+    ]
+
+    assert {is_green(cell) for cell in of_seed} == {True, False}
+
+
+@pytest.mark.parametrize("name", BORDERS.values())
+def test_of_the_entry_of_a_seed_the_last_red_and_the_first_green_are_played(name: str) -> None:
+    played = [cell for cell in ENTRIES_PLAYED if cell[0] == name]
+
+    assert {is_green(cell) for cell in played} == {True, False}
+
+
+def test_every_step_fault_and_line_of_releases_that_can_be_played_is() -> None:
+    assert exercised_by(all_cells()) == exercised_by(list(PLAYED))
+
+
+def test_a_fault_that_no_entry_and_no_case_has_is_injected_by_a_test_on_a_cluster() -> None:
+    on_clusters = [
+        tree
+        for file in _TESTS.rglob("test_*.py")
+        if "pytest.mark.cluster" in (text := file.read_text()) and (tree := ast.parse(text))
+    ]
+    injected = {
+        node.func.id
+        for tree in on_clusters
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+
+    assert set(FAULTS) - exercised_by(list(PLAYED)) <= injected
+
+
+def test_a_play_that_is_left_out_of_ci_can_be_measured() -> None:
+    entries = list(CATALOGUE.values())
+    measured = {(entry.name, case, release) for entry, case, release in cells(entries)}
+
+    assert set(ENTRIES_PLAYED) < measured
+    assert measured == {
+        (name, *side) for name, entry in CATALOGUE.items() for side in entry.expectations
+    }
+
+
+def test_what_is_played_in_containers_is_played_with_processes_too() -> None:
+    assert set(IN_CONTAINERS) <= set(ENTRIES_PLAYED)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_case_is_played_or_judged_from_its_stored_run(name: str) -> None:
+    assert name in STORED_CASES or (name, newest_release(name)) in CASES_PLAYED

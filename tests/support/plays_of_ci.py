@@ -1,0 +1,136 @@
+"""What CI plays on real brokers, chosen by what each play exercises.
+
+Each entry of the catalogue is played once: where its bug shows, on the last release that has it.
+An entry that is green alone is played on its newest release. `BORDERS` has an entry of each seed,
+a document that the catalogue was begun with, that is played on both sides of its border. A case
+is played if no run of it is stored. What these do not exercise of the steps, faults and lines of
+releases that entries and cases have is added, the plays with most of it first. The rest is played
+by `kchaos measure` and `make cases`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+
+import pytest
+
+from kchaos.checkers.model.releases.versions import parse_version
+from kchaos.clusters.releases import release_of
+from kchaos.faults import FAULTS
+from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.scenario_steps import STEPS
+from tests.cases.plays import CASES, STORED_CASES, newest_release, scenario_of_case
+
+BORDERS: Mapping[str, str] = {
+    "KIP-279": "KAFKA-6361",
+    "KIP-380": "KIP-380-stale-leader-and-isr",
+    "KIP-405": "KIP-405-3",
+    "KAFKA-7601": "KAFKA-7601-down-conversion",
+}
+"""The entry of each seed. No release has what KIP-501 proposes: its greens are other entries."""
+
+BOTH_DRIVERS = ("KAFKA-6361", "KIP-101-1", "KIP-101-2", "KIP-279-3", "KIP-966-last-replica")
+"""One entry for each way in which a bug shows, played in containers too; of the first one the fix
+as well. What the last one loses is in KRaft's metadata log, which controllers and brokers have."""
+
+Cell = tuple[str, str, str]
+"""The entry, its case and the release; or "" and a case of `tests/cases` with its release."""
+
+
+def sides_of(name: str) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
+    """Return the cases and releases that show an entry: the last red and the first green after it.
+
+    They are of the first case that has both. Without such a case, red and green are of the first
+    case that has them, each on its newest release; None if there is none.
+    """
+    entry = entry_named(name)
+    red: dict[str, list[str]] = {}
+    green: dict[str, list[str]] = {}
+    for case, release in sorted(entry.expectations, key=lambda cell: parse_version(cell[1])):
+        if case not in entry.measured_only:
+            end = green if entry.expectations[case, release].is_green else red
+            end.setdefault(case, []).append(release)
+    for case, _ in entry.expectations:
+        if case in red and case in green:
+            last = red[case][-1]
+            after = [each for each in green[case] if parse_version(each) > parse_version(last)]
+            return (case, last), (case, (after or green[case][-1:])[0])
+    return _newest_of_first_case(entry.expectations, red), _newest_of_first_case(
+        entry.expectations, green
+    )
+
+
+def _newest_of_first_case(
+    cells: Iterable[tuple[str, str]], releases: Mapping[str, list[str]]
+) -> tuple[str, str] | None:
+    return next(((case, releases[case][-1]) for case, _ in cells if case in releases), None)
+
+
+def all_cells() -> list[Cell]:
+    """Return what can be played of entries and cases, long plays last."""
+    of_entries = [
+        (name, case, release)
+        for name, entry in CATALOGUE.items()
+        for case, release in entry.expectations
+    ]
+    of_cases = [("", name, release) for name, case in CASES.items() for release in case.RELEASES]
+    long = [cell for cell in of_entries if cell[1] in CATALOGUE[cell[0]].measured_only]
+    return [*(cell for cell in of_entries if cell not in long), *of_cases, *long]
+
+
+def scenario_of_cell(cell: Cell) -> Scenario:
+    """Return what is played."""
+    entry, case, release = cell
+    return (
+        scenario_of(entry_named(entry), case, release) if entry else scenario_of_case(case, release)
+    )
+
+
+def exercised(scenario: Scenario) -> set[str]:
+    """Return the steps, the faults and the lines of releases that a play goes through, in words."""
+    metadata = "KRaft" if scenario.cluster.is_kraft else "ZooKeeper"
+    lines = {release_of(broker.kafka).line.line for broker in scenario.cluster.brokers}
+    kinds = {type(part).__name__ for step in scenario.steps for part in _parts(step)}
+    return {f"{line} with {metadata}" for line in lines} | (kinds & {*STEPS, *FAULTS})
+
+
+def _parts(value: object) -> Iterator[object]:
+    """The value and all values that it is made of: a step may hold a fault or another step."""
+    yield value
+    if is_dataclass(value):
+        for field in fields(value):
+            yield from _parts(getattr(value, field.name))
+
+
+def _chosen() -> list[Cell]:
+    chosen: dict[Cell, None] = {}
+    for name in CATALOGUE:
+        red, green = sides_of(name)
+        wanted = (red, green) if name in BORDERS.values() else (red or green,)
+        chosen.update({(name, *side): None for side in wanted if side})
+    chosen.update(
+        {("", name, newest_release(name)): None for name in CASES if name not in STORED_CASES}
+    )
+    cells = {cell: exercised(scenario_of_cell(cell)) for cell in all_cells()}
+    missing = set().union(*cells.values()) - set().union(*(cells[cell] for cell in chosen))
+    while missing:
+        most = max(cells, key=lambda cell: len(cells[cell] & missing))
+        chosen[most] = None
+        missing -= cells[most]
+    return list(chosen)
+
+
+PLAYED: tuple[Cell, ...] = tuple(_chosen())
+ENTRIES_PLAYED = tuple(cell for cell in PLAYED if cell[0])
+CASES_PLAYED = tuple((case, release) for entry, case, release in PLAYED if not entry)
+IN_CONTAINERS = tuple(
+    (name, *side)
+    for name in BOTH_DRIVERS
+    for side in sides_of(name)[: 2 if name == BOTH_DRIVERS[0] else 1]
+    if side
+)
+
+
+def in_one_process(cell: Cell) -> Sequence[pytest.MarkDecorator]:
+    """Return the mark for tests of a cell that use each other's play, if there are several."""
+    return [pytest.mark.xdist_group("-".join(cell))] if cell in IN_CONTAINERS else []
