@@ -23,7 +23,9 @@ from kchaos.harness.catalogue.kafka_10706 import KAFKA_10706
 from kchaos.harness.catalogue.kafka_12315 import KAFKA_12315
 from kchaos.harness.catalogue.kafka_14296 import KAFKA_14296
 from kchaos.harness.catalogue.kafka_14616 import KAFKA_14616
+from kchaos.harness.catalogue.kafka_15583 import KAFKA_15583
 from kchaos.harness.catalogue.kafka_19522 import KAFKA_19522
+from kchaos.harness.catalogue.kafka_19996 import KAFKA_19996
 from kchaos.harness.catalogue.kip_101_1 import KIP_101_1
 from kchaos.harness.catalogue.kip_101_2 import KIP_101_2
 from kchaos.harness.catalogue.kip_279_2 import KIP_279_2
@@ -81,7 +83,9 @@ CATALOGUE: Mapping[str, Entry] = {
         KAFKA_12315,
         KAFKA_14296,
         KAFKA_14616,
+        KAFKA_15583,
         KAFKA_19522,
+        KAFKA_19996,
         KIP_101_1,
         KIP_101_2,
         KIP_279_2,

@@ -109,7 +109,7 @@ def table_text(lines: Sequence[Line]) -> str:
         for row in rows
     ]
     surprising = [line for line in lines if line["expected"] is not True]
-    expected = f"{len(lines) - len(surprising)} of {len(lines)} as the model predicts"
+    expected = f"{len(lines) - len(surprising)} of {len(lines)} as expected"
     seconds = [
         f"{release}: median {run_s:.1f} s a run, {waited_s:.1f} s of it at gates"
         for release, _, run_s, waited_s in seconds_of(lines)

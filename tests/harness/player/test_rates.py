@@ -90,7 +90,7 @@ def test_the_table_ends_with_every_run_that_is_not_as_predicted() -> None:
         "release mix   runs conform safe unknown    s waiting  skipped",
         "2.8.2   mixed    3       1    2       1 35.0    10.0 2 of 150",
         "2.8.2: median 35.0 s a run, 10.0 s of it at gates",
-        "1 of 3 as the model predicts",
+        "1 of 3 as expected",
         "2.8.2 mixed seed 8: the run is not as predicted (shows not-as-predicted/round; two)",
         "2.8.2 mixed seed 9: step 3: a broker ended (shows unknown: step N; one)",
     ]

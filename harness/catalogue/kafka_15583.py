@@ -1,0 +1,107 @@
+"""KAFKA-15583: below min.insync.replicas consumers are given what one disk alone has."""
+
+from typing import Any
+
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import KillBroker, LoseTail, StopBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
+from kchaos.harness.steps.clients import Produce, Read
+from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.scenario_steps import (
+    AwaitHighWatermark,
+    AwaitReplicated,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+LEADER, FOLLOWER, CONTROLLER = 0, 1, 2
+BOTH = (LEADER, FOLLOWER)
+_T0: dict[str, Any] = {"topic": "t", "partition": 0}
+_KRAFT, _ZOOKEEPER = "with-kraft", "with-zookeeper"
+_READ_S = 5.0
+
+
+def _with_kraft(kafka: str) -> ClusterSpec:
+    return ClusterSpec(brokers=brokers_of(kafka, BOTH), mode="kraft", properties=QUICK_KRAFT)
+
+
+def _with_zookeeper(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (*BOTH, CONTROLLER)),
+        mode="zookeeper",
+        first_broker=CONTROLLER,
+        properties=QUICK,
+    )
+
+
+def _steps(_case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=(BOTH,), configuration=(("min.insync.replicas", "2"),)),
+        Produce(operation="both", records=5, acks=-1, **_T0),
+        AwaitHighWatermark(brokers=BOTH, high_watermark=5, **_T0),
+        Tell(text="1 stops, and 0 takes three records alone: acks=1, one in-sync replica of two"),
+        Inject(name="follower-down", fault=StopBroker(broker=FOLLOWER)),
+        AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        Produce(operation="alone", records=3, acks=1, **_T0),
+        Tell(text="does a consumer get them?"),
+        IfPossible(
+            do=Read(operation="seen", broker=LEADER, offset=5, records=3, timeout_s=_READ_S, **_T0)
+        ),
+        Tell(text="0 loses power, and the three records, which it had not flushed"),
+        Inject(name="leader-down", fault=KillBroker(broker=LEADER)),
+        Inject(name="power", fault=LoseTail(broker=LEADER, log_end_offset=5, **_T0)),
+        AwaitState(leader=-1, isr=(LEADER,), **_T0),
+        Heal(name="leader-down"),
+        AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        Heal(name="follower-down"),
+        AwaitState(leader=LEADER, isr=BOTH, **_T0),
+        AwaitReplicated(brokers=BOTH, log_end_offset=5, **_T0),
+    )
+
+
+_SOURCE = "KAFKA-15583 (fixed in 3.7.0); Partition.maybeIncrementLeaderHW, 3.6.2 and 3.7.2"
+_SEEN = Expectation(
+    safe=True,
+    witness=({"operation": {"operation": "seen", "outcome": "ok", "base_offset": 5}},),
+    source=_SOURCE,
+)
+_NOT_SEEN = Expectation(
+    safe=True,
+    witness=({"operation": {"operation": "seen", "outcome": "fail"}},),
+    source=_SOURCE,
+)
+
+KAFKA_15583 = Entry(
+    name="KAFKA-15583",
+    title="Below min.insync.replicas consumers are given what one disk alone has",
+    story=(
+        "min.insync.replicas is 2, one of two brokers is stopped, and the other one takes three "
+        "records with acks=1. Up to 3.6 the high watermark of a leader that is alone in the ISR is "
+        "the end of its log, whatever min.insync.replicas says: a consumer reads the three "
+        "records. Then the leader loses power and what it had not flushed, and what somebody has "
+        "read is gone. From 3.7 on the high watermark stands still below min.insync.replicas, and "
+        "the consumer gets nothing that less than two disks had. Kafka promises no more than one "
+        "in-sync disk keeps, so the loss is permitted on both sides; who reads is told otherwise. "
+        "What stands still has a cost of its own: KAFKA-19996."
+    ),
+    source=_SOURCE,
+    cases={
+        _KRAFT: "the leader is alone in the ISR, KRaft",
+        _ZOOKEEPER: "the leader is alone in the ISR, ZooKeeper",
+    },
+    cluster=_with_kraft,
+    case_clusters={_ZOOKEEPER: _with_zookeeper},
+    steps=_steps,
+    expectations={
+        (_KRAFT, "3.6.2"): _SEEN,
+        **{(_KRAFT, release): _NOT_SEEN for release in ("3.9.1", "4.0.2")},
+        (_ZOOKEEPER, "3.6.2"): _SEEN,
+        (_ZOOKEEPER, "3.9.1"): _NOT_SEEN,
+    },
+    default_releases=("3.6.2", "3.9.1"),
+)

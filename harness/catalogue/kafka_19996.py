@@ -1,0 +1,147 @@
+"""KAFKA-19996: a follower joins a small ISR from far behind, and leaves it again."""
+
+from typing import Any
+
+from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import HoldRequests, KillBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK_KRAFT, SLOW_READS
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.observing import AwaitMetadataRead
+from kchaos.harness.steps.scenario_steps import (
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+LEADER, FOLLOWER = 0, 1
+BOTH = (LEADER, FOLLOWER)
+_T0: dict[str, Any] = {"topic": "t", "partition": 0}
+_KRAFT, _ZOOKEEPER = "with-kraft", "with-zookeeper"
+_ONE_AT_A_TIME = {
+    # The follower gets one batch with each fetch.
+    "replica.fetch.max.bytes": "1",
+    "replica.fetch.response.max.bytes": "1",
+    "replica.lag.time.max.ms": "3000",
+}
+_JOINS_S, _WRITE_S = 5.0, 8.0
+
+
+def _with_kraft(kafka: str) -> ClusterSpec:
+    properties = {**QUICK_KRAFT, **_ONE_AT_A_TIME}
+    return ClusterSpec(brokers=brokers_of(kafka, BOTH), mode="kraft", properties=properties)
+
+
+def _with_zookeeper(kafka: str) -> ClusterSpec:
+    properties = {**SLOW_READS, **_ONE_AT_A_TIME}
+    return ClusterSpec(brokers=brokers_of(kafka, BOTH), mode="zookeeper", properties=properties)
+
+
+def _steps(case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=(BOTH,), configuration=(("min.insync.replicas", "2"),)),
+        Produce(operation="both", records=5, acks=-1, **_T0),
+        AwaitHighWatermark(brokers=BOTH, high_watermark=5, **_T0),
+        Tell(text="1 dies, and 0 appends six records alone"),
+        Inject(name="follower-down", fault=KillBroker(broker=FOLLOWER)),
+        AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        Produce(operation="alone", records=6, acks=1, one_record_batches=True, **_T0),
+        Tell(text="1 is back six records behind, gets one of them, and is slow to ask again"),
+        _slow_from("at-first", 5),
+        Heal(name="follower-down"),
+        AwaitHeld(name="at-first"),
+        # A leader takes in nobody whom its own metadata log calls fenced.
+        *((AwaitMetadataRead(broker=LEADER),) if case == _KRAFT else ()),
+        _slow_from("once", 6),
+        Heal(name="at-first"),
+        *_written_meanwhile("once"),
+        Tell(text="it asks again, gets one more, and is as slow as before"),
+        _slow_from("twice", 7),
+        Heal(name="once"),
+        *_written_meanwhile("twice"),
+        Heal(name="twice"),
+        AwaitState(leader=LEADER, isr=BOTH, **_T0),
+    )
+
+
+def _slow_from(name: str, offset: int) -> Step:
+    fault = HoldRequests(
+        name=name,
+        api="Fetch",
+        source=FOLLOWER,
+        target=LEADER,
+        fetch_offset_at_least=offset,
+        **_T0,
+    )
+    return Inject(name=name, fault=fault)
+
+
+def _written_meanwhile(hold: str) -> tuple[Step, ...]:
+    """A write with acks=all while the follower is behind, and until it is out of the ISR."""
+    return (
+        AwaitHeld(name=hold),
+        IfPossible(do=AwaitState(leader=LEADER, isr=BOTH, timeout_s=_JOINS_S, **_T0)),
+        Produce(
+            operation=f"slow-{hold}",
+            records=1,
+            acks=-1,
+            accept_error=True,
+            timeout_s=_WRITE_S,
+            **_T0,
+        ),
+        AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+    )
+
+
+def _answered(error: ErrorCode) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        {"operation": {"operation": f"slow-{hold}", "error_code": error.value}}
+        for hold in ("once", "twice")
+    )
+
+
+_SOURCE = (
+    "KAFKA-19996, open; Partition.isFollowerInSync and maybeIncrementLeaderHW, 3.9.1 and 4.2.0; "
+    "KAFKA-15583 (3.7.0)"
+)
+_FLAPS = Expectation(safe=True, witness=_answered(ErrorCode.REQUEST_TIMED_OUT), source=_SOURCE)
+_WAITS = Expectation(safe=True, witness=_answered(ErrorCode.NOT_ENOUGH_REPLICAS), source=_SOURCE)
+
+KAFKA_19996 = Entry(
+    name="KAFKA-19996",
+    title="Below min.insync.replicas a follower joins the ISR far behind, and leaves it again",
+    story=(
+        "min.insync.replicas is 2, and the leader is alone in the ISR. From 3.7 on its high "
+        "watermark stands still then (KAFKA-15583), while it takes writes with acks=1. A follower "
+        "may join the "
+        "ISR once it has what is below the high watermark, so one that comes back joins with its "
+        "first fetch, however far behind it is. It is out again when it has not caught up for "
+        "replica.lag.time.max.ms, and in again with its next fetch. Each time it is in, a write "
+        "with acks=all is appended, waits, and times out, and nobody can say whether it will stay. "
+        "Up to 3.6 the high watermark of a leader alone is its end, the follower joins when it has "
+        "all of it, and such a write is refused at once. Nothing that was promised is lost; it is "
+        "open, and every release since 3.7 has it, with ZooKeeper too."
+    ),
+    source=_SOURCE,
+    cases={
+        _KRAFT: "a slow follower, KRaft",
+        _ZOOKEEPER: "a slow follower, ZooKeeper",
+    },
+    cluster=_with_kraft,
+    case_clusters={_ZOOKEEPER: _with_zookeeper},
+    steps=_steps,
+    expectations={
+        (_KRAFT, "3.6.2"): _WAITS,
+        **{(_KRAFT, release): _FLAPS for release in ("3.9.1", "4.1.2", "4.4.0")},
+        (_ZOOKEEPER, "3.6.2"): _WAITS,
+        (_ZOOKEEPER, "3.9.1"): _FLAPS,
+    },
+    default_releases=("3.6.2", "3.9.1", "4.4.0"),
+)
