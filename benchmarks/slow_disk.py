@@ -70,9 +70,9 @@ class Throttled:
         file = self.group / "blkio.throttle.io_service_bytes"
         if file.is_file():
             lines = [line.split() for line in file.read_text().splitlines()]
-            return sum(int(one[2]) for one in lines if one[:2] == [self.device, "Read"])
+            return sum(int(line[2]) for line in lines if line[:2] == [self.device, "Read"])
         lines = [line.split() for line in (self.group / "io.stat").read_text().splitlines()]
-        found = [dict(f.split("=") for f in one[1:]) for one in lines if one[0] == self.device]
+        found = [dict(f.split("=") for f in line[1:]) for line in lines if line[0] == self.device]
         return sum(int(one["rbytes"]) for one in found)
 
 

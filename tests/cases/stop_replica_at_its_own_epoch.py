@@ -58,5 +58,7 @@ def _refuses(release):
 
 def seen(run, release):
     answers = list(messages(run, "StopReplica", 2, 1, direction="response"))
-    errors = [one["error_code"] for line in answers for one in line["detail"]["partitions"]]
+    errors = [
+        partition["error_code"] for line in answers for partition in line["detail"]["partitions"]
+    ]
     assert errors[0] == (_FENCED if _refuses(release) else 0), errors

@@ -26,8 +26,10 @@ _PARTITIONS = (0, 1, 2)
 
 def _written(name: str, acks: int = -1) -> Any:
     return (
-        Produce(operation=f"{name}-{one}", topic="t", partition=one, records=2, acks=acks)
-        for one in _PARTITIONS
+        Produce(
+            operation=f"{name}-{partition}", topic="t", partition=partition, records=2, acks=acks
+        )
+        for partition in _PARTITIONS
     )
 
 
@@ -44,10 +46,13 @@ STEPS = (
     *_written("after"),
     AwaitHighWatermark(topic="t", partition=1, brokers=(0, 1), high_watermark=4),
     Inject(name="down", fault=KillBroker(broker=0)),
-    *(AwaitState(topic="t", partition=one, leader=1, isr=(1,)) for one in _PARTITIONS),
+    *(AwaitState(topic="t", partition=partition, leader=1, isr=(1,)) for partition in _PARTITIONS),
     *_written("alone", acks=1),
     Heal(name="down"),
-    *(AwaitState(topic="t", partition=one, leader=1, isr=(0, 1)) for one in _PARTITIONS),
+    *(
+        AwaitState(topic="t", partition=partition, leader=1, isr=(0, 1))
+        for partition in _PARTITIONS
+    ),
     *_written("again"),
 )
 
@@ -55,6 +60,6 @@ STEPS = (
 def seen(run, release):
     by_client: dict[str, set[int]] = {}
     for line in messages(run, "Fetch", 1, 0, direction="request"):
-        named = {one for one in _PARTITIONS if about(line, partition=one)}
+        named = {partition for partition in _PARTITIONS if about(line, partition=partition)}
         by_client.setdefault(line["client_id"], set()).update(named)
     assert sorted(map(sorted, by_client.values())) == [[0, 2], [1]], by_client

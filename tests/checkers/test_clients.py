@@ -152,7 +152,7 @@ def test_what_was_promised_once_is_not_promised_again_by_reading_it() -> None:
 
     operations = clients_of([*lines, *later]).operations
 
-    assert [(one.function, one.base_offset) for one in operations] == [
+    assert [(operation.function, operation.base_offset) for operation in operations] == [
         ("produce", 11),
         ("read", 12),
     ]
@@ -243,14 +243,14 @@ def test_a_client_s_record_that_is_there_leaves_a_run_safe(tmp_path: Path) -> No
     results = judged(tmp_path / "run", asked(), answered())
 
     assert results.safe is True
-    assert not {one.kind for one in results.findings} & {"foreign-write", "committed-loss"}
+    assert not {finding.kind for finding in results.findings} & {"foreign-write", "committed-loss"}
 
 
 def test_a_client_s_record_that_was_lost_is_unsafe_and_its_client_is_named(tmp_path: Path) -> None:
     results = judged(tmp_path / "run", asked(), answered(), lost=True)
 
     assert results.safe is False
-    (lost,) = [one for one in results.findings if one.kind == "committed-loss"]
+    (lost,) = [finding for finding in results.findings if finding.kind == "committed-loss"]
     assert (lost.first_offset, lost.last_offset) == (11, 11)
     assert "acknowledged to client 'mine' at 127.0.0.1:4711" in lost.message
     (told,) = lost.evidence["operations"]
@@ -261,7 +261,7 @@ def test_a_write_that_no_link_saw_leaves_the_run_unknown(tmp_path: Path) -> None
     results = judged(tmp_path / "run")
 
     assert results.safe is None
-    assert "foreign-write" in {one.kind for one in results.findings}
+    assert "foreign-write" in {finding.kind for finding in results.findings}
 
 
 def test_an_answer_that_no_link_could_read_leaves_a_run_unknown(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ MINE = batch(2, 1, "c", "d")
 THEIRS = batch(2, 2, "C", "D")
 
 
-def predicted(one: BatchEvidence) -> BatchEvidence:
-    return replace(one, codec=None, crc=None, file=None, position=None, size_bytes=None)
+def predicted(batch: BatchEvidence) -> BatchEvidence:
+    return replace(batch, codec=None, crc=None, file=None, position=None, size_bytes=None)
 
 
 def compared(real: dict[str, Any], expected: dict[str, Any], **fields: Any) -> PartitionEvidence:

@@ -28,7 +28,7 @@ def fetched(version: int, *magics: int, readable: int = 4, outcome: str = "ok") 
 
 def found(*operations: Operation, side: Any = OBSERVED, **more: Any) -> list[str]:
     judged = evidence(replica(0, batch(0, 0, "a")), operations=operations, **more)
-    return [one.message for one in not_down_converted(judged, side)]
+    return [finding.message for finding in not_down_converted(judged, side)]
 
 
 @pytest.mark.parametrize(

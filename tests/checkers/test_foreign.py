@@ -32,8 +32,8 @@ def foreign(*batches: BatchEvidence, **fields: Any) -> list[tuple[int, int]]:
     held = evidence(replica(0, *batches), **{"operations": WRITTEN} | fields)
     return [
         (first, last)
-        for one in foreign_batches(held, OBSERVED)
-        for first, last in one.evidence["offsets"]
+        for finding in foreign_batches(held, OBSERVED)
+        for first, last in finding.evidence["offsets"]
     ]
 
 
@@ -46,11 +46,11 @@ def test_what_kchaos_wrote_is_nobody_elses() -> None:
 def test_batches_that_no_produce_explains_are_one_finding_with_their_producers() -> None:
     held = evidence(replica(0, OURS, THEIRS, MARKER), replica(1, OURS, THEIRS), operations=WRITTEN)
 
-    (one,) = foreign_batches(held, OBSERVED)
+    (finding,) = foreign_batches(held, OBSERVED)
 
-    assert (one.kind, one.topic, one.partition) == ("foreign-write", "t", 0)
-    assert (one.first_offset, one.last_offset) == (2, 3)
-    assert one.evidence["producers"] == [7]
+    assert (finding.kind, finding.topic, finding.partition) == ("foreign-write", "t", 0)
+    assert (finding.first_offset, finding.last_offset) == (2, 3)
+    assert finding.evidence["producers"] == [7]
     assert list(foreign_batches(held, PREDICTED)) == []
 
 
@@ -95,7 +95,9 @@ def test_what_differs_in_the_epoch_in_which_kchaos_got_that_offset_is_no_foreign
     later = evidence(replica(0, OURS), replica(1, batch(0, 1, "x", "y")), operations=WRITTEN)
 
     assert list(foreign_batches(two, OBSERVED)) == []
-    assert [one.evidence["offsets"] for one in foreign_batches(later, OBSERVED)] == [[[0, 1]]]
+    assert [finding.evidence["offsets"] for finding in foreign_batches(later, OBSERVED)] == [
+        [[0, 1]]
+    ]
 
 
 def test_a_client_that_imitates_kchaos_is_somebody_else_where_addresses_were_given() -> None:
@@ -116,7 +118,7 @@ def test_marks_are_nobodys_only_in_a_batch_of_kchaos_own() -> None:
         replica(0, replace(OURS, marks="headers"), MARKER), operations=WRITTEN, isr=(0,)
     )
 
-    assert [(one.kind, one.first_offset) for one in as_sent(marked, OBSERVED)] == [
+    assert [(finding.kind, finding.first_offset) for finding in as_sent(marked, OBSERVED)] == [
         ("not-as-sent", 0)
     ]
 

@@ -82,7 +82,7 @@ def test_the_wrong_case_is_unsafe_and_not_as_predicted(tmp_path: Path) -> None:
 
     assert (results.conforms, results.safe, results.expected) == (False, False, False)
     assert of_kind(results, "divergence")[0].last_offset == 10
-    assert [one.brokers for one in of_kind(results, "not-as-predicted")][-1] == (1,)
+    assert [finding.brokers for finding in of_kind(results, "not-as-predicted")][-1] == (1,)
 
 
 def with_an_epoch_round_that_nobody_predicts(path: Path, release: str) -> Results:
@@ -324,7 +324,10 @@ def test_reasons_of_settling_reach_the_results(tmp_path: Path) -> None:
 
     results = judge(run)
 
-    assert (results.safe, [one.brokers for one in of_kind(results, "replication-stopped")]) == (
+    assert (
+        results.safe,
+        [finding.brokers for finding in of_kind(results, "replication-stopped")],
+    ) == (
         False,
         [(1,)],
     )

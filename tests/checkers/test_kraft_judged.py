@@ -32,7 +32,7 @@ ELEVEN = values("both", 11)
 
 
 def kinds(results: Results) -> set[str]:
-    return {one.kind for one in results.findings}
+    return {finding.kind for finding in results.findings}
 
 
 def judged(build: KraftRunBuilder, **fields: Any) -> Results:
@@ -159,7 +159,9 @@ def test_a_broker_that_is_elected_while_it_is_fenced_is_told(tmp_path: Path) -> 
     build = kraft_run(tmp_path / "run").fence(1)
     build.state(1, 1, [1]).fence(1, is_fenced=False)
 
-    (found,) = [one for one in judged(build).findings if one.kind == "decision-not-allowed"]
+    (found,) = [
+        finding for finding in judged(build).findings if finding.kind == "decision-not-allowed"
+    ]
 
     assert found.brokers == (1,)
     assert "was elected in leader epoch 1 while it was fenced" in found.message
@@ -192,7 +194,11 @@ def _demoted(path: Path, *, told: Sequence[int], epoch: int = 1, **late: Any) ->
         said = {"broker_epoch": epoch, "current_metadata_offset": build.zxid + beyond}
         build.link(source=0, target=CONTROLLER, api="BROKER_HEARTBEAT", api_key=63, detail=said)
     build.produce("late", late.pop("broker", 0), ["l"], acks=1, **{"base_offset": 11} | late)
-    return [one for one in judged(build).findings if one.kind == "acknowledged-after-demotion"]
+    return [
+        finding
+        for finding in judged(build).findings
+        if finding.kind == "acknowledged-after-demotion"
+    ]
 
 
 def test_a_write_that_is_taken_after_the_broker_has_read_of_another_leader_is_told(

@@ -119,13 +119,13 @@ def test_tails_that_all_in_sync_disks_lost_permit_the_loss() -> None:
         replica(0, KEPT), operations=(PROMISED,), excuses=(tail_of(0, 2), tail_of(1, 0))
     )
 
-    assert [one.kind for one in loss(planted, OBSERVED)] == ["permitted-loss"]
+    assert [finding.kind for finding in loss(planted, OBSERVED)] == ["permitted-loss"]
 
 
 def test_a_tail_that_one_of_two_in_sync_disks_lost_permits_nothing() -> None:
     planted = evidence(replica(0, KEPT), operations=(PROMISED,), excuses=(tail_of(0, 2),))
 
-    assert [one.kind for one in loss(planted, OBSERVED)] == ["committed-loss"]
+    assert [finding.kind for finding in loss(planted, OBSERVED)] == ["committed-loss"]
 
 
 def test_a_tail_that_begins_behind_the_record_permits_nothing() -> None:
@@ -133,7 +133,7 @@ def test_a_tail_that_begins_behind_the_record_permits_nothing() -> None:
         replica(0, KEPT), operations=(PROMISED,), excuses=(tail_of(0, 3), tail_of(1, 2))
     )
 
-    assert [one.kind for one in loss(planted, OBSERVED)] == ["committed-loss"]
+    assert [finding.kind for finding in loss(planted, OBSERVED)] == ["committed-loss"]
 
 
 def test_a_tail_that_the_only_keeper_lost_permits_the_loss_and_another_s_does_not() -> None:
@@ -143,8 +143,8 @@ def test_a_tail_that_the_only_keeper_lost_permits_the_loss_and_another_s_does_no
     permitted = evidence(replica(0, KEPT), operations=(PROMISED,), excuses=(keeper,))
     planted = evidence(replica(0, KEPT), operations=(PROMISED,), excuses=(bystander,))
 
-    assert [one.kind for one in loss(permitted, OBSERVED)] == ["permitted-loss"]
-    assert [one.kind for one in loss(planted, OBSERVED)] == ["committed-loss"]
+    assert [finding.kind for finding in loss(permitted, OBSERVED)] == ["permitted-loss"]
+    assert [finding.kind for finding in loss(planted, OBSERVED)] == ["committed-loss"]
 
 
 LAST_OF_THREE: dict[str, Any] = {
@@ -241,7 +241,7 @@ def test_the_predicted_side_takes_the_predicted_acknowledgements() -> None:
     (found,) = loss(planted, PREDICTED)
 
     assert shown([found]) == [("committed-loss", (0,), 2, 3)]
-    assert [one["operation"] for one in found.evidence["operations"]] == ["p"]
+    assert [operation["operation"] for operation in found.evidence["operations"]] == ["p"]
 
 
 def test_an_earlier_snapshot_has_lost_nothing_yet() -> None:

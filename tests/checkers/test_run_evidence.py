@@ -121,7 +121,7 @@ def test_an_observed_high_watermark_is_pinned_at_the_snapshots_that_follow(
     (final,) = run_evidence(evidence, predict(tuple(timed.event for timed in evidence.events)))
 
     assert final.predicted is not None
-    assert [one.is_high_watermark_pinned for one in final.predicted] == [False, True]
+    assert [replica.is_high_watermark_pinned for replica in final.predicted] == [False, True]
     assert partition_evidence(context_row(final), batch_rows(final)) == final
 
 

@@ -134,8 +134,10 @@ def test_a_snappy_block_that_claims_gigabytes_takes_none() -> None:
 
 @pytest.mark.parametrize("offset", [2**63 - 1, 2**63 - 2, -(2**63)])
 def test_offsets_at_the_ends_of_their_range_are_findings(offset: int) -> None:
-    one = segment([(0, 1, ["a", "b"])])
-    found = read_segment(struct.pack(">q", offset) + one[8:] + b"torn", base_offset=0, file="0.log")
+    segment_ = segment([(0, 1, ["a", "b"])])
+    found = read_segment(
+        struct.pack(">q", offset) + segment_[8:] + b"torn", base_offset=0, file="0.log"
+    )
 
     assert "corrupt-batch" in {finding.kind for finding in found.findings}
     assert all(batch.last_offset < 2**63 - 1 for batch in found.batches)

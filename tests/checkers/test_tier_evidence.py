@@ -69,8 +69,8 @@ def offsets(number: int, partition: int = 0) -> tuple[dict[str, Any], dict[str, 
 
 def said(files: EvidenceFiles) -> list[str]:
     return [
-        one.said.api if isinstance(one.said, Question | Reply) else "nothing"
-        for one in read_links(files) or ()
+        message.said.api if isinstance(message.said, Question | Reply) else "nothing"
+        for message in read_links(files) or ()
     ]
 
 
@@ -103,7 +103,7 @@ def test_the_oldest_answer_about_offsets_has_a_list_and_internal_topics_say_noth
     for one in internal:
         one["detail"]["partitions"][0]["topic"] = "__consumer_offsets"
     files = run_with(tmp_path, "links.jsonl", asked, answered, *internal)
-    found = [one.said for one in read_links(files) or ()]
+    found = [message.said for message in read_links(files) or ()]
     assert found[1] == Reply(
         number=(7, 1),
         fate=Fate.ARRIVES,

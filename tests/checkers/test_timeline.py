@@ -93,7 +93,7 @@ def test_an_action_follows_every_decision_up_to_its_zxid(tmp_path: Path) -> None
     build.act(ResumeBroker(broker=1))
     build.act(PauseBroker(broker=1), zxid=1)
 
-    assert [type(one).__name__ for one in built(build)] == [
+    assert [type(timed).__name__ for timed in built(build)] == [
         "StartBroker",
         "BrokerRegistered",
         "PauseBroker",
@@ -107,7 +107,7 @@ def test_internal_topics_are_left_out(tmp_path: Path) -> None:
     build.state(0, 0, [0], topic="__consumer_offsets").topic("t", [0])
     build.produce("p", 0, ["x"], acks=1, base_offset=0, topic="__consumer_offsets")
 
-    assert [type(one).__name__ for one in built(build)] == ["TopicCreated"]
+    assert [type(timed).__name__ for timed in built(build)] == ["TopicCreated"]
 
 
 def test_the_member_of_the_ensemble_that_saw_most_is_believed(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_the_member_of_the_ensemble_that_saw_most_is_believed(tmp_path: Path) ->
     build.transactions.pop()
     build.write_zookeeper(member=3)
 
-    assert [one.broker for one in events_of(build) if isinstance(one, BrokerRegistered)] == [
+    assert [timed.broker for timed in events_of(build) if isinstance(timed, BrokerRegistered)] == [
         0,
         1,
     ]

@@ -16,9 +16,9 @@ def evidence(tmp_path: Path) -> RunEvidence:
     evidence = RunEvidence(unpacked("2.8.2", tmp_path))
     assert list(_versions_asked(evidence)) == []
     control = next(
-        one
-        for one in evidence.links or ()
-        if one.api == "LeaderAndIsr" and one.direction == "request"
+        message
+        for message in evidence.links or ()
+        if message.api == "LeaderAndIsr" and message.direction == "request"
     )
     assert control.api_version != 2
     late = replace(control, api_version=2, client_id=LATE_CLIENT_ID)

@@ -47,7 +47,7 @@ def test_only_what_dead_owners_left_is_removed() -> None:
         left, _ = leave()
         assert (is_left(ours.name), is_left(left.name)) == (False, True)
         assert [leftover.directory for leftover in find_leftovers()] == [left]
-        assert [one.directory for one in gc().removed] == [left]
+        assert [leftover.directory for leftover in gc().removed] == [left]
         assert (ours.is_dir(), left.exists()) == (True, False)
         assert gc().removed == ()
     assert not ours.exists()
@@ -102,7 +102,7 @@ def test_one_that_cannot_be_removed_is_named_and_the_others_go(
 
     monkeypatch.setattr(leftovers, "remove_abandoned", refuse)
     collected = gc()
-    assert [one.directory for one in collected.removed] == [other]
+    assert [leftover.directory for leftover in collected.removed] == [other]
     (problem,) = collected.problems
     assert str(stuck) in problem
     assert "Operation not permitted" in problem

@@ -111,7 +111,7 @@ def test_gc_unmounts_the_disk_of_a_dead_owner(
     collected = leftovers.gc()
 
     assert collected.problems == ()
-    assert [one.directory for one in collected.removed] == [folder]
+    assert [leftover.directory for leftover in collected.removed] == [folder]
     assert not folder.exists()
 
 

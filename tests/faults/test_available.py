@@ -77,8 +77,8 @@ LATE = StaleRequest(api="StopReplica", broker=1, partitions=(("t", 0),))
 BY_API = PreferredElection(topic="t", partition=0, by="api")
 
 
-def view(one: BrokerView = UP, **more: Any) -> ClusterView:
-    return ClusterView(brokers={0: OTHER, 1: one}, controller=0, **more)
+def view(broker_view: BrokerView = UP, **more: Any) -> ClusterView:
+    return ClusterView(brokers={0: OTHER, 1: broker_view}, controller=0, **more)
 
 
 CONTROLLERS = {id_: replace(UP, broker=id_, is_registered=False) for id_ in (100, 101, 102)}
@@ -87,9 +87,9 @@ CONTROLLER_CUTS = {
 }
 
 
-def kraft(one: BrokerView = UP, **more: Any) -> ClusterView:
+def kraft(broker_view: BrokerView = UP, **more: Any) -> ClusterView:
     named: dict[str, Any] = {"controller": 100, "controllers": CONTROLLERS, **more}
-    return replace(view(one), **named)
+    return replace(view(broker_view), **named)
 
 
 LEGAL = [

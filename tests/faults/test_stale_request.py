@@ -19,8 +19,8 @@ STALE, UNKNOWN_ERROR = 77, -1
 def answers(journal: MemoryJournal) -> dict[tuple[str, int, int | None], int]:
     """By API, version and broker epoch as the request was made: the error of the answer."""
     return {
-        (one["api"], one["version"], one["broker_epoch"]): one["error_code"]
-        for what, one in journal.entries
+        (entry["api"], entry["version"], entry["broker_epoch"]): entry["error_code"]
+        for what, entry in journal.entries
         if what == "stale-request"
     }
 
@@ -42,21 +42,23 @@ def requests(topic: Any, **fields: Any) -> list[StaleRequest]:
 def test_a_request_to_an_earlier_generation_is_refused_from_2_2_on(
     release, versions, error_code, cluster, journal, topic, observe
 ):
-    one = topic(0, 1)
+    created = topic(0, 1)
     earlier = observe(1).czxid
     with contextlib.ExitStack() as late:
         # Delivered in the order in which they are listed, the last entered first.
-        for request in reversed(requests(one)):
+        for request in reversed(requests(created)):
             late.enter_context(request.inject(cluster, journal))
         with FastBounce(broker=1).inject(cluster, journal):
             pass
-        one.await_state(leader=0, isr=[0, 1])
-    told = [one for what, one in journal.entries if what == "stale-request"]
-    assert [one["version"] for one in told] == versions
-    assert [one["error_code"] for one in told] == [error_code] * 4
-    assert {one["generation"] for one in told} == {earlier}
-    assert {one["broker_epoch"] for one in told} == ({None} if error_code == 0 else {earlier})
-    assert {one["in_force"] for one in told} == {observe(1).czxid}
+        created.await_state(leader=0, isr=[0, 1])
+    told = [entry for what, entry in journal.entries if what == "stale-request"]
+    assert [created["version"] for created in told] == versions
+    assert [created["error_code"] for created in told] == [error_code] * 4
+    assert {created["generation"] for created in told} == {earlier}
+    assert {created["broker_epoch"] for created in told} == (
+        {None} if error_code == 0 else {earlier}
+    )
+    assert {created["in_force"] for created in told} == {observe(1).czxid}
     if error_code == 0:
         # It is told to be shutting down: another bounce brings it back.
         with FastBounce(broker=1).inject(cluster, journal):
@@ -67,8 +69,8 @@ def test_a_request_to_an_earlier_generation_is_refused_from_2_2_on(
 def test_an_epoch_ahead_of_the_brokers_own_fails_up_to_2_5_0_and_is_obeyed_later(
     release, error_code, cluster, journal, topic
 ):
-    one = topic(0, 1)
-    for request in requests(one, epoch="ahead")[:2]:
+    created = topic(0, 1)
+    for request in requests(created, epoch="ahead")[:2]:
         with request.inject(cluster, journal):
             pass
     assert set(answers(journal).values()) == {error_code}
@@ -76,8 +78,8 @@ def test_an_epoch_ahead_of_the_brokers_own_fails_up_to_2_5_0_and_is_obeyed_later
 
 @pytest.mark.parametrize("release", ["2.2.2"])
 def test_a_request_that_says_nothing_of_a_generation_is_obeyed(release, cluster, journal, topic):
-    one = topic(0, 1)
-    for request in requests(one, epoch="unknown")[:2]:
+    created = topic(0, 1)
+    for request in requests(created, epoch="unknown")[:2]:
         with request.inject(cluster, journal):
             pass
     assert answers(journal) == {("LeaderAndIsr", 2, -1): 0, ("UpdateMetadata", 5, -1): 0}
@@ -87,8 +89,10 @@ def test_a_request_that_says_nothing_of_a_generation_is_obeyed(release, cluster,
 def test_an_epoch_in_a_version_that_has_none_is_refused_before_anything_is_sent(
     release, cluster, journal, topic
 ):
-    one = topic(0, 1)
-    late = StaleRequest(api="StopReplica", broker=1, partitions=((one.name, 0),), epoch="unknown")
+    created = topic(0, 1)
+    late = StaleRequest(
+        api="StopReplica", broker=1, partitions=((created.name, 0),), epoch="unknown"
+    )
     with pytest.raises(FaultError, match="StopReplica v0, which has no broker epoch"):
         late.inject(cluster, journal).__enter__()
     assert journal.entries == []

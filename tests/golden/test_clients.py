@@ -42,7 +42,7 @@ def test_a_healthy_run_of_plain_and_idempotent_clients_is_safe_and_conforms(
 
     assert (results.conforms, results.safe) == (True, True)
     # Before 2.0 a fetch may meet a leader too early, and the follower logs that.
-    assert {one.kind for one in results.findings} <= {"broker-error"}
+    assert {finding.kind for finding in results.findings} <= {"broker-error"}
 
 
 def test_a_healthy_run_with_transactions_is_safe(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_record_that_a_client_had_acknowledged_and_that_was_lost_is_named(tmp_
     results = judge(unpacked(LOST, tmp_path, runs=RUNS))
 
     assert (results.conforms, results.safe) == (True, False)
-    (lost,) = [one for one in results.findings if one.kind == "committed-loss"]
+    (lost,) = [finding for finding in results.findings if finding.kind == "committed-loss"]
     assert (lost.topic, lost.first_offset, lost.last_offset) == ("t", 1, 1)
     assert "acknowledged to client 'kafka-python" in lost.message
 
@@ -91,7 +91,7 @@ def test_a_batch_that_no_disk_has_any_more_is_lost_to_its_client(
     results = _damaged(name, tmp_path, lose)
 
     assert results.safe is False
-    (lost, *_) = [one for one in results.findings if one.kind == "committed-loss"]
+    (lost, *_) = [finding for finding in results.findings if finding.kind == "committed-loss"]
     assert f"client '{client}" in lost.message
 
 
@@ -104,4 +104,6 @@ def test_what_no_line_of_clients_explains_was_written_by_somebody_else(tmp_path:
     results = _damaged("3.9.1", tmp_path, forget)
 
     assert results.safe is None
-    assert [one.topic for one in results.findings if one.kind == "foreign-write"] == ["librdkafka"]
+    assert [finding.topic for finding in results.findings if finding.kind == "foreign-write"] == [
+        "librdkafka"
+    ]

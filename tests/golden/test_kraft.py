@@ -84,7 +84,7 @@ def test_damage_to_a_real_run_is_told(
     results = judge(RunDirectory.open(run.path))
 
     assert results.safe is not True
-    told = [results.unknown or "", *(one.kind for one in results.findings)]
+    told = [results.unknown or "", *(finding.kind for finding in results.findings)]
     assert any(said in one for one in told), told
 
 
@@ -122,7 +122,10 @@ def test_the_last_replica_takes_with_it_what_two_others_held_unless_one_was_elig
     kinds = {}
     for name in (LAST, ELIGIBLE):
         results = judge(unpacked(name, tmp_path, runs=KRAFT))
-        kinds[name] = {one.kind: (one.first_offset, one.last_offset) for one in results.findings}
+        kinds[name] = {
+            finding.kind: (finding.first_offset, finding.last_offset)
+            for finding in results.findings
+        }
 
     assert kinds == {LAST: {"last-replica-loss": (5, 9)}, ELIGIBLE: {}}
 
@@ -143,15 +146,15 @@ def test_what_an_eligible_replica_kept_may_not_be_lost(tmp_path: Path) -> None:
     results = judge(RunDirectory.open(run.path))
 
     assert results.safe is False
-    losses = [one for one in results.findings if one.kind == "committed-loss"]
+    losses = [finding for finding in results.findings if finding.kind == "committed-loss"]
     assert losses[0].first_offset == 5
-    assert "permitted-loss" not in {one.kind for one in results.findings}
+    assert "permitted-loss" not in {finding.kind for finding in results.findings}
 
 
 def test_a_broker_epoch_is_where_the_registering_event_begins(tmp_path: Path) -> None:
     decisions = RunEvidence(unpacked(ELIGIBLE, tmp_path, runs=KRAFT)).decisions
-    registered = [one.event for one in decisions if isinstance(one.event, BrokerRegistered)]
-    eligible = [one.event for one in decisions if isinstance(one.event, EligibleReplicas)]
+    registered = [timed.event for timed in decisions if isinstance(timed.event, BrokerRegistered)]
+    eligible = [timed.event for timed in decisions if isinstance(timed.event, EligibleReplicas)]
 
     assert (registered[3].czxid, registered[3].zxid) == (88, 89)
     assert [(one.zxid, one.eligible, one.last_known) for one in eligible] == [

@@ -49,21 +49,21 @@ def test_an_entry_gives_what_it_says_and_conforms(
     said: list[str] = []
     scenario = scenario_of(entry_named(name), case, release)
     run = play(scenario, options=RunOptions(runs_directory=tmp_path), say=said.append)
-    one = judged(run, said.append)
+    played = judged(run, said.append)
     shown = "\n".join(
-        [str(one.results.unknown), one.results.reason, *map(str, one.results.findings)]
+        [str(played.results.unknown), played.results.reason, *map(str, played.results.findings)]
     )
     assert scenario.expectation is not None
     is_safe = scenario.expectation["safe"]
     # What replicas of KRaft clusters should hold is not predicted; it can only be denied.
     of_kraft = False if is_safe and scenario.expectation["findings"] else None
-    assert one.results.conforms is (of_kraft if scenario.cluster.is_kraft else True), shown
-    assert one.results.safe is is_safe, shown
-    assert one.results.expected is True, shown
-    assert one.results.expectation_from == "scenario"
-    assert all(witness.found for witness in one.results.witness)
+    assert played.results.conforms is (of_kraft if scenario.cluster.is_kraft else True), shown
+    assert played.results.safe is is_safe, shown
+    assert played.results.expected is True, shown
+    assert played.results.expectation_from == "scenario"
+    assert all(witness.found for witness in played.results.witness)
     assert said, "nothing was told while it happened"
-    played_with_processes[name, case, release] = results_line(one.results)
+    played_with_processes[name, case, release] = results_line(played.results)
 
 
 @pytest.mark.parametrize(("name", "case", "release"), CELLS)

@@ -171,7 +171,7 @@ def test_without_gates_a_schedule_is_played_and_judged(tmp_path: Path) -> None:
     run = RunDirectory.open(Path(line["run"]))
     assert run.verify() == ()
     assert (run.read("outcome.json")["finished"], line["case"]) == (True, "mixed-no-gates")
-    kinds = [one["kind"] for one in run.read_lines("observations.jsonl")]
+    kinds = [line["kind"] for line in run.read_lines("observations.jsonl")]
     assert kinds.count("step") == len(run.read("scenario.json")["steps"])
 
 

@@ -195,7 +195,7 @@ def test_the_counterexample_of_1_1_1_is_red_on_real_brokers(
 ) -> None:
     said: list[str] = []
     run_directory = play(scenario, options=RunOptions(runs_directory=tmp_path), say=said.append)
-    one = judged(run_directory, said.append)
-    shown = [str(one.results.unknown), one.results.reason, *map(str, one.results.findings)]
-    assert (one.results.conforms, one.results.safe) == (True, False), shown
-    assert one.results.expected is True, shown
+    played = judged(run_directory, said.append)
+    shown = [str(played.results.unknown), played.results.reason, *map(str, played.results.findings)]
+    assert (played.results.conforms, played.results.safe) == (True, False), shown
+    assert played.results.expected is True, shown

@@ -186,7 +186,7 @@ def test_what_is_no_scenario_s_file_is_neither_followed_nor_read(
 
 
 def test_replaying_says_whose_kafka_it_starts_before_it_does(tmp_path: Path) -> None:
-    brokers = [{**one, "kafka": "/somebody/elses/kafka"} for one in _CLUSTER["brokers"]]
+    brokers = [{**broker, "kafka": "/somebody/elses/kafka"} for broker in _CLUSTER["brokers"]]
     (tmp_path / "scenario.json").write_text(_changed(cluster={**_CLUSTER, "brokers": brokers}))
     done = _run(["replay", "scenario.json"], tmp_path)
     assert done.returncode != 0
@@ -261,8 +261,8 @@ def test_a_strangers_settings_are_not_played_unless_they_are_trusted(
 
 def test_trusted_settings_are_played(tmp_path: Path) -> None:
     brokers = [
-        {**one, "kafka": "/nobodys/kafka", "properties": {"metric.reporters": "Mine"}}
-        for one in _CLUSTER["brokers"]
+        {**broker, "kafka": "/nobodys/kafka", "properties": {"metric.reporters": "Mine"}}
+        for broker in _CLUSTER["brokers"]
     ]
     (tmp_path / "scenario.json").write_text(_changed(cluster={**_CLUSTER, "brokers": brokers}))
     done = _run(["replay", "scenario.json", "--trust"], tmp_path)

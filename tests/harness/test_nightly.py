@@ -103,13 +103,13 @@ def kept(folder: Path) -> list[str]:
 
 def test_a_night_has_seeds_lines_a_summary_and_an_answer(play: Any) -> None:
     summary = play()
-    assert [one.seed for one in play.stored.played] == [7, 8, 9, 10]
+    assert [line.seed for line in play.stored.played] == [7, 8, 9, 10]
     assert summary.answer == "fails"
     assert {path.name for path in play.folder.iterdir() if path.suffix} == {
         *("night.json", "night.jsonl", "summary.html", "summary.md", "summary.json", "junit.xml")
     }
     lines = list(read_lines(play.folder / LINES))
-    assert [(one["seed"], one["mix"], one["safe"]) for one in lines[:2]] == [
+    assert [(line["seed"], line["mix"], line["safe"]) for line in lines[:2]] == [
         (7, "cuts", False),
         (8, "cuts", True),
     ]
@@ -153,7 +153,7 @@ def test_only_runs_in_which_something_is_wrong_stay(play: Any) -> None:
     play(limits=Limits(for_s=None, runs=4, keep=0, max_bytes=None))
     assert kept(play.folder) == ["run-1", "run-3"]
     told = json.loads((play.folder / "summary.json").read_text())
-    assert [one["run"] for one in told["lines"]] == ["run-1", "run-2", "run-3", "run-4"]
+    assert [line["run"] for line in told["lines"]] == ["run-1", "run-2", "run-3", "run-4"]
 
 
 def test_a_nights_tables_have_also_the_runs_that_were_deleted(play: Any, tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_what_ends_a_night_leaves_what_there_is(play: Any, error: BaseException)
     with pytest.raises(type(error)):
         play()
     told = json.loads((play.folder / "summary.json").read_text())
-    assert [one["run"] for one in told["lines"]] == ["run-1", "run-2"]
+    assert [line["run"] for line in told["lines"]] == ["run-1", "run-2"]
     assert "the night ended early" in told["warnings"][0]
     assert play.stored.stopped.is_set()
 
@@ -268,7 +268,7 @@ def test_a_night_leans_towards_what_its_baseline_had_seldom_and_goes_on_as_it_be
 def test_a_night_goes_on_where_it_ended(play: Any) -> None:
     play(limits=Limits(for_s=None, runs=2, keep=None, max_bytes=None))
     summary = play(limits=Limits(for_s=None, runs=4, keep=None, max_bytes=None))
-    assert [one.seed for one in play.stored.played] == [7, 8, 9, 10]
+    assert [line.seed for line in play.stored.played] == [7, 8, 9, 10]
     assert len(summary.lines) == 4
     assert seed_of(play.folder, None) == 7
 

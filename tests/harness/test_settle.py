@@ -367,7 +367,7 @@ def play(cluster: LocalCluster, tmp_path: Path) -> Iterator[Play]:
 
 
 def observed(run: RunDirectory, kind: str) -> dict[str, Any]:
-    (line,) = [one for one in run.read_lines("observations.jsonl") if one["kind"] == kind]
+    (line,) = [line for line in run.read_lines("observations.jsonl") if line["kind"] == kind]
     return line
 
 

@@ -53,7 +53,7 @@ def main() -> int:
             print("\n  ".join(told), file=sys.stderr, flush=True)
     problems = wrong(judged)
     if not given.kind and not given.release and not given.in_turn:
-        believed = {one.kind for one in judged if one.is_believed}
+        believed = {mutant.kind for mutant in judged if mutant.is_believed}
         problems += [
             f"{name}: is in the list, and always noticed"
             for name in SURVIVORS
@@ -84,8 +84,8 @@ def _of_release(job: tuple[str, Sequence[str], argparse.Namespace]) -> list[Judg
 
 
 def _summary(judged: Sequence[Judged]) -> str:
-    kinds = {one.kind for one in judged}
-    believed = sum(one.is_believed and not KINDS[one.kind].is_harmless for one in judged)
+    kinds = {mutant.kind for mutant in judged}
+    believed = sum(mutant.is_believed and not KINDS[mutant.kind].is_harmless for mutant in judged)
     return (
         f"{len(judged)} mutants of {len(kinds)} kinds over {len({one.run for one in judged})} "
         "runs: "
@@ -95,7 +95,9 @@ def _summary(judged: Sequence[Judged]) -> str:
 
 
 def _flips(judged: Sequence[Judged]) -> str:
-    of_unsafe = [one for one in judged if one.is_of_unsafe and not KINDS[one.kind].is_harmless]
+    of_unsafe = [
+        mutant for mutant in judged if mutant.is_of_unsafe and not KINDS[mutant.kind].is_harmless
+    ]
     flipped = [one for one in of_unsafe if one.is_flipped]
     named = "".join(f"\n  {one.kind} ({one.run}, {one.place})" for one in flipped)
     times = share(len(flipped), len(of_unsafe))
@@ -104,8 +106,8 @@ def _flips(judged: Sequence[Judged]) -> str:
 
 def _table(judged: Sequence[Judged]) -> str:
     by_area: dict[str, list[Judged]] = defaultdict(list)
-    for one in judged:
-        by_area[KINDS[one.kind].area].append(one)
+    for mutant in judged:
+        by_area[KINDS[mutant.kind].area].append(mutant)
     lines = [
         "| evidence | kinds | mutants | finding | unknown | hides | invents | unread | harmless |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -129,7 +131,7 @@ def _table(judged: Sequence[Judged]) -> str:
     lines += ["", _flips(judged) + "."]
     lines += ["", "Believed, and why:", "", "| change | of | reason |", "|---|---|---|"]
     for name, reason in {**OF_TIERED, **SURVIVORS}.items():
-        of = [one for one in judged if one.kind == name]
+        of = [mutant for mutant in judged if mutant.kind == name]
         times = sum(one.is_believed for one in of)
         if times:
             lines.append(f"| {name} | {times} of {len(of)} | {reason} |")

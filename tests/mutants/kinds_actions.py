@@ -219,7 +219,7 @@ def _swapped(run: RunCopy) -> str:
 @kind("actions: a line is there twice")
 def _twice(run: RunCopy) -> str:
     lines = run.lines(ACTIONS)
-    at = run.pick([i for i, one in enumerate(lines) if _is("Produce")(one)], "produce")
+    at = run.pick([i for i, line in enumerate(lines) if _is("Produce")(line)], "produce")
     run.write_lines(ACTIONS, [*lines[: at + 1], *lines[at:]])
     return f"{ACTIONS}:{at + 1}"
 

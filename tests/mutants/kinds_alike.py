@@ -87,7 +87,9 @@ def _every_log(run: RunCopy, edit: Callable[[list[bytes]], list[bytes]], *, fina
     name, _ = run.state_of_final()
     where = run.final() if final else "*"
     logs = [
-        one for one in run.names(f"snapshots/{where}/broker-*/{name}/*.log") if run.content(one)
+        name_of_file
+        for name_of_file in run.names(f"snapshots/{where}/broker-*/{name}/*.log")
+        if run.content(name_of_file)
     ]
     for log in logs:
         run.write(log, b"".join(edit(split(run.content(log)))))
@@ -107,7 +109,11 @@ def _first(run: RunCopy) -> str:
 @kind("alike: the log begins later")
 def _later(run: RunCopy) -> str:
     name, _ = run.state_of_final()
-    logs = [one for one in run.names(f"snapshots/*/broker-*/{name}/*.log") if run.content(one)]
+    logs = [
+        name_of_file
+        for name_of_file in run.names(f"snapshots/*/broker-*/{name}/*.log")
+        if run.content(name_of_file)
+    ]
     if any(len(split(run.content(log))) < 2 for log in logs):
         raise NotApplicableError("a log has one entry alone")
     for log in logs:

@@ -25,7 +25,7 @@ def _all(
 ) -> None:
     def mutate(run: RunCopy) -> str:
         lines = run.lines(file)
-        for line in [one for one in lines if where(one)]:
+        for line in [line for line in lines if where(line)]:
             edit(line)
         run.write_lines(file, lines)
         return file
@@ -57,7 +57,7 @@ def _api(api: str, direction: str | None = None) -> Callable[[Line], bool]:
 
 def _from(run: RunCopy, label: str) -> str:
     labels = sorted({name.split("/")[1] for name in run.names("snapshots/*/snapshot.json")})
-    return run.pick([one for one in labels if one != label], "other snapshot")
+    return run.pick([other for other in labels if other != label], "other snapshot")
 
 
 # What observations say.

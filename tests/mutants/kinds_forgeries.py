@@ -21,8 +21,8 @@ def _line(name: str, edit: Callable[[Line], object], where: Callable[[Line], boo
 
 
 def _entry(line: Line, **fields: Any) -> None:
-    for one in line["detail"]["partitions"]:
-        one.update(fields)
+    for partition in line["detail"]["partitions"]:
+        partition.update(fields)
 
 
 def _with_fate(fate: str) -> Callable[[Line], object]:
@@ -70,7 +70,7 @@ def _no_replaced(run: RunCopy) -> str:
 @kind("forgeries: a forged answer came twice")
 def _twice(run: RunCopy) -> str:
     lines = run.lines(LINKS)
-    at = run.pick([i for i, one in enumerate(lines) if _forged(one)], "forged answer")
+    at = run.pick([i for i, line in enumerate(lines) if _forged(line)], "forged answer")
     run.write_lines(LINKS, [*lines[: at + 1], *lines[at:]])
     return f"{LINKS}:{at + 1}"
 

@@ -185,7 +185,7 @@ def _no_probe_at_all(run: RunCopy) -> str:
     lines = run.lines(HISTORY)
     probes = {line["operation"] for line in lines if line.get("probe")}
     run.pick(probes, "probe")
-    run.write_lines(HISTORY, [one for one in lines if one["operation"] not in probes])
+    run.write_lines(HISTORY, [line for line in lines if line["operation"] not in probes])
     return HISTORY
 
 

@@ -206,7 +206,7 @@ def _passed(run: RunCopy) -> str:
 @kind("links: an answer came twice")
 def _twice(run: RunCopy) -> str:
     lines = run.lines(LINKS)
-    at = run.pick([i for i, one in enumerate(lines) if _is(_FETCH, "response")(one)], "answer")
+    at = run.pick([i for i, line in enumerate(lines) if _is(_FETCH, "response")(line)], "answer")
     run.write_lines(LINKS, [*lines[: at + 1], *lines[at:]])
     return f"{LINKS}:{at + 1}"
 

@@ -18,8 +18,8 @@ def _answered(line: Line) -> bool:
 
 def _entry(name: str, edit: Callable[[dict[str, Any]], object], where: Any) -> None:
     def change(line: Line) -> None:
-        for one in line["detail"]["partitions"]:
-            edit(one)
+        for partition in line["detail"]["partitions"]:
+            edit(partition)
 
     add(f"offsets: {name}", lambda run: run.edit_line(LINKS, change, where, "such message"))
 

@@ -74,7 +74,7 @@ _line(
 @kind("points: a hit came twice")
 def _twice(run: RunCopy) -> str:
     lines = run.lines(HITS)
-    at = run.pick([i for i, one in enumerate(lines) if one["fate"] != "passed"], "hit")
+    at = run.pick([i for i, line in enumerate(lines) if line["fate"] != "passed"], "hit")
     run.write_lines(HITS, [*lines[: at + 1], *lines[at:]])
     return f"{HITS}:{at + 1}"
 
@@ -82,7 +82,7 @@ def _twice(run: RunCopy) -> str:
 @kind("points: a leader tells what the gate never heard")
 def _never_heard(run: RunCopy) -> str:
     lines = run.lines(HITS)
-    at = run.pick([i for i, one in enumerate(lines) if _told(one)], "hit that was told")
+    at = run.pick([i for i, line in enumerate(lines) if _told(line)], "hit that was told")
     more = {**lines[at], "number": max(line["number"] for line in lines) + 1}
     run.write_lines(HITS, [*lines, more])
     return f"{HITS}:{at + 1}"

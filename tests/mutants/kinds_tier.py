@@ -25,7 +25,7 @@ def _line(name: str, edit: Callable[[Line], object], where: Callable[[Line], boo
 
 
 def _records(line: Line) -> list[list[Any]]:
-    return next(one["records"] for one in line["fetches"] if one["records"])
+    return next(fetch["records"] for fetch in line["fetches"] if fetch["records"])
 
 
 def _set(**fields: Any) -> Callable[[Line], object]:
@@ -54,7 +54,7 @@ _line("a null value was read", lambda line: _records(line)[0].__setitem__(1, Non
 _line("another offset was read", lambda line: _records(line)[-1].__setitem__(0, 999))
 _line("a record was not read", lambda line: _records(line).pop())
 _line("a record was read twice", lambda line: _records(line).append(_records(line)[-1]))
-_line("nothing was read", lambda line: [one.update(records=[]) for one in line["fetches"]])
+_line("nothing was read", lambda line: [fetch.update(records=[]) for fetch in line["fetches"]])
 _line("no Fetch was sent", _set(fetches=[]))
 _line("the first Fetch is not there", lambda line: line["fetches"].pop(0))
 _line("the last Fetch is not there", lambda line: line["fetches"].pop())
@@ -90,7 +90,7 @@ def _no_offsets(run: RunCopy) -> str:
 @kind("tier: a reading came twice")
 def _twice(run: RunCopy) -> str:
     lines = run.lines(TIER)
-    at = run.pick([i for i, one in enumerate(lines) if _read(one)], "reading")
+    at = run.pick([i for i, line in enumerate(lines) if _read(line)], "reading")
     run.write_lines(TIER, [*lines[: at + 1], *lines[at:]])
     return f"{TIER}:{at + 1}"
 

@@ -395,7 +395,7 @@ def _hold_gone(run: RunCopy) -> str:
 @kind("points: a hold half as long")
 def _hold_halved(run: RunCopy) -> str:
     lines = run.lines(HITS)
-    begun = {one["number"]: one["time"] for one in lines if one["fate"] == "held"}
+    begun = {line["number"]: line["time"] for line in lines if line["fate"] == "held"}
     return run.edit_line(
         HITS,
         lambda line: line.update(time=(line["time"] + begun[line["number"]]) / 2),

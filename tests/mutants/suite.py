@@ -232,15 +232,15 @@ def _crash(results: Results) -> str:
 def wrong(judged: Iterable[Judged]) -> list[str]:
     """What may not be: changes that are believed without a reason, false alarms, and crashes."""
     found = []
-    for one in judged:
-        where = f"{one.kind} ({one.run}, {one.place})"
-        if KINDS[one.kind].is_harmless:
-            if not one.is_believed:
-                found.append(f"{where}: a false alarm: {one.said}")
-        elif one.is_believed and not is_survivor(one.kind, one.run):
+    for mutant in judged:
+        where = f"{mutant.kind} ({mutant.run}, {mutant.place})"
+        if KINDS[mutant.kind].is_harmless:
+            if not mutant.is_believed:
+                found.append(f"{where}: a false alarm: {mutant.said}")
+        elif mutant.is_believed and not is_survivor(mutant.kind, mutant.run):
             found.append(f"{where}: it is believed")
-        if one.crash:
-            found.append(f"{where}: {one.crash}")
+        if mutant.crash:
+            found.append(f"{where}: {mutant.crash}")
     return found
 
 

@@ -88,27 +88,29 @@ def writes(found: list[Transaction]) -> Iterator[tuple[int, int | None, int, str
                 yield index, part, kind, path.decode(), _text(body, at)[0]
 
 
-def _parts(one: Transaction) -> Iterator[tuple[int | None, int, bytes]]:
-    if one.type != MULTI:
-        yield None, one.type, one.body
+def _parts(transaction: Transaction) -> Iterator[tuple[int | None, int, bytes]]:
+    if transaction.type != MULTI:
+        yield None, transaction.type, transaction.body
         return
-    (count,) = struct.unpack_from(">i", one.body)
+    (count,) = struct.unpack_from(">i", transaction.body)
     at = 4
     for part in range(count):
-        (kind,) = struct.unpack_from(">i", one.body, at)
-        body, at = _text(one.body, at + 4)
+        (kind,) = struct.unpack_from(">i", transaction.body, at)
+        body, at = _text(transaction.body, at + 4)
         yield part, kind, body
 
 
-def _with_body(one: Transaction, part: int | None, change: Callable[[bytes], bytes]) -> Transaction:
+def _with_body(
+    transaction: Transaction, part: int | None, change: Callable[[bytes], bytes]
+) -> Transaction:
     if part is None:
-        return replace(one, body=change(one.body))
+        return replace(transaction, body=change(transaction.body))
     packed = b""
     end = 4
-    for number, kind, body in _parts(one):
+    for number, kind, body in _parts(transaction):
         end += 8 + len(body)
         packed += struct.pack(">i", kind) + _packed(change(body) if number == part else body)
-    return replace(one, body=one.body[:4] + packed + one.body[end:])
+    return replace(transaction, body=transaction.body[:4] + packed + transaction.body[end:])
 
 
 def edit_data(

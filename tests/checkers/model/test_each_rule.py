@@ -275,7 +275,7 @@ ELECTIONS = {
 
 
 def by_fetch(prediction: Prediction) -> list[bool]:
-    return [one.by_fetch for one in prediction.rounds if one.follower == 0]
+    return [round_.by_fetch for round_ in prediction.rounds if round_.follower == 0]
 
 
 def answered(known: Generation) -> tuple[str, bool]:
@@ -320,7 +320,8 @@ TRUNCATION = {
     "OffsetForLeaderEpoch v0": Shown(
         release="0.11.0.3",
         look=predicted(
-            diverging("0.11.0.3"), lambda prediction: [one.end_offset for one in prediction.rounds]
+            diverging("0.11.0.3"),
+            lambda prediction: [round_.end_offset for round_ in prediction.rounds],
         ),
         old=[],
         new=[-1, 1],

@@ -80,14 +80,14 @@ def both(timeline: list[Event], release: str, *rules: str) -> tuple[Prediction, 
 def test_a_replica_that_a_late_request_stopped_fetches_no_more():
     timeline = [*bounced("2.2.2"), late("StopReplica"), write("n", 0), AFTER]
     old, new = both(timeline, "2.2.2", "broker epochs", "KAFKA-9839")
-    assert [replica(one, 1).fetcher for one in (old, new)] == ["none", "fetching"]
-    assert [replica(one, 1).log_end_offset for one in (old, new)] == [1, 2]
+    assert [replica(rules, 1).fetcher for rules in (old, new)] == ["none", "fetching"]
+    assert [replica(rules, 1).log_end_offset for rules in (old, new)] == [1, 2]
 
 
 def test_a_replica_that_a_late_request_deleted_is_gone():
     timeline = [*bounced("2.2.2"), late("StopReplica", deletes=True), AFTER]
     old, new = both(timeline, "2.2.2", "broker epochs")
-    assert [len(one.snapshots["after"]) for one in (old, new)] == [1, 2]
+    assert [len(rules.snapshots["after"]) for rules in (old, new)] == [1, 2]
 
 
 @pytest.mark.parametrize("told", [None, -1])
@@ -129,7 +129,7 @@ def test_a_late_first_request_makes_a_bounced_broker_lead_in_an_old_epoch():
         ReleaseHold(name="news"),
     ]
     old, new = both(timeline, "2.2.2", "broker epochs")
-    assert [replica(one, 1).log_end_offset for one in (old, new)] == [2, 1]
+    assert [replica(rules, 1).log_end_offset for rules in (old, new)] == [2, 1]
 
 
 def forgets(release: str, **configuration: Any) -> list[Event]:
@@ -154,8 +154,8 @@ def forgets(release: str, **configuration: Any) -> list[Event]:
         AFTER,
     ]
     return [
-        replace(one, checkpointed=checkpointed) if isinstance(one, StopBroker) else one
-        for one in events
+        replace(timed, checkpointed=checkpointed) if isinstance(timed, StopBroker) else timed
+        for timed in events
     ]
 
 
@@ -170,7 +170,11 @@ def placed(events: Sequence[Event], *places: tuple[str, int, int]) -> tuple[Even
 
 
 def of_u(prediction: Prediction):
-    return next(one for one in prediction.snapshots["after"] if (one.topic, one.broker) == ("u", 1))
+    return next(
+        replica
+        for replica in prediction.snapshots["after"]
+        if (replica.topic, replica.broker) == ("u", 1)
+    )
 
 
 def test_what_a_first_request_leaves_out_loses_its_high_watermark_and_at_0_10_2_its_records():

@@ -48,15 +48,15 @@ def machine(*proposed: Proposal, remembers: bool = False, **faults: int) -> Mach
     )
 
 
-def after(one: Machine, *steps: Action) -> State:
-    state = initial_state(one)
+def after(model: Machine, *steps: Action) -> State:
+    state = initial_state(model)
     for step in steps:
-        state = next_state(one, state, step)
+        state = next_state(model, state, step)
     return state
 
 
-def may_shrink(one: Machine, *steps: Action) -> bool:
-    return SHRINK in actions(one, after(one, *steps))
+def may_shrink(model: Machine, *steps: Action) -> bool:
+    return SHRINK in actions(model, after(model, *steps))
 
 
 def test_with_a_clock_a_leader_drops_nobody_before_the_lag_has_passed() -> None:
@@ -94,11 +94,11 @@ def test_while_the_read_takes_longer_than_the_lag_only_the_pending_half_keeps_th
 
 
 def test_a_leader_gives_up_only_while_it_keeps_a_fetch_of_a_follower_that_kept_up() -> None:
-    one = machine(PENDING_READS, SLOW_LEADER_GIVES_UP)
+    model = machine(PENDING_READS, SLOW_LEADER_GIVES_UP)
     give_up = Relinquish(leader=0)
 
-    assert give_up not in actions(one, after(one, ASK, *FETCHED))
-    assert give_up in actions(one, after(one, ASK, *FETCHED, ASK, LOOK))
+    assert give_up not in actions(model, after(model, ASK, *FETCHED))
+    assert give_up in actions(model, after(model, ASK, *FETCHED, ASK, LOOK))
     shipped = machine()
     assert give_up not in actions(shipped, after(shipped, ASK, *FETCHED, ASK, LOOK))
 
@@ -107,9 +107,9 @@ def test_a_leader_gives_up_only_while_it_keeps_a_fetch_of_a_follower_that_kept_u
 def test_who_gives_up_is_elected_again_unless_elections_go_by_the_isr(
     order: tuple[Proposal, ...], leads: int
 ) -> None:
-    one = machine(PENDING_READS, SLOW_LEADER_GIVES_UP, *order)
+    model = machine(PENDING_READS, SLOW_LEADER_GIVES_UP, *order)
 
-    state = after(one, ASK, *FETCHED, ASK, LOOK, Relinquish(leader=0))
+    state = after(model, ASK, *FETCHED, ASK, LOOK, Relinquish(leader=0))
 
     found = World(state).partition_state(PARTITION)
     assert found is not None
@@ -118,15 +118,15 @@ def test_who_gives_up_is_elected_again_unless_elections_go_by_the_isr(
 
 def test_a_dead_follower_whose_fetch_is_pending_stays_by_the_first_half() -> None:
     for proposed, breaks in (((), False), ((PENDING_READS,), True)):
-        one = machine(*proposed, remembers=False, kills=1, lags=1)
-        found = explore(system_of(one, ["droppable"]), most_states=20_000)
+        model = machine(*proposed, remembers=False, kills=1, lags=1)
+        found = explore(system_of(model, ["droppable"]), most_states=20_000)
         assert (found.violation is not None) is breaks
 
 
 def test_shipped_code_takes_a_partition_offline_whose_follower_had_kept_up() -> None:
-    one = machine(remembers=True, kills=1, lags=1)
+    model = machine(remembers=True, kills=1, lags=1)
 
-    found = explore(system_of(one, ["online-if-kept-up"]), most_states=400_000)
+    found = explore(system_of(model, ["online-if-kept-up"]), most_states=400_000)
 
     assert found.violation is not None
     names = [type(move).__name__ for move in found.violation.trace]

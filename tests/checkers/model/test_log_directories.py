@@ -43,7 +43,7 @@ def ends(*more: Event) -> dict[int, int]:
 
 def outcomes(*more: Event) -> dict[str, tuple[bool | None, str]]:
     produces = predict(timeline(*more)).produces
-    return {one.operation: (one.acknowledged, one.error) for one in produces}
+    return {produce.operation: (produce.acknowledged, produce.error) for produce in produces}
 
 
 def test_writes_to_a_replica_of_a_failed_directory_are_refused_and_to_others_not() -> None:

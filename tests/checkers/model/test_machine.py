@@ -35,10 +35,10 @@ def machine(release: str = "1.1.1", grain: Grain = Grain.ROUNDS, leader_epoch: i
     )
 
 
-def after(one: Machine, *steps: Action, state: State | None = None) -> State:
-    state = state or initial_state(one)
+def after(model: Machine, *steps: Action, state: State | None = None) -> State:
+    state = state or initial_state(model)
     for step in steps:
-        state = next_state(one, state, step)
+        state = next_state(model, state, step)
     return state
 
 
@@ -52,8 +52,8 @@ ASK = Ask(follower=1, leader=0)
 def test_at_first_the_follower_has_not_fetched_and_anyone_but_broker_1_as_a_leader_can_act() -> (
     None
 ):
-    one = machine()
-    assert set(actions(one, initial_state(one))) == {
+    model = machine()
+    assert set(actions(model, initial_state(model))) == {
         Write(leader=0),
         Elect(leader=1),
         Remove(broker=0, leader=1),
@@ -64,49 +64,49 @@ def test_at_first_the_follower_has_not_fetched_and_anyone_but_broker_1_as_a_lead
 
 
 def test_the_state_before_an_action_stays_as_it_was() -> None:
-    one = machine()
-    before = initial_state(one)
-    written = next_state(one, before, Write(leader=0))
+    model = machine()
+    before = initial_state(model)
+    written = next_state(model, before, Write(leader=0))
     assert (end_offset(before, 0), end_offset(written, 0)) == (0, 1)
-    assert next_state(one, before, Write(leader=0)) == written
+    assert next_state(model, before, Write(leader=0)) == written
 
 
 def test_a_record_reaches_the_follower_and_then_the_high_watermark_moves() -> None:
-    one = machine()
-    written = after(one, Write(leader=0), ASK, ASK)
+    model = machine()
+    written = after(model, Write(leader=0), ASK, ASK)
     assert end_offset(written, 1) == 1
     assert World(written).known_replica(0, PARTITION).high_watermark == 0
-    committed = next_state(one, written, ASK)
+    committed = next_state(model, written, ASK)
     assert World(committed).known_replica(0, PARTITION).high_watermark == 1
 
 
 def test_an_answer_in_flight_is_handled_later() -> None:
-    one = machine(grain=Grain.ANSWERS)
+    model = machine(grain=Grain.ANSWERS)
     handle = Handle(follower=1, leader=0)
-    asked = after(one, Write(leader=0), ASK, handle, ASK)
+    asked = after(model, Write(leader=0), ASK, handle, ASK)
     assert end_offset(asked, 1) == 0
-    assert ASK not in actions(one, asked)
-    assert end_offset(next_state(one, asked, handle), 1) == 1
+    assert ASK not in actions(model, asked)
+    assert end_offset(next_state(model, asked, handle), 1) == 1
 
 
 def test_a_broker_leads_only_once_it_has_heard_of_it() -> None:
-    one = machine()
-    elected = after(one, Elect(leader=1))
-    assert Write(leader=1) not in actions(one, elected)
-    told = next_state(one, elected, Deliver(broker=1, leader_epoch=1))
-    assert {Write(leader=0), Write(leader=1)} <= set(actions(one, told))
+    model = machine()
+    elected = after(model, Elect(leader=1))
+    assert Write(leader=1) not in actions(model, elected)
+    told = next_state(model, elected, Deliver(broker=1, leader_epoch=1))
+    assert {Write(leader=0), Write(leader=1)} <= set(actions(model, told))
 
 
 def test_a_leader_takes_a_follower_out_that_is_behind_and_in_once_it_is_level() -> None:
-    one = machine()
+    model = machine()
     shrink, expand = Shrink(leader=0, follower=1), Expand(leader=0, follower=1)
-    behind = after(one, Write(leader=0))
-    assert shrink in actions(one, behind)
-    alone = next_state(one, behind, shrink)
+    behind = after(model, Write(leader=0))
+    assert shrink in actions(model, behind)
+    alone = next_state(model, behind, shrink)
     assert World(alone).known_replica(0, PARTITION).high_watermark == 1
-    assert expand not in actions(one, alone)
-    level = next_state(one, next_state(one, next_state(one, alone, ASK), ASK), ASK)
-    state = World(next_state(one, level, expand)).partition_state(PARTITION)
+    assert expand not in actions(model, alone)
+    level = next_state(model, next_state(model, next_state(model, alone, ASK), ASK), ASK)
+    state = World(next_state(model, level, expand)).partition_state(PARTITION)
     assert state is not None
     assert state.isr == (0, 1)
 
@@ -115,36 +115,36 @@ def test_a_leader_takes_a_follower_out_that_is_behind_and_in_once_it_is_level() 
 def test_from_kafka_7152_on_a_level_follower_stays_in_the_isr(
     release: str, may_fall_out: bool
 ) -> None:
-    one = machine(release)
-    level = after(one, ASK, ASK)
-    assert (Shrink(leader=0, follower=1) in actions(one, level)) is may_fall_out
+    model = machine(release)
+    level = after(model, ASK, ASK)
+    assert (Shrink(leader=0, follower=1) in actions(model, level)) is may_fall_out
 
 
 @pytest.mark.parametrize("skips", [False, True])
 def test_a_broker_hears_of_epochs_in_order_unless_it_may_miss_one(skips: bool) -> None:
-    one = Machine(
+    model = Machine(
         generations=dict.fromkeys((0, 1), generation_for("3.9.1")),
         records=1,
         leader_epoch=2,
         log_size=1,
         skips_epochs=skips,
     )
-    state = after(one, Elect(leader=1), Elect(leader=0))
+    state = after(model, Elect(leader=1), Elect(leader=0))
     late = Deliver(broker=0, leader_epoch=2)
-    assert (late in actions(one, state)) is skips
-    assert Deliver(broker=0, leader_epoch=1) in actions(one, state)
+    assert (late in actions(model, state)) is skips
+    assert Deliver(broker=0, leader_epoch=1) in actions(model, state)
 
 
 def test_what_cannot_happen_is_refused_in_plain_words() -> None:
-    one = machine()
+    model = machine()
     with pytest.raises(ModelError, match=r"cannot happen now that a client writes .* broker 1"):
-        next_state(one, initial_state(one), Write(leader=1))
+        next_state(model, initial_state(model), Write(leader=1))
 
 
 def test_the_bounds_end_it() -> None:
-    one = machine(leader_epoch=1)
-    full = after(one, Write(leader=0), Write(leader=0), Elect(leader=1))
-    left = {type(action) for action in actions(one, full)}
+    model = machine(leader_epoch=1)
+    full = after(model, Write(leader=0), Write(leader=0), Elect(leader=1))
+    left = {type(action) for action in actions(model, full)}
     assert left.isdisjoint({Write, Elect, Remove})
 
 
@@ -153,7 +153,7 @@ def test_by_kip_501_s_text_a_follower_stays_while_the_leader_has_its_fetch_and_n
     proposed: tuple[Proposal, ...], may_fall_out: bool
 ) -> None:
     generation = with_proposals(generation_for("2.8.2"), *proposed)
-    one = Machine(
+    model = Machine(
         generations=dict.fromkeys((0, 1), generation),
         records=2,
         leader_epoch=1,
@@ -162,9 +162,9 @@ def test_by_kip_501_s_text_a_follower_stays_while_the_leader_has_its_fetch_and_n
     )
     shrink = Shrink(leader=0, follower=1)
     look, answer = Look(follower=1, leader=0), Answer(follower=1, leader=0)
-    fetched = after(one, Write(leader=0), ASK, ASK, look, answer, Handle(follower=1, leader=0))
-    pending = after(one, Write(leader=0), ASK, look, state=fetched)
-    assert (shrink in actions(one, pending)) is may_fall_out
+    fetched = after(model, Write(leader=0), ASK, ASK, look, answer, Handle(follower=1, leader=0))
+    pending = after(model, Write(leader=0), ASK, look, state=fetched)
+    assert (shrink in actions(model, pending)) is may_fall_out
 
-    answered = after(one, answer, state=pending)
-    assert shrink in actions(one, answered)
+    answered = after(model, answer, state=pending)
+    assert shrink in actions(model, answered)

@@ -68,10 +68,10 @@ def machine(
     )
 
 
-def after(one: Machine, *steps: Action, state: State | None = None) -> State:
-    state = state or initial_state(one)
+def after(model: Machine, *steps: Action, state: State | None = None) -> State:
+    state = state or initial_state(model)
     for step in steps:
-        state = next_state(one, state, step)
+        state = next_state(model, state, step)
     return state
 
 
@@ -96,33 +96,33 @@ def queued_epochs(state: State, controller_epoch: int, broker: int) -> list[int]
 
 
 def test_a_killed_broker_begins_with_the_high_watermark_that_it_had_checkpointed() -> None:
-    one = machine(faults=Faults(kills=1))
-    committed = after(one, Write(leader=0), ASK, ASK, ASK)
+    model = machine(faults=Faults(kills=1))
+    committed = after(model, Write(leader=0), ASK, ASK, ASK)
     assert replica(committed, 0).high_watermark == 1
-    restarted = after(one, Kill(broker=0), Start(broker=0), state=committed)
+    restarted = after(model, Kill(broker=0), Start(broker=0), state=committed)
     assert replica(restarted, 0).high_watermark == 0
     assert replica(restarted, 0).role is Role.NONE
     checkpointed = after(
-        one, WriteCheckpoint(broker=0), Kill(broker=0), Start(broker=0), state=committed
+        model, WriteCheckpoint(broker=0), Kill(broker=0), Start(broker=0), state=committed
     )
     assert replica(checkpointed, 0).high_watermark == 1
 
 
 def test_a_leader_that_died_is_replaced_once_its_session_ended_and_the_controller_looked() -> None:
-    one = machine(faults=Faults(kills=1))
-    killed = after(one, Kill(broker=0))
-    assert SeeBrokers() not in actions(one, killed)
-    seen = after(one, EndSession(broker=0), SeeBrokers(), state=killed)
+    model = machine(faults=Faults(kills=1))
+    killed = after(model, Kill(broker=0))
+    assert SeeBrokers() not in actions(model, killed)
+    seen = after(model, EndSession(broker=0), SeeBrokers(), state=killed)
     assert (known(seen).leader, known(seen).isr) == (1, (1,))
     assert World(seen).outbox(1, 0) is None
 
 
 def test_without_a_member_of_the_isr_nobody_leads_until_one_is_back() -> None:
-    one = machine(faults=Faults(kills=1))
-    alone = after(one, Write(leader=0), Shrink(leader=0, follower=1), Learn(leader=0))
-    dead = after(one, Kill(broker=0), EndSession(broker=0), SeeBrokers(), state=alone)
+    model = machine(faults=Faults(kills=1))
+    alone = after(model, Write(leader=0), Shrink(leader=0, follower=1), Learn(leader=0))
+    dead = after(model, Kill(broker=0), EndSession(broker=0), SeeBrokers(), state=alone)
     assert (known(dead).leader, known(dead).isr) == (-1, (0,))
-    back = after(one, Start(broker=0), SeeBrokers(), state=dead)
+    back = after(model, Start(broker=0), SeeBrokers(), state=dead)
     assert (known(back).leader, known(back).isr) == (0, (0,))
 
 
@@ -130,8 +130,8 @@ def test_without_a_member_of_the_isr_nobody_leads_until_one_is_back() -> None:
 def test_a_broker_that_came_back_unseen_is_told_its_partitions_from_kip_380_on(
     release: str, is_told: bool
 ) -> None:
-    one = machine(release, faults=Faults(kills=1))
-    state = after(one, Kill(broker=1), Start(broker=1), SeeBrokers())
+    model = machine(release, faults=Faults(kills=1))
+    state = after(model, Kill(broker=1), Start(broker=1), SeeBrokers())
     assert bool(queued_epochs(state, 1, 1)) is is_told
 
 
@@ -139,92 +139,92 @@ def test_a_broker_that_came_back_unseen_is_told_its_partitions_from_kip_380_on(
 def test_what_was_sent_to_a_brokers_earlier_life_is_refused_from_kip_380_on(
     release: str, is_obeyed: bool
 ) -> None:
-    one = machine(release, faults=Faults(kills=1))
-    back = after(one, Elect(leader=1), Kill(broker=1), Start(broker=1))
-    told = after(one, Receive(broker=1, controller_epoch=1), state=back)
+    model = machine(release, faults=Faults(kills=1))
+    back = after(model, Elect(leader=1), Kill(broker=1), Start(broker=1))
+    told = after(model, Receive(broker=1, controller_epoch=1), state=back)
     assert (replica(told, 1).role is Role.LEADER) is is_obeyed
 
 
 def test_a_broker_that_registered_again_obeys_what_is_sent_to_its_new_registration() -> None:
-    one = machine("2.2.0", faults=Faults(expiries=1))
+    model = machine("2.2.0", faults=Faults(expiries=1))
     receive = Receive(broker=0, controller_epoch=1)
-    bounced = after(one, EndSession(broker=0), Register(broker=0), SeeBrokers())
-    told = after(one, receive, receive, state=bounced)
+    bounced = after(model, EndSession(broker=0), Register(broker=0), SeeBrokers())
+    told = after(model, receive, receive, state=bounced)
     assert (replica(told, 0).leader, replica(told, 0).leader_epoch) == (1, 1)
 
 
 def test_a_living_broker_whose_session_ended_leads_on_and_cannot_change_the_isr() -> None:
-    one = machine("2.1.1", faults=Faults(expiries=1))
-    written = after(one, Write(leader=0))
+    model = machine("2.1.1", faults=Faults(expiries=1))
+    written = after(model, Write(leader=0))
     shrink = Shrink(leader=0, follower=1)
-    assert shrink in actions(one, written)
-    expired = after(one, EndSession(broker=0), state=written)
-    assert shrink not in actions(one, expired)
-    assert Write(leader=0) in actions(one, expired)
-    assert shrink in actions(one, after(one, Register(broker=0), state=expired))
+    assert shrink in actions(model, written)
+    expired = after(model, EndSession(broker=0), state=written)
+    assert shrink not in actions(model, expired)
+    assert Write(leader=0) in actions(model, expired)
+    assert shrink in actions(model, after(model, Register(broker=0), state=expired))
 
 
 def test_a_session_that_ends_and_comes_back_between_two_looks_is_one_change() -> None:
-    one = machine("2.1.1", faults=Faults(expiries=1))
-    state = after(one, EndSession(broker=0), Register(broker=0), SeeBrokers())
+    model = machine("2.1.1", faults=Faults(expiries=1))
+    state = after(model, EndSession(broker=0), Register(broker=0), SeeBrokers())
     assert known(state).leader_epoch == 0
-    assert SeeBrokers() not in actions(one, state)
+    assert SeeBrokers() not in actions(model, state)
 
 
 def test_a_controlled_shutdown_moves_the_leader_first_and_leaves_a_checkpoint() -> None:
-    one = machine(faults=Faults(stops=1))
-    committed = after(one, Write(leader=0), ASK, ASK, ASK)
-    asked = after(one, AskToStop(broker=0), state=committed)
-    assert Stop(broker=0) not in actions(one, asked)
-    let_go = after(one, LetStop(broker=0), state=asked)
+    model = machine(faults=Faults(stops=1))
+    committed = after(model, Write(leader=0), ASK, ASK, ASK)
+    asked = after(model, AskToStop(broker=0), state=committed)
+    assert Stop(broker=0) not in actions(model, asked)
+    let_go = after(model, LetStop(broker=0), state=asked)
     assert (known(let_go).leader, known(let_go).isr) == (1, (1,))
-    stopped = after(one, Stop(broker=0), state=let_go)
+    stopped = after(model, Stop(broker=0), state=let_go)
     assert 0 not in World(stopped).registered()
-    assert replica(after(one, Start(broker=0), state=stopped), 0).high_watermark == 1
+    assert replica(after(model, Start(broker=0), state=stopped), 0).high_watermark == 1
 
 
 def test_a_follower_in_controlled_shutdown_is_told_to_stop_and_not_who_leads() -> None:
-    one = machine(faults=Faults(stops=1))
-    let_go = after(one, AskToStop(broker=1), LetStop(broker=1))
+    model = machine(faults=Faults(stops=1))
+    let_go = after(model, AskToStop(broker=1), LetStop(broker=1))
     assert known(let_go).isr == (0,)
     assert queued_epochs(let_go, 1, 1) == []
-    told = after(one, Receive(broker=1, controller_epoch=1), state=let_go)
-    assert ASK not in actions(one, told)
+    told = after(model, Receive(broker=1, controller_epoch=1), state=let_go)
+    assert ASK not in actions(model, told)
 
 
 def test_a_new_controller_tells_only_how_things_stand_and_the_old_one_is_refused() -> None:
-    one = machine(faults=Faults(controllers=1))
-    moved = after(one, Elect(leader=1), Elect(leader=0), MoveController())
+    model = machine(faults=Faults(controllers=1))
+    moved = after(model, Elect(leader=1), Elect(leader=0), MoveController())
     assert queued_epochs(moved, 1, 0) == [1, 2]
     assert queued_epochs(moved, 2, 0) == [2]
     second, first = Receive(broker=0, controller_epoch=2), Receive(broker=0, controller_epoch=1)
-    told = after(one, second, second, state=moved)
+    told = after(model, second, second, state=moved)
     assert (replica(told, 0).role, replica(told, 0).leader_epoch) == (Role.LEADER, 2)
-    refused = after(one, first, state=told)
+    refused = after(model, first, state=told)
     assert replica(refused, 0) == replica(told, 0)
-    resigned = after(one, Resign(controller_epoch=1), state=told)
-    assert first not in actions(one, resigned)
+    resigned = after(model, Resign(controller_epoch=1), state=told)
+    assert first not in actions(model, resigned)
 
 
 def test_who_leads_in_epochs_0_and_2_and_misses_1_keeps_what_it_knows_of_its_followers() -> None:
-    one = machine(faults=Faults(controllers=1))
-    fetched = after(one, Write(leader=0), ASK, ASK, ASK, Elect(leader=1), Elect(leader=0))
+    model = machine(faults=Faults(controllers=1))
+    fetched = after(model, Write(leader=0), ASK, ASK, ASK, Elect(leader=1), Elect(leader=0))
     assert dict(replica(fetched, 0).views)[1].log_end_offset == 1
     second = Receive(broker=0, controller_epoch=2)
-    missed = after(one, MoveController(), second, second, state=fetched)
+    missed = after(model, MoveController(), second, second, state=fetched)
     assert dict(replica(missed, 0).views)[1].log_end_offset == 1
     first = Receive(broker=0, controller_epoch=1)
-    heard = after(one, first, first, state=fetched)
+    heard = after(model, first, first, state=fetched)
     assert dict(replica(heard, 0).views)[1].log_end_offset == -1
 
 
 def test_a_request_that_was_given_up_still_counts_at_the_leader() -> None:
-    one = machine(faults=Faults(time_outs=1), grain=Grain.REQUESTS)
-    asked = after(one, Write(leader=0), ASK, ASK, ANSWER, HANDLE, ASK)
-    assert ASK not in actions(one, asked)
-    given_up = after(one, GiveUp(follower=1, leader=0), state=asked)
-    assert ASK in actions(one, given_up)
-    late = after(one, AnswerGivenUp(follower=1, leader=0), state=given_up)
+    model = machine(faults=Faults(time_outs=1), grain=Grain.REQUESTS)
+    asked = after(model, Write(leader=0), ASK, ASK, ANSWER, HANDLE, ASK)
+    assert ASK not in actions(model, asked)
+    given_up = after(model, GiveUp(follower=1, leader=0), state=asked)
+    assert ASK in actions(model, given_up)
+    late = after(model, AnswerGivenUp(follower=1, leader=0), state=given_up)
     assert replica(given_up, 0).high_watermark == 0
     assert replica(late, 0).high_watermark == 1
     assert replica(late, 1).high_watermark == 0
@@ -235,14 +235,14 @@ def test_a_request_that_was_given_up_still_counts_at_the_leader() -> None:
 )
 def test_only_a_fetch_that_was_given_up_ends_the_fetch_session(api: str, is_full: bool) -> None:
     # Only where a fetch within a session is not fenced (KAFKA-9338) is the session kept at all.
-    one = machine("2.4.1", faults=Faults(time_outs=1), grain=Grain.REQUESTS)
-    fetched = World(after(one, Write(leader=0), ASK, ASK, ANSWER, HANDLE))
+    model = machine("2.4.1", faults=Faults(time_outs=1), grain=Grain.REQUESTS)
+    fetched = World(after(model, Write(leader=0), ASK, ASK, ANSWER, HANDLE))
     thread = fetched.thread(1, 0)
     assert thread is not None
     assert thread.session == frozenset({PARTITION})
     asked = Asked(leader_epoch=1, carries_leader_epoch=True, fetch_offset=1, requested_epoch=1)
     exchange.send(fetched, 1, 0, Exchange(api=api, asked=((PARTITION, asked),)))
-    assert crashes.give_up(fetched, one, GiveUp(follower=1, leader=0))
+    assert crashes.give_up(fetched, model, GiveUp(follower=1, leader=0))
     left = fetched.thread(1, 0)
     assert left is not None
     assert (left.session is None) is is_full
@@ -250,46 +250,46 @@ def test_only_a_fetch_that_was_given_up_ends_the_fetch_session(api: str, is_full
 
 @pytest.mark.parametrize(("release", "is_asked_for"), [("2.6.3", False), ("2.8.2", True)])
 def test_with_kip_497_the_controller_writes_the_isr_later(release: str, is_asked_for: bool) -> None:
-    one = machine(release, faults=Faults(), grain=Grain.REQUESTS)
-    shrunk = after(one, Write(leader=0), Shrink(leader=0, follower=1))
+    model = machine(release, faults=Faults(), grain=Grain.REQUESTS)
+    shrunk = after(model, Write(leader=0), Shrink(leader=0, follower=1))
     assert known(shrunk).isr == ((0, 1) if is_asked_for else (0,))
     if not is_asked_for:
         assert replica(shrunk, 0).isr == (0,)
         return
-    assert Learn(leader=0) not in actions(one, shrunk)
-    written = after(one, WriteIsr(leader=0), state=shrunk)
+    assert Learn(leader=0) not in actions(model, shrunk)
+    written = after(model, WriteIsr(leader=0), state=shrunk)
     assert (known(written).isr, replica(written, 0).isr) == ((0,), (0, 1))
-    assert replica(after(one, Learn(leader=0), state=written), 0).isr == (0,)
+    assert replica(after(model, Learn(leader=0), state=written), 0).isr == (0,)
 
 
 def test_an_isr_that_is_asked_for_in_an_older_leader_epoch_is_refused() -> None:
-    one = machine(faults=Faults(), grain=Grain.REQUESTS)
+    model = machine(faults=Faults(), grain=Grain.REQUESTS)
     state = after(
-        one, Write(leader=0), Shrink(leader=0, follower=1), Elect(leader=1), WriteIsr(leader=0)
+        model, Write(leader=0), Shrink(leader=0, follower=1), Elect(leader=1), WriteIsr(leader=0)
     )
     assert (known(state).leader, known(state).isr) == (1, (0, 1))
-    assert Learn(leader=0) not in actions(one, state)
+    assert Learn(leader=0) not in actions(model, state)
     assert replica(state, 0).maximal_isr == (0, 1)
 
 
 def test_a_reassignment_ends_when_the_new_broker_is_in_sync_and_the_old_one_deletes_its_log() -> (
     None
 ):
-    one = machine(faults=Faults(reassignments=1), replicas=3, spares=1)
-    begun = after(one, Write(leader=0), Reassign(replicas=(0, 2)))
+    model = machine(faults=Faults(reassignments=1), replicas=3, spares=1)
+    begun = after(model, Write(leader=0), Reassign(replicas=(0, 2)))
     assert World(begun).assignment(PARTITION) == (0, 2, 1)
-    assert CompleteReassignment() not in actions(one, begun)
+    assert CompleteReassignment() not in actions(model, begun)
     told = [Receive(broker=broker, controller_epoch=1) for broker in (0, 2)]
     fetch = Ask(follower=2, leader=0)
     expand = Expand(leader=0, follower=2)
-    in_sync = after(one, *told, fetch, fetch, fetch, expand, Learn(leader=0), state=begun)
-    done = after(one, CompleteReassignment(), state=in_sync)
+    in_sync = after(model, *told, fetch, fetch, fetch, expand, Learn(leader=0), state=begun)
+    done = after(model, CompleteReassignment(), state=in_sync)
     assert World(done).assignment(PARTITION) == (0, 2)
     assert known(done).isr == (0, 2)
     first = Receive(broker=1, controller_epoch=1)
-    deleted = after(one, first, first, state=done)
+    deleted = after(model, first, first, state=done)
     assert World(deleted).replica(1, PARTITION) is None
-    forgotten = after(one, told[0], told[0], state=deleted)
+    forgotten = after(model, told[0], told[0], state=deleted)
     assert [follower for follower, _ in replica(forgotten, 0).views] == [2]
 
 
@@ -300,9 +300,9 @@ def test_a_new_leaders_first_fetch_reaches_no_end_that_was_there_before_it(
     """As if the end at the election were the end at a fetch before: the old rule of the model."""
     if is_first_known:
         monkeypatch.setattr(leader, "NO_FETCH_YET", 1)
-    one = machine("1.1.1", faults=Faults())
+    model = machine("1.1.1", faults=Faults())
     elected = after(
-        one,
+        model,
         Write(leader=0),
         ASK,
         ASK,
@@ -314,7 +314,7 @@ def test_a_new_leaders_first_fetch_reaches_no_end_that_was_there_before_it(
         Shrink(leader=1, follower=0),
     )
     back = Ask(follower=0, leader=1)
-    fetched = after(one, back, back, state=elected)
+    fetched = after(model, back, back, state=elected)
     view = dict(replica(fetched, 1).views)[0]
     assert view.log_end_offset == 1
     assert view.is_caught_up is counts
@@ -325,16 +325,16 @@ def test_a_leader_that_has_looked_at_its_log_has_not_counted_the_follower(
     grain: Grain, moves: bool
 ) -> None:
     """A look and a count in one step, the old rule of the model, move the high watermark."""
-    one = machine(faults=Faults(), grain=grain)
+    model = machine(faults=Faults(), grain=grain)
     fine = grain is Grain.READS
     look: list[Action] = [Look(follower=1, leader=0)] if fine else []
     append: list[Action] = [Write(leader=0), *([MoveHighWatermark(leader=0)] if fine else [])]
-    asked = after(one, *append, ASK, ASK, *look, ANSWER, HANDLE, ASK)
-    looked = after(one, *(look or [ANSWER]), state=asked)
+    asked = after(model, *append, ASK, ASK, *look, ANSWER, HANDLE, ASK)
+    looked = after(model, *(look or [ANSWER]), state=asked)
     assert (replica(looked, 0).high_watermark == 1) is moves
     if not moves:
         # Whoever takes the follower out meanwhile finds it behind.
-        assert Shrink(leader=0, follower=1) in actions(one, looked)
-        counted = after(one, ANSWER, state=looked)
+        assert Shrink(leader=0, follower=1) in actions(model, looked)
+        counted = after(model, ANSWER, state=looked)
         assert replica(counted, 0).high_watermark == 1
-        assert Shrink(leader=0, follower=1) not in actions(one, counted)
+        assert Shrink(leader=0, follower=1) not in actions(model, counted)

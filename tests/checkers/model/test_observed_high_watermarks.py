@@ -86,7 +86,9 @@ def test_after_a_lost_tail_the_file_still_holds_more_than_the_log():
 def test_a_value_that_the_file_cannot_hold_is_told_and_changes_nothing():
     prediction = predict(pair(observed(2), observed(1), observed(7), AFTER))
 
-    assert [(one.high_watermark, one.allowed) for one in prediction.impossible] == [
+    assert [
+        (impossible.high_watermark, impossible.allowed) for impossible in prediction.impossible
+    ] == [
         (1, (2, 3)),
         (7, (2, 3)),
     ]
@@ -96,7 +98,10 @@ def test_a_value_that_the_file_cannot_hold_is_told_and_changes_nothing():
 def test_an_observation_of_a_replica_that_is_not_there_is_told_and_no_error():
     nowhere = predict(pair(observed(0, broker=9), observed(0, topic="other")))
 
-    assert [(one.broker, one.topic, one.allowed) for one in nowhere.impossible] == [
+    assert [
+        (impossible.broker, impossible.topic, impossible.allowed)
+        for impossible in nowhere.impossible
+    ] == [
         (9, "t", ()),
         (1, "other", ()),
     ]

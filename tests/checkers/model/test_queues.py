@@ -67,10 +67,10 @@ def machine(
     )
 
 
-def after(one: Machine, *steps: Action, state: State | None = None) -> State:
-    state = state or initial_state(one)
+def after(model: Machine, *steps: Action, state: State | None = None) -> State:
+    state = state or initial_state(model)
     for step in steps:
-        state = next_state(one, state, step)
+        state = next_state(model, state, step)
     return state
 
 
@@ -107,14 +107,14 @@ def test_while_nothing_ends_queues_lead_to_the_same_logs_leaders_and_isrs(releas
 
 
 def test_a_fetch_in_the_leaders_queue_outlives_its_sender_and_one_on_its_way_does_not() -> None:
-    one = machine(faults=Faults(kills=1))
-    asked = after(one, *APPENDED, ASK, *FETCH, ASK)
+    model = machine(faults=Faults(kills=1))
+    asked = after(model, *APPENDED, ASK, *FETCH, ASK)
     late = AnswerGivenUp(follower=1, leader=0)
-    lost = after(one, Kill(broker=1), state=asked)
-    assert late not in actions(one, lost)
-    waiting = after(one, ARRIVE, Kill(broker=1), state=asked)
+    lost = after(model, Kill(broker=1), state=asked)
+    assert late not in actions(model, lost)
+    waiting = after(model, ARRIVE, Kill(broker=1), state=asked)
     assert high_watermark(waiting, 0) == 0
-    assert high_watermark(after(one, late, late, state=waiting), 0) == 1
+    assert high_watermark(after(model, late, late, state=waiting), 0) == 1
     assert late not in actions(machine(faults=Faults(kills=1), grain=Grain.READS), lost)
 
 
@@ -122,25 +122,25 @@ def test_a_fetch_in_the_leaders_queue_outlives_its_sender_and_one_on_its_way_doe
 def test_a_queue_ends_with_its_process_and_what_is_sent_again_kip_380_refuses(
     release: str, role: Role
 ) -> None:
-    one = machine(release, Faults(kills=1))
+    model = machine(release, Faults(kills=1))
     reach, serve = (kind(broker=1, controller_epoch=1) for kind in (ReachBroker, Serve))
-    reached = after(one, Elect(leader=1), reach)
-    assert reach not in actions(one, reached)
-    killed = after(one, Kill(broker=1), Start(broker=1), state=reached)
-    assert serve not in actions(one, killed)
-    heard = after(one, reach, serve, state=killed)
+    reached = after(model, Elect(leader=1), reach)
+    assert reach not in actions(model, reached)
+    killed = after(model, Kill(broker=1), Start(broker=1), state=reached)
+    assert serve not in actions(model, killed)
+    heard = after(model, reach, serve, state=killed)
     assert World(heard).known_replica(1, PARTITION).role is role
 
 
 def test_a_request_in_a_brokers_queue_outlives_its_controller() -> None:
-    one = machine(faults=Faults(controllers=1))
+    model = machine(faults=Faults(controllers=1))
     reached = after(
-        one, Elect(leader=1), ReachBroker(broker=1, controller_epoch=1), MoveController()
+        model, Elect(leader=1), ReachBroker(broker=1, controller_epoch=1), MoveController()
     )
-    resigned = after(one, Resign(controller_epoch=1), state=reached)
-    assert ReachBroker(broker=0, controller_epoch=1) not in actions(one, resigned)
+    resigned = after(model, Resign(controller_epoch=1), state=reached)
+    assert ReachBroker(broker=0, controller_epoch=1) not in actions(model, resigned)
     late = Serve(broker=1, controller_epoch=1)
-    handled = after(one, late, state=resigned)
+    handled = after(model, late, state=resigned)
     assert World(handled).known_replica(1, PARTITION).role is Role.LEADER
     # Without queues a request is handled while its controller is one, or never.
     without = machine(faults=Faults(controllers=1), grain=Grain.READS)
@@ -148,8 +148,8 @@ def test_a_request_in_a_brokers_queue_outlives_its_controller() -> None:
     assert World(gone).outbox(1, 1) is None
     # One who has heard of the newer controller refuses it (KafkaController epochs).
     newer = (kind(broker=1, controller_epoch=2) for kind in (ReachBroker, Serve))
-    fenced = after(one, *newer, state=resigned)
-    assert World(after(one, late, state=fenced)).known_replica(1, PARTITION).role is Role.FOLLOWER
+    fenced = after(model, *newer, state=resigned)
+    assert World(after(model, late, state=fenced)).known_replica(1, PARTITION).role is Role.FOLLOWER
 
 
 @pytest.mark.parametrize(("release", "live"), [("2.1.1", {1}), ("2.2.2", {0, 1})])
@@ -157,104 +157,104 @@ def test_requests_of_two_connections_are_handled_in_either_order_and_kip_380_ref
     release: str, live: set[int]
 ) -> None:
     """The controller saw broker 1 leave and come back; what it sent first is handled last."""
-    one = machine(release, Faults(expiries=2), leader_epoch=5)
+    model = machine(release, Faults(expiries=2), leader_epoch=5)
     reach = ReachBroker(broker=1, controller_epoch=1)
     # First that broker 1 leads, then that broker 0 does not live.
-    state = after(one, EndSession(broker=0), SeeBrokers(), reach)
-    state = after(one, Serve(broker=1, controller_epoch=1), reach, state=state)
-    state = after(one, EndSession(broker=1), SeeBrokers(), state=state)
-    state = after(one, Register(broker=0), Register(broker=1), SeeBrokers(), state=state)
-    state = after(one, HearOwnEpoch(broker=1), reach, state=state)
+    state = after(model, EndSession(broker=0), SeeBrokers(), reach)
+    state = after(model, Serve(broker=1, controller_epoch=1), reach, state=state)
+    state = after(model, EndSession(broker=1), SeeBrokers(), state=state)
+    state = after(model, Register(broker=0), Register(broker=1), SeeBrokers(), state=state)
+    state = after(model, HearOwnEpoch(broker=1), reach, state=state)
     first, second = (Serve(broker=1, controller_epoch=1, place=place) for place in (0, 1))
-    assert {first, second} <= set(actions(one, state))
-    told = after(one, second, state=state)
+    assert {first, second} <= set(actions(model, state))
+    told = after(model, second, state=state)
     broker = World(told).broker(1)
     assert broker is not None
     assert broker.live == {0, 1}
-    broker = World(after(one, first, state=told)).broker(1)
+    broker = World(after(model, first, state=told)).broker(1)
     assert broker is not None
     assert set(broker.live) == live
 
 
 def test_what_a_leader_asked_for_is_written_though_its_process_has_ended() -> None:
-    one = machine(faults=Faults(kills=1))
-    asked = after(one, Write(leader=0), Shrink(leader=0, follower=1))
+    model = machine(faults=Faults(kills=1))
+    asked = after(model, Write(leader=0), Shrink(leader=0, follower=1))
     write = WriteIsr(leader=0)
-    assert write not in actions(one, asked)
-    queued = after(one, ISR_ASKED, Kill(broker=0), state=asked)
-    assert isr(after(one, write, state=queued)) == (0,)
-    lost = after(one, Kill(broker=0), state=asked)
-    assert ISR_ASKED not in actions(one, lost)
+    assert write not in actions(model, asked)
+    queued = after(model, ISR_ASKED, Kill(broker=0), state=asked)
+    assert isr(after(model, write, state=queued)) == (0,)
+    lost = after(model, Kill(broker=0), state=asked)
+    assert ISR_ASKED not in actions(model, lost)
 
 
 def test_the_controller_writes_what_was_queued_before_it_looks_who_is_gone() -> None:
-    one = machine(faults=Faults(kills=1))
-    queued = after(one, Write(leader=0), Shrink(leader=0, follower=1), ISR_ASKED)
-    dead = after(one, Kill(broker=0), EndSession(broker=0), state=queued)
+    model = machine(faults=Faults(kills=1))
+    queued = after(model, Write(leader=0), Shrink(leader=0, follower=1), ISR_ASKED)
+    dead = after(model, Kill(broker=0), EndSession(broker=0), state=queued)
     assert World(dead).get(EVENTS)[-1] == BrokerChange()
-    assert SeeBrokers() not in actions(one, dead)
-    assert isr(after(one, WriteIsr(leader=0), SeeBrokers(), state=dead)) == (0,)
+    assert SeeBrokers() not in actions(model, dead)
+    assert isr(after(model, WriteIsr(leader=0), SeeBrokers(), state=dead)) == (0,)
 
 
 def test_what_a_leader_asked_for_under_an_earlier_registration_is_refused_and_asked_again() -> None:
-    one = machine(faults=Faults(expiries=1))
-    asked = after(one, Write(leader=0), Shrink(leader=0, follower=1), EndSession(broker=0))
-    back = after(one, ISR_ASKED, Register(broker=0), SeeBrokers(), state=asked)
+    model = machine(faults=Faults(expiries=1))
+    asked = after(model, Write(leader=0), Shrink(leader=0, follower=1), EndSession(broker=0))
+    back = after(model, ISR_ASKED, Register(broker=0), SeeBrokers(), state=asked)
     assert isr(back) == (1,)
-    assert ISR_ASKED not in actions(one, back)
-    refused = after(one, WriteIsr(leader=0), state=back)
+    assert ISR_ASKED not in actions(model, back)
+    refused = after(model, WriteIsr(leader=0), state=back)
     assert isr(refused) == (1,)
-    assert ISR_ASKED in actions(one, refused)
+    assert ISR_ASKED in actions(model, refused)
 
 
 def test_the_watch_fires_once_for_all_that_nobody_has_looked_at() -> None:
-    one = machine("2.1.1", faults=Faults(expiries=2))
-    ended = after(one, EndSession(broker=0), EndSession(broker=1), Register(broker=0))
+    model = machine("2.1.1", faults=Faults(expiries=2))
+    ended = after(model, EndSession(broker=0), EndSession(broker=1), Register(broker=0))
     assert World(ended).get(EVENTS) == (BrokerChange(),)
-    looked = after(one, SeeBrokers(), state=ended)
+    looked = after(model, SeeBrokers(), state=ended)
     assert World(looked).get(EVENTS) is None
-    assert SeeBrokers() not in actions(one, looked)
-    again = after(one, Register(broker=1), state=looked)
+    assert SeeBrokers() not in actions(model, looked)
+    again = after(model, Register(broker=1), state=looked)
     assert World(again).get(EVENTS) == (BrokerChange(),)
 
 
 def test_a_shutdown_that_was_queued_before_a_change_is_granted_before_it() -> None:
-    one = machine(faults=Faults(stops=1, expiries=1))
+    model = machine(faults=Faults(stops=1, expiries=1))
     stop = ReachController(broker=0, api="ControlledShutdown")
-    first = after(one, AskToStop(broker=0), stop, EndSession(broker=1))
-    assert LetStop(broker=0) in actions(one, first)
-    assert SeeBrokers() not in actions(one, first)
-    second = after(one, AskToStop(broker=0), EndSession(broker=1), stop)
-    assert LetStop(broker=0) not in actions(one, second)
-    granted = after(one, LetStop(broker=0), state=first)
-    assert Stop(broker=0) in actions(one, granted)
-    seen = after(one, SeeBrokers(), LetStop(broker=0), state=second)
+    first = after(model, AskToStop(broker=0), stop, EndSession(broker=1))
+    assert LetStop(broker=0) in actions(model, first)
+    assert SeeBrokers() not in actions(model, first)
+    second = after(model, AskToStop(broker=0), EndSession(broker=1), stop)
+    assert LetStop(broker=0) not in actions(model, second)
+    granted = after(model, LetStop(broker=0), state=first)
+    assert Stop(broker=0) in actions(model, granted)
+    seen = after(model, SeeBrokers(), LetStop(broker=0), state=second)
     assert (isr(granted), isr(seen)) == ((1,), (0,))
 
 
 def test_a_process_that_is_no_more_may_be_let_go_and_its_next_life_does_not_stop() -> None:
-    one = machine(faults=Faults(stops=1, kills=1))
+    model = machine(faults=Faults(stops=1, kills=1))
     stop = ReachController(broker=0, api="ControlledShutdown")
-    queued = after(one, AskToStop(broker=0), stop, Kill(broker=0), Start(broker=0))
-    granted = after(one, LetStop(broker=0), state=queued)
+    queued = after(model, AskToStop(broker=0), stop, Kill(broker=0), Start(broker=0))
+    granted = after(model, LetStop(broker=0), state=queued)
     assert isr(granted) == (1,)
-    assert Stop(broker=0) not in actions(one, granted)
+    assert Stop(broker=0) not in actions(model, granted)
 
 
 @pytest.mark.parametrize(("release", "is_granted"), [("2.1.1", True), ("2.2.2", False)])
 def test_a_shutdown_for_an_earlier_registration_is_refused_from_kip_380_on(
     release: str, is_granted: bool
 ) -> None:
-    one = machine(release, Faults(stops=1, expiries=1))
+    model = machine(release, Faults(stops=1, expiries=1))
     stop = ReachController(broker=0, api="ControlledShutdown")
-    ended = after(one, AskToStop(broker=0), EndSession(broker=0), stop, Register(broker=0))
-    handled = after(one, SeeBrokers(), LetStop(broker=0), state=ended)
-    assert (Stop(broker=0) in actions(one, handled)) is is_granted
+    ended = after(model, AskToStop(broker=0), EndSession(broker=0), stop, Register(broker=0))
+    handled = after(model, SeeBrokers(), LetStop(broker=0), state=ended)
+    assert (Stop(broker=0) in actions(model, handled)) is is_granted
 
 
 def test_a_new_controller_begins_with_an_empty_queue_and_is_asked_again() -> None:
-    one = machine(faults=Faults(controllers=1))
-    asked = after(one, Write(leader=0), Shrink(leader=0, follower=1), ISR_ASKED)
-    moved = after(one, MoveController(), state=asked)
+    model = machine(faults=Faults(controllers=1))
+    asked = after(model, Write(leader=0), Shrink(leader=0, follower=1), ISR_ASKED)
+    moved = after(model, MoveController(), state=asked)
     assert World(moved).get(EVENTS) is None
-    assert isr(after(one, ISR_ASKED, WriteIsr(leader=0), state=moved)) == (0,)
+    assert isr(after(model, ISR_ASKED, WriteIsr(leader=0), state=moved)) == (0,)

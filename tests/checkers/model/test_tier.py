@@ -214,7 +214,7 @@ def reads(world: World, manner: str, local_start_offset: int) -> list[tuple[int,
     values = {one.payload: one.base_offset for one in (*A_LOG, *B_LOG)}
     named = {one.payload: name for one, name in zip(B_LOG, ("m0", "m4", "m5"), strict=True)}
     named |= {one.payload: name for one, name in zip(A_LOG, ("m0", "m1", "m2"), strict=True)}
-    return [(values[one.payload], named[one.payload]) for one in note.got]
+    return [(values[batch.payload], named[batch.payload]) for batch in note.got]
 
 
 def test_readers_get_the_leaders_lineage_where_it_was_copied():
@@ -268,7 +268,7 @@ def test_only_since_kafka_15695_readers_of_a_rebuilt_follower_get_what_is_remote
     seen(world, from_follower(begins))
     (note,) = world.notes[-1:]
     assert (note.broker, note.lineage) == (1, B_LOG)
-    assert [one.base_offset for one in note.got] == got
+    assert [batch.base_offset for batch in note.got] == got
 
 
 def test_who_is_asked_as_a_leader_must_lead_and_as_a_follower_must_follow():

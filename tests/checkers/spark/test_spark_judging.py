@@ -113,7 +113,7 @@ def test_a_high_watermark_that_the_model_excludes_is_not_as_predicted(both: Both
     told = both.spark["impossible-high-watermarks"]
 
     assert (told["conforms"], told["safe"]) == (False, True)
-    found = [one for one in told["findings"] if "was seen at 99" in one["message"]]
+    found = [finding for finding in told["findings"] if "was seen at 99" in finding["message"]]
     assert {one["kind"] for one in found} == {"not-as-predicted"}
     assert sorted(one["brokers"] for one in found) == [[0], [7]]
 
@@ -121,7 +121,7 @@ def test_a_high_watermark_that_the_model_excludes_is_not_as_predicted(both: Both
 def test_a_follower_that_was_dropped_while_it_waited_makes_its_run_unsafe(both: Both) -> None:
     told = both.spark["follower-dropped-while-it-waits"]
 
-    found = [(one["kind"], one["brokers"]) for one in told["findings"]]
+    found = [(finding["kind"], finding["brokers"]) for finding in told["findings"]]
     assert ("offline-partition", [1]) in found
 
 
@@ -136,14 +136,14 @@ def test_what_goes_wrong_between_generations_is_found(both: Both) -> None:
     told = both.spark["late-request-obeyed"]
 
     assert told["safe"] is False
-    kinds = {(one["kind"], tuple(one["brokers"])) for one in told["findings"]}
+    kinds = {(finding["kind"], tuple(finding["brokers"])) for finding in told["findings"]}
     planted = {
         ("stale-request-accepted", (1,)),
         ("generation-not-initialised", (1,)),
         ("offline-partition", ()),
     }
     assert planted <= kinds
-    clean = {one["kind"] for one in both.spark["two-topics"]["findings"]}
+    clean = {finding["kind"] for finding in both.spark["two-topics"]["findings"]}
     assert clean.isdisjoint(kind for kind, _ in planted)
 
 
@@ -161,7 +161,7 @@ def test_findings_and_batches_of_both_sides_lie_in_parquet(both: Both) -> None:
 
     mine = [row for row in findings if row["run"] == "n20-1.1.1" and row["role"] == "found"]
     assert sorted(row["kind"] for row in mine) == sorted(
-        one["kind"] for one in both.plain["n20-1.1.1"]["findings"]
+        finding["kind"] for finding in both.plain["n20-1.1.1"]["findings"]
     )
     sides = {row["side"] for row in batches if row["run"] == "n20-1.1.1"}
     assert sides == {"observed", "predicted", "context"}

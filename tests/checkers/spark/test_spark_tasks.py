@@ -74,11 +74,11 @@ def test_a_task_reads_and_follows_a_run_once_and_says_what_the_judge_says(
         json.dumps(results_to_json(plain)["findings"])
     )
     found = [row["kind"] for row in rows if row[TABLE] == FINDINGS and row["role"] == "found"]
-    assert sorted(found) == sorted(one.kind for one in plain.findings)
+    assert sorted(found) == sorted(finding.kind for finding in plain.findings)
     told = {
         row["fingerprint"] for row in rows if row[TABLE] == FINDINGS and row["kind"] == found[0]
     }
-    assert {one.fingerprint for one in plain.findings if one.kind == found[0]} <= told
+    assert {finding.fingerprint for finding in plain.findings if finding.kind == found[0]} <= told
     assert None not in {row["fingerprint"] for row in rows if row["role"] == "found"}
     sides = {row["side"] for row in rows if row[TABLE] == BATCHES}
     assert sides == {"context", "observed", "predicted"}

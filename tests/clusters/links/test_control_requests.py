@@ -50,7 +50,7 @@ def test_what_a_broker_sent_is_written_again_byte_by_byte(entry):
 
 
 def test_every_version_that_can_be_written_was_recorded_from_a_real_broker():
-    recorded = {(ApiKey[one["api"]], one["version"]) for one in REQUESTS}
+    recorded = {(ApiKey[captured["api"]], captured["version"]) for captured in REQUESTS}
     spelled: dict[Any, Any] = dict(WRITABLE)
     writable = {(ApiKey(api), version) for api in spelled for version in spelled[api]}
     assert writable - recorded == set()

@@ -52,14 +52,15 @@ def test_what_a_broker_answered_is_written_again_byte_by_byte(entry):
 
 
 @pytest.mark.parametrize(
-    "entry", [one for one in CAPTURED if one["asked"] == "the leader"], ids=named
+    "entry", [captured for captured in CAPTURED if captured["asked"] == "the leader"], ids=named
 )
 def test_a_forged_answer_is_what_a_broker_that_does_not_lead_answered(entry):
     (of_follower,) = (
-        one["hex"]
-        for one in CAPTURED
-        if one["asked"] == "a follower"
-        and (one["captured_from"], one["version"]) == (entry["captured_from"], entry["version"])
+        captured["hex"]
+        for captured in CAPTURED
+        if captured["asked"] == "a follower"
+        and (captured["captured_from"], captured["version"])
+        == (entry["captured_from"], entry["version"])
     )
     answer, frame = told(entry)
     made, written = forged(answer, frame, NOT_LEADER)
@@ -68,7 +69,7 @@ def test_a_forged_answer_is_what_a_broker_that_does_not_lead_answered(entry):
 
 
 def test_every_version_was_recorded_from_a_real_broker():
-    assert {one["version"] for one in CAPTURED} == set(range(5))
+    assert {captured["version"] for captured in CAPTURED} == set(range(5))
 
 
 def test_only_an_answer_that_was_read_to_its_end_can_be_forged():
@@ -106,7 +107,11 @@ def test_the_asker_gets_the_error_and_both_answers_are_written_down(lab, make_re
         assert ask(make_request, other, source=2) == LEADERS
         assert lab.links.may_keep_back(1, 0)
         assert not lab.links.may_keep_back(2, 0)
-    answers = [one for one in lab.links.log() if one.correlation_id and one.direction == "response"]
+    answers = [
+        message
+        for message in lab.links.log()
+        if message.correlation_id and message.direction == "response"
+    ]
     assert [(answer.source, answer.fate) for answer in answers] == [
         (1, "replaced"),
         (1, "forged"),
@@ -138,7 +143,7 @@ def test_an_answer_that_was_held_is_forged_when_it_goes_on(lab, make_request):
         hold.await_held(timeout_s=10, waiting_for="the answer")
         hold.release()
         assert client.read(len(LEADERS)) == FOLLOWERS
-    fates = [one.fate for one in lab.links.log() if one.correlation_id]
+    fates = [message.fate for message in lab.links.log() if message.correlation_id]
     assert fates == ["passed", "held", "replaced", "forged"]
 
 

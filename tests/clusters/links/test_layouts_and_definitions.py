@@ -157,7 +157,7 @@ def differences(ours: tuple[Shape, ...], wanted: tuple[Shape, ...], at: str) -> 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(
-    "release", [one for one in KNOWN_RELEASES if release_of(one).number >= _SINCE]
+    "release", [release for release in KNOWN_RELEASES if release_of(release).number >= _SINCE]
 )
 def test_each_layout_has_the_fields_that_the_release_s_own_definition_has(release: str) -> None:
     (jar,) = (one for one in resolve(release).class_path if one.name.startswith("kafka-clients-"))

@@ -37,7 +37,7 @@ def compared() -> Comparison:
 
 
 def right_in(compared: Comparison, row: str) -> list[str]:
-    (found,) = [one for one in compared.rows if one.name == row]
+    (found,) = [compared_row for compared_row in compared.rows if compared_row.name == row]
     return [key for key, cell in found.cells.items() if cell.result is Result.RIGHT]
 
 

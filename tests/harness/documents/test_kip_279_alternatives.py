@@ -30,12 +30,12 @@ def compared() -> Comparison:
 
 
 def rounds_of(compared: Comparison, row: str) -> dict[str, int]:
-    (found,) = [one for one in compared.rows if one.name == row]
+    (found,) = [compared_row for compared_row in compared.rows if compared_row.name == row]
     return {key: int(cell.numbers["rounds"]) for key, cell in found.cells.items()}
 
 
 def wrong_in(compared: Comparison, row: str) -> list[str]:
-    (found,) = [one for one in compared.rows if one.name == row]
+    (found,) = [compared_row for compared_row in compared.rows if compared_row.name == row]
     return [key for key, cell in found.cells.items() if cell.result is Result.WRONG]
 
 
@@ -73,7 +73,7 @@ def test_pushing_the_old_leader_out_leaves_scenario_1_without_a_leader(
 
 def test_in_scenario_2_nobody_truncates(compared: Comparison) -> None:
     assert wrong_in(compared, "2") == []
-    (row,) = [one for one in compared.rows if one.name == "2"]
+    (row,) = [compared_row for compared_row in compared.rows if compared_row.name == "2"]
     assert {cell.detail[-1].rpartition(" ")[2] for cell in row.cells.values()} == {"21"}
 
 

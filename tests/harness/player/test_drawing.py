@@ -134,7 +134,7 @@ class Checker:
             assert not any(one["fault"] in ("CutLink", kind) for one in self.near(broker))
             self.cut_off |= {broker} if fault["zookeeper"] else set()
         if kind in INSIDE:
-            assert not any(one["fault"] in INSIDE for one in self.acting.values())
+            assert not any(fault["fault"] in INSIDE for fault in self.acting.values())
         if kind in ("LoseTail", "TearEpochs"):
             assert broker in self.killed & self.dead
         if kind == "KillBroker":
@@ -143,9 +143,10 @@ class Checker:
     def near(self, broker: Any) -> list[dict[str, Any]]:
         """What acts on a broker or on a link of it; whoever is alone is near to all."""
         return [
-            one
-            for one in self.acting.values()
-            if broker in (one.get("source"), one.get("target")) or one["fault"] == "IsolateBroker"
+            fault
+            for fault in self.acting.values()
+            if broker in (fault.get("source"), fault.get("target"))
+            or fault["fault"] == "IsolateBroker"
         ]
 
     def on_Reassign(self, step: dict[str, Any]) -> None:
@@ -345,12 +346,14 @@ def test_without_gates_the_same_acts_follow_each_other_at_once() -> None:
     gated, at_once = plain(drawn(7)), plain(drawn(7, gated=False))
     steps = at_once["steps"]
     assert not any(
-        step["step"].startswith("Await") for one in steps for step in (one, *inside(one))
+        step["step"].startswith("Await")
+        for drawn_step in steps
+        for step in (drawn_step, *inside(drawn_step))
     )
     acts = [
-        one
-        for one in gated["steps"]
-        if not any("Await" in each["step"] for each in (one, *inside(one)))
+        drawn_step
+        for drawn_step in gated["steps"]
+        if not any("Await" in each["step"] for each in (drawn_step, *inside(drawn_step)))
     ]
     assert len(acts) < len(gated["steps"])
     assert acts == steps
@@ -375,18 +378,18 @@ def test_clusters_of_rare_schedules_are_wider_and_differ_in_what_they_leave_out(
     mixed = [spec for spec in specs if len({broker.kafka for broker in spec.brokers}) == 2]
     protocols = {spec.properties["inter.broker.protocol.version"] for spec in mixed}
     assert protocols == {"3.6"}
-    acts = [step for one in drawn_clusters for step in plain(one)["steps"]]
-    writes = [one["do"] for one in acts if one.get("do", one)["step"] == "Produce"]
-    assert {one["codec"] for one in writes} == {"none", "gzip"}
-    assert {one["keys"] for one in writes} == {"", "key"}
-    assert {one["await_answer"] for one in writes} == {True, False}
-    topics = [one for one in acts if one["step"] == "CreateTopic"]
+    acts = [step for cluster in drawn_clusters for step in plain(cluster)["steps"]]
+    writes = [act["do"] for act in acts if act.get("do", act)["step"] == "Produce"]
+    assert {produce["codec"] for produce in writes} == {"none", "gzip"}
+    assert {produce["keys"] for produce in writes} == {"", "key"}
+    assert {produce["await_answer"] for produce in writes} == {True, False}
+    topics = [act for act in acts if act["step"] == "CreateTopic"]
     assert max(len(topic["assignment"]) for topic in topics) == 10
     assert max(len(replicas) for topic in topics for replicas in topic["assignment"]) == 5
     faults = [
-        {type(one).__name__ for one in faults_of(scenario)} for scenario in drawn_clusters[:20]
+        {type(fault).__name__ for fault in faults_of(scenario)} for scenario in drawn_clusters[:20]
     ]
-    assert len({frozenset(one) for one in faults}) == 20
+    assert len({frozenset(fault) for fault in faults}) == 20
 
 
 def faults_of(scenario: Scenario) -> list[Any]:
@@ -400,14 +403,16 @@ def test_what_is_held_inside_a_broker_is_let_go_by_a_step(mix: str) -> None:
         scenario = plain(drawn(seed, mix=mix, kafka="2.3.1"))
         checker = Checker(scenario)
         checker.check(scenario["steps"])
-        assert not [one for one in checker.acting.values() if one["fault"] in INSIDE]
+        assert not [fault for fault in checker.acting.values() if fault["fault"] in INSIDE]
 
 
 def test_a_kind_to_which_a_night_leans_is_drawn_more_often() -> None:
     def kills(leaning: dict[str, float]) -> int:
         schedules = [drawn(seed, leaning=leaning) for seed in range(40)]
         return sum(
-            type(fault).__name__ == "KillBroker" for one in schedules for fault in faults_of(one)
+            type(fault).__name__ == "KillBroker"
+            for schedule in schedules
+            for fault in faults_of(schedule)
         )
 
     assert drawn(5, leaning={}) == drawn(5)
@@ -442,8 +447,8 @@ def inside(step: dict[str, Any]) -> list[dict[str, Any]]:
 def test_no_format_is_set_where_it_would_stop_replication_or_mean_nothing(release: str) -> None:
     for seed in range(40):
         kinds = {
-            kind_of(one.get("do", one))
-            for one in plain(drawn(seed, mix="formats", kafka=release, gated=False))["steps"]
+            kind_of(drawn_step.get("do", drawn_step))
+            for drawn_step in plain(drawn(seed, mix="formats", kafka=release, gated=False))["steps"]
         }
         assert not kinds & {"configure-format", "roll-format"}
         assert release != "0.10.2.2" or "forge-epochs" not in kinds

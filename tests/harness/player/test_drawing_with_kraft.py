@@ -66,10 +66,12 @@ def test_no_fault_is_drawn_that_a_kraft_cluster_would_refuse(mix):
         assert scenario.cluster.first_broker is None
         acting: dict[str, Any] = {}
         for step in acts_of(scenario):
-            ended = [one for one in acting.values() if type(one).__name__ != "PauseBroker"]
+            ended = [fault for fault in acting.values() if type(fault).__name__ != "PauseBroker"]
             stopped = {one.broker for one in ended if hasattr(one, "end_session")}
             stopped |= {one.broker for one in ended if type(one).__name__ == "StopBroker"}
-            paused = {one.broker for one in acting.values() if type(one).__name__ == "PauseBroker"}
+            paused = {
+                fault.broker for fault in acting.values() if type(fault).__name__ == "PauseBroker"
+            }
             if isinstance(step, Inject):
                 found = cluster_of(scenario, stopped, paused)
                 assert step.fault.available(found) == "", (seed, step)

@@ -39,7 +39,7 @@ def test_what_a_test_reads_is_written_down_as_promised(chaos: "Chaos") -> None:
         chaos.leader("t")
     assert (str(chaos), chaos.acting) == (f"run {chaos.path}, which has ended", ())
     (read,) = [
-        one for one in RunEvidence(chaos.run).client_operations if one.operation == operation
+        done for done in RunEvidence(chaos.run).client_operations if done.operation == operation
     ]
     assert (read.function, read.promised, read.base_offset, read.last_offset) == (
         "read",

@@ -33,9 +33,9 @@ def segment(tmp_path: Path) -> RemoteView:
 
 
 def test_a_segment_is_drawn_batch_by_batch_in_the_colours_of_its_epochs(tmp_path: Path) -> None:
-    one = segment(tmp_path)
-    boxes = boxes_of_segment(one, place)
-    assert (one.name, one.broker, one.epochs) == ("seg 3-5", 0, CHAIN)
+    segment_ = segment(tmp_path)
+    boxes = boxes_of_segment(segment_, place)
+    assert (segment_.name, segment_.broker, segment_.epochs) == ("seg 3-5", 0, CHAIN)
     assert [(box.x, box.width, box.style) for box in boxes] == [
         (30, 10, "e1"),
         (40, 10, "e1"),
@@ -76,9 +76,13 @@ def fetch(offset: int, *offsets: int, error_code: int = 0) -> TierFetch:
 
 
 def test_each_fetch_shows_where_it_was_served_from_and_what_came_of_it() -> None:
-    one = reading(fetch(2, 2), fetch(1, error_code=1), fetch(0, 0))
-    assert [source_of(one, each) for each in one.fetches] == ["local", "nowhere", "remote"]
-    drawn = draw_readings([one], ABOUT)
+    reading_ = reading(fetch(2, 2), fetch(1, error_code=1), fetch(0, 0))
+    assert [source_of(reading_, each) for each in reading_.fetches] == [
+        "local",
+        "nowhere",
+        "remote",
+    ]
+    drawn = draw_readings([reading_], ABOUT)
     assert drawn is not None
     assert [(box.style, box.title) for box in drawn.readings[0].boxes] == [
         ("served-local", "offset 2, served from the local log"),
@@ -89,8 +93,8 @@ def test_each_fetch_shows_where_it_was_served_from_and_what_came_of_it() -> None
 
 
 def test_a_reading_in_words_has_stretches_by_where_they_were_served_from() -> None:
-    one = reading(fetch(3, 3), fetch(2, 2), fetch(1, error_code=1), fetch(0, 0))
-    assert in_words(one) == "r, broker 1, descending: 0 remote, 1 nowhere, 2-3 local"
+    reading_ = reading(fetch(3, 3), fetch(2, 2), fetch(1, error_code=1), fetch(0, 0))
+    assert in_words(reading_) == "r, broker 1, descending: 0 remote, 1 nowhere, 2-3 local"
 
 
 def test_what_cannot_be_read_says_so_and_draws_nothing(tmp_path: Path) -> None:

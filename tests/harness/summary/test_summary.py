@@ -57,7 +57,7 @@ def test_bugs_are_new_still_there_and_gone() -> None:
         ("f1", "2.8.2"): "still there",
         ("f3", "2.8.2"): "gone",
     }
-    assert [one["run"] for one in summary.failing] == ["c"]
+    assert [failing["run"] for failing in summary.failing] == ["c"]
     assert summary.answer == "fails"
 
 
@@ -138,9 +138,9 @@ def test_a_folder_of_runs_becomes_four_files_and_a_torn_run_is_unknown(night: Pa
         "unknown": 1,
         "failing": 2,
     }
-    lines = {one["run"]: one for one in told["lines"]}
+    lines = {line["run"]: line for line in told["lines"]}
     assert "run.json is missing" in lines["torn"]["unknown"]
-    assert [one["kind"] for one in lines["run of 1.1.1"]["findings"]] == ["divergence"]
+    assert [finding["kind"] for finding in lines["run of 1.1.1"]["findings"]] == ["divergence"]
     assert lines["run of 1.1.1"]["gates"][0][0].startswith("step ")
     assert any(name.startswith("CutLink") for name, _, _ in lines["run of 1.1.1"]["faults"])
     page = (night / "summary.html").read_text()
@@ -195,7 +195,7 @@ def test_a_line_that_was_cut_off_is_left_out_and_a_wrong_one_is_named(tmp_path: 
     append_line(file, line("a"))
     with file.open("a") as output:
         output.write('{"run": "b", "rel')
-    assert [one["run"] for one in read_lines(file)] == ["a"]
+    assert [line["run"] for line in read_lines(file)] == ["a"]
     file.write_text('{"run": 1}\n')
     assert kchaos(["summary", str(file)]) == USAGE
 

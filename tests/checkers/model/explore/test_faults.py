@@ -21,7 +21,7 @@ def explored(
     leader_epoch: int = 2,
     most_states: int = 100_000,
 ) -> Exploration:
-    one = Machine(
+    model = Machine(
         generations=dict.fromkeys((0, 1), generation_for(release)),
         records=1,
         leader_epoch=leader_epoch,
@@ -30,7 +30,7 @@ def explored(
         faults=faults,
         remembers_promises="kept" in properties,
     )
-    return explore(system_of(one, properties), most_states=most_states)
+    return explore(system_of(model, properties), most_states=most_states)
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ def machine(
     )
 
 
-def explored(one: Machine, *properties: str, processes: int = 1) -> Exploration:
-    return explore(system_of(one, properties), most_states=200_000, processes=processes)
+def explored(model: Machine, *properties: str, processes: int = 1) -> Exploration:
+    return explore(system_of(model, properties), most_states=200_000, processes=processes)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_the_strong_isr_breaks_after_so_many_steps(release: str, steps: int) -> 
 @pytest.mark.parametrize("grain", list(Grain))
 def test_the_strong_isr_holds_when_every_fetch_is_fenced(release: str, grain: Grain) -> None:
     bound = 1 if grain.splits_reads else 2
-    one = machine(release, grain=grain, records=bound, leader_epoch=bound)
-    found = explored(one, "strong-isr", "agreement")
+    model = machine(release, grain=grain, records=bound, leader_epoch=bound)
+    found = explored(model, "strong-isr", "agreement")
     assert found.is_complete
     assert found.distinct > 2_000
 
@@ -98,9 +98,9 @@ def test_a_leader_that_missed_an_epoch_counts_a_follower_that_has_left_it() -> N
 
 
 def test_brokers_that_are_alike_may_be_exchanged() -> None:
-    one = machine("3.9.1")
-    alike = explore(system_of(one), most_states=100_000)
-    all_of_them = explore(system_of(one, is_symmetric=False), most_states=100_000)
+    model = machine("3.9.1")
+    alike = explore(system_of(model), most_states=100_000)
+    all_of_them = explore(system_of(model, is_symmetric=False), most_states=100_000)
     assert alike.is_complete
     assert all_of_them.is_complete
     assert alike.distinct < all_of_them.distinct
@@ -118,17 +118,17 @@ def test_brokers_of_different_releases_are_not_exchanged() -> None:
 
 
 def test_several_processes_find_as_many_states_as_one() -> None:
-    one = machine("2.8.2")
-    alone, together = explored(one, "strong-isr"), explored(one, "strong-isr", processes=2)
+    model = machine("2.8.2")
+    alone, together = explored(model, "strong-isr"), explored(model, "strong-isr", processes=2)
     assert (alone.distinct, alone.depth) == (together.distinct, together.depth)
 
 
 def test_a_counterexample_can_be_walked_through_step_by_step() -> None:
-    one = machine("1.1.1")
-    violation = explored(one, "strong-isr").violation
+    model = machine("1.1.1")
+    violation = explored(model, "strong-isr").violation
     assert violation is not None
-    state = initial_state(one)
+    state = initial_state(model)
     for action in violation.trace:
         assert PROPERTIES["strong-isr"](World(state)) == ""
-        state = next_state(one, state, action)  # type: ignore[arg-type]
+        state = next_state(model, state, action)  # type: ignore[arg-type]
     assert PROPERTIES["strong-isr"](World(state)) == violation.message
