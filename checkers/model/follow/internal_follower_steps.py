@@ -13,6 +13,7 @@ from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import Truncation
+from kchaos.checkers.model.values.replica import FetcherThread
 from kchaos.checkers.model.values.requests import (
     MOVED_TO_TIER,
     Asked,
@@ -73,6 +74,8 @@ def at_follower(  # noqa: C901
     item = lookahead.next_of(broker_id, source, index)
     if isinstance(item, Reply) and item.api == FETCH and item.number not in lookahead.questions:
         # The request repeated the one before, so the links did not record it.
+        if not _repeats(thread, question, lookahead, broker_id, source, index):
+            return
         asked = World(state)
         sent = replace(question, number=item.number, stage=Stage.ARRIVED)
         exchange.send(asked, broker_id, source, sent)
@@ -80,14 +83,28 @@ def at_follower(  # noqa: C901
         return
     if not lookahead.may_have_repeated(broker_id, source, index):
         return
-    for partition, asks in question.asked:
-        offset = asks.fetch_offset
-        if not lookahead.has_asked_from(broker_id, source, partition, index, offset):
-            return
+    if not _repeats(thread, question, lookahead, broker_id, source, index):
+        return
     for after in _idle_round(state, broker_id, source, question):
         # Its fetchers have most likely ended with its session.
         after.is_unlikely = lookahead.has_closed(broker_id, index, decided)
         yield after
+
+
+def _repeats(
+    thread: FetcherThread,
+    question: Exchange,
+    lookahead: Lookahead,
+    broker_id: int,
+    source: int,
+    index: int,
+) -> bool:
+    """Tell whether a Fetch names nothing but what the one before named, from the same offsets."""
+    return all(
+        (thread.session is None or partition in thread.session)
+        and lookahead.has_asked_from(broker_id, source, partition, index, asks.fetch_offset)
+        for partition, asks in question.asked
+    )
 
 
 def _given_up(state: State, broker_id: int, source: int, waiting: Exchange) -> World:

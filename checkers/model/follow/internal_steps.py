@@ -31,6 +31,7 @@ from kchaos.checkers.model.follow.observations import (
     CopyBegun,
     FetchAsked,
     Question,
+    Reply,
 )
 from kchaos.checkers.model.follow.reachable import hears_of_leaders
 from kchaos.checkers.model.settle.views import replicas_of
@@ -87,8 +88,49 @@ def early_questions(state: State, lookahead: Lookahead, index: int) -> Iterator[
             if not isinstance(item, Question) or _is_known(world, item):
                 continue
             after = World(state)
-            if exchange.awaited(after, broker_id, source) is None and not ask(after, item):
+            if not give_up_others(after, item) and not ask(after, item):
                 yield after
+
+
+def give_up_others(world: World, seen: Question) -> str:
+    """Let a thread that asks anew give up what it waited for; returns why it cannot, or ""."""
+    waiting = exchange.awaited(world, seen.follower, seen.source)
+    if waiting is None:
+        return ""
+    if waiting.stage is Stage.DELIVERED and not waiting.was_paused:
+        return "the fetcher has an answer to handle first"
+    if waiting.stage is not Stage.DELIVERED and is_on(waiting, seen):
+        return is_taken(seen, waiting)
+    if waiting.stage is Stage.DELIVERED:
+        exchange.end(world, seen.follower, seen.source, waiting)
+    else:
+        given_up = replace(waiting, is_awaited=False)
+        exchange.change(world, seen.follower, seen.source, waiting, given_up)
+    exchange.end_session(world, seen.follower, seen.source, waiting)
+    if world.thread(seen.follower, seen.source) is not None:
+        # Before it asks anew it does what it can do without an answer.
+        exchange.go_on_without_asking(world, seen.follower, seen.source)
+    return ""
+
+
+def is_on(waiting: Exchange, seen: Question | Reply) -> bool:
+    """Tell whether an earlier request waits on the connection of a message that was seen.
+
+    A fetcher has one request in flight, and gives it up only with the connection: `sendRequest` of
+    kafka.server.ReplicaFetcherThread (0.10.2.2), of ReplicaFetcherBlockingSend (0.11.0.0, 1.1.1 and
+    2.8.2) and of BrokerBlockingSender (3.8.0) closes it after any error.
+    """
+    number = waiting.number
+    return number is not None and number[0] == seen.number[0] and number[1] < seen.number[1]
+
+
+def is_taken(seen: Question | Reply, waiting: Exchange) -> str:
+    """Return the sentence that a fetcher still waits on the connection of what was seen."""
+    assert waiting.number is not None
+    return (
+        f"broker {seen.follower} waits for the answer to request {waiting.number[1]} of the same "
+        f"connection"
+    )
 
 
 def ask(world: World, seen: Question) -> str:

@@ -20,7 +20,13 @@ from kchaos.checkers.model.broker import exchange, tier
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.controller import allowed
 from kchaos.checkers.model.follow import isr_requests
-from kchaos.checkers.model.follow.internal_steps import ask, copy_differs
+from kchaos.checkers.model.follow.internal_steps import (
+    ask,
+    copy_differs,
+    give_up_others,
+    is_on,
+    is_taken,
+)
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import answers_as_seen, errors_differ
 from kchaos.checkers.model.follow.observations import (
@@ -201,7 +207,9 @@ def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
             return
         if is_farewell(world, seen):
             return
-        _give_up_others(world, seen)
+        waits = give_up_others(world, seen)
+        if waits:
+            raise Excluded(waits, is_pending=True)
         if seen.fate is Fate.ABANDONED and seen.api != exchange.LIST_OFFSETS:
             return
         differs = ask(world, seen)
@@ -220,52 +228,12 @@ def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
         exchange.end(world, seen.follower, seen.source, found)
 
 
-def _give_up_others(world: World, seen: Question) -> None:
-    """A thread that asks anew has given up what it waited for."""
-    waiting = exchange.awaited(world, seen.follower, seen.source)
-    if waiting is None:
-        return
-    if waiting.stage is Stage.DELIVERED and not waiting.was_paused:
-        raise Excluded("the fetcher has an answer to handle first", is_pending=True)
-    if waiting.stage is not Stage.DELIVERED and _is_on(waiting, seen):
-        raise Excluded(_is_taken(seen, waiting), is_pending=True)
-    if waiting.stage is Stage.DELIVERED:
-        exchange.end(world, seen.follower, seen.source, waiting)
-    else:
-        given_up = replace(waiting, is_awaited=False)
-        exchange.change(world, seen.follower, seen.source, waiting, given_up)
-    exchange.end_session(world, seen.follower, seen.source, waiting)
-    if world.thread(seen.follower, seen.source) is None:
-        return
-    # Before it asks anew it does what it can do without an answer.
-    exchange.go_on_without_asking(world, seen.follower, seen.source)
-
-
-def _is_on(waiting: Exchange, seen: Question | Reply) -> bool:
-    """Tell whether an earlier request waits on the connection of a message that was seen.
-
-    A fetcher has one request in flight, and gives it up only with the connection: `sendRequest` of
-    kafka.server.ReplicaFetcherThread (0.10.2.2), of ReplicaFetcherBlockingSend (0.11.0.0, 1.1.1 and
-    2.8.2) and of BrokerBlockingSender (3.8.0) closes it after any error.
-    """
-    number = waiting.number
-    return number is not None and number[0] == seen.number[0] and number[1] < seen.number[1]
-
-
-def _is_taken(seen: Question | Reply, waiting: Exchange) -> str:
-    assert waiting.number is not None
-    return (
-        f"broker {seen.follower} waits for the answer to request {waiting.number[1]} of the same "
-        f"connection"
-    )
-
-
 def _reply(world: World, seen: Reply, lookahead: Lookahead) -> None:
     found = _found(world, seen)
     if found is None:
         waiting = exchange.awaited(world, seen.follower, seen.source)
-        if waiting is not None and _is_on(waiting, seen) and waiting.stage is not Stage.DELIVERED:
-            raise Excluded(_is_taken(seen, waiting), is_pending=True)
+        if waiting is not None and is_on(waiting, seen) and waiting.stage is not Stage.DELIVERED:
+            raise Excluded(is_taken(seen, waiting), is_pending=True)
         return
     if found.stage is not Stage.ANSWERED:
         raise Excluded(_why_not_answered(world, seen, found))
