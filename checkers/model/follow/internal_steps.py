@@ -30,6 +30,7 @@ from kchaos.checkers.model.follow.observations import (
     ClientAnswered,
     CopyBegun,
     FetchAsked,
+    Number,
     Question,
     Reply,
 )
@@ -45,6 +46,7 @@ from kchaos.checkers.model.values.requests import (
     LeaderAndIsr,
     Received,
     Stage,
+    UpdateMetadata,
 )
 
 
@@ -298,6 +300,8 @@ def _refuses(
     It looks for that before it handles the request, most likely.
     """
     request = part.request
+    if isinstance(request, UpdateMetadata):
+        return _is_told_too_early(state, broker_id, part.number, request.told, lookahead, index)
     if not isinstance(request, LeaderAndIsr) or not _is_to_lead(request, broker_id):
         return False
     about = TopicPartition(request.states[0].topic, request.states[0].partition)
@@ -308,6 +312,26 @@ def _refuses(
     asked = World(state).exchanges(question.follower, question.source)
     waiting = next((one for one in asked if one.number == answer[0]), None)
     return waiting is None or (waiting.stage is Stage.ARRIVED and not waiting.refused)
+
+
+def _is_told_too_early(
+    state: State,
+    broker_id: int,
+    number: Number,
+    told: frozenset[TopicPartition],
+    lookahead: Lookahead,
+    index: int,
+) -> bool:
+    """Tell whether a broker is yet to refuse a fetch of a partition that it now hears of."""
+    broker = World(state).broker(broker_id)
+    known = None if broker is None else broker.told
+    for partition in told - known if known is not None else ():
+        for question in lookahead.refused_before(broker_id, partition, number, index):
+            asked = World(state).exchanges(question.follower, question.source)
+            waiting = next((one for one in asked if one.number == question.number), None)
+            if waiting is None or partition not in waiting.refused:
+                return True
+    return False
 
 
 def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> Iterator[World]:

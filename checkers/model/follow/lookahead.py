@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from kchaos.checkers.acts import FORGED_ERRORS, ForgeAnswers, StopBroker, TopicPartition
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.follow.observations import (
     ClientAnswered,
     ControlAnswered,
@@ -200,6 +201,21 @@ class Lookahead:
         asked, handled = self._asked_at.get(number), self._answered.get(request)
         is_before = asked is not None and (handled is None or asked < handled)
         return (number, error_code) if is_before else None
+
+    def refused_before(
+        self, leader: int, about: TopicPartition, request: Number, index: int
+    ) -> Iterator[Question]:
+        """Yield the fetches that a leader answers, from an index on, as if it did not know of it.
+
+        Those that were asked after the leader had answered this control request are left out.
+        """
+        items = self._answers.get((leader, about), [])
+        handled = self._answered.get(request)
+        for _, number, error_code in items[bisect_left(items, index, key=lambda item: item[0]) :]:
+            asked = self._asked_at.get(number)
+            is_before = asked is not None and (handled is None or asked < handled)
+            if is_before and error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                yield self.questions[number]
 
     def may_have_repeated(self, follower: int, source: int, index: int) -> bool:
         """Tell whether the links passed on a request at an index that they did not record.

@@ -42,6 +42,8 @@ CLOCKS_AGREE_S = 0.015
 ZooKeeper's are cut to milliseconds, and a link writes a message down before it sends it on.
 """
 _MOST_REASONS = 200
+_PATIENCE = 500
+"""How many states may explain no more of a run until an unlikely branch is searched."""
 MOST_STATES = 60_000
 """How many states may be looked at for one run until the answer is unknown."""
 
@@ -151,10 +153,11 @@ class _Search:
         visited = {first.node}
         stack = [self._next(first)]
         late: list[_Step] = []
-        deepest = first
+        deepest, stalled = first, 0
         while stack or late:
-            if not stack:
+            if late and (not stack or stalled >= _PATIENCE):
                 stack.append(self._next(late.pop()))
+                stalled = 0
             following = next(stack[-1], None)
             if following is None:
                 stack.pop()
@@ -163,8 +166,9 @@ class _Search:
                 continue
             visited.add(following.node)
             self.looked_at += 1
+            stalled += 1
             if _depth(following.node) > _depth(deepest.node):
-                deepest = following
+                deepest, stalled = following, 0
                 self._deepest = []
             if _depth(following.node) == _depth(deepest.node):
                 self._deepest.append(following.node)
