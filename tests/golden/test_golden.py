@@ -42,6 +42,11 @@ two batches and the batches themselves. 2.0.1-unanswered-writes: what nobody ans
 snapshot has was most likely never read. 3.9.1-held-fetch: a fetch that the links would have
 recorded cannot have come unseen. 1.1.1-truncating: a snapshot between a log's truncation and that
 of its epoch cache. 1.1.1-deleted: an answer about a topic that is deleted while a fetch waits.
+3.9.1-asked-early: a fetch in the old epoch is seen after a LeaderAndIsr, by a thread that had given
+up another request before. 2.0.1-left-session: a Fetch that is not recorded names no partition that
+has left the session. 2.5.1-unlikely-write: only a write that nobody answered, and that was cut off
+again, explains what a follower asks later. 2.3.1-told-late: brokers refuse fetches of partitions
+that they are told of right then.
 """
 
 
