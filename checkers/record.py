@@ -15,6 +15,7 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.actions import is_internal
+from kchaos.checkers.evidence.given_settings import shortest_lag_s
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow, predict
@@ -82,6 +83,7 @@ def record_of(evidence: RunEvidence) -> Record:
         seen=tuple(seen),
         decided=tuple(decided),
         deleting=frozenset() if evidence.is_tiered else deleting,
+        lag_s=shortest_lag_s(evidence),
     )
 
 

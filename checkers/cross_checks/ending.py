@@ -3,9 +3,10 @@
 import dataclasses
 from collections.abc import Iterator
 
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.cross_checks.copies import possible_states
 from kchaos.checkers.evidence.about import OUTCOME
-from kchaos.checkers.evidence.history import HISTORY
+from kchaos.checkers.evidence.history import HISTORY, Operation
 from kchaos.checkers.evidence.observed import OBSERVATIONS
 from kchaos.checkers.evidence.run import RunEvidence
 
@@ -75,6 +76,14 @@ def _as_observed(evidence: RunEvidence) -> Iterator[str]:
         yield f"{OUTCOME} and {OBSERVATIONS} tell of another {', '.join(different)} of settling"
 
 
+def _is_for_all(evidence: RunEvidence, operation: Operation) -> bool:
+    """Whether it was written with acks=all, unless so many replicas are wanted as there are not."""
+    about = TopicPartition(operation.topic, operation.partition)
+    state = evidence.snapshots[-1].state(about) if evidence.snapshots else None
+    wanted = evidence.min_insync_replicas(about, -1 if state is None else state.leader)
+    return operation.acks == -1 or len(evidence.assignment(about)) < wanted
+
+
 def _probes(evidence: RunEvidence) -> Iterator[str]:
     settle = evidence.outcome.settle
     assert settle is not None
@@ -84,7 +93,7 @@ def _probes(evidence: RunEvidence) -> Iterator[str]:
     for probe in named:
         name = probe.get("operation") if isinstance(probe, dict) else None
         operation = told.get(str(name))
-        if operation is None or not operation.is_probe or operation.acks != -1:
+        if operation is None or not operation.is_probe or not _is_for_all(evidence, operation):
             yield f"{OUTCOME}: probe {name!r} is no probe of {HISTORY}"
             continue
         probed.add((operation.topic, operation.partition))

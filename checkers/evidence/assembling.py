@@ -78,6 +78,7 @@ def run_evidence(
                 earlier=() if before is None else tuple(_earlier(before)),
                 excuses=tuple(evidence.excuses(about)),
                 unclean_stops=evidence.unclean_stops,
+                moved_away=tuple(evidence.moved_away(about)),
                 dropped=tuple(evidence.dropped(about)),
                 operations=own,
                 settle=_settle(evidence.outcome.settle, about),

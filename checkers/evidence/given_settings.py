@@ -7,9 +7,16 @@ for brokers that somebody changed while they ran.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kchaos.checkers.acts import StartBroker
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.evidence.about import number_in
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model.releases.rules.kip_537 import LAG, default_lag_s
+from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.values.events import TopicConfigured
 
+_LEAST_LAG_S = 10.0
+"""The shortest default of replica.lag.time.max.ms that a release has, in seconds."""
 _TIERED = ("remote.storage.enable", "true")
 
 
@@ -54,3 +61,27 @@ def given_settings(evidence: RunEvidence) -> Iterator[GivenSetting]:
 def _of(owner: str, settings: Mapping[str, str], is_tiered: bool = False) -> Iterator[GivenSetting]:
     for name, value in settings.items():
         yield GivenSetting(owner=owner, name=name, value=value, is_tiered=is_tiered)
+
+
+def shortest_lag_s(evidence: RunEvidence) -> float:
+    """Returns the shortest replica.lag.time.max.ms of all brokers, as scenario or release has it.
+
+    Raises:
+        ScenarioDataError: One is no whole number.
+    """
+    cluster = evidence.scenario.cluster
+    own = [number_in(cluster.properties_of(broker), LAG) for broker in cluster.brokers]
+    stated = [value / 1000 for value in own if value is not None]
+    releases = {
+        timed.event.release for timed in evidence.events if isinstance(timed.event, StartBroker)
+    }
+    are_all_stated = own and len(stated) == len(own)
+    defaults = () if are_all_stated else map(_default_lag_s, releases)
+    return min([*stated, *defaults], default=_LEAST_LAG_S)
+
+
+def _default_lag_s(release: str) -> float:
+    try:
+        return default_lag_s(parse_version(release))
+    except ModelError:
+        return _LEAST_LAG_S  # The model says what is wrong with it.

@@ -229,6 +229,8 @@ class PartitionEvidence:
         impossible: Observed high watermarks of the partition that the model does not allow.
         unclean_stops: (broker, seconds since the epoch) of each end of a broker that was no clean
             one, in their order.
+        moved_away: (broker, seconds since the epoch) of each replica that a reassignment took from
+            a broker, in their order.
         dropped: Followers that left its ISR while their leader kept fetches of theirs unread.
         late_requests: Control requests about the partition that kchaos made, or that arrived when
             the generation of the broker for which they were meant was over (KIP-380).
@@ -265,6 +267,7 @@ class PartitionEvidence:
     earlier: tuple[EarlierReplica, ...] = ()
     excuses: tuple[Excuse, ...] = ()
     unclean_stops: tuple[tuple[int, float], ...] = ()
+    moved_away: tuple[tuple[int, float], ...] = ()
     operations: tuple[Operation, ...] = ()
     predicted_produces: tuple[PredictedProduce, ...] = ()
     rounds: tuple[EpochRound, ...] | None = None
@@ -304,6 +307,11 @@ class PartitionEvidence:
         if not operation.client or self.copied_from is None:
             return False
         return operation.ended_at is None or operation.ended_at > self.copied_from
+
+    @property
+    def has_too_few_replicas(self) -> bool:
+        """Whether it wants more replicas in sync for acks=all than it has at all."""
+        return len(self.replicas) < self.min_insync_replicas
 
     def in_sync(self, side: Side) -> tuple[ReplicaEvidence, ...]:
         """The replicas of one side that the ISR names, the leader first, then by broker."""

@@ -420,6 +420,17 @@ class RunEvidence:
                 assigned = event.assignment[about.partition] if has_it else ()
         return assigned
 
+    def moved_away(self, about: TopicPartition) -> Iterator[tuple[int, float]]:
+        """Yields (broker, seconds since the epoch) of each replica that its assignment lost."""
+        before: tuple[int, ...] = ()
+        for timed in self.events:
+            event = timed.event
+            if isinstance(event, TopicCreated) and event.topic == about.topic:
+                has_it = about.partition < len(event.assignment)
+                now = event.assignment[about.partition] if has_it else ()
+                yield from ((broker, timed.time) for broker in before if broker not in now)
+                before = now
+
     def excuses(self, about: TopicPartition) -> Iterator[Excuse]:
         """Yields, in their order, the events after which Kafka may lose records of it.
 

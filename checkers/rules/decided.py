@@ -34,7 +34,7 @@ from kchaos.checkers.acts import (
     TopicPartition,
 )
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.evidence.about import number_in
+from kchaos.checkers.evidence.given_settings import shortest_lag_s
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.zookeeper import controller_epochs
 from kchaos.checkers.findings import Finding
@@ -46,8 +46,7 @@ from kchaos.checkers.model.controller.decisions import (
     explain,
 )
 from kchaos.checkers.model.releases.composition import asks_controller_for_isr, generation_for
-from kchaos.checkers.model.releases.rules.kip_537 import LAG, default_lag_s
-from kchaos.checkers.model.releases.versions import parse_version
+from kchaos.checkers.model.releases.rules.kip_537 import LAG
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -57,8 +56,6 @@ from kchaos.checkers.model.values.events import (
 )
 
 _CLOCKS_S = 0.05
-_LEAST_LAG_S = 10.0
-"""The shortest default of replica.lag.time.max.ms that a release has, in seconds."""
 
 
 def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
@@ -82,7 +79,7 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
         epochs=controller_epochs(evidence.znode_changes),
         clean_stops=_clean_stops(evidence),
         offline=_offline(evidence),
-        lag_s=_lag_s(evidence),
+        lag_s=shortest_lag_s(evidence),
         has_alter_isr=any(
             asks_controller_for_isr(start) is not False for start in _started(evidence)
         ),
@@ -363,18 +360,6 @@ def _offline(
     return found
 
 
-def _lag_s(evidence: RunEvidence) -> float:
-    """The shortest replica.lag.time.max.ms of all brokers, as scenario or release has it."""
-    cluster = evidence.scenario.cluster
-    own = [number_in(cluster.properties_of(broker), LAG) for broker in cluster.brokers]
-    stated = [value / 1000 for value in own if value is not None]
-    defaults = [
-        _default_lag_s(release) for release in {start.release for start in _started(evidence)}
-    ]
-    are_all_stated = own and len(stated) == len(own)
-    return min([*stated, *(() if are_all_stated else defaults)], default=_LEAST_LAG_S)
-
-
 def _controllers(evidence: RunEvidence) -> frozenset[tuple[IsrWithout, IsrOfPreferred]]:
     """What controllers make of an ISR, by the releases of all brokers that were started."""
     controllers = set()
@@ -398,10 +383,3 @@ def _reassigned(evidence: RunEvidence) -> frozenset[str]:
 
 def _started(evidence: RunEvidence) -> list[StartBroker]:
     return [timed.event for timed in evidence.events if isinstance(timed.event, StartBroker)]
-
-
-def _default_lag_s(release: str) -> float:
-    try:
-        return default_lag_s(parse_version(release))
-    except ModelError:
-        return _LEAST_LAG_S  # The model says what is wrong with it.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import (
@@ -135,12 +136,15 @@ def _last_disk(evidence: PartitionEvidence, operation: Operation, offsets: Range
 
 
 def _whole_copies(evidence: PartitionEvidence, operation: Operation) -> Sequence[int]:
-    """Who acknowledged the record and had no unclean end since; nobody where too many had one.
+    """Who acknowledged the record and kept it; nobody where too many have ended uncleanly since.
 
     min.insync.replicas - 1 unclean ends are what acks=all is to survive. An unclean end counts
-    whether it cost the disk anything or not, for no controller can know that.
+    whether it cost the disk anything or not, for no controller can know that. Whose replica was
+    moved away before a disk lost the record had its copy deleted, whether it came back or not.
     """
     later = _later(evidence, operation)
+    lost_at = max((excuse.time for excuse in later if excuse.kind == "lost-tail"), default=-inf)
+    moved = {broker for broker, time in evidence.moved_away if _ended(operation) <= time < lost_at}
     at_risk = {excuse.broker for excuse in later if excuse.kind == "lost-tail"}
     at_risk |= {broker for broker, time in evidence.unclean_stops if time >= _ended(operation)}
     at_risk &= {replica.broker for replica in evidence.replicas}
@@ -148,7 +152,7 @@ def _whole_copies(evidence: PartitionEvidence, operation: Operation) -> Sequence
     if len(operation.isr_when_ended) < least or len(at_risk) >= least:
         return ()
     back = set(operation.isr_when_ended).intersection(evidence.isr)
-    return sorted(back - at_risk)
+    return sorted(back - at_risk - moved)
 
 
 def _last_keepers(later: Sequence[Excuse], operation: Operation) -> Iterator[Sequence[int]]:

@@ -40,11 +40,13 @@ def probe(
     That is the positive sign that replication goes on: a leader acknowledges what its high
     watermark has passed. A refusal, or an answer that does not come, may be a follower that is
     slow or a leader that waits for a controller; so it is asked again for as long as the bound, or
-    until the partition's state is another one. It has a key, since a leader refuses a record
-    without one if its topic is compacted.
+    until the partition's state is another one. If it is still refused then, although all replicas
+    are in sync, the topic wants more of them than it has (up to 3.6): a write to the leader alone
+    is the probe, and the disks tell whether it is replicated. It has a key, since a leader refuses
+    a record without one if its topic is compacted.
     """
     deadline = time.monotonic() + settled.bound_s
-    number = 0
+    number, acks = 0, -1
     while True:
         number += 1
         operation = unused_probe(play, about)
@@ -55,7 +57,7 @@ def probe(
             partition=about.partition,
             records=(operation,),
             keys=(operation,),
-            acks=-1,
+            acks=acks,
         )
         end = gates.last_offset(play, leader, about) + 2
         play.clients.produce(action, timeout_s=_PROBE_S, is_probe=True)
@@ -64,7 +66,10 @@ def probe(
         shown = answer.error_code if isinstance(answer, Produced) else str(answer)
         settled.probes.append({"operation": operation, "acknowledged": done, "error": shown})
         # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
-        if not _may_still_come(answer) or time.monotonic() > deadline:
+        is_over = time.monotonic() > deadline
+        if is_over and acks == -1 and _are_too_few(play, about, in_sync, answer):
+            acks = 1
+        elif not _may_still_come(answer) or is_over:
             break
         abort()
         check_interrupt()
@@ -120,6 +125,15 @@ def _refused(
         )
         settled.add("replication-stopped", about, leader, detail)
     return -1
+
+
+def _are_too_few(
+    play: Play, about: TopicPartition, in_sync: list[int], answer: Produced | Exception
+) -> bool:
+    """Whether a write was refused for want of replicas, although all that there are are in sync."""
+    assigned = play.cluster.metadata.assignment(about.topic)[about.partition]
+    refused = isinstance(answer, Produced) and answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    return refused and set(assigned) <= set(in_sync)
 
 
 def _may_still_come(answer: Produced | Exception) -> bool:

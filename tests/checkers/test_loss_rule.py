@@ -163,6 +163,12 @@ LAST_OF_THREE: dict[str, Any] = {
         ({"min_insync_replicas": 1}, "permitted-loss"),
         ({"min_insync_replicas": 4}, "permitted-loss"),
         ({"isr": (0,)}, "permitted-loss"),
+        # Brokers 1 and 2 had their copies taken away before the disk of 0 lost the record, and got
+        # the partition back; one copy that was moved away leaves another.
+        ({"moved_away": ((1, 810.0), (2, 811.0))}, "permitted-loss"),
+        ({"moved_away": ((1, 810.0),)}, "last-replica-loss"),
+        ({"moved_away": ((1, 790.0), (2, 790.0))}, "last-replica-loss"),
+        ({"moved_away": ((1, 860.0), (2, 860.0))}, "last-replica-loss"),
         ({"operations": (replace(PROMISED, isr_when_ended=(0,)),)}, "permitted-loss"),
         ({"operations": (acknowledged("p", 2, "c", "d", acks=1),)}, "permitted-loss"),
         ({"excuses": (*LAST_OF_THREE["excuses"], UNCLEAN)}, "permitted-loss"),

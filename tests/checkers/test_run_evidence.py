@@ -166,6 +166,17 @@ def test_an_election_from_outside_the_isr_and_a_lost_tail_are_excuses(tmp_path: 
     assert one.excuses[1].leader_epoch == 3
 
 
+def test_who_lost_a_replica_to_a_reassignment_is_known_with_its_time(tmp_path: Path) -> None:
+    build = started(tmp_path / "run").topic("t", [0]).state(0, 1, [0])
+    build.topic("t", [0, 1]).state(0, 1, [0, 1])
+
+    one = last(ended(build))
+
+    assert [broker for broker, _ in one.moved_away] == [1]
+    assert one.moved_away[0][1] > 0
+    assert partition_evidence(context_row(one), batch_rows(one)) == one
+
+
 def test_a_wiped_log_directory_excuses_every_partition_of_the_broker_and_no_other(
     tmp_path: Path,
 ) -> None:

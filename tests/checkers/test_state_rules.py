@@ -54,6 +54,20 @@ def test_without_an_acknowledged_probe_nothing_shows_that_replication_goes_on(ou
     assert shown(not_settled(silent, OBSERVED)) == [("replication-stopped", (0,), -1, -1)]
 
 
+@pytest.mark.parametrize(("wanted", "found"), [(2, []), (1, ["replication-stopped"])])
+def test_a_topic_that_wants_more_replicas_than_it_has_shows_by_a_write_to_its_leader(
+    wanted: int, found: list[str]
+) -> None:
+    alone = evidence(
+        replica(0, BOTH),
+        settle=settled(state="converged"),
+        operations=(replace(PROBE, acks=1, promised=False),),
+        min_insync_replicas=wanted,
+    )
+
+    assert [each.kind for each in not_settled(alone, OBSERVED)] == found
+
+
 def test_a_running_replica_outside_the_isr_is_not_at_rest_whatever_settling_says() -> None:
     outside = evidence(
         replica(0, BOTH),

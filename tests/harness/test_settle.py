@@ -21,7 +21,7 @@ from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
-from kchaos.faults import ExpireSession
+from kchaos.faults import ConfigureTopic, ExpireSession
 from kchaos.harness.gates import fetching, gates
 from kchaos.harness.gates import settle as settle_module
 from kchaos.harness.gates.probe import is_probe_replicated
@@ -378,6 +378,21 @@ def test_replicas_that_are_in_sync_converge_and_the_probe_tells(play: Play) -> N
     assert (settled.state, settled.reasons) == ("converged", [])
     assert settled.probes == [{"operation": "settle-good-0", "acknowledged": True, "error": 0}]
     assert settled.last_seen["good-0"]["ends"] == {"0": 1, "1": 1}
+
+
+@pytest.mark.cluster
+def test_a_topic_that_wants_more_replicas_than_it_has_converges(play: Play) -> None:
+    CreateTopic(topic="short", assignment=((0, 1),)).perform(play)
+    wanted = ConfigureTopic(topic="short", configuration=(("min.insync.replicas", "3"),))
+    Inject(name="wants-3", fault=wanted).perform(play)
+
+    settled = settle(play, [TopicPartition("short", 0)], bound_s=BOUND_S)
+
+    assert (settled.state, settled.reasons) == ("converged", [])
+    *refused, last = settled.probes
+    assert {probe["error"] for probe in refused} == {ErrorCode.NOT_ENOUGH_REPLICAS}
+    assert last["acknowledged"]
+    assert settled.last_seen["short-0"]["ends"] == {"0": 1, "1": 1}
 
 
 @pytest.mark.cluster

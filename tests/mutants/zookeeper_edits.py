@@ -121,8 +121,10 @@ def edit_data(
     def change(body: bytes) -> bytes:
         path, at = _text(body, 0)
         data, end = _text(body, at)
-        value = json.loads(data)
+        value, before = json.loads(data), json.loads(data)
         edit(value)
+        if value == before:
+            raise NotApplicableError(f"{path.decode()} is so already")
         return _packed(path) + _packed(json.dumps(value).encode()) + body[end:]
 
     return _edit(run, suffix, change, last=last)

@@ -4,7 +4,7 @@ Read from kafka.cluster.Partition, kafka.cluster.Replica and kafka.server.Replic
 2.1.1, 2.8.2 and 3.6.2; what changed between releases is asked of the broker's `Generation`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
@@ -448,6 +448,34 @@ def increment_high_watermark(world: World, broker_id: int, partition: TopicParti
     world.put_replica(broker_id, partition, replace(replica, high_watermark=min(offsets)))
     complete_produces(world, broker_id, partition)
     return True
+
+
+def awaited_outside_isr(world: World, broker_id: int, partition: TopicPartition) -> Iterator[int]:
+    """Yield who keeps the high watermark back without being in the ISR, or asked into it."""
+    broker = world.broker(broker_id)
+    replica = world.replica(broker_id, partition)
+    if broker is None or replica is None or replica.role is not Role.LEADER:
+        return
+    for follower, view in replica.views:
+        is_behind = view.is_caught_up and view.log_end_offset < replica.log.log_end_offset
+        is_outside = follower not in replica.maximal_isr
+        if is_behind and is_outside and broker.generation.waits_outside_isr(follower, broker.live):
+            yield follower
+
+
+def wait_no_longer(world: World, broker_id: int, partition: TopicPartition, follower: int) -> None:
+    """Let a follower outside the ISR have lagged for longer than replica.lag.time.max.ms.
+
+    The high watermark moves at the next occasion, and not with it
+    (kafka.cluster.Partition.maybeIncrementLeaderHW, 1.1.1, 2.8.2 and 3.8.0).
+    """
+    replica = world.known_replica(broker_id, partition)
+    view = replica.view(follower)
+    assert view is not None
+    behind = replace(view, is_caught_up=False)
+    world.put_replica(
+        broker_id, partition, replace(replica, views=replica.views_with(follower, behind))
+    )
 
 
 def learn_isr(world: World, broker_id: int, partition: TopicPartition) -> None:

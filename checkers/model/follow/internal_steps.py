@@ -335,7 +335,10 @@ def _is_told_too_early(
 
 
 def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> Iterator[World]:
-    """A leader moves its high watermark after an append, asks for an ISR, or learns of one."""
+    """A leader moves its high watermark after an append, asks for an ISR, or learns of one.
+
+    It also waits no longer for who has lagged too long outside the ISR.
+    """
     for partition in World(state).partitions(broker_id):
         if state(("appended", broker_id, partition)):
             world = World(state)
@@ -346,6 +349,12 @@ def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> It
             world.put(("isr refused", broker_id, partition), None)
             leader.give_up_isr(world, broker_id, partition)
             yield world
+        for follower in leader.awaited_outside_isr(World(state), broker_id, partition):
+            if lookahead.may_lag_too_long(follower, broker_id, partition, index):
+                world = World(state)
+                leader.wait_no_longer(world, broker_id, partition, follower)
+                world.is_unlikely = True
+                yield world
         yield from isr_requests.asked_by_a_repeated_fetch(
             state, broker_id, partition, lookahead, index
         )

@@ -69,6 +69,8 @@ class Lookahead:
         self._isrs_asked: dict[
             tuple[int, TopicPartition, int], list[tuple[int, frozenset[int]]]
         ] = defaultdict(list)
+        self._times = [item.time for item in record.seen]
+        self._lag_s = record.lag_s
         for index, item in enumerate(record.seen):
             self._add(index, item.what)
             for broker, about, start in self._log_starts(item.what):
@@ -237,6 +239,22 @@ class Lookahead:
         asked = self._asked.get((follower, leader_of(source), about), [])
         at = bisect_left(asked, index, key=lambda item: item[0])
         return at == 0 or asked[at - 1][1] == fetch_offset
+
+    def may_lag_too_long(
+        self, follower: int, leader: int, about: TopicPartition, index: int
+    ) -> bool:
+        """Tell whether a follower may have been behind for longer than it may, before an index.
+
+        Where its last fetch reached the leader's end of the fetch before, it counts as caught up
+        since that one (kafka.cluster.Replica.updateFetchState). So this is of the last fetch but
+        one, of those that the links recorded.
+        """
+        asked = self._asked.get((follower, leader, about), [])
+        at = bisect_left(asked, index, key=lambda item: item[0])
+        if at == 0 or index == len(self._times):
+            return False
+        since = self._times[asked[max(at - 2, 0)][0]]
+        return self._times[index] - since > self._lag_s
 
     def is_killed_before_asking(self, follower: int, source: int, index: int) -> bool:
         """Tell whether a follower is killed, from an index on, before that fetcher asks again."""

@@ -6,6 +6,7 @@ Observations choose from what is possible; none of them is fed into the predicti
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.values.events import Action, Decision, PartitionState, RemoteCopy
@@ -324,8 +325,10 @@ class Record:
 
     Attributes:
         deleting: Topics of which brokers may delete what is old or too much.
+        lag_s: The shortest replica.lag.time.max.ms of the brokers, in seconds.
     """
 
     seen: tuple[Seen, ...]
     decided: tuple[Decided, ...]
     deleting: frozenset[str] = frozenset()
+    lag_s: float = inf
