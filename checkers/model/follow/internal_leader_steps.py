@@ -149,7 +149,8 @@ _BEFORE_THE_LOG: Mapping[int, Callable[[Exchange, Lookahead], bool]] = {
     ErrorCode.INVALID_FETCH_SESSION_EPOCH: _is_in_session,
     ErrorCode.UNKNOWN_TOPIC_ID: _names_ids,
     ErrorCode.INCONSISTENT_TOPIC_ID: _names_ids,
-    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR: _names_ids,
+    # The session was begun with ids, and this names topics; or the other way about.
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR: _is_in_session,
 }
 """Errors of a whole Fetch with which a leader does not get as far as its log: when they may come.
 

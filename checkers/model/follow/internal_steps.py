@@ -38,7 +38,7 @@ from kchaos.checkers.model.follow.reachable import hears_of_leaders
 from kchaos.checkers.model.settle.views import replicas_of
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import Produce
+from kchaos.checkers.model.values.events import PartitionState, Produce
 from kchaos.checkers.model.values.prediction import Copied, PredictedProduce
 from kchaos.checkers.model.values.requests import (
     ControlRequest,
@@ -48,6 +48,9 @@ from kchaos.checkers.model.values.requests import (
     Stage,
     UpdateMetadata,
 )
+
+_KNOWN_LATER = NOT_HERE | {ErrorCode.UNKNOWN_LEADER_EPOCH}
+"""What a broker answers of a partition that it is yet to lead, or to lead in the asked epoch."""
 
 
 def silent_steps(state: State, lookahead: Lookahead, index: int, decided: int) -> Iterator[World]:
@@ -267,7 +270,7 @@ def _handle(
         world = World(state)
         errors = handle_control(world, broker_id, one, is_last=is_last)
         if seen is None or not errors_differ(errors, seen):
-            world.is_unlikely = _refuses(state, broker_id, one, lookahead, index)
+            world.is_unlikely = _speaks_as_before(state, broker_id, one, lookahead, index)
             yield world
 
 
@@ -292,26 +295,55 @@ def _is_to_lead(request: ControlRequest, broker_id: int) -> bool:
     return isinstance(request, LeaderAndIsr) and request.states[0].leader == broker_id
 
 
-def _refuses(
+def _speaks_as_before(
     state: State, broker_id: int, part: Received, lookahead: Lookahead, index: int
 ) -> bool:
-    """Tell whether a broker next answers that it does not lead what it is told to lead.
+    """Tell whether a broker next says something that it does not say once it was told this.
 
-    It looks for that before it handles the request, most likely.
+    It answers that it does not lead what it is to lead, or asks in an older epoch. Most likely it
+    handles the request after that.
     """
     request = part.request
     if isinstance(request, UpdateMetadata):
         return _is_told_too_early(state, broker_id, part.number, request.told, lookahead, index)
-    if not isinstance(request, LeaderAndIsr) or not _is_to_lead(request, broker_id):
+    if not isinstance(request, LeaderAndIsr):
         return False
+    if not _is_to_lead(request, broker_id):
+        return _asks_as_before(state, broker_id, request.states[0], lookahead, index)
     about = TopicPartition(request.states[0].topic, request.states[0].partition)
     answer = lookahead.next_answered_before(broker_id, about, part.number, index)
-    if answer is None or answer[1] not in NOT_HERE:
+    if answer is None or answer[1] not in _KNOWN_LATER:
         return False
     question = lookahead.questions[answer[0]]
     asked = World(state).exchanges(question.follower, question.source)
     waiting = next((one for one in asked if one.number == answer[0]), None)
     return waiting is None or (waiting.stage is Stage.ARRIVED and not waiting.refused)
+
+
+def _asks_as_before(
+    state: State, broker_id: int, told: PartitionState, lookahead: Lookahead, index: int
+) -> bool:
+    """Tell whether a follower's next Fetch is of an older leader epoch than it is told now.
+
+    It was made before then. A partition that it does not name is fetched in the epoch in which the
+    session has it, which its leader refuses.
+    """
+    partition = TopicPartition(told.topic, told.partition)
+    world = World(state)
+    for source in world.leaders(broker_id):
+        item = lookahead.next_question(broker_id, source, index)
+        if item is None or item.api != FETCH or _is_known(world, item):
+            continue
+        named = item.partitions.get(partition)
+        if isinstance(named, FetchAsked):
+            if named.leader_epoch is not None and named.leader_epoch < told.leader_epoch:
+                return True
+            continue
+        reply = lookahead.replies.get(item.number)
+        said = None if reply is None else reply.partitions.get(partition)
+        if said is not None and said.error_code == ErrorCode.FENCED_LEADER_EPOCH:
+            return True
+    return False
 
 
 def _is_told_too_early(

@@ -188,6 +188,12 @@ class Lookahead:
         at = bisect_left(items, index, key=lambda item: item[0])
         return items[at][1] if at < len(items) else None
 
+    def next_question(self, follower: int, source: int, index: int) -> Question | None:
+        """Return what a fetcher next asks its leader, from an index on."""
+        items = self._of_pair.get((follower, source), [])
+        at = bisect_left(items, index, key=lambda item: item[0])
+        return next((what for _, what in items[at:] if isinstance(what, Question)), None)
+
     def next_answered_before(
         self, leader: int, about: TopicPartition, request: Number, index: int
     ) -> tuple[Number, int] | None:
