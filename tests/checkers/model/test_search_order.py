@@ -7,7 +7,11 @@ import pytest
 
 from kchaos.checkers.acts import StopBroker, TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.checkers.model.broker.leader import become_leader
+from kchaos.checkers.model.broker.leader import (
+    become_leader,
+    increment_high_watermark,
+    update_view,
+)
 from kchaos.checkers.model.follow.internal_steps import silent_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import (
@@ -17,6 +21,7 @@ from kchaos.checkers.model.follow.observations import (
     Decided,
     Fate,
     FetchAnswered,
+    FetchAsked,
     Observation,
     Question,
     Record,
@@ -311,3 +316,85 @@ def test_a_fetcher_has_sent_nothing_between_requests_whose_numbers_follow_each_o
     may_have = [lookahead.may_have_repeated(1, 0, index) for index in range(7)]
     # Before the first and after the last nobody knows; one request was between 1 and 3.
     assert may_have == [True, True, False, False, False, False, True]
+
+
+def fetch_from_0(leader_epoch: int) -> FetchAsked:
+    return FetchAsked(fetch_offset=0, leader_epoch=leader_epoch, last_fetched_epoch=None)
+
+
+def waits_for_1(*, lag_s: float) -> list[int]:
+    """The high watermarks that leader 0 may come to, 10 s after broker 1 was at offset 1 last."""
+    world = cluster()
+    world.put(("assignment", T), (0, 1))
+    world.put_replica(0, T, Replica())
+    become_leader(world, 0, T, state(0, 1, (0,)))
+    update_view(world, 0, T, 1, 0)
+    happen(world, write("m", 0), {})
+    assert world.known_replica(0, T).high_watermark == 0
+    fetch = replace(asked(7, 1), partitions={T: fetch_from_0(1)})
+    seen = (Seen(what=fetch, time=1.0), Seen(what=asked(7, 2), time=11.0))
+    lookahead = Lookahead(Record(seen=seen, decided=(), lag_s=lag_s))
+    reached = []
+    for after in silent_steps(world.state(EMPTY), lookahead, 1, 0):
+        if after.is_unlikely:
+            increment_high_watermark(after, 0, T)
+            reached.append(after.known_replica(0, T).high_watermark)
+    return reached
+
+
+def test_a_leader_waits_for_a_follower_outside_the_isr_only_as_long_as_it_may_lag() -> None:
+    assert waits_for_1(lag_s=9.5) == [1]
+    assert waits_for_1(lag_s=10.5) == []
+
+
+def told_at(index: int, *questions: Observation) -> list[bool]:
+    """Whether what broker 1 does with a LeaderAndIsr of epoch 2 is unlikely before these."""
+    world = cluster("2.8.2")
+    world.put(("assignment", T), (0, 1))
+    happen(world, state(0, 1, (0, 1)), {})
+    request = LeaderAndIsr(states=(state(0, 2, (0, 1)),))
+    world.put(("control", 1), (replace(RECEIVED, controller_epoch=1, request=request),))
+    world.put(("leaders", 1), (0,))
+    before = world.state(EMPTY)
+    lookahead = to_come(*questions)
+    steps = [
+        after
+        for after in silent_steps(before, lookahead, index, 0)
+        if (after.get(("control", 1)) or ())[0].errors is not None
+    ]
+    return [after.is_unlikely for after in steps]
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "is_named", "is_fenced", "is_unlikely"),
+    [
+        (1, True, False, True),
+        (2, True, False, False),
+        (1, False, True, True),
+        (1, False, False, False),
+    ],
+)
+def test_a_broker_that_asks_in_the_old_epoch_hears_of_the_new_one_after_that(
+    leader_epoch: int, *, is_named: bool, is_fenced: bool, is_unlikely: bool
+) -> None:
+    """What a Fetch does not name is asked for as in the session: its leader refuses that."""
+    named = {T: fetch_from_0(leader_epoch)} if is_named else {}
+    question = replace(asked(7, 1), partitions=named)
+    error_code = FENCED if is_fenced else 0
+    answered = reply(high_watermark=0, last_offset=None, error_code=error_code)
+    assert told_at(0, question, replace(answered, number=(7, 1))) == [is_unlikely]
+
+
+def test_a_broker_hears_of_a_partition_after_the_fetches_that_it_refuses() -> None:
+    question = replace(asked(9, 1), partitions={T: fetch_from_0(1)})
+    refused = replace(
+        reply(high_watermark=-1, last_offset=None, error_code=3), number=question.number
+    )
+    state_before = told_again(told=frozenset()).state(EMPTY)
+    for said, is_unlikely in (((question, refused), True), ((), False), ((question,), False)):
+        told = [
+            after.is_unlikely
+            for after in silent_steps(state_before, to_come(*said), 0, 0)
+            if (after.get(("control", 0)) or ())[0].errors is not None
+        ]
+        assert told == [is_unlikely]
