@@ -46,7 +46,8 @@ of its epoch cache. 1.1.1-deleted: an answer about a topic that is deleted while
 up another request before. 2.0.1-left-session: a Fetch that is not recorded names no partition that
 has left the session. 2.5.1-unlikely-write: only a write that nobody answered, and that was cut off
 again, explains what a follower asks later. 2.3.1-told-late: brokers refuse fetches of partitions
-that they are told of right then.
+that they are told of right then. 3.9.1-session-without-ids: after a late LeaderAndIsr without topic
+ids a fetch without them is refused in a session that was begun with ids.
 """
 
 
