@@ -360,7 +360,7 @@ def told_at(index: int, *questions: Observation) -> list[bool]:
     steps = [
         after
         for after in silent_steps(before, lookahead, index, 0)
-        if (after.get(("control", 1)) or ())[0].errors is not None
+        if after.get(("control", 1))[0].errors is not None
     ]
     return [after.is_unlikely for after in steps]
 
@@ -395,6 +395,6 @@ def test_a_broker_hears_of_a_partition_after_the_fetches_that_it_refuses() -> No
         told = [
             after.is_unlikely
             for after in silent_steps(state_before, to_come(*said), 0, 0)
-            if (after.get(("control", 0)) or ())[0].errors is not None
+            if after.get(("control", 0))[0].errors is not None
         ]
         assert told == [is_unlikely]
