@@ -102,13 +102,16 @@ def _seconds_for(item: pytest.Item) -> int:
 def shared_by(item: pytest.Item) -> str:
     """Name what the test shares with others of its module or session; empty if it shares nothing.
 
-    Two processes would each make it. A fixture of a plugin costs nothing until a test asks for it.
+    Two processes would each make it, and Docker's base image too. A fixture of a plugin costs
+    nothing until a test asks for it.
     """
     names = set(getattr(item, "fixturenames", ()))
     if "release_cluster" in names:
         return "cluster of " + ".".join(map(str, _release_of_item(item)))
     if "spark" in names:
         return "spark"
+    if "engine" in names:
+        return "docker"
     definitions = getattr(item, "_fixtureinfo").name2fixturedefs if names else {}  # noqa: B009
     for name in sorted(names.intersection(definitions)):
         if definitions[name][-1].scope == "module" and not name.startswith("_"):

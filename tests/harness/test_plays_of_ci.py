@@ -8,9 +8,11 @@ import pytest
 from kchaos.faults import FAULTS
 from kchaos.harness.catalogue import CATALOGUE
 from kchaos.harness.commands.measure import cells
+from kchaos.harness.steps.scenario_steps import STEPS
 from tests.cases.plays import CASES, STORED_CASES, newest_release
 from tests.support.plays_of_ci import (
     BORDERS,
+    BOTH_DRIVERS,
     CASES_PLAYED,
     ENTRIES_PLAYED,
     IN_CONTAINERS,
@@ -89,6 +91,13 @@ def test_a_play_that_is_left_out_of_ci_can_be_measured() -> None:
 
 def test_what_is_played_in_containers_is_played_with_processes_too() -> None:
     assert set(IN_CONTAINERS) <= set(ENTRIES_PLAYED)
+
+
+@pytest.mark.parametrize("name", BOTH_DRIVERS)
+def test_an_entry_is_played_in_containers_for_what_no_other_there_exercises(name: str) -> None:
+    others = exercised_by([cell for cell in IN_CONTAINERS if cell[0] != name])
+
+    assert {*STEPS, *FAULTS} & exercised_by([c for c in IN_CONTAINERS if c[0] == name]) - others
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -29,9 +29,10 @@ BORDERS: Mapping[str, str] = {
 }
 """The entry of each seed. No release has what KIP-501 proposes: its greens are other entries."""
 
-BOTH_DRIVERS = ("KAFKA-6361", "KIP-101-1", "KIP-101-2", "KIP-279-3", "KIP-966-last-replica")
-"""One entry for each way in which a bug shows, played in containers too; of the first one the fix
-as well. What the last one loses is in KRaft's metadata log, which controllers and brokers have."""
+BOTH_DRIVERS = ("KAFKA-6361", "KIP-101-1", "KIP-966-last-replica")
+"""Entries that are played in containers too, each for a step or a fault that the others lack; of
+the first one the fix as well. What the last one loses is in KRaft's metadata log, which controllers
+and brokers have."""
 
 Cell = tuple[str, str, str]
 """The entry, its case and the release; or "" and a case of `tests/cases` with its release."""
