@@ -1,11 +1,11 @@
 """What CI plays on real brokers, chosen by what each play exercises.
 
-Each entry of the catalogue is played once: where its bug shows, on the last release that has it.
-An entry that is green alone is played on its newest release. `BORDERS` has an entry of each seed,
-a document that the catalogue was begun with, that is played on both sides of its border. A case
-is played if no run of it is stored. What these do not exercise of the steps, faults and lines of
-releases that entries and cases have is added, the plays with most of it first. The rest is played
-by `kchaos measure` and `make cases`.
+Each entry of the catalogue is played once, where its bug shows if it does: in the case and on the
+release that exercise most of what no other play does, or else on the last release that has it.
+`BORDERS` has an entry of each seed, a document that the catalogue was begun with, that is played on
+both sides of its border. A case is played if no run of it is stored. What these do not exercise of
+the steps, faults and lines of releases that entries and cases have is added, the plays with most
+of it first. The rest is played by `kchaos measure` and `make cases`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -104,21 +104,37 @@ def _parts(value: object) -> Iterator[object]:
 
 
 def _chosen() -> list[Cell]:
+    cells = {cell: exercised(scenario_of_cell(cell)) for cell in all_cells()}
     chosen: dict[Cell, None] = {}
-    for name in CATALOGUE:
-        red, green = sides_of(name)
-        wanted = (red, green) if name in BORDERS.values() else (red or green,)
-        chosen.update({(name, *side): None for side in wanted if side})
+    for name in (*BORDERS.values(), *BOTH_DRIVERS):
+        sides = sides_of(name)[: 2 if name in BORDERS.values() else 1]
+        chosen.update({(name, *side): None for side in sides if side})
     chosen.update(
         {("", name, newest_release(name)): None for name in CASES if name not in STORED_CASES}
     )
-    cells = {cell: exercised(scenario_of_cell(cell)) for cell in all_cells()}
     missing = set().union(*cells.values()) - set().union(*(cells[cell] for cell in chosen))
-    while missing:
-        most = max(cells, key=lambda cell: len(cells[cell] & missing))
+
+    def choose(candidates: Iterable[Cell]) -> None:
+        most = max(candidates, key=lambda cell: len(cells[cell] & missing))
         chosen[most] = None
-        missing -= cells[most]
+        missing.difference_update(cells[most])
+
+    # Those with the fewest plays to choose from come first.
+    of_others = [_candidates(name) for name in CATALOGUE if not any(name in c for c in chosen)]
+    for candidates in sorted(filter(None, of_others), key=len):
+        choose(candidates)
+    while missing:
+        choose(cells)
     return list(chosen)
+
+
+def _candidates(name: str) -> list[Cell]:
+    """What may stand for an entry: where its bug shows, or else all, the last release first."""
+    entry = entry_named(name)
+    short = [cell for cell in entry.expectations if cell[0] not in entry.measured_only]
+    red = [cell for cell in short if not entry.expectations[cell].is_green]
+    first = [side for side in sides_of(name) if side][:1]
+    return [(name, *side) for side in dict.fromkeys([*first, *(red or short)])]
 
 
 PLAYED: tuple[Cell, ...] = tuple(_chosen())
