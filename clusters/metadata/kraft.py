@@ -386,16 +386,25 @@ class KraftMetadata:
         return self._answer_of_leader(ask)
 
     def _answer_of_leader(self, ask: Callable[[str], Any]) -> Any:
-        """Return what the leader answers; one that is about to take office is asked again."""
+        """Return what the leader answers.
+
+        One that is about to take office is asked again, and so is whoever comes after one that is
+        dead, since nothing was sent to it.
+        """
         answers: list[Any] = []
+        unsent = ""
 
         def answered() -> bool:
-            leader = self.controller()
+            nonlocal unsent
+            leader, unsent = self.controller(), ""
             if leader is None:
                 return False
             try:
                 answer = ask(self._addresses[leader])
-            except (NotSent, NoAnswer) as error:
+            except NotSent as error:
+                unsent = f", and nothing could be sent to it: {error}"
+                return False
+            except NoAnswer as error:
                 raise MetadataUnavailable(f"controller {leader} gave no answer: {error}") from error
             answers.append(answer)
             said = answer if isinstance(answer, dict) else answer.to_dict()
@@ -406,7 +415,7 @@ class KraftMetadata:
                 answered,
                 timeout_s=_OFFICE_S,
                 waiting_for="a controller that is in office",
-                last_seen=lambda: f"{self.controller()} is the quorum's leader",
+                last_seen=lambda: f"{self.controller()} is the quorum's leader{unsent}",
                 remedy="most of the controllers must run: see their logs",
             )
         except AwaitTimeout as error:

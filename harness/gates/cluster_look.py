@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.api import Broker, Disconnectable, Pausable
@@ -46,6 +47,17 @@ class ClusterLook:
         if self.play.cluster.spec.is_kraft:
             return elected in self.controllers
         return elected in self.working and not self.keeps_back(elected, None)
+
+    @property
+    def will_elect_controller(self) -> bool:
+        """Return whether most of KRaft's controllers work, and replace one that does not."""
+        every = self.play.cluster.controllers
+        pairs = permutations(self.controllers, 2)
+        return (
+            not self.can_decide
+            and 2 * len(self.controllers) > len(every)
+            and not any(self.keeps_back(one, other) for one, other in pairs)
+        )
 
     @property
     def working(self) -> frozenset[int]:

@@ -61,6 +61,9 @@ def await_quiet(play: Play, *, level: bool = False) -> None:
 def _missing(play: Play, *, level: bool) -> Iterator[str]:
     look = look_at(play)
     elected = look.controller
+    if look.will_elect_controller:
+        yield f"controller {elected} cannot decide, and no other one has been elected"
+        return
     if not look.working or (elected is not None and not look.can_decide):
         # Nobody works, or it is a controller that cannot, and whose session has not ended.
         return

@@ -167,6 +167,8 @@ def _await(play: Play, what: str, timeout_s: float, lacks: Lacks) -> None:
     def holds() -> bool:
         look = look_at(play)
         lacking[:] = _unregistered(look) if lacks is _in_sync else []
+        if look.will_elect_controller:
+            lacking.append(f"controller {look.controller} cannot decide, and another one can lead")
         # Nobody decides anything while the controller cannot: until its session ends, or until a
         # quorum has another leader.
         if look.controller is None or look.can_decide:

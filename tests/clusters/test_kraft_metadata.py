@@ -9,8 +9,10 @@ import pytest
 
 from kchaos.checkers.formats.batches import CONTROL_FLAG
 from kchaos.checkers.formats.metadata_records import MetadataRecord, RecordDefinitions
+from kchaos.clusters.client import NoAnswer, NotSent
 from kchaos.clusters.distribution import resolve
 from kchaos.clusters.kraft_storage import record_batch
+from kchaos.clusters.metadata import kraft
 from kchaos.clusters.metadata.api import LeaderAndIsr, MetadataRefused, MetadataUnavailable
 from kchaos.clusters.metadata.kraft import KraftMetadata
 
@@ -284,6 +286,64 @@ def test_a_record_that_is_damaged_is_no_metadata(
     log.file.write_bytes(record_batch(0, [(None, b"\x01\x63\x00")]))
     with pytest.raises(MetadataUnavailable, match="no definition has kind 99"):
         reading(definitions, log).position()
+
+
+def test_who_comes_after_a_dead_controller_is_asked_in_its_place(
+    tmp_path: Path, definitions: RecordDefinitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log(tmp_path / "100", definitions)
+    log.lead(100, 1)
+    addresses = {100: "dead", 101: "alive"}
+    metadata = KraftMetadata(
+        folders={100: log.file.parent}, addresses=addresses, definitions=definitions
+    )
+    asked = []
+
+    def answer(address: str, *_: Any, **__: Any) -> dict[str, Any]:
+        asked.append(address)
+        if address == "dead":
+            log.lead(101, 2)
+            raise NotSent("it does not accept connections")
+        return {"error_code": 0}
+
+    monkeypatch.setattr(kraft, "send_control_request", answer)
+    metadata.unregister(0)
+    assert asked == ["dead", "alive"]
+
+
+def test_nobody_is_asked_twice_who_may_have_heard_it(
+    tmp_path: Path, definitions: RecordDefinitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log(tmp_path / "100", definitions)
+    log.lead(100, 1)
+    metadata = KraftMetadata(
+        folders={100: log.file.parent}, addresses={100: "slow"}, definitions=definitions
+    )
+
+    def no_answer(*_: Any, **__: Any) -> dict[str, Any]:
+        raise NoAnswer("10 s are over")
+
+    monkeypatch.setattr(kraft, "send_control_request", no_answer)
+    with pytest.raises(MetadataUnavailable, match="controller 100 gave no answer: 10 s are over"):
+        metadata.unregister(0)
+
+
+def test_a_controller_that_is_dead_and_has_no_successor_is_named(
+    tmp_path: Path, definitions: RecordDefinitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log(tmp_path / "100", definitions)
+    log.lead(100, 1)
+    metadata = KraftMetadata(
+        folders={100: log.file.parent}, addresses={100: "dead"}, definitions=definitions
+    )
+
+    def refused(*_: Any, **__: Any) -> dict[str, Any]:
+        raise NotSent("it does not accept connections")
+
+    monkeypatch.setattr(kraft, "send_control_request", refused)
+    monkeypatch.setattr(kraft, "_OFFICE_S", 0.0)
+    with pytest.raises(MetadataUnavailable, match=r"100 is .*leader, and nothing could be sent"):
+        metadata.unregister(0)
 
 
 def test_what_has_no_analogue_is_refused_with_a_reason(

@@ -64,10 +64,11 @@ def play_with(
     told: Sequence[LinkRecord] = (),
     kraft: bool = False,
     is_paused: bool = False,
+    voters: int = 1,
     forgotten: Sequence[int] = (),
     **state: Any,
 ) -> Play:
-    """A play on three brokers; with KRaft on a controller besides, which may be paused."""
+    """A play on three brokers; with KRaft on voters besides, whose leader may be paused."""
     properties = {"unclean.leader.election.enable": str(unclean).lower()}
     known = LeaderAndIsr(**{**LED_BY_0, **state})
     cluster = StandInCluster(
@@ -79,7 +80,10 @@ def play_with(
     )
     if kraft:
         cluster.spec = replace(cluster.spec, brokers=brokers_of("4.1.2", (0, 1, 2)))
-        cluster.controllers = {NODE: StandInBroker(cluster, NODE, 1, is_paused)}
+        cluster.controllers = {
+            node: StandInBroker(cluster, node, 1, is_paused and node == NODE)
+            for node in range(NODE, NODE + voters)
+        }
     for broker in cluster.brokers.values():
         broker.properties = properties
         if broker.id not in running:
@@ -228,6 +232,18 @@ def test_what_is_to_come_is_awaited_with_kraft_while_its_controller_can_decide(
     disks[1] = 5
     assert said in lacks(play_with(tmp_path / "works", kraft=True, **lacking), gate)
     assert lacks(play_with(tmp_path / "paused", kraft=True, is_paused=True, **lacking), gate) == ""
+
+
+@pytest.mark.parametrize(
+    ("kept_back", "said"),
+    [([], f"controller {NODE} cannot decide, and another one can lead"), ([(101, 102)], "")],
+    ids=["elected soon", "cut off from each other"],
+)
+def test_another_controller_of_kraft_is_awaited_where_the_others_can_elect_it(
+    tmp_path: Path, kept_back: list[tuple[int, int | None]], said: str
+) -> None:
+    play = play_with(tmp_path, kraft=True, is_paused=True, voters=3, kept_back=kept_back)
+    assert [lacks(play, gate) for gate in (LEADER, IN_SYNC, LEVEL)] == [said] * 3
 
 
 def test_a_fenced_broker_is_awaited(tmp_path: Path) -> None:
