@@ -58,6 +58,11 @@ FOLLOWED = frozenset(
         *("replica.fetch.min.bytes", "replica.high.watermark.checkpoint.interval.ms"),
         *("zookeeper.session.timeout.ms", "zookeeper.connection.timeout.ms"),
         *("controlled.shutdown.max.retries", "controlled.shutdown.retry.backoff.ms"),
+        # The same with KRaft.
+        *("broker.session.timeout.ms", "broker.heartbeat.interval.ms"),
+        *("controller.quorum.election.timeout.ms", "controller.quorum.election.backoff.max.ms"),
+        *("controller.quorum.fetch.timeout.ms", "controller.quorum.request.timeout.ms"),
+        "controller.quorum.retry.backoff.ms",
         # What the model reads.
         *("inter.broker.protocol.version", "log.message.format.version", "message.format.version"),
         *("min.insync.replicas", "unclean.leader.election.enable", "controlled.shutdown.enable"),

@@ -13,8 +13,12 @@ NO_GATES = "no-gates"
 # A broker that is cut off or paused keeps its session until a step ends it: with less time it
 # would end by itself while a gate waits, and the schedule would be about another cluster.
 _SESSION = {"zookeeper.session.timeout.ms": "18000"}
-# A restart waits for it, so that it is as long as KRaft clusters have it by themselves.
-_SESSION_OF_BROKER = {"broker.session.timeout.ms": "9000"}
+_WITH_KRAFT = {
+    # A restart waits for it, so that it is as long as KRaft clusters have it by themselves.
+    "broker.session.timeout.ms": "9000",
+    # So long a leader waits for a controller that stands still, before it asks the next one.
+    "controller.socket.timeout.ms": "3000",
+}
 CONTROLLED_SHUTDOWN: Mapping[str, str] = {
     "controlled.shutdown.enable": "true",
     "controlled.shutdown.retry.backoff.ms": "200",
@@ -55,7 +59,7 @@ class Settings:
     @property
     def properties_with_kraft(self) -> Mapping[str, str]:
         """The same on a KRaft cluster."""
-        return {**_SESSION_OF_BROKER, **self._of_elections}
+        return {**_WITH_KRAFT, **self._of_elections}
 
     @property
     def _of_elections(self) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from kchaos.harness.player.drawing import draw, view_of
 from kchaos.harness.player.legal import illegal_steps
 from kchaos.harness.player.walks import WALKS
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.run.settings import require_trust
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject
 
@@ -130,6 +132,12 @@ def test_what_is_drawn_is_legal_and_the_same_for_the_same_seed():
         scenario = drawn(seed, "mixed")
         assert illegal_steps(view_of(scenario), scenario.steps) == []
         assert draw(seed, kafka=RELEASE, steps=25) == scenario
+
+
+@pytest.mark.parametrize("mix", PLAYED)
+def test_what_is_drawn_can_be_replayed_and_shrunk_without_trust(mix):
+    for seed in range(10):
+        require_trust(drawn(seed, mix), Path("scenario.json"))
 
 
 def test_partitions_of_a_topic_have_equally_many_replicas():
