@@ -9,7 +9,7 @@ from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.settings import QUICK_KRAFT, SLOW_READS
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.observing import AwaitMetadataRead
+from kchaos.harness.steps.observing import AwaitLog, AwaitMetadataRead
 from kchaos.harness.steps.scenario_steps import (
     AwaitHeld,
     AwaitHighWatermark,
@@ -61,11 +61,11 @@ def _steps(case: str) -> tuple[Step, ...]:
         *((AwaitMetadataRead(broker=LEADER),) if case == _KRAFT else ()),
         _slow_from("once", 6),
         Heal(name="at-first"),
-        *_written_meanwhile("once"),
+        *_written_meanwhile("once", 1),
         Tell(text="it asks again, gets one more, and is as slow as before"),
         _slow_from("twice", 7),
         Heal(name="once"),
-        *_written_meanwhile("twice"),
+        *_written_meanwhile("twice", 2),
         Heal(name="twice"),
         AwaitState(leader=LEADER, isr=BOTH, **_T0),
     )
@@ -83,11 +83,14 @@ def _slow_from(name: str, offset: int) -> Step:
     return Inject(name=name, fault=fault)
 
 
-def _written_meanwhile(hold: str) -> tuple[Step, ...]:
+def _written_meanwhile(hold: str, times: int) -> tuple[Step, ...]:
     """A write with acks=all while the follower is behind, and until it is out of the ISR."""
+    joined = AwaitLog(
+        broker=LEADER, pattern=r"ISR updated to 0,1\b", count=times, timeout_s=_JOINS_S
+    )
     return (
         AwaitHeld(name=hold),
-        IfPossible(do=AwaitState(leader=LEADER, isr=BOTH, timeout_s=_JOINS_S, **_T0)),
+        IfPossible(do=joined),
         Produce(
             operation=f"slow-{hold}",
             records=1,
@@ -100,19 +103,36 @@ def _written_meanwhile(hold: str) -> tuple[Step, ...]:
     )
 
 
-def _answered(error: ErrorCode) -> tuple[dict[str, Any], ...]:
-    return tuple(
-        {"operation": {"operation": f"slow-{hold}", "error_code": error.value}}
-        for hold in ("once", "twice")
-    )
+def _left_behind(high_watermark: int) -> dict[str, Any]:
+    """The witness that the leader takes out a follower which never had the leader's end."""
+    left = r"Shrinking ISR from 0,1 to 0\. Leader: "
+    return {
+        "log": {
+            "broker": LEADER,
+            "pattern": rf"{left}\(highWatermark: {high_watermark}, endOffset: 1\d\)",
+        }
+    }
+
+
+def _refused(hold: str) -> dict[str, Any]:
+    error = ErrorCode.NOT_ENOUGH_REPLICAS.value
+    return {"operation": {"operation": f"slow-{hold}", "error_code": error}}
 
 
 _SOURCE = (
     "KAFKA-19996, open; Partition.isFollowerInSync and maybeIncrementLeaderHW, 3.9.1 and 4.2.0; "
     "KAFKA-15583 (3.7.0)"
 )
-_FLAPS = Expectation(safe=True, witness=_answered(ErrorCode.REQUEST_TIMED_OUT), source=_SOURCE)
-_WAITS = Expectation(safe=True, witness=_answered(ErrorCode.NOT_ENOUGH_REPLICAS), source=_SOURCE)
+_FLAPS = Expectation(safe=True, witness=(_left_behind(5), _left_behind(6)), source=_SOURCE)
+_WAITS = Expectation(
+    safe=True,
+    witness=(
+        {"observed": {"kind": "not-possible", "name": "AwaitLog"}},
+        _refused("once"),
+        _refused("twice"),
+    ),
+    source=_SOURCE,
+)
 
 KAFKA_19996 = Entry(
     name="KAFKA-19996",
@@ -120,11 +140,11 @@ KAFKA_19996 = Entry(
     story=(
         "min.insync.replicas is 2, and the leader is alone in the ISR. From 3.7 on its high "
         "watermark stands still then (KAFKA-15583), while it takes writes with acks=1. A follower "
-        "may join the "
-        "ISR once it has what is below the high watermark, so one that comes back joins with its "
-        "first fetch, however far behind it is. It is out again when it has not caught up for "
-        "replica.lag.time.max.ms, and in again with its next fetch. Each time it is in, a write "
-        "with acks=all is appended, waits, and times out, and nobody can say whether it will stay. "
+        "may join the ISR once it has what is below the high watermark, so one that comes back "
+        "joins with its first fetch, however far behind it is. The leader takes it out when it "
+        "next looks who has not caught up for replica.lag.time.max.ms, and in again with its next "
+        "fetch. A write with acks=all that comes while it is in is appended, waits, and times out, "
+        "and nobody can say whether it will stay. "
         "Up to 3.6 the high watermark of a leader alone is its end, the follower joins when it has "
         "all of it, and such a write is refused at once. Nothing that was promised is lost; it is "
         "open, and every release since 3.7 has it, with ZooKeeper too."
