@@ -9,11 +9,11 @@ exists to keep schedules meaningful, and to know which broker is a zombie.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from kchaos.checkers.model.controller.at_once import after_brokers_left
 from kchaos.checkers.model.controller.decisions import (
     NO_LEADER,
     ControllerContext,
     LeaderAndIsr,
-    after_brokers_left,
     elect_for_offline,
 )
 from kchaos.checkers.model.releases.rules.last_in_isr import keep_last_member

@@ -14,8 +14,9 @@ import pytest
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model import follow
+from kchaos.checkers.model.releases.asked import watching_rules
 from kchaos.checkers.model.releases.versions import RELEASED, line_of, parse_version
-from kchaos.checkers.record import record_of
+from kchaos.checkers.record import predict_run, record_of
 from kchaos.harness.run.scenario import Scenario
 from tests.golden.scenario import scenario_of
 from tests.golden.stored import (
@@ -79,6 +80,24 @@ def test_a_golden_run_is_followed_question_by_question(release: str) -> None:
     assert expected["questions"] >= 5
     assert bool(expected["rounds"]) is (release != "0.10.2.2")
     assert expected["truncations"]
+
+
+@pytest.mark.parametrize(
+    ("release", "rules"),
+    [
+        ("1.1.1", {"KAFKA-6857", "KIP-101", "initial fetch offset"}),
+        ("3.9.1", {"KIP-320", "KIP-841", "KAFKA-15583", "no fetch at an election"}),
+    ],
+)
+def test_the_rules_that_decide_in_a_golden_run_are_known(
+    release: str, rules: set[str], tmp_path: Path
+) -> None:
+    evidence = RunEvidence(unpacked(release, tmp_path))
+    with watching_rules() as asked:
+        predict_run(evidence)
+
+    assert rules <= asked.rules <= asked.in_force
+    assert asked.in_force - asked.rules >= {"KAFKA-5634", "KAFKA-6975"}
 
 
 def test_golden_runs_are_small() -> None:

@@ -4,7 +4,7 @@ What is decided is `checkers.model.controller.decisions`'s. A leader takes a fol
 as soon as its release allows (kafka.cluster.Partition).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kchaos.checkers.acts import StartBroker, TopicPartition
@@ -12,9 +12,9 @@ from kchaos.checkers.model.controller.decisions import (
     NO_LEADER,
     ControllerContext,
     LeaderAndIsr,
-    after_brokers_left,
     elect_for_offline,
     elect_preferred,
+    remove_from_isr,
 )
 from kchaos.checkers.model.controller.outboxes import is_leading
 from kchaos.checkers.model.releases.generation import Generation
@@ -182,3 +182,44 @@ class InstantController:
 
 def _leader_and_isr(state: PartitionState) -> LeaderAndIsr:
     return LeaderAndIsr(leader=state.leader, isr=state.isr)
+
+
+def after_brokers_left(
+    context: ControllerContext, known: LeaderAndIsr, gone: Collection[int]
+) -> Iterator[LeaderAndIsr]:
+    """Yield what is written one after the other when brokers are gone (onReplicasBecomeOffline).
+
+    A leader that is gone is replaced first, if it can be; then the replicas leave the ISR one by
+    one, each in a new leader epoch. Kafka takes them in the order of a hash map, which is
+    ascending for a few small ids.
+    """
+    if known.leader in gone and (elected := elect_for_offline(context, known)) is not None:
+        known = elected
+        yield known
+    for broker in sorted(gone):
+        removed = remove_from_isr(context, known, broker)
+        if removed is not None:
+            known = removed
+            yield known
+
+
+def at_failover(
+    context: ControllerContext, known: LeaderAndIsr, *, removes_offline: bool
+) -> Iterator[LeaderAndIsr]:
+    """Yield what a new controller writes one after the other (onControllerFailover).
+
+    Args:
+        context: What it finds registered.
+        known: What the partition's znode says.
+        removes_offline: Whether offline replicas leave the ISR first (KAFKA-3143, 2.3.0).
+    """
+    offline = [replica for replica in sorted(known.isr) if replica not in context.live]
+    for broker in offline if removes_offline else ():
+        removed = remove_from_isr(context, known, broker)
+        if removed is not None:
+            known = removed
+            yield known
+    if known.leader not in context.live:
+        elected = elect_for_offline(context, known)
+        if elected is not None:
+            yield elected

@@ -11,7 +11,7 @@ Read from kafka.controller.KafkaController, PartitionStateMachine, ReplicaStateM
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from kchaos.checkers.model.controller import decisions, outboxes
+from kchaos.checkers.model.controller import at_once, decisions, outboxes
 from kchaos.checkers.model.controller.decisions import NO_LEADER, ControllerContext, LeaderAndIsr
 from kchaos.checkers.model.explore import queues
 from kchaos.checkers.model.explore.actions import (
@@ -120,7 +120,7 @@ def see_brokers(world: World, machine: Machine, _: SeeBrokers) -> bool:
     }
     stopping = _stopping(world, machine) - gone
     context = _context(world, machine, set(registered) - gone, stopping)
-    if not _decide_all(world, machine, decisions.after_brokers_left(context, _known(world), gone)):
+    if not _decide_all(world, machine, at_once.after_brokers_left(context, _known(world), gone)):
         return False
     for broker in gone:
         world.put(("stopping", broker), None)
@@ -153,7 +153,7 @@ def move_controller(world: World, machine: Machine, _: MoveController) -> bool:
     return _decide_all(
         world,
         machine,
-        decisions.at_failover(context, _known(world), removes_offline=removes_offline),
+        at_once.at_failover(context, _known(world), removes_offline=removes_offline),
     )
 
 

@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 
 from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.controller.at_once import after_brokers_left, at_failover
 from kchaos.checkers.model.controller.decisions import (
     NO_LEADER,
     ControllerContext,
     LeaderAndIsr,
-    after_brokers_left,
-    at_failover,
     elect_for_offline,
     elect_for_shutdown,
     elect_preferred,

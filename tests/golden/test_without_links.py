@@ -1,0 +1,47 @@
+"""Stored runs without what their links saw: from events alone the model predicts the same end.
+
+Only where a race decided, which links alone can tell, is the end another one: those runs are not
+here.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model import predict
+from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.record import predict_run
+from tests.golden.stored import BORDERS, OTHERS, RUNS, SETTINGS, unpacked
+
+pytestmark = pytest.mark.slow
+
+_HARD = RUNS.with_name("hard_to_follow")
+STORED = {
+    OTHERS: ("compacted-2.8.2", "forged-2.0.1", "list-offsets-2.8.2", "points-2.8.2"),
+    BORDERS: ("kafka-9491-2.4.0", "records-deleted-2.8.2", "stop-replica-2.6.0"),
+    SETTINGS: ("log-directories-1.1.1", "log-directory-failed-3.9.1", "fetchers-1.1.1"),
+    _HARD: ("2.3.1-told-late", "2.5.1", "2.8.2", "3.9.1-held-fetch", "3.9.1-session-without-ids"),
+}
+
+
+@pytest.mark.parametrize(
+    ("runs", "name"),
+    [pytest.param(runs, name, id=name) for runs, names in STORED.items() for name in names],
+)
+def test_events_alone_lead_to_the_end_that_the_links_explain(
+    runs: Path, name: str, tmp_path: Path
+) -> None:
+    evidence = RunEvidence(unpacked(name, tmp_path, runs=runs))
+
+    alone = predict(tuple(timed.event for timed in evidence.events))
+
+    assert ends(alone) == ends(predict_run(evidence))
+
+
+def ends(prediction: Prediction) -> dict[tuple[int, str, int], object]:
+    """Each replica's log and epochs in the last snapshot."""
+    return {
+        (replica.broker, replica.topic, replica.partition): (replica.batches, replica.epoch_entries)
+        for replica in prediction.snapshots["final"]
+    }
