@@ -1,24 +1,29 @@
-"""Rules that the model does not follow release by release: where they can have mattered in a run.
+"""What the model does not follow, release by release: where it can have mattered in a run.
 
 `checkers.model.releases.rule.Rule.followed` says which they are: "always" is predicted as if every
 release had it, "never" as if none had. Each has an entry here: what must have happened for it to
 matter, or that nothing compared depends on it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
-from kchaos.checkers.acts import LoseTail, StartBroker
+from kchaos.checkers.acts import LoseTail, StaleRequest, StartBroker
+from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.links import LinkMessage, told_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.follow.observations import FetchAnswered, IsrAnswered, Reply
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.versions import parse_version
 
 Matters = Callable[[RunEvidence], bool]
 
 
 def not_modelled(evidence: RunEvidence) -> Iterator[str]:
-    """Yields each rule that is not followed and may be why a run is not as predicted."""
+    """Yields each rule that is not followed and may be why a run is not as predicted.
+
+    Besides, who may have forgotten the ids of topics because of a late request.
+    """
     starts = (timed.event for timed in evidence.events if isinstance(timed.event, StartBroker))
     releases = {start.release for start in starts}
     for rule in EVERY_RULE:
@@ -30,6 +35,33 @@ def not_modelled(evidence: RunEvidence) -> Iterator[str]:
                 f"the run is not as predicted, and {rule.name} may be why: {', '.join(there)} is "
                 f"predicted as it is {how} that change (docs/rules.md)"
             )
+
+    for broker in dict.fromkeys(_forgot_ids(evidence, releases)):
+        yield (
+            f"the run is not as predicted, and a late UpdateMetadata without topic ids may be why: "
+            f"broker {broker} forgets them, which is not followed"
+        )
+
+
+def _forgot_ids(evidence: RunEvidence, releases: Collection[str]) -> Iterator[int]:
+    """Yields who took a late UpdateMetadata of a version without topic ids (before 7, KIP-516).
+
+    Followers name topics by ids from 3.1 on, and kafka.server.metadata.ZkMetadataCache forgets the
+    ids of topics that come without (updateMetadata, 3.8.0).
+    """
+    if not any(_names_topics_by_ids(release) for release in releases):
+        return
+    for timed in evidence.events:
+        late = timed.event
+        if isinstance(late, StaleRequest) and late.api == "UpdateMetadata" and late.version < 7:
+            yield late.target
+
+
+def _names_topics_by_ids(release: str) -> bool:
+    try:
+        return parse_version(release) >= (3, 1)
+    except ModelError:
+        return False  # The model says what is wrong with it.
 
 
 def _is_unlike(rule: Rule, release: str) -> bool:
