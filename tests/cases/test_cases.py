@@ -7,7 +7,7 @@ and where they differ from the usual `PROPERTIES`, `BROKERS`, `FIRST_BROKER`, th
 each broker has, and `LOGS`, an expression for the lines of brokers' logs that `seen` looks at. The
 most telling ones are `late_leader_and_isr`, `one_way_cut_of_fetches` and `kafka_13141`.
 
-A run of a case on its newest release is stored (`python -m tests.golden.make --case NAME`) and
+A run of a case is stored (`python -m tests.golden.make --case NAME` plays its newest release) and
 judged by every test run. CI plays the cases without one, and those that do what nothing else there
 does (`tests.support.plays_of_ci`); `make cases` plays each case on each release. Stored runs show
 both sides of each border (`tests/golden/borders`).
@@ -25,7 +25,6 @@ from tests.cases.plays import (
     CASES,
     STORED_CASES,
     check,
-    newest_release,
     scenario_of_case,
 )
 from tests.golden import stored
@@ -59,13 +58,14 @@ def test_brokers_do_what_the_case_says_and_what_the_model_predicts(
 def test_the_stored_run_of_a_case_shows_what_it_says_and_what_the_model_predicts(
     name: str, tmp_path: Path
 ) -> None:
-    check(stored.unpacked(name, tmp_path, runs=stored.CASES), name, newest_release(name))
+    run = stored.unpacked(name, tmp_path, runs=stored.CASES)
+    check(run, name, run.read("run.json")["release"])
 
 
 @pytest.mark.parametrize("name", STORED_CASES)
 def test_the_stored_run_is_one_of_the_case_as_it_stands(name: str, tmp_path: Path) -> None:
     run = stored.unpacked(name, tmp_path, runs=stored.CASES)
-    scenario = scenario_of_case(name, newest_release(name))
+    scenario = scenario_of_case(name, run.read("run.json")["release"])
     cluster = with_points(scenario.cluster, scenario.steps)
 
     assert Scenario.from_json(run.read("scenario.json")) == replace(scenario, cluster=cluster)

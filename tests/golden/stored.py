@@ -27,7 +27,7 @@ BORDERS = Path(__file__).with_name("borders")
 SETTINGS = Path(__file__).with_name("settings")
 """Runs with settings that the model follows (`tests.golden.test_settings`)."""
 CASES = Path(__file__).with_name("cases")
-"""A run of each case of `tests/cases` on its newest release."""
+"""Runs of cases of `tests/cases`, mostly on the newest release of each."""
 RELEASES = tuple(
     release for release in RELEASED if status(release).compared and status(release).played
 )
