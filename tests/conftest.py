@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -64,8 +65,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=why))
     shared = [item for item in items if "release_cluster" in getattr(item, "fixturenames", ())]
     if shared:
-        rest = [item for item in items if item not in shared]
-        items[:] = rest + sorted(shared, key=_release_of_item)
+        last = {*shared}
+        rest = [item for item in items if item not in last]
+        sizes = Counter(map(_release_of_item, shared))
+        # The longest first, so that no process ends long after the others.
+        items[:] = rest + sorted(
+            shared, key=lambda item: (-sizes[_release_of_item(item)], _release_of_item(item))
+        )
 
 
 def why_no_docker() -> str:
