@@ -32,6 +32,8 @@ _ONE_AT_A_TIME = {
     "replica.lag.time.max.ms": "3000",
 }
 _JOINS_S, _WRITE_S = 5.0, 8.0
+# A leader's log names an ISR in any order.
+_BOTH = "(0,1|1,0)"
 
 
 def _with_kraft(kafka: str) -> ClusterSpec:
@@ -86,7 +88,7 @@ def _slow_from(name: str, offset: int) -> Step:
 def _written_meanwhile(hold: str, times: int) -> tuple[Step, ...]:
     """A write with acks=all while the follower is behind, and until it is out of the ISR."""
     joined = AwaitLog(
-        broker=LEADER, pattern=r"ISR updated to 0,1\b", count=times, timeout_s=_JOINS_S
+        broker=LEADER, pattern=rf"ISR updated to {_BOTH}\b", count=times, timeout_s=_JOINS_S
     )
     return (
         AwaitHeld(name=hold),
@@ -105,7 +107,7 @@ def _written_meanwhile(hold: str, times: int) -> tuple[Step, ...]:
 
 def _left_behind(high_watermark: int) -> dict[str, Any]:
     """The witness that the leader takes out a follower which never had the leader's end."""
-    left = r"Shrinking ISR from 0,1 to 0\. Leader: "
+    left = rf"Shrinking ISR from {_BOTH} to 0\. Leader: "
     return {
         "log": {
             "broker": LEADER,
