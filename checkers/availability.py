@@ -20,6 +20,7 @@ from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.clients import CLIENTS, READ_COMMITTED, ClientLine, exchanges
 from kchaos.checkers.evidence.dropped import Healthy
 from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.observed import FreeClientWait, free_client_waits
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.checkers.model.values.events import (
@@ -187,7 +188,7 @@ def measure(evidence: RunEvidence) -> Availability:
     if unseen:
         not_measured.append(f"times without an acknowledged write, and stalls of readers: {unseen}")
     elif evidence.clients is not None:
-        writes = _Writes(evidence.operations)
+        writes = _Writes(evidence.operations, [*free_client_waits(evidence.observed)])
         tried = {about: len(sent) for about, sent in writes.tried.items()}
         outages += writes.outages()
         readers = _Readers(evidence.clients.lines)
@@ -308,9 +309,16 @@ class _Writes:
 
     kchaos's own writes are no tries, for a scenario may hold one on purpose. One that is
     acknowledged shows that the partition works.
+
+    Args:
+        waits: Times in which a client of kchaos's, which runs freely, itself saw no write
+            acknowledged. So a client that had nobody to send to is seen too.
     """
 
-    def __init__(self, operations: Iterable[Operation]) -> None:
+    def __init__(
+        self, operations: Iterable[Operation], waits: Sequence[FreeClientWait] = ()
+    ) -> None:
+        self.waits = waits
         self.tried: dict[TopicPartition, list[Operation]] = {}
         self.acknowledged: dict[TopicPartition, list[tuple[int, float]]] = {}
         for operation in operations:
@@ -332,16 +340,21 @@ class _Writes:
         for about, tried in sorted(self.tried.items()):
             good = sorted(time for _, time in self.acknowledged.get(about, ()))
             last_seen = max(max(each.invoked_at, each.ended_at or 0.0) for each in tried)
+            tries = [(operation.invoked_at, last_seen) for operation in tried]
+            tries += [(wait.began, wait.ended) for wait in self.waits if wait.about == about]
             spells: dict[float, Outage] = {}
-            for operation in sorted(tried, key=lambda operation: operation.invoked_at):
-                following = bisect_left(good, operation.invoked_at)
+            for began, until in sorted(tries):
+                following = bisect_left(good, began)
                 is_over = following < len(good)
+                ended = until
+                if is_over and (until == last_seen or good[following] < until):
+                    ended = good[following]
                 spell = Outage(
                     kind="no-acknowledged-write",
                     topic=about.topic,
                     partition=about.partition,
-                    began=operation.invoked_at,
-                    ended=good[following] if is_over else last_seen,
+                    began=began,
+                    ended=ended,
                     is_over=is_over,
                 )
                 spells.setdefault(spell.ended, spell)

@@ -99,12 +99,27 @@ class _PointHits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Wait:
+    client: str
+    partition: int
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FreeClientsStopped:
+    topic: str
+    waits: tuple[_Wait, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Act:
     act: str
 
 
 _OBSERVATIONS: Mapping[str, type[Any]] = {
     "act": _Act,
+    "free-clients-stopped": _FreeClientsStopped,
     "high-watermark": _HighWatermark,
     "high-watermark-kept": _HighWatermarkKept,
     "high-watermarks-pinned": _Pinned,

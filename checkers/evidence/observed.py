@@ -13,6 +13,8 @@ from kchaos.checkers.json_form import SOMETIMES, ShapeError
 OBSERVATIONS = "observations.jsonl"
 ADDRESSES_GIVEN = "addresses-given"
 """Somebody asked for the addresses at which brokers serve clients."""
+FREE_CLIENTS_STARTED, FREE_CLIENTS_STOPPED = "free-clients-started", "free-clients-stopped"
+"""Clients that never wait began and ended; the latter says what they did."""
 _PINNED = "high-watermarks-pinned"
 
 
@@ -61,3 +63,31 @@ def pinned_high_watermarks(
         if line.kind == _PINNED:
             partition = TopicPartition(line.detail["topic"], line.detail["partition"])
             yield from [(partition, broker) for broker in line.detail["brokers"]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeClientWait:
+    """A time in which nothing was acknowledged of what such a client wrote to a partition.
+
+    Attributes:
+        began: When it handed on the first record that waited, in seconds since the epoch.
+        ended: When one was acknowledged, or when it stopped.
+    """
+
+    about: TopicPartition
+    client: str
+    began: float
+    ended: float
+
+
+def free_client_waits(lines: Iterable[Observed]) -> Iterator[FreeClientWait]:
+    """Yields what clients that run freely said of their own writes."""
+    for line in lines:
+        if line.kind == FREE_CLIENTS_STOPPED:
+            for wait in line.detail["waits"]:
+                yield FreeClientWait(
+                    about=TopicPartition(line.detail["topic"], wait["partition"]),
+                    client=wait["client"],
+                    began=wait["began"],
+                    ended=wait["ended"],
+                )

@@ -15,6 +15,7 @@ from kchaos.harness.commands.children import Children, play_many
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, exit_code_for_lines
 from kchaos.harness.commands.measure import append_line, read_lines
 from kchaos.harness.player.drawing import draw, no_formats
+from kchaos.harness.player.free import FreeRun, draw_free
 from kchaos.harness.player.lines import Line
 from kchaos.harness.player.rates import page_of
 from kchaos.harness.run.runner import RunOptions
@@ -36,6 +37,7 @@ class Wanted:
         seed: Of the first run, the next has the next one; None to take any.
         steps: Of a schedule, without its gates.
         mode: Where clusters keep their metadata; None for what is usual with the release.
+        free: How clients run while faults come by the clock; None for schedules of steps.
     """
 
     kafkas: tuple[str, ...]
@@ -45,6 +47,12 @@ class Wanted:
     mix: str
     gated: bool
     mode: Mode | None = None
+    free: FreeRun | None = None
+
+    @property
+    def acts(self) -> int:
+        """What tells lengths of schedules apart: steps, or the seconds for which clients run."""
+        return self.steps if self.free is None else round(self.free.for_s)
 
 
 def default_side_by_side() -> int:
@@ -79,7 +87,7 @@ def chaos(
     lines: list[Line] = []
 
     def judged(scenario: Scenario, line: Line) -> None:
-        line = {**line, "kafka": scenario.release, "acts": wanted.steps}
+        line = {**line, "kafka": scenario.release, "acts": wanted.acts}
         lines.append(line)
         if results is not None:
             append_line(results, line)
@@ -120,18 +128,25 @@ def _drawn(
         if why := no_formats(wanted.mix, release):
             say(why)
         scenarios += [
-            draw(
-                seed + number,
-                kafka=kafka,
-                release=release,
-                steps=wanted.steps,
-                mix=wanted.mix,
-                gated=wanted.gated,
-                mode=wanted.mode,
-            )
-            for number in range(wanted.runs)
+            _scenario(wanted, seed + number, kafka, release) for number in range(wanted.runs)
         ]
     return scenarios
+
+
+def _scenario(wanted: Wanted, seed: int, kafka: str, release: str) -> Scenario:
+    if wanted.free is not None:
+        return draw_free(
+            seed, wanted.free, kafka=kafka, release=release, mix=wanted.mix, mode=wanted.mode
+        )
+    return draw(
+        seed,
+        kafka=kafka,
+        release=release,
+        steps=wanted.steps,
+        mix=wanted.mix,
+        gated=wanted.gated,
+        mode=wanted.mode,
+    )
 
 
 def _play(
@@ -166,4 +181,4 @@ def _key(line: Line) -> tuple[str, str, int, int]:
 
 
 def _key_of(wanted: Wanted, scenario: Scenario) -> tuple[str, str, int, int]:
-    return scenario.release, scenario.case, wanted.steps, scenario.seed
+    return scenario.release, scenario.case, wanted.acts, scenario.seed

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +17,9 @@ from kchaos.harness.commands.cli_options import (
     settle_bound,
     trust,
 )
+
+if TYPE_CHECKING:
+    from kchaos.harness.player.free import FreeRun
 
 # Those of harness.player.candidates and walks, which import too much for `--help`.
 MIX_NAMES = (
@@ -75,6 +79,30 @@ def add_player_commands(group: click.Group) -> None:
     help="What makes a run fail; may be repeated.  [default: all of them, and whatever the model "
     "does not predict]",
 )
+@click.option(
+    "--free",
+    is_flag=True,
+    help="Clients write and read without waiting for anything, while faults come by the seed's "
+    "clock; --steps and --gates mean nothing then.",
+)
+@click.option(
+    "--for",
+    "duration",
+    metavar="DURATION",
+    help="With --free: for how long, such as 5m or 90s.  [default: 60s]",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0.1, 1000),
+    default=10.0,
+    show_default=True,
+    help="With --free: records a second, of all producers together.",
+)
+@click.option(
+    "--transactions",
+    is_flag=True,
+    help="With --free: a transactional producer and a read_committed consumer too.",
+)
 @mode
 @_side_by_side
 @click.option(
@@ -95,6 +123,10 @@ def chaos(
     mix: str,
     gates: bool,
     fail_on: tuple[str, ...],
+    free: bool,
+    duration: str | None,
+    rate: float,
+    transactions: bool,
     mode: Mode | None,
     side_by_side: int | None,
     results: Path | None,
@@ -109,7 +141,9 @@ def chaos(
     A schedule is drawn from its seed: legal steps and faults, healed at the end. What turns out to
     be impossible while it is played is noted, and the schedule goes on. With --mix walks each step
     is one that the model says is possible, and its gates await what the model predicts: a run in
-    which one does not hold is unknown. Exit codes: 0 no run fails, 1 one does, 2 what fails is only
+    which one does not hold is unknown. With --free clients write and read at a rate in a process
+    of their own, links in front of brokers see what they are promised, and the judgement measures
+    for how long they had no service. Exit codes: 0 no run fails, 1 one does, 2 what fails is only
     unknown. A run that is unsafe fails, also where the model predicts it.
     """
     from kchaos.harness.commands.chaos import Wanted, default_side_by_side
@@ -123,7 +157,16 @@ def chaos(
             click.echo(json.dumps(line))
 
     code, lines = play_chaos(
-        Wanted(kafkas=kafkas, runs=runs, seed=seed, steps=steps, mix=mix, gated=gates, mode=mode),
+        Wanted(
+            kafkas=kafkas,
+            runs=runs,
+            seed=seed,
+            steps=steps,
+            mix=mix,
+            gated=gates,
+            mode=mode,
+            free=_free(free, duration, rate, transactions),
+        ),
         side_by_side=side_by_side or default_side_by_side(),
         results=results,
         options=RunOptions(
@@ -136,6 +179,21 @@ def chaos(
     if not as_json:
         click.echo(table_text(lines))
     return code
+
+
+def _free(free: bool, duration: str | None, rate: float, transactions: bool) -> "FreeRun | None":
+    from kchaos.harness.commands.nightly import seconds_in
+    from kchaos.harness.player.free import FreeRun
+
+    if not free:
+        if duration is not None or transactions:
+            raise click.UsageError("--for and --transactions go with --free")
+        return None
+    try:
+        for_s = seconds_in(duration or "60s")
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--for") from None
+    return FreeRun(for_s=for_s, rate=rate, transactions=transactions)
 
 
 @click.command()

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kchaos.checkers.acts import Act, StartBroker, StopBroker, fields_of
+from kchaos.checkers.evidence.observed import FREE_CLIENTS_STOPPED
 from kchaos.checkers.model import events
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.api import Cluster
 from kchaos.faults.process.restart import start_of
+from kchaos.harness.errors import ScenarioError
 from kchaos.harness.play.client_lines import ClientLines
 from kchaos.harness.play.clients import Clients
 from kchaos.harness.play.fault_stack import FaultStack
+from kchaos.harness.play.free_clients import FreeClients
 from kchaos.harness.play.observer import Observer
 from kchaos.harness.play.recorder import Recorder
 
@@ -29,6 +32,7 @@ class Play:
         is_offline: Whether nothing may be fetched.
         waited_s: How long steps that only wait, and settling, have taken so far, in seconds.
         client_lines: What links in front of brokers saw of others' clients; None without them.
+        free_clients: Clients that run beside the steps, by name.
     """
 
     cluster: Cluster
@@ -37,6 +41,7 @@ class Play:
     is_offline: bool = False
     waited_s: float = 0.0
     client_lines: ClientLines | None = None
+    free_clients: dict[str, FreeClients] = field(default_factory=dict)
     recorder: Recorder = field(init=False)
     observer: Observer = field(init=False)
     clients: Clients = field(init=False)
@@ -72,6 +77,42 @@ class Play:
         done = self._done(act) if is_of_broker else act
         if isinstance(done, events.Action) and is_of_broker:
             self.recorder.action(done, zxid, began=began)
+
+    def running_clients(self, name: str) -> FreeClients:
+        """The clients of that name.
+
+        Raises:
+            ScenarioError: None run under it.
+        """
+        if name not in self.free_clients:
+            raise ScenarioError(
+                f"no clients named {name!r} run; those that do: {[*self.free_clients]}"
+            )
+        return self.free_clients[name]
+
+    def stop_clients(self, *names: str) -> None:
+        """Stops the clients of these names, by default all, and writes down what they did.
+
+        Raises:
+            ScenarioError: Some failed; all have ended all the same.
+        """
+        failures = []
+        for name in names or tuple(self.free_clients):
+            clients = self.free_clients.pop(name)
+            try:
+                told = clients.stop()
+            except ScenarioError as error:
+                failures.append(str(error))
+            else:
+                of_all = {key: told[key] for key in ("clients", "waits", "not_ended")}
+                self.observed(FREE_CLIENTS_STOPPED, name=name, topic=clients.topic, **of_all)
+        if failures:
+            raise ScenarioError("; ".join(failures))
+
+    def kill_clients(self) -> None:
+        """Ends all clients at once: nobody will hear what they did."""
+        for name in tuple(self.free_clients):
+            self.free_clients.pop(name).child.kill()
 
     def last_zxid(self) -> int:
         """The newest zxid that ZooKeeper has, as a read through the shared client shows it."""

@@ -356,6 +356,7 @@ class Chaos:
         """Heals what still acts and leaves the run unsealed, unless it has ended."""
         if not self._is_over:
             self._is_over = True
+            self._play.kill_clients()
             self._play.faults.heal_all()
 
     @property

@@ -76,8 +76,11 @@ def _come_to_rest(
     outcome: dict[str, Any] = {"finished": False, "unknown": None, "settle": None}
     try:
         try:
-            if failure is not None:
-                raise failure
+            try:
+                now.stop_clients()
+            finally:
+                if failure is not None:
+                    raise failure
             now.recorder.step += 1
             if now.faults.acting:
                 await_quiet_without_links(now, level=True)

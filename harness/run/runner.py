@@ -208,6 +208,7 @@ def _perform_all(scenario: Scenario, now: Play) -> Exception | None:
     except PLANNED as error:
         return error
     except BaseException as error:
+        now.kill_clients()
         try:
             now.faults.heal_all()
         except ExceptionGroup as problems:

@@ -7,6 +7,7 @@ from kchaos.checkers.witness import misspelt_witness
 from kchaos.faults.view import refused_by_mode
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.free_clients import StartClients
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import Heal, Inject, TakeSnapshot
 
@@ -19,8 +20,9 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
 
     Raises:
         ScenarioError: A step names a broker that the cluster does not have, heals what does not
-            act, injects under a name that still acts, or takes a snapshot under a label for the
-            second time; or a witness of the expectation has no documented form.
+            act, injects under a name that still acts, takes a snapshot under a label for the
+            second time, or starts clients that nothing would see; or a witness of the
+            expectation has no documented form.
     """
     wanted = (scenario.expectation or {}).get("witness", ())
     for number, witness in enumerate(wanted if isinstance(wanted, list | tuple) else (wanted,)):
@@ -38,6 +40,11 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
         for named in _brokers_of(step):
             if named not in nodes:
                 raise ScenarioError(f"{place}: the cluster has no broker {named}: it has {nodes}")
+        if isinstance(step, StartClients) and not scenario.cluster.client_links:
+            raise ScenarioError(
+                f"{place}: what clients are promised is seen by links in front of brokers: "
+                "ClusterSpec(client_links=True)"
+            )
         if isinstance(step, Inject):
             if step.name in acting:
                 raise ScenarioError(f"{place}: a fault named {step.name!r} acts already: heal it")

@@ -1,0 +1,166 @@
+"""Schedules that come by the clock, while clients write and read without waiting for them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from random import Random
+
+from kchaos.clusters.releases import Mode, release_of
+from kchaos.faults import ExpireSession, FenceBroker
+from kchaos.faults.api import Fault
+from kchaos.harness.errors import UsageError
+from kchaos.harness.player.candidates import KINDS
+from kchaos.harness.player.drawing import draw
+from kchaos.harness.player.drawn_settings import ENTRY
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.free_clients import LetClientsRun, StartClients, StopClients
+from kchaos.harness.steps.if_possible import AwaitInSync, IfPossible
+from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step
+
+FREE = "free"
+"""With what the case of such a schedule begins."""
+FREE_MIXES = ("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds")
+"""Mixes whose acts leave clients their topic and its records."""
+SHORTEST_S = 10.0
+_STEADY_S = 3.0
+"""How long clients run before the first act."""
+_LEAST_GAP_S, _MEAN_GAP_S = 1.0, 8.0
+_BACK_S = 90.0
+_LEFT_OUT = ("produce", "produce-to-zombie", "create-topic", "delete-topic", "snapshot")
+"""What clients do themselves, what takes their topic away, and copies of logs that they write."""
+_PROPERTIES = {
+    # Kafka's own until 2.5: who cannot follow leaves the ISR, and writes go on without it.
+    "replica.lag.time.max.ms": "10000",
+    # What consumers in groups and transactions need outlives one broker, as the topic does.
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeRun:
+    """How clients run.
+
+    Attributes:
+        for_s: How long faults come, in seconds; then all is healed.
+        rate: Records a second, of all producers together.
+        transactions: Whether some producers are transactional, and some readers read_committed.
+    """
+
+    for_s: float
+    rate: float = 10.0
+    transactions: bool = False
+
+
+def draw_free(
+    seed: int,
+    free: FreeRun,
+    *,
+    kafka: str,
+    mix: str = "mixed",
+    release: str = "",
+    mode: Mode | None = None,
+) -> Scenario:
+    """The schedule of a seed; the same arguments and version of kchaos give the same one.
+
+    Args:
+        kafka: A release, or a path to a distribution.
+        mix: One of `FREE_MIXES`.
+        release: The release of the distribution at the path; "" if `kafka` is a release.
+        mode: Where the cluster keeps its metadata; None for what is usual with the release.
+
+    Raises:
+        ReleaseError: There is no such release, or it has no such mode.
+        UsageError: Clients cannot run freely with that mix, on that release, or for so short.
+    """
+    if mix not in FREE_MIXES:
+        raise UsageError(
+            f"clients do not run freely with the mix {mix}: take one of {', '.join(FREE_MIXES)}"
+        )
+    if free.for_s < SHORTEST_S:
+        raise UsageError(f"clients that run freely do so for {SHORTEST_S:g} s at least")
+    number = release_of(release or kafka).number
+    has_producer_ids = number >= (0, 11)
+    if free.transactions and not has_producer_ids:
+        raise UsageError(f"{release or kafka} has no transactions: they came with 0.11.0")
+    moments = [*_moments(Random(f"free {seed}"), free.for_s)]
+    drawn = draw(
+        seed,
+        kafka=kafka,
+        # The first act writes, which clients do here.
+        steps=len(moments) + 1,
+        mix=mix,
+        gated=False,
+        release=release,
+        mode=mode,
+        leaning={kind: 0.0 if kind in _LEFT_OUT else 1.0 for kind in KINDS},
+    )
+    topic, acts = drawn.steps[0], [*_acts(drawn)]
+    assert isinstance(topic, CreateTopic)
+    clients = StartClients(
+        topic=topic.topic,
+        partitions=len(topic.assignment),
+        idempotent=1 if has_producer_ids else 0,
+        transactional=1 if free.transactions else 0,
+        alone_committed=1 if free.transactions else 0,
+        rate=free.rate,
+    )
+    timed = (
+        step
+        for moment, act in zip(moments, acts, strict=True)
+        for step in (LetClientsRun(until_s=moment), act)
+    )
+    properties = {**drawn.cluster.properties, **_PROPERTIES}
+    if not has_producer_ids:
+        del properties["transaction.state.log.replication.factor"]
+    return replace(
+        drawn,
+        entry=ENTRY,
+        case=f"{FREE}-{mix}" + (f"-{mode}" if mode else ""),
+        title=f"clients that never wait, for {free.for_s:g} s at {free.rate:g} records/s ({mix}), "
+        f"seed {seed}",
+        cluster=replace(drawn.cluster, client_links=True, properties=properties),
+        steps=(
+            topic,
+            clients,
+            *timed,
+            LetClientsRun(until_s=free.for_s),
+            *_heals(acts),
+            # Clients go on until the service is back: only so its time is measured.
+            IfPossible(do=AwaitInSync(timeout_s=_BACK_S)),
+            StopClients(),
+        ),
+    )
+
+
+def _moments(random: Random, for_s: float) -> Iterator[float]:
+    """Yields when acts come, in seconds after the clients' start."""
+    moment = _STEADY_S
+    while moment < for_s:
+        yield round(moment, 1)
+        moment += _LEAST_GAP_S + random.expovariate(1 / (_MEAN_GAP_S - _LEAST_GAP_S))
+
+
+def _acts(drawn: Scenario) -> Iterator[Step]:
+    for step in drawn.steps[1:]:
+        if not (isinstance(step, IfPossible) and isinstance(step.do, Produce)):
+            yield step
+
+
+def _heals(acts: list[Step]) -> Iterator[Step]:
+    """Yields the healing of what still acts, the newest first."""
+    acting: list[str] = []
+    for act in acts:
+        done = act.do if isinstance(act, IfPossible) else act
+        if isinstance(done, Heal):
+            acting.remove(done.name)
+        elif isinstance(done, Inject) and _is_healed(done.fault):
+            acting.append(done.name)
+    for name in reversed(acting):
+        yield IfPossible(do=Heal(name=name))
+
+
+def _is_healed(fault: Fault) -> bool:
+    """Whether it acts until it is healed; a session's end that nobody awaits leaves nothing."""
+    is_over = isinstance(fault, ExpireSession | FenceBroker) and not fault.await_return
+    return fault.lasting and not is_over

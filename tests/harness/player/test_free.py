@@ -1,0 +1,79 @@
+"""Schedules by the clock, beside clients that never wait."""
+
+import json
+
+import pytest
+
+from kchaos.harness.errors import UsageError
+from kchaos.harness.player.free import FREE_MIXES, FreeRun, draw_free
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.run.steps_checked import check_steps
+from kchaos.harness.steps.free_clients import LetClientsRun, StartClients, StopClients
+from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.scenario_steps import Heal, Inject
+
+MINUTE = FreeRun(for_s=60.0)
+
+
+@pytest.mark.parametrize("mix", FREE_MIXES)
+@pytest.mark.parametrize("release", ["0.10.2.2", "2.8.2", "3.9.1"])
+def test_a_seed_gives_one_schedule_that_can_be_saved_and_played(release: str, mix: str) -> None:
+    for seed in range(5):
+        scenario = draw_free(seed, MINUTE, kafka=release, mix=mix)
+
+        check_steps(scenario)
+        assert draw_free(seed, MINUTE, kafka=release, mix=mix) == scenario
+        assert Scenario.from_json(json.loads(json.dumps(scenario.to_json()))) == scenario
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_faults_come_by_the_clock_between_start_and_stop_of_clients(seed: int) -> None:
+    scenario = draw_free(seed, MINUTE, kafka="2.8.2")
+
+    kinds = [type(step) for step in scenario.steps]
+    assert kinds.index(StartClients) == 1
+    assert kinds[-1] is StopClients
+    clock = [step.until_s for step in scenario.steps if isinstance(step, LetClientsRun)]
+    assert clock == sorted(clock)
+    assert clock[-1] == MINUTE.for_s
+    assert scenario.cluster.client_links
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_acts_at_the_end_is_healed_while_clients_still_run(seed: int) -> None:
+    scenario = draw_free(seed, MINUTE, kafka="2.8.2", mix="cuts")
+
+    done = [step.do for step in scenario.steps if isinstance(step, IfPossible)]
+    cuts = [one.name for one in done if isinstance(one, Inject) and one.name.startswith("cut-")]
+    healed = [one.name for one in done if isinstance(one, Heal)]
+    assert set(cuts) <= set(healed)
+    assert len(healed) == len(set(healed))
+
+
+def test_a_longer_run_has_more_acts_and_begins_alike() -> None:
+    short = draw_free(7, MINUTE, kafka="2.8.2").steps
+    long = draw_free(7, FreeRun(for_s=300.0), kafka="2.8.2").steps
+
+    assert len(long) > 2 * len(short)
+    assert long[:8] == short[:8]
+
+
+def test_what_clients_cannot_bear_or_do_is_refused() -> None:
+    with pytest.raises(UsageError, match="do not run freely with the mix topics"):
+        draw_free(1, MINUTE, kafka="2.8.2", mix="topics")
+    with pytest.raises(UsageError, match="10 s at least"):
+        draw_free(1, FreeRun(for_s=5.0), kafka="2.8.2")
+    with pytest.raises(UsageError, match="no transactions"):
+        draw_free(1, FreeRun(for_s=60.0, transactions=True), kafka="0.10.2.2")
+
+
+def test_producer_ids_are_asked_for_where_there_are_some() -> None:
+    def clients(release: str, **more: bool) -> StartClients:
+        scenario = draw_free(1, FreeRun(for_s=60.0, **more), kafka=release)
+        (start,) = [step for step in scenario.steps if isinstance(step, StartClients)]
+        return start
+
+    assert (clients("0.10.2.2").plain, clients("0.10.2.2").idempotent) == (1, 0)
+    assert (clients("2.8.2").idempotent, clients("2.8.2").transactional) == (1, 0)
+    assert clients("2.8.2", transactions=True).transactional == 1
+    assert clients("2.8.2", transactions=True).alone_committed == 1

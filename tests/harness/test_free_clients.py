@@ -1,0 +1,221 @@
+"""Clients that never wait: they begin, end when they are asked to, and leave no process."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.observed import FREE_CLIENTS_STOPPED, Observed, free_client_waits
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.judge import judge
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.processes import process_start_time
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.waiting import await_until
+from kchaos.faults import KillBroker
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.play import free_clients
+from kchaos.harness.play.free_client_process import Client, Fleet
+from kchaos.harness.play.free_clients import FreeClients, FreeClientSettings, start_free_clients
+from kchaos.harness.play.play import Play
+from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.run.steps_checked import check_steps
+from kchaos.harness.steps.free_clients import LetClientsRun, StartClients, StopClients
+from kchaos.harness.steps.if_possible import AwaitInSync
+from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step
+
+NOBODY = "127.0.0.1:1"
+
+
+def settings(folder: Path, **kinds: int) -> FreeClientSettings:
+    return FreeClientSettings(
+        name="clients",
+        servers=(NOBODY,),
+        topic="t",
+        partitions=2,
+        kinds=kinds,
+        rate=10.0,
+        status=str(folder / "status.json"),
+    )
+
+
+def running(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FreeClients:
+    """Clients who reach nobody, and whose gate is therefore not awaited."""
+    monkeypatch.setattr(free_clients, "await_until", lambda *_given, **_more: True)
+    clients = start_free_clients(settings(folder, plain=1, alone=1), folder, timeout_s=1)
+    await_until(
+        lambda: clients.told() or None,
+        timeout_s=60,
+        waiting_for="the clients' first words",
+        last_seen=clients.told,
+    )
+    return clients
+
+
+def test_clients_that_reach_nobody_are_no_start_and_leave_no_process(tmp_path: Path) -> None:
+    with pytest.raises(AwaitTimeout, match="every free client"):
+        start_free_clients(settings(tmp_path, plain=1), tmp_path, timeout_s=0.5)
+
+    (log,) = tmp_path.glob("*.log")
+    assert log.exists()
+    assert "free_client_process" not in commands()
+
+
+def commands() -> str:
+    """The command lines of all children of this process."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            if parent == str(os.getpid()):
+                found.append((folder / "cmdline").read_text())
+        except OSError:
+            continue  # It has ended meanwhile.
+    return "\n".join(found)
+
+
+def test_clients_end_when_they_are_asked_to_and_say_what_they_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients = running(tmp_path, monkeypatch)
+
+    told = clients.stop()
+
+    assert told["is_over"]
+    assert {(one["client"], one["done"]) for one in told["clients"]} == {
+        ("clients-plain-0", 0),
+        ("clients-alone-0", 0),
+    }
+    assert process_start_time(clients.child.pid) is None
+
+
+def test_clients_that_end_by_themselves_are_told_and_never_taken_for_quiet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients = running(tmp_path, monkeypatch)
+    clients.child.kill()
+
+    with pytest.raises(ScenarioError, match="ended by themselves with exit code -9"):
+        clients.check()
+    with pytest.raises(ScenarioError, match="ended by themselves"):
+        clients.stop()
+
+
+# -- what a client notes of itself ----------------------------------------------------------------
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Client:
+    moments = iter(range(100, 1000))
+    monkeypatch.setattr("kchaos.harness.play.free_client_process.time.time", lambda: next(moments))
+    return Client("mine", "plain", Fleet(settings(tmp_path)))
+
+
+def test_a_client_waits_from_its_first_record_that_failed_to_one_that_did_not(
+    client: Client,
+) -> None:
+    client.note_tried(0)
+    client.note_failed(ValueError("no"))
+    client.note_tried(0)
+    client.note_done(0)
+
+    assert client.waits == [[0, 100, 102]]
+    assert (client.tried, client.done, client.failed) == (2, 1, 1)
+    assert client.told()["errors"] == {"ValueError: no": 1}
+
+
+def test_a_wait_lasts_until_the_client_ends(client: Client) -> None:
+    client.note_tried(1)
+    client.note_failed(ValueError("no"))
+    client.end_waits()
+
+    assert client.waits == [[1, 100, 101]]
+
+
+def test_waits_are_read_from_what_was_observed() -> None:
+    wait = {"client": "mine", "partition": 1, "began": 1.0, "ended": 2.0}
+    line = Observed(time=3.0, kind=FREE_CLIENTS_STOPPED, detail={"topic": "t", "waits": [wait]})
+
+    (read,) = free_client_waits([line])
+
+    assert (read.about, read.began, read.ended) == (TopicPartition("t", 1), 1.0, 2.0)
+
+
+# -- steps ----------------------------------------------------------------------------------------
+
+
+def scenario(*steps: Step, **cluster: Any) -> Scenario:
+    spec = ClusterSpec(brokers=brokers_of("3.9.1", (0, 1, 2)), **cluster)
+    return Scenario(entry="free", case="", release="3.9.1", cluster=spec, steps=steps)
+
+
+def test_clients_that_no_link_would_see_are_refused_before_anything_starts() -> None:
+    steps = (StartClients(topic="t", partitions=1), StopClients())
+
+    with pytest.raises(ScenarioError, match="client_links=True"):
+        check_steps(scenario(*steps))
+    check_steps(scenario(*steps, client_links=True))
+
+
+def test_the_steps_are_data() -> None:
+    written = scenario(
+        StartClients(topic="t", partitions=2, transactional=1, rate=2.5),
+        LetClientsRun(until_s=3.0),
+        StopClients(),
+        client_links=True,
+    )
+
+    assert Scenario.from_json(json.loads(json.dumps(written.to_json()))) == written
+
+
+def test_steps_of_clients_that_do_not_run_say_who_does(tmp_path: Path) -> None:
+    from kchaos.checkers.run_directory import RunDirectory
+    from tests.support.stand_ins import StandInCluster
+
+    run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
+    now = Play(cluster=StandInCluster(), run=run, say=print)  # type: ignore[arg-type]
+
+    with pytest.raises(ScenarioError, match="no clients named 'clients' run"):
+        StopClients().perform(now)
+    with pytest.raises(ScenarioError, match="no clients named 'clients' run"):
+        LetClientsRun(until_s=1.0).perform(now)
+    with pytest.raises(ScenarioError, match="need links in front of brokers"):
+        StartClients(topic="t", partitions=1).perform(now)
+
+
+# -- a real cluster -------------------------------------------------------------------------------
+
+
+@pytest.mark.cluster
+def test_a_leader_dies_while_clients_never_wait_and_all_they_were_promised_is_there(
+    tmp_path: Path,
+) -> None:
+    properties = {**QUICK, "replica.lag.time.max.ms": "10000", "min.insync.replicas": "2"}
+    steps = (
+        CreateTopic(topic="t", assignment=((0, 1, 2), (1, 2, 0))),
+        StartClients(topic="t", partitions=2, rate=10.0),
+        Inject(name="A-down", fault=KillBroker(broker=0)),
+        LetClientsRun(until_s=3.0),
+        Heal(name="A-down"),
+        AwaitInSync(timeout_s=60.0),
+        StopClients(),
+    )
+    played = scenario(*steps, client_links=True, properties=properties)
+
+    run = play(played, options=RunOptions(runs_directory=tmp_path / "runs"), say=print)
+
+    results = judge(run)
+    evidence = RunEvidence(run)
+    assert results.safe is True
+    assert results.availability is not None
+    assert {one.topic for one in results.availability.partitions} == {"t"}
+    assert all(one.writes for one in results.availability.partitions)
+    assert len(results.availability.consumers) == 2
+    (stopped,) = [one for one in evidence.observed if one.kind == FREE_CLIENTS_STOPPED]
+    assert all(one["done"] for one in stopped.detail["clients"] if one["kind"] != "in-group")
+    assert "free_client_process" not in commands()
