@@ -4,10 +4,10 @@ An action names the last zxid that was there when it was taken, and follows ever
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kchaos.checkers.acts import Hold, fields_of
+from kchaos.checkers.acts import Hold, StopBroker, fields_of
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.json_form import NOT_WRITTEN
@@ -83,11 +83,20 @@ def in_one_order(
     both.sort(key=lambda timed: (timed.zxid, not isinstance(timed.event, Decision)))
     # A hold without a topic, like everything that concerns brokers, is nobody's in particular.
     return tuple(
-        event
+        _without_internal(event)
         for event in both
         if isinstance(event.event, Hold)
         or not is_internal(getattr(event.event, "topic", None) or "")
     )
+
+
+def _without_internal(timed: TimedEvent) -> TimedEvent:
+    """The event without what a stopped broker's checkpoint said of internal topics."""
+    event = timed.event
+    if not isinstance(event, StopBroker) or event.checkpointed is None:
+        return timed
+    kept = tuple(entry for entry in event.checkpointed if not is_internal(entry[0]))
+    return replace(timed, event=replace(event, checkpointed=kept))
 
 
 def is_internal(topic: str) -> bool:

@@ -114,7 +114,9 @@ class Fleet:
         for kind in (*PRODUCERS, *CONSUMERS):
             for number in range(self.settings.kinds.get(kind, 0)):
                 name = f"{self.settings.name}-{kind}-{number}"
-                self._start(Client(name, kind, self))
+                self.clients.append(Client(name, kind, self))
+        for client in self.clients:
+            self._start(client)
         is_started = False
         while not self.stopping.wait(_LOOK_S):
             if not is_started and self._all_at_work():
@@ -158,7 +160,6 @@ class Fleet:
     def _start(self, client: Client) -> None:
         work = {"plain": _produce, "idempotent": _produce, "transactional": _transact}
         target = work.get(client.kind, _consume)
-        self.clients.append(client)
 
         def live() -> None:
             # A client that fails is made anew: its scenario goes on without waiting for anybody.
@@ -173,6 +174,17 @@ class Fleet:
         self.threads.append(thread)
         thread.start()
 
+    def partitions_of(self, client: Client) -> list[int]:
+        """The partitions to which a producer writes: its own, if there are enough for each.
+
+        Nothing orders two requests of two clients for one partition until a broker has answered.
+        """
+        partitions = [*range(self.settings.partitions)]
+        producers = [each for each in self.clients if each.kind in PRODUCERS]
+        if len(producers) > len(partitions):
+            return partitions
+        return partitions[producers.index(client) :: len(producers)]
+
     def paces(self) -> float:
         """Seconds between two records of one producer."""
         producers = sum(self.settings.kinds.get(kind, 0) for kind in PRODUCERS)
@@ -182,11 +194,11 @@ class Fleet:
 def _each_record(client: Client, send: Callable[[int, int], None]) -> None:
     """Calls `send` with the record's number and partition, at the client's pace."""
     fleet = client.fleet
-    pause = fleet.paces()
+    pause, partitions = fleet.paces(), fleet.partitions_of(client)
     following = time.monotonic()
     while not fleet.stopping.wait(max(0.0, following - time.monotonic())):
         number = client.tried
-        send(number, number % fleet.settings.partitions)
+        send(number, partitions[number % len(partitions)])
         # Who was kept waiting does not hurry afterwards.
         following = max(following + pause, time.monotonic())
 
@@ -199,6 +211,8 @@ def _producer(client: Client, **more: Any) -> KafkaProducer:
         delivery_timeout_ms=20_000,
         max_block_ms=5_000,
         linger_ms=0,
+        # What is sent again stays in its place.
+        max_in_flight_requests_per_connection=1,
         **_SOON,
         **more,
     )

@@ -97,9 +97,13 @@ def draw_free(
     )
     topic, acts = drawn.steps[0], [*_acts(drawn)]
     assert isinstance(topic, CreateTopic)
+    producers = 1 + has_producer_ids + free.transactions
+    # A partition for each producer at least; acts name those that were drawn.
+    assignment = (*topic.assignment, *topic.assignment[:1] * (producers - len(topic.assignment)))
+    topic = replace(topic, assignment=assignment)
     clients = StartClients(
         topic=topic.topic,
-        partitions=len(topic.assignment),
+        partitions=len(assignment),
         idempotent=1 if has_producer_ids else 0,
         transactional=1 if free.transactions else 0,
         alone_committed=1 if free.transactions else 0,

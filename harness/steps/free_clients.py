@@ -22,7 +22,8 @@ class StartClients:
 
     They are a process beside kchaos. What they are promised is judged by what links in front of
     brokers see (`ClusterSpec(client_links=True)`, without which the step is refused). The gate is
-    that each producer had a record acknowledged and each consumer got one.
+    that each producer had a record acknowledged and each consumer got one. Each producer has
+    partitions of its own if there are enough, for nothing orders what two send to one.
 
     Attributes:
         name: Names them for `StopClients`; their client ids begin with it.

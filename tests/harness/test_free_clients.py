@@ -137,6 +137,15 @@ def test_a_wait_lasts_until_the_client_ends(client: Client) -> None:
     assert client.waits == [[1, 100, 101]]
 
 
+def test_producers_have_partitions_of_their_own_if_there_are_enough(tmp_path: Path) -> None:
+    fleet = Fleet(settings(tmp_path))
+    fleet.clients = [Client(name, "plain", fleet) for name in "ab"]
+    assert [fleet.partitions_of(each) for each in fleet.clients] == [[0], [1]]
+
+    fleet.clients.append(Client("c", "plain", fleet))
+    assert [fleet.partitions_of(each) for each in fleet.clients] == [[0, 1]] * 3
+
+
 def test_waits_are_read_from_what_was_observed() -> None:
     wait = {"client": "mine", "partition": 1, "began": 1.0, "ended": 2.0}
     line = Observed(time=3.0, kind=FREE_CLIENTS_STOPPED, detail={"topic": "t", "waits": [wait]})

@@ -10,7 +10,7 @@ from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.run.steps_checked import check_steps
 from kchaos.harness.steps.free_clients import LetClientsRun, StartClients, StopClients
 from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.scenario_steps import Heal, Inject
+from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject
 
 MINUTE = FreeRun(for_s=60.0)
 
@@ -65,6 +65,17 @@ def test_what_clients_cannot_bear_or_do_is_refused() -> None:
         draw_free(1, FreeRun(for_s=5.0), kafka="2.8.2")
     with pytest.raises(UsageError, match="no transactions"):
         draw_free(1, FreeRun(for_s=60.0, transactions=True), kafka="0.10.2.2")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_each_producer_has_a_partition(seed: int) -> None:
+    scenario = draw_free(seed, FreeRun(for_s=60.0, transactions=True), kafka="2.8.2")
+
+    topic, clients = scenario.steps[:2]
+    assert isinstance(topic, CreateTopic)
+    assert isinstance(clients, StartClients)
+    assert clients.plain + clients.idempotent + clients.transactional == 3
+    assert len(topic.assignment) == clients.partitions >= 3
 
 
 def test_producer_ids_are_asked_for_where_there_are_some() -> None:
