@@ -62,6 +62,7 @@ def test_the_stored_run_of_a_case_shows_what_it_says_and_what_the_model_predicts
     check(run, name, run.read("run.json")["release"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STORED_CASES)
 def test_the_stored_run_is_one_of_the_case_as_it_stands(name: str, tmp_path: Path) -> None:
     run = stored.unpacked(name, tmp_path, runs=stored.CASES)

@@ -35,6 +35,7 @@ def fingerprint(scenario: ScenarioAbout, finding: Finding = DIVERGENCE, **settle
     return fingerprints_of(scenario, outcome).of(finding)
 
 
+@pytest.mark.slow
 def test_the_stored_plays_of_a_scenario_share_the_fingerprint_of_each_kind(tmp_path: Path) -> None:
     seen: dict[str, set[str]] = defaultdict(set)
     plays = [unpacked(release, tmp_path) for release in DIVERGING]
@@ -50,6 +51,7 @@ def test_the_stored_plays_of_a_scenario_share_the_fingerprint_of_each_kind(tmp_p
     assert seen["divergence"] != seen["permitted-loss"]
 
 
+@pytest.mark.slow
 def test_stored_runs_of_two_scenarios_share_no_fingerprint(tmp_path: Path) -> None:
     of_scenario: dict[str, set[str]] = defaultdict(set)
     for name, runs in (

@@ -82,6 +82,7 @@ def test_a_server_log_is_opened_once_however_many_witnesses_look_into_it(tmp_pat
     assert seen["brokers/0/server.log"] == 1
 
 
+@pytest.mark.slow
 def test_a_report_opens_evidence_once_but_for_the_headers_that_it_shows(tmp_path: Path) -> None:
     run = unpacked("2.0.1", tmp_path)
     write_judgement(run, judge(run))

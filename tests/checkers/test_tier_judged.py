@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from kchaos.checkers.judge import judge
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from tests.golden.stored import unpacked
@@ -18,6 +20,7 @@ def _without(run: RunDirectory, file: str, word: str) -> None:
     (run.path / file).write_text("".join(kept))
 
 
+@pytest.mark.slow
 def test_a_run_in_which_nobody_read_from_a_follower_in_sync_is_not_known_to_be_safe(
     tmp_path: Path,
 ) -> None:

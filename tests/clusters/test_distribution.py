@@ -130,6 +130,7 @@ def test_offline_with_an_empty_cache_fetches_nothing_and_says_how_to_go_on(
     assert not (tmp_path / "kafka").exists()
 
 
+@pytest.mark.slow
 def test_pip_that_cannot_install_java_is_reported_with_its_own_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

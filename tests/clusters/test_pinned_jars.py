@@ -45,6 +45,7 @@ def test_a_jar_without_a_digest_is_told() -> None:
     assert unpinned([JAR, place]) == [place]
 
 
+@pytest.mark.slow
 def test_pip_refuses_a_java_that_is_another_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

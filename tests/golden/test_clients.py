@@ -22,6 +22,8 @@ from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.segments.reader import read_segment
 from tests.golden.stored import expected_of, said_of, unpacked
 
+pytestmark = pytest.mark.slow
+
 RUNS = Path(__file__).with_name("clients")
 HEALTHY = ("1.1.1", "2.8.2", "3.9.1")
 TRANSACTIONS, LOST = "3.9.1-transactions", "0.10.2.2-lost"

@@ -23,6 +23,8 @@ from kchaos.harness.run.settings import require_trust
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject
 
+pytestmark = pytest.mark.slow
+
 RELEASE = "4.1.2"
 PLAYED = [mix for mix in MIXES if mix not in WITH_ZOOKEEPER]
 NODE = frozenset({Killable, Pausable, Restartable, Collectable})
