@@ -173,6 +173,36 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
         (),
     ),
     (
+        _S,
+        "aborted-read",
+        "a read_committed client was given a record of an aborted transaction",
+        (),
+    ),
+    (
+        _S,
+        "committed-as-aborted",
+        "records of a transaction whose commit was answered are aborted, on disk or for a reader",
+        (),
+    ),
+    (
+        _S,
+        "aborted-as-committed",
+        "records of a transaction whose abort was answered are committed on disk",
+        (),
+    ),
+    (
+        _S,
+        "lost-marker",
+        "a leader said that it wrote the end of a transaction, and its partition does not hold it",
+        (),
+    ),
+    (
+        _S,
+        "hanging-transaction",
+        "a partition holds a transaction that its coordinator does not know and never ends",
+        (),
+    ),
+    (
         _N,
         "permitted-loss",
         "a record that Kafka does not promise to keep is gone; the reason is given",

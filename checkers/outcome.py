@@ -12,6 +12,12 @@ SENTENCES = {
     "{offsets}",
     "lost-write": "clients were acknowledged records of {partition} that polls passed by, at "
     "{offsets}",
+    "lost-marker": "the end of a transaction in {partition} is lost",
+    "committed-as-aborted": "committed transactions of {partition} are aborted at {offsets}",
+    "aborted-as-committed": "aborted transactions of {partition} are committed at {offsets}",
+    "aborted-read": "aborted records of {partition} were given to read_committed clients at "
+    "{offsets}",
+    "hanging-transaction": "{partition} has a transaction that nobody ends, at {offsets}",
     "divergence": "{brokers} hold different records of {partition} at {offsets}",
     "hole": "the log of {partition} on {brokers} has a hole at {offsets}",
     "missing-tail": "{brokers} in the ISR of {partition} do not hold {offsets}",

@@ -71,7 +71,7 @@ def record_of(evidence: RunEvidence) -> Record:
     ]
     links = list(_messages(evidence))
     seen = [*_actions(evidence, links), *links, *_answers(evidence), *_copied(evidence)]
-    seen += _sent_by_others(evidence)
+    seen += [*_sent_by_others(evidence), *_markers(evidence)]
     # Sorting is stable: what has one time stays in the order of its file.
     seen.sort(key=lambda item: item.time)
     deleting = frozenset(
@@ -150,8 +150,36 @@ def _sent_by_others(evidence: RunEvidence) -> Iterator[Seen]:
                 acks=-1 if operation.acks == -1 else 1,
                 codec=operation.codec,
                 is_digested=True,
+                producer=operation.producer,
             )
             yield Seen(what=produce, time=operation.invoked_at, source=operation.read_at)
+
+
+def _markers(evidence: RunEvidence) -> Iterator[Seen]:
+    """Yields what transaction coordinators had written to partitions, and what came of it."""
+    partitions = {*evidence.partitions} - evidence.unfollowed_clients.keys()
+    for marker in evidence.markers or ():
+        if TopicPartition(marker.topic, marker.partition) not in partitions:
+            continue
+        produce = Produce(
+            operation=marker.operation,
+            broker=marker.broker,
+            topic=marker.topic,
+            partition=marker.partition,
+            records=(marker.payload,),
+            acks=-1,
+            is_digested=True,
+            producer=marker.mark,
+        )
+        yield Seen(what=produce, time=marker.asked_at, source=marker.read_at)
+        if marker.answered_at is not None:
+            answered = ClientAnswered(
+                operation=marker.operation,
+                outcome=marker.outcome,
+                base_offset=-1,
+                error=marker.error,
+            )
+            yield Seen(what=answered, time=marker.answered_at, source=marker.answer_read_at)
 
 
 def _is_of_others(operation: Operation) -> bool:

@@ -8,6 +8,8 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.about import Settled
 from kchaos.checkers.evidence.broker_epochs import ControlRequest, never_told
+from kchaos.checkers.evidence.clients import CommittedRead
+from kchaos.checkers.evidence.markers import Marker
 from kchaos.checkers.evidence.partition import (
     BATCH_COLUMNS,
     OBSERVED,
@@ -35,7 +37,14 @@ from kchaos.checkers.segments.tier import FINISHED, RemoteSegment
 
 _OBSERVED_ALONE = ("batches", "findings", "broken_checkpoints", "first_offset")
 _OfPartition = TypeVar(
-    "_OfPartition", EpochRound, PredictedRead, PredictedRemoteSegment, RemoteSegment, TierReading
+    "_OfPartition",
+    CommittedRead,
+    Marker,
+    EpochRound,
+    PredictedRead,
+    PredictedRemoteSegment,
+    RemoteSegment,
+    TierReading,
 )
 _NO_STATE = StateSeen(leader=-1, leader_epoch=-1, isr=())
 _REPLICA_FIELDS = [field.name for field in fields(ReplicaEvidence)]
@@ -89,6 +98,8 @@ def run_evidence(
                 is_open_to_others=evidence.is_open_to_others,
                 copied_from=snapshot.copied_from,
                 transactional=_transactional(evidence, about),
+                markers=None if evidence.markers is None else _about(evidence.markers, about),
+                committed_reads=_committed_reads(evidence, about),
                 has_other_codec=evidence.has_other_codec(about.topic),
                 has_other_times=evidence.has_other_times(about.topic),
                 rounds=None if evidence.rounds is None else _about(evidence.rounds, about),
@@ -103,6 +114,12 @@ def run_evidence(
 def _transactional(evidence: RunEvidence, about: TopicPartition) -> tuple[int, ...]:
     seen = {} if evidence.clients is None else evidence.clients.transactional
     return tuple(sorted(seen.get(about, ())))
+
+
+def _committed_reads(evidence: RunEvidence, about: TopicPartition) -> tuple[CommittedRead, ...]:
+    if evidence.clients is None or about not in evidence.clients.transactional:
+        return ()
+    return _about(evidence.clients.committed_reads, about)
 
 
 def _of_tier(
@@ -239,7 +256,14 @@ def _predicted(
 
 def _predicted_batch(batch: PredictedBatch) -> BatchEvidence:
     records = batch.last_offset - batch.base_offset + 1
-    return BatchEvidence(**asdict(batch), record_count=records)
+    said = asdict(batch)
+    del said["producer"]
+    return BatchEvidence(
+        **said,
+        record_count=records,
+        marks=None if batch.producer is None else str(batch.producer),
+        producer_id=None if batch.producer is None else batch.producer.producer_id,
+    )
 
 
 def _earlier(before: PartitionEvidence) -> Iterator[EarlierReplica]:

@@ -6,16 +6,17 @@ InitProducerId, AddPartitionsToTxn and EndTxn, and for each answer. "sequence" i
 A line that has "not_judged" says why the relay could not read a message, which passed all the same.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.files import EvidenceFiles
-from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.history import Operation, Transaction
 from kchaos.checkers.formats.error_codes import APPENDED_NOTHING, ErrorCode, error_name
 from kchaos.checkers.json_form import NOT_WRITTEN, SOMETIMES
+from kchaos.checkers.model.values.producers import ProducerMark
 
 CLIENTS = "clients.jsonl"
 READ_COMMITTED = 1
@@ -24,6 +25,10 @@ _MODELLED_ERRORS = (
     ErrorCode.NOT_LEADER_FOR_PARTITION,
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
 )
 _MOST_FOLLOWED = 2_000
 """Produces of clients in one run that the model is told."""
@@ -40,6 +45,7 @@ class ClientBatch:
         offsets: The records' offsets, where a log cleaner made them skip some; else empty.
         keys: The records' keys, where all have one and each is a short text; else empty.
         values: The records' values, where each is a short text; else empty.
+        control_type: "COMMIT" or "ABORT" of a transaction's marker; "" of what is none.
         not_judged: Why its records could not be read, or "".
     """
 
@@ -58,7 +64,20 @@ class ClientBatch:
     offsets: tuple[int, ...] = field(default=(), metadata=SOMETIMES)
     keys: tuple[str, ...] = field(default=(), metadata=SOMETIMES)
     values: tuple[str, ...] = field(default=(), metadata=SOMETIMES)
+    control_type: str = field(default="", metadata=SOMETIMES)
     not_judged: str = field(default="", metadata=SOMETIMES)
+
+    @property
+    def producer(self) -> ProducerMark | None:
+        """What it says of its producer; None where that has no id."""
+        if self.producer_id < 0:
+            return None
+        return ProducerMark(
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=self.base_sequence,
+            is_transactional=self.is_transactional,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +91,8 @@ class ClientPartition:
         fetch_offset: From which a client asks to read.
         high_watermark: As the answer to a fetch says it; -1 elsewhere.
         last_stable_offset: Likewise; -1 before version 4 too.
+        aborted: Of the answer to a read_committed fetch: producer id and first offset of each
+            aborted transaction whose records a client is to leave out.
         batches: What was sent, or what came.
     """
 
@@ -83,6 +104,7 @@ class ClientPartition:
     high_watermark: int = field(default=-1, metadata=SOMETIMES)
     last_stable_offset: int = field(default=-1, metadata=SOMETIMES)
     log_start_offset: int = field(default=-1, metadata=SOMETIMES)
+    aborted: tuple[tuple[int, int], ...] = field(default=(), metadata=SOMETIMES)
     batches: tuple[ClientBatch, ...] = field(default=(), metadata=SOMETIMES)
 
 
@@ -134,6 +156,29 @@ class ClientLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedRead:
+    """What a read_committed client was told of a partition by one answer.
+
+    Attributes:
+        client: In words.
+        asked_at: Seconds since the epoch; answered_at likewise.
+        given: (first, last) offset of each batch that the client gets to see, both inclusive.
+        left_out: Likewise of those that the answer has it leave out.
+    """
+
+    client: str
+    broker: int
+    topic: str
+    partition: int
+    asked_at: float
+    answered_at: float
+    high_watermark: int
+    last_stable_offset: int
+    given: tuple[tuple[int, int], ...] = ()
+    left_out: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Clients:
     """What clients did, as far as the links in front of brokers could see.
 
@@ -142,6 +187,7 @@ class Clients:
         operations: Each produce to each partition, and what was read of it below the high
             watermark (read_committed: below the last stable offset) and was not promised already.
         transactional: Producer ids by partition that may have left transaction markers there.
+        committed_reads: What read_committed clients were told of such partitions.
         unseen: What may have been promised although no link could read it, a sentence each.
         unfollowed: Partitions whose writes the model is not told, each with the reason.
     """
@@ -149,6 +195,7 @@ class Clients:
     lines: tuple[ClientLine, ...]
     operations: tuple[Operation, ...]
     transactional: Mapping[TopicPartition, frozenset[int]]
+    committed_reads: tuple[CommittedRead, ...]
     unseen: tuple[str, ...]
     unfollowed: Mapping[TopicPartition, str]
 
@@ -166,7 +213,12 @@ def read_clients(files: EvidenceFiles) -> Clients:
 def clients_of(lines: Sequence[ClientLine]) -> Clients:
     """What lines in the order of their sequence numbers say together."""
     pairs = [*exchanges(lines)]
-    produces = [each for asked, answer in pairs for each in _produces(asked, answer)]
+    ends = _transactions(pairs)
+    produces = [
+        replace(each, transaction=ends.get(each.operation, ""))
+        for asked, answer in pairs
+        for each in _produces(asked, answer)
+    ]
     promised: set[tuple[str, int, int, str]] = set()
     for operation in produces:
         if operation.promised:
@@ -180,6 +232,9 @@ def clients_of(lines: Sequence[ClientLine]) -> Clients:
         lines=tuple(lines),
         operations=(*produces, *reads),
         transactional=transactional,
+        committed_reads=tuple(
+            each for asked, answer in pairs for each in _committed_reads(asked, answer)
+        ),
         unseen=tuple(dict.fromkeys(_unseen(lines, pairs))),
         unfollowed=_unfollowed(pairs, produces),
     )
@@ -214,7 +269,7 @@ def _produces(asked: ClientLine, answer: ClientLine | None) -> Iterator[Operatio
             continue
         first = sent.batches[0]
         operation = Operation(
-            operation=f"client-{asked.sequence}-{sent.topic}-{sent.partition}",
+            operation=_name(asked, sent),
             function="produce",
             broker=asked.broker,
             topic=sent.topic,
@@ -227,7 +282,7 @@ def _produces(asked: ClientLine, answer: ClientLine | None) -> Iterator[Operatio
             invoked_at=asked.time,
             codec=first.codec,
             client=asked.who,
-            producer_id=first.producer_id,
+            producer=first.producer,
             read_at=asked.read_at,
         )
         if len(operation.keys) != len(payloads):
@@ -249,6 +304,107 @@ def _produces(asked: ClientLine, answer: ClientLine | None) -> Iterator[Operatio
         )
 
 
+def _name(asked: ClientLine, sent: ClientPartition) -> str:
+    return f"client-{asked.sequence}-{sent.topic}-{sent.partition}"
+
+
+_IMPLICIT_SINCE = 12
+"""Version of Produce from which on it adds its partition to a transaction itself (KIP-890)."""
+
+
+def _transactions(pairs: Sequence[Exchange]) -> Mapping[str, Transaction]:
+    """How the transaction of each transactional produce ended, by the name of its operation."""
+    told: dict[str, Transaction] = {}
+    waiting: dict[tuple[int, int], list[str]] = {}
+    added: dict[tuple[int, int], set[TopicPartition]] = {}
+    ends: list[tuple[int, tuple[int, int], bool]] = []
+    is_whole = not any(
+        line is not None and line.not_judged
+        for exchange in pairs
+        for line in exchange
+        if exchange[0].api in _OF_TRANSACTIONS
+    )
+    for asked, answer in pairs:
+        while ends and ends[0][0] < asked.sequence:
+            _, producer, is_commit = ends.pop(0)
+            for name in waiting.pop(producer, ()):
+                told[name] = "committed" if is_commit else "aborted"
+            added.pop(producer, None)
+        producer = (asked.producer_id, asked.producer_epoch)
+        if asked.api == "AddPartitionsToTxn":
+            added.setdefault(producer, set()).update(
+                TopicPartition(one.topic or "", one.partition) for one in asked.partitions
+            )
+        elif asked.api == "EndTxn" and answer is not None and not answer.error_code:
+            ends.append((answer.sequence, producer, bool(asked.committed)))
+            ends.sort()
+        for sent in asked.partitions if asked.api == "Produce" else ():
+            first = sent.batches[0] if sent.batches else None
+            if first is None or not first.is_transactional:
+                continue
+            producer = (first.producer_id, first.producer_epoch)
+            about = TopicPartition(sent.topic or "", sent.partition)
+            is_added = about in added.get(producer, ()) or asked.api_version >= _IMPLICIT_SINCE
+            told[_name(asked, sent)] = "open" if is_added or not is_whole else "none"
+            if is_added:
+                waiting.setdefault(producer, []).append(_name(asked, sent))
+    for _, producer, is_commit in ends:
+        for name in waiting.pop(producer, ()):
+            told[name] = "committed" if is_commit else "aborted"
+    return told
+
+
+_OF_TRANSACTIONS = ("AddPartitionsToTxn", "EndTxn")
+
+
+def _committed_reads(asked: ClientLine, answer: ClientLine | None) -> Iterator[CommittedRead]:
+    """Yields what a read_committed Fetch was told, without partitions that had an error."""
+    if asked.api != "Fetch" or asked.isolation_level != READ_COMMITTED or answer is None:
+        return
+    for came in answer.partitions:
+        if came.topic is None or is_internal(came.topic) or came.error_code:
+            continue
+        if came.last_stable_offset < 0:
+            continue
+        left_out = _left_out(came)
+        data = [batch for batch in came.batches if not batch.is_control]
+        yield CommittedRead(
+            client=asked.who,
+            broker=asked.broker,
+            topic=came.topic,
+            partition=came.partition,
+            asked_at=asked.time,
+            answered_at=answer.time,
+            high_watermark=came.high_watermark,
+            last_stable_offset=came.last_stable_offset,
+            given=tuple(_span(batch) for batch in data if batch.base_offset not in left_out),
+            left_out=tuple(_span(batch) for batch in data if batch.base_offset in left_out),
+        )
+
+
+def _span(batch: ClientBatch) -> tuple[int, int]:
+    return batch.base_offset, batch.last_offset
+
+
+def _left_out(came: ClientPartition) -> set[int]:
+    """Base offsets of the batches that a read_committed client leaves out of an answer.
+
+    It does as the answer's list of aborted transactions says: each counts from its first offset to
+    its producer's next ABORT marker (KIP-98; CompletedFetch of org.apache.kafka.clients.consumer).
+    """
+    waiting = sorted(came.aborted, key=lambda aborted: aborted[1])
+    aborting: set[int] = set()
+    found: set[int] = set()
+    for batch in came.batches:
+        while waiting and waiting[0][1] <= batch.last_offset:
+            aborting.add(waiting.pop(0)[0])
+        if batch.control_type == "ABORT":
+            aborting.discard(batch.producer_id)
+        elif batch.is_transactional and not batch.is_control and batch.producer_id in aborting:
+            found.add(batch.base_offset)
+    return found
+
+
 def _records(operation: Operation) -> Iterator[tuple[str, int, int, str]]:
     for offset, payload in enumerate(operation.payloads, start=operation.base_offset):
         yield operation.topic, operation.partition, offset, payload
@@ -264,10 +420,12 @@ def _reads(
         if came.topic is None or is_internal(came.topic) or came.error_code:
             continue
         end = came.high_watermark
+        left_out: set[int] = set()
         if asked.isolation_level == READ_COMMITTED and came.last_stable_offset >= 0:
             end = min(end, came.last_stable_offset)
+            left_out = _left_out(came)
         run: list[tuple[int, str]] = []
-        for offset, payload in (*_given(came, end), (-1, "")):
+        for offset, payload in (*_given(came, end, left_out), (-1, "")):
             key = (came.topic, came.partition, offset, payload)
             if run and (offset != run[-1][0] + 1 or key in promised):
                 yield _read(asked, answer, came, run)
@@ -277,9 +435,11 @@ def _reads(
                 run.append((offset, payload))
 
 
-def _given(came: ClientPartition, end_offset: int) -> Iterator[tuple[int, str]]:
+def _given(
+    came: ClientPartition, end_offset: int, left_out: Collection[int]
+) -> Iterator[tuple[int, str]]:
     for batch in came.batches:
-        if batch.is_control:
+        if batch.is_control or batch.base_offset in left_out:
             continue
         offsets = batch.offsets or range(batch.base_offset, batch.last_offset + 1)
         for offset, payload in zip(offsets, batch.payloads, strict=False):
@@ -347,19 +507,14 @@ def _unseen(lines: Sequence[ClientLine], pairs: Sequence[Exchange]) -> Iterator[
                 yield f"{what} names a topic by an id that nobody knows"
 
 
-_TRANSACTIONS = "transactions and their markers"
-
-
 def _unfollowed(
     pairs: Sequence[Exchange], produces: Sequence[Operation]
 ) -> Mapping[TopicPartition, str]:
     found: dict[TopicPartition, str] = {}
-    sent: set[tuple[TopicPartition, int, int, int]] = set()
     for asked, _ in pairs:
-        for one in asked.partitions:
-            about = TopicPartition(one.topic or "", one.partition)
-            for why in _not_modelled(asked, one, about, sent):
-                found.setdefault(about, why)
+        for one in asked.partitions if asked.api == "Produce" else ():
+            for why in _not_modelled(one):
+                found.setdefault(TopicPartition(one.topic or "", one.partition), why)
     for operation in produces:
         about = TopicPartition(operation.topic, operation.partition)
         if operation.error_code not in _MODELLED_ERRORS:
@@ -369,25 +524,9 @@ def _unfollowed(
     return found
 
 
-def _not_modelled(
-    asked: ClientLine,
-    sent: ClientPartition,
-    about: TopicPartition,
-    before: set[tuple[TopicPartition, int, int, int]],
-) -> Iterator[str]:
-    """Yields what in one partition of a request the model does not follow; adds to `before`."""
-    if asked.api == "AddPartitionsToTxn":
-        yield _TRANSACTIONS
-    if asked.api != "Produce":
-        return
+def _not_modelled(sent: ClientPartition) -> Iterator[str]:
+    """Yields what in one partition of a produce the model does not follow."""
     if len({(batch.magic, batch.codec) for batch in sent.batches}) > 1:
         yield "a request with batches of several kinds"
     if len(sent.batches) > 1 and any(batch.codec != "none" for batch in sent.batches):
         yield "a request with several compressed batches"
-    for batch in sent.batches:
-        number = (about, batch.producer_id, batch.producer_epoch, batch.base_sequence)
-        if batch.is_transactional:
-            yield _TRANSACTIONS
-        elif batch.producer_id >= 0 and number in before:
-            yield "an idempotent producer that sent a batch once more"
-        before.add(number)

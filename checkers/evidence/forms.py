@@ -143,6 +143,7 @@ class _MessagePartition:
     batch_count: int = -1
     current_leader: Any = None
     controller_epoch: int = -1
+    coordinator_epoch: int = -1
     current_leader_epoch: int | None = None
     delete_partition: bool = False
     diverging_epoch: _Diverging | None = None
@@ -167,11 +168,15 @@ class _MessagePartition:
     offset: int = -1
     offsets: tuple[int, ...] = ()
     partition_epoch: int = -1
+    producer_epoch: int = -1
+    producer_id: int = -1
     records_size_bytes: int = -1
     removing_replicas: tuple[int, ...] = ()
     replicas: tuple[int, ...] = ()
     timestamp: int = -1
     topic_id: str = ""
+    transaction_result: bool = False
+    transaction_version: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,12 +18,16 @@ from typing import Literal
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.json_form import NOT_WRITTEN, SOMETIMES
+from kchaos.checkers.model.values.producers import ProducerMark
 from kchaos.checkers.segments.batch import Record, payload_digest
 
 HISTORY = "history.jsonl"
 _CLOCK_STEPS_BACK_S = 1.0
 _PROBE_PREFIX = "settle-"
 """How settling names its writes; older histories mark them by nothing else."""
+
+
+Transaction = Literal["", "open", "committed", "aborted", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +55,10 @@ class Operation:
         magics: Of each batch that a "fetch" was answered with.
         readable: How many offsets a "fetch" had to read below the high watermark.
         client: A client that is not kchaos's own, in words; "" for kchaos's own.
-        producer_id: Of such a client's batch, -1 for none.
+        producer: What such a client's batch says of its producer; None where that has no id.
+        transaction: How the transaction of such a batch ended, by what its coordinator answered:
+            "committed", "aborted", "open" where no answer says it, "none" where it was sent outside
+            of any; "" for what belongs to none.
         read_at: File and line of its invocation.
     """
 
@@ -78,7 +85,8 @@ class Operation:
     magics: tuple[int, ...] = ()
     readable: int = 0
     client: str = ""
-    producer_id: int = -1
+    producer: ProducerMark | None = None
+    transaction: Transaction = ""
     read_at: str = ""
 
     @property

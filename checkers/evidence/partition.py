@@ -17,7 +17,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from kchaos.checkers.evidence.broker_epochs import ControlRequest
+from kchaos.checkers.evidence.clients import CommittedRead
 from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.markers import Marker
 from kchaos.checkers.evidence.tier import TierReading
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.json_form import from_json
@@ -246,6 +248,8 @@ class PartitionEvidence:
         has_other_times: Whether a setting makes brokers change the timestamps of what they get.
         copied_from: When copying files began; what others were told later may not be in them.
         transactional: Producer ids of transactions of which markers may lie in the partition.
+        markers: Transaction markers that coordinators had written to it; None where nobody knows.
+        committed_reads: What read_committed clients were told of it, at every snapshot the same.
         is_open_to_others: Whether somebody was given the cluster's addresses during the run.
         remote: Segments in the remote tier, as they were found; predicted_remote, as predicted.
         readings: What readers got of a tiered log, at every snapshot the same; predicted_reads,
@@ -287,6 +291,8 @@ class PartitionEvidence:
     is_open_to_others: bool = False
     copied_from: float | None = None
     transactional: tuple[int, ...] = ()
+    markers: tuple[Marker, ...] | None = None
+    committed_reads: tuple[CommittedRead, ...] = ()
     remote: tuple[RemoteEvidence, ...] = ()
     predicted_remote: tuple[RemoteEvidence, ...] | None = None
     readings: tuple[TierReading, ...] = ()

@@ -43,6 +43,7 @@ from kchaos.checkers.evidence.history import Operation, operations
 from kchaos.checkers.evidence.hits import read_hits
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
 from kchaos.checkers.evidence.links import LinkMessage, read_links
+from kchaos.checkers.evidence.markers import Marker, markers_of
 from kchaos.checkers.evidence.metadata import EVERY_BROKER, METADATA, MetadataLogs, Settings
 from kchaos.checkers.evidence.observed import (
     ADDRESSES_GIVEN,
@@ -263,11 +264,21 @@ class RunEvidence:
         return read_clients(self.files)
 
     @cached_property
+    def markers(self) -> tuple[Marker, ...] | None:
+        """The transaction markers that coordinators sent; None where the links do not tell them."""
+        return None if self.links is None else markers_of(self.links)
+
+    @cached_property
     def unfollowed_clients(self) -> Mapping[TopicPartition, str]:
         """Partitions to which others' clients wrote what the model is not told, with the reason."""
         if self.clients is None:
             return {}
         found = dict(self.clients.unfollowed)
+        for partition in self.clients.transactional:
+            if self.markers is None:
+                found.setdefault(partition, "transactions whose markers the links did not tell")
+            if self.may_delete(partition.topic):
+                found.setdefault(partition, "transactions in a topic that brokers may delete from")
         for operation in self.clients.operations:
             if operation.function != "produce":
                 continue

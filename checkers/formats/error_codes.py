@@ -152,6 +152,12 @@ APPENDED_NOTHING = (
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     ErrorCode.INVALID_RECORD,
+    # What a log knows of the producer is looked at before the append.
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
 )
 """What a broker says before it appends; after any other error the record may be there."""
 

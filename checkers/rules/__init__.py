@@ -43,6 +43,7 @@ from kchaos.checkers.rules.missing_tail import missing_tail
 from kchaos.checkers.rules.on_disk import as_read, checkpoints_readable, epoch_cache_mismatch
 from kchaos.checkers.rules.settled import not_settled
 from kchaos.checkers.rules.tiers import tier_as_predicted, tier_orphan, tier_reads
+from kchaos.checkers.rules.transactions import committed_reads, transactions_ended
 
 SafetyRule = Callable[[PartitionEvidence, Side], Iterable[Finding]]
 ConformanceRule = Callable[[PartitionEvidence], Iterable[Finding]]
@@ -66,6 +67,8 @@ SAFETY_RULES: tuple[SafetyRule, ...] = (
     generation_not_initialised,
     tier_reads,
     tier_orphan,
+    transactions_ended,
+    committed_reads,
 )
 CONFORMANCE_RULES: tuple[ConformanceRule, ...] = (
     replicas_as_predicted,

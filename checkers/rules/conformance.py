@@ -1,5 +1,6 @@
 """Whether the real replicas did what the model predicts."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import zip_longest
@@ -13,18 +14,21 @@ from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.values.prediction import EpochRound, PredictedProduce
 from kchaos.checkers.rules.offsets import in_words
 
+_OF_PRODUCER = re.compile(r"transactional|control|producer -?\d+, -?\d+, -?\d+")
+
 
 def replicas_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
     """Yields what differs of each replica: batches, epoch cache, high watermark, process.
 
-    **Verifies**, at every snapshot: each batch's offsets, leader epoch, magic and payload; the
+    **Verifies**, at every snapshot: each batch's offsets, leader epoch, magic and payload; what
+    a batch of others' clients says of its producer, and of a transaction that it ends; the
     entries of leader-epoch-checkpoint; the log start, which a checkpoint may lag behind where
     brokers may delete; the checkpointed high watermark. That one must be the one that memory holds
     where a gate or settling saw it in that broker's checkpoint and nothing has
     moved it since; where the process has ended, one that the file could hold. Elsewhere the
     checkpoint lags behind memory, and must only not be ahead of the prediction.
     **Does not verify**: a predicted log end offset behind the last batch, which no file tells;
-    codecs, timestamps and producer ids, which are not predicted; indexes.
+    codecs and timestamps, which are not predicted; indexes.
     """
     if evidence.predicted is None:
         return
@@ -155,7 +159,7 @@ def _replica(
     differing = [
         pair
         for pair in zip_longest(real.batches, there)
-        if _identity(pair[0]) != _identity(pair[1])
+        if _identity(pair[0]) != _identity(pair[1]) or _is_marked_otherwise(*pair)
     ]
     if differing:
         both = [batch for pair in differing for batch in pair if batch is not None]
@@ -279,6 +283,14 @@ def _identity(batch: BatchEvidence | None) -> tuple[object, ...] | None:
     )
 
 
+def _is_marked_otherwise(real: BatchEvidence | None, expected: BatchEvidence | None) -> bool:
+    """Whether a batch says something else of its producer than the one that the model was told."""
+    if real is None or expected is None or expected.marks is None:
+        return False
+    said = _OF_PRODUCER.findall(real.marks or "")
+    return said != _OF_PRODUCER.findall(expected.marks)
+
+
 def _is_outcome(operation: Operation, expected: PredictedProduce) -> bool:
     if operation.outcome == "ok":
         return expected.acknowledged is True and expected.base_offset == operation.base_offset
@@ -322,6 +334,7 @@ def _shown(batch: BatchEvidence | None) -> str:
     return (
         f"{in_words(batch.base_offset, batch.last_offset)} of epoch {batch.leader_epoch}, "
         f"magic {batch.magic}, payload {batch.payload}"
+        + (f", {batch.marks}" if batch.marks else "")
     )
 
 

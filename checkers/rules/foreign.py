@@ -106,7 +106,9 @@ class OwnBatches:
         """Whether a produce explains the batch, or a transaction ended that was seen."""
         is_marker = "control" in (batch.marks or "").split(", ")
         if is_marker and batch.producer_id in self._transactional:
-            return True
+            markers = self._evidence.markers
+            sent = {(one.producer_id, one.payload) for one in markers or ()}
+            return markers is None or (batch.producer_id, batch.payload) in sent
         span = (batch.base_offset, batch.last_offset)
         if batch.payload is None:
             return self._has_unplaced or not without([span], self._placed)
@@ -117,12 +119,12 @@ class OwnBatches:
             return may_be and not without([span], self._placed)
         if not self._evidence.is_open_to_others:
             return True
-        producer_id = -1 if batch.producer_id is None else batch.producer_id
+        producer_id = None if batch.producer_id == -1 else batch.producer_id
         return any(
-            batch.base_offset <= span[0] and span[1] <= batch.last_offset
-            if batch.base_offset >= 0
-            else batch.producer_id == producer_id
-            for batch in alike
+            operation.base_offset <= span[0] and span[1] <= operation.last_offset
+            if operation.base_offset >= 0
+            else (operation.producer and operation.producer.producer_id) == producer_id
+            for operation in alike
         )
 
 

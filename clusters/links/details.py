@@ -22,6 +22,9 @@ has them) and ``partitions``, a list with one entry for each partition that the 
   ``delete_partitions`` beside ``partitions``; its response: ``error_code``;
 - AlterPartition: ``leader_epoch``, ``new_isr`` or ``new_isr_with_epochs``, ``partition_epoch``;
   its response: ``error_code``, ``leader``, ``leader_epoch``, ``isr``, ``partition_epoch``;
+- WriteTxnMarkers: an entry for each partition of each marker, with the marker's ``producer_id``,
+  ``producer_epoch``, ``transaction_result`` (True is commit) and ``coordinator_epoch``; its
+  response: ``producer_id`` and ``error_code``;
 - ControlledShutdown response: ``partitions`` are those that the broker still leads;
 - BrokerRegistration: ``broker_id``, ``incarnation_id``, ``previous_broker_epoch``, ``log_dirs``;
   its response: ``error_code``, ``broker_epoch``;
@@ -63,6 +66,7 @@ _LEFT_OUT = frozenset(
         "aborted_transactions",
         "preferred_read_replica",
         "topics",
+        "markers",
         "ungrouped_partitions",
         "forgotten_topics",
         "replica_state",
@@ -159,7 +163,13 @@ def detail_of(
         {"topic": partition.get("topic"), **_entry(partition, absent)}
         for partition in values.get("ungrouped_partitions", ())
     )
-    if "topics" in values or "ungrouped_partitions" in values:
+    for marker in values.get("markers", ()):
+        of_marker = {name: value for name, value in marker.items() if name not in _LEFT_OUT}
+        partitions += [
+            {**_topic_of(key[0], topics), **_entry(partition, absent), **of_marker}
+            for key, partition in partitions_of(marker.get("topics", []))
+        ]
+    if any(name in values for name in ("topics", "markers", "ungrouped_partitions")):
         detail["partitions"] = partitions
     if values.get("forgotten_topics"):
         detail["forgotten"] = [

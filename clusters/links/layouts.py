@@ -195,6 +195,38 @@ _OFFSET_FOR_LEADER_EPOCH_RESPONSE = (
     ),
 )
 
+_WRITE_TXN_MARKERS_REQUEST = (
+    array(
+        "markers",
+        (
+            plain("producer_id", "int64"),
+            plain("producer_epoch", "int16"),
+            plain("transaction_result", "bool"),
+            array("topics", (plain("topic", "string"), array("partitions", "int32"))),
+            plain("coordinator_epoch", "int32"),
+            plain("transaction_version", "int8", 2),
+        ),
+    ),
+)
+
+_WRITE_TXN_MARKERS_RESPONSE = (
+    array(
+        "markers",
+        (
+            plain("producer_id", "int64"),
+            array(
+                "topics",
+                (
+                    plain("topic", "string"),
+                    array(
+                        "partitions", (plain("partition", "int32"), plain("error_code", "int16"))
+                    ),
+                ),
+            ),
+        ),
+    ),
+)
+
 LAYOUTS: dict[int, Layout] = {
     ApiKey.FETCH: Layout(
         newest=18, flexible_since=12, request=_FETCH_REQUEST, response=_FETCH_RESPONSE
@@ -231,6 +263,12 @@ LAYOUTS: dict[int, Layout] = {
         flexible_since=4,
         request=_OFFSET_FOR_LEADER_EPOCH_REQUEST,
         response=_OFFSET_FOR_LEADER_EPOCH_RESPONSE,
+    ),
+    ApiKey.WRITE_TXN_MARKERS: Layout(
+        newest=2,
+        flexible_since=1,
+        request=_WRITE_TXN_MARKERS_REQUEST,
+        response=_WRITE_TXN_MARKERS_RESPONSE,
     ),
     ApiKey.ALTER_PARTITION: Layout(
         newest=3,
@@ -285,6 +323,6 @@ LAYOUTS: dict[int, Layout] = {
 PARTITION_API_KEYS: frozenset[ApiKey] = frozenset(
     ApiKey(key)
     for key, layout in LAYOUTS.items()
-    if any(field.name == "topics" for field in layout.request)
+    if any(field.name in ("topics", "markers") for field in layout.request)
 )
 """The APIs whose requests name partitions that the relay can read."""

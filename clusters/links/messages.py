@@ -38,7 +38,6 @@ _UNREAD_PARTITIONS = frozenset(
     {
         ApiKey.PRODUCE,
         ApiKey.DELETE_RECORDS,
-        ApiKey.WRITE_TXN_MARKERS,
         ApiKey.OFFSET_COMMIT,
         ApiKey.OFFSET_FETCH,
         ApiKey.TXN_OFFSET_COMMIT,
@@ -246,6 +245,8 @@ def _covered(
             named={key: entry.get("fetch_offset", -1) for key, entry in named},
             forgotten=[key for key, _ in partitions_of(values.get("forgotten_topics", []))],
         )
+    for marker in values.get("markers", []):
+        named += partitions_of(marker.get("topics", []))
     ungrouped = values.get("ungrouped_partitions", [])
     return {
         **{key: None for key, _ in named},

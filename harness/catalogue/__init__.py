@@ -57,6 +57,7 @@ from kchaos.harness.catalogue.kip_501_min_isr import KIP_501_MIN_ISR
 from kchaos.harness.catalogue.kip_501_slow_disk import KIP_501_SLOW_DISK
 from kchaos.harness.catalogue.kip_501_slow_follower import KIP_501_SLOW_FOLLOWER
 from kchaos.harness.catalogue.kip_501_slow_reads import KIP_501_SLOW_READS
+from kchaos.harness.catalogue.kip_890 import KIP_890
 from kchaos.harness.catalogue.kip_903 import KIP_903
 from kchaos.harness.catalogue.kip_966_last_known_leader import KIP_966_LAST_KNOWN_LEADER
 from kchaos.harness.catalogue.kip_966_last_replica import KIP_966_LAST_REPLICA
@@ -117,6 +118,7 @@ CATALOGUE: Mapping[str, Entry] = {
         KIP_501_BELOW_MIN_ISR_LEADER,
         KIP_501_SLOW_FOLLOWER,
         KIP_501_SLOW_DISK,
+        KIP_890,
         KIP_903,
         KIP_966_LAST_REPLICA,
         KIP_966_LAST_KNOWN_LEADER,

@@ -105,9 +105,11 @@ def _partitions(values: Mapping[str, Any]) -> Iterator[ClientPartition]:
         for (_, number), told in partitions_of([topic]):
             fields = told if isinstance(told, dict) else {}
             records = fields.get("records")
+            aborted = fields.get("aborted_transactions") or ()
             yield ClientPartition(
                 topic=name,
                 partition=number,
+                aborted=tuple((one["producer_id"], one["first_offset"]) for one in aborted),
                 batches=tuple(batches_of(records.head)) if isinstance(records, Records) else (),
                 **{name: fields[name] for name in _OF_PARTITION if name in fields},
             )
@@ -163,6 +165,7 @@ def _batch(data: bytes | memoryview, batch: Batch) -> ClientBatch:
         offsets=() if is_whole else tuple(record.offset for record in records),
         keys=tuple(key for key in keys if key is not None) if None not in keys else (),
         values=tuple(value for value in values if value is not None) if None not in values else (),
+        control_type=batch.control_type or "",
         not_judged=why,
     )
 

@@ -42,6 +42,7 @@ from kchaos.harness.steps.raw_requests import FetchAs
 from kchaos.harness.steps.tier import AwaitLocalStart, AwaitOffsets, AwaitTiered
 from kchaos.harness.steps.tier_reading import TierRead, read_before
 from kchaos.harness.steps.topics import DeleteTopic
+from kchaos.harness.steps.transactions import WriteAfterAbort
 
 
 class Step(Protocol):
@@ -354,6 +355,7 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitHighWatermarkForgotten,
         AwaitThrottled,
         AwaitCleaned,
+        WriteAfterAbort,
         DeleteRecords,
         DeleteTopic,
         AwaitLogStart,

@@ -64,7 +64,7 @@ def answered(
     return line(sequence, "Produce", "response", partitions=(told,), **more)
 
 
-def fetched(*batches: ClientBatch, isolation_level: int = 0, **more: int) -> list[ClientLine]:
+def fetched(*batches: ClientBatch, isolation_level: int = 0, **more: Any) -> list[ClientLine]:
     came = ClientPartition(topic="t", partition=0, batches=batches, **more)
     return [
         line(1, "Fetch", "request", isolation_level=isolation_level),
@@ -193,9 +193,10 @@ NUMBERED = replace(SENT, producer_id=7, producer_epoch=0, base_sequence=0)
     [
         ([asked()], None),
         ([asked(sent=NUMBERED), asked(2)], None),
-        ([asked(sent=NUMBERED), asked(2, sent=NUMBERED)], "once more"),
-        ([asked(sent=replace(NUMBERED, is_transactional=True))], "transactions"),
-        ([asked(), answered(base_offset=-1, error_code=45)], "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        ([asked(sent=NUMBERED), asked(2, sent=NUMBERED)], None),
+        ([asked(sent=replace(NUMBERED, is_transactional=True))], None),
+        ([asked(), answered(base_offset=-1, error_code=45)], None),
+        ([asked(), answered(base_offset=-1, error_code=46)], "DUPLICATE_SEQUENCE_NUMBER"),
     ],
 )
 def test_what_the_model_is_not_told_has_a_reason(lines: list[ClientLine], why: str | None) -> None:
@@ -203,6 +204,78 @@ def test_what_the_model_is_not_told_has_a_reason(lines: list[ClientLine], why: s
 
     assert (T in unfollowed) == (why is not None)
     assert why is None or why in unfollowed[T]
+
+
+# -- transactions ---------------------------------------------------------------------------------
+
+
+OF_7 = {"producer_id": 7, "producer_epoch": 0}
+
+
+def added(sequence: int) -> ClientLine:
+    named = ClientPartition(topic="t", partition=0)
+    return line(sequence, "AddPartitionsToTxn", "request", partitions=(named,), **OF_7)
+
+
+def sent_in_one(sequence: int, **more: Any) -> ClientLine:
+    return asked(sequence, sent=replace(NUMBERED, is_transactional=True), **more)
+
+
+def end(sequence: int, direction: Any, **more: Any) -> ClientLine:
+    return line(sequence, "EndTxn", direction, **{**OF_7, "committed": True, **more})
+
+
+@pytest.mark.parametrize(
+    ("lines", "how"),
+    [
+        ([added(1), sent_in_one(2), end(3, "request"), end(4, "response")], ["committed"]),
+        (
+            [added(1), sent_in_one(2), end(3, "request", committed=False), end(4, "response")],
+            ["aborted"],
+        ),
+        ([added(1), sent_in_one(2), end(3, "request")], ["open"]),
+        (
+            [added(1), sent_in_one(2), end(3, "request"), end(4, "response", error_code=51)],
+            ["open"],
+        ),
+        (
+            [
+                *(added(1), sent_in_one(2), end(3, "request", correlation_id=2)),
+                *(end(4, "response", correlation_id=2), sent_in_one(5, correlation_id=3)),
+            ],
+            ["committed", "none"],
+        ),
+        ([sent_in_one(1)], ["none"]),
+        ([sent_in_one(1, api_version=12)], ["open"]),
+        ([replace(added(1), not_judged="too new", partitions=()), sent_in_one(2)], ["open"]),
+        ([asked(sent=NUMBERED)], [""]),
+    ],
+)
+def test_a_transaction_ended_as_its_coordinator_answered(
+    lines: list[ClientLine], how: list[str]
+) -> None:
+    assert [one.transaction for one in clients_of(lines).operations] == how
+
+
+def test_a_read_committed_client_leaves_out_what_its_answer_says_up_to_the_next_abort() -> None:
+    of_7 = {**OF_7, "is_transactional": True}
+    batches = (
+        given("a", base_offset=0, **of_7),
+        given("b", base_offset=1, **{**of_7, "producer_id": 8}),
+        given("m", base_offset=2, is_control=True, control_type="ABORT", **of_7),
+        given("c", base_offset=3, **of_7),
+    )
+    ends: dict[str, Any] = {
+        "high_watermark": 4,
+        "last_stable_offset": 4,
+        "aborted": ((7, 0),),
+    }
+    found = clients_of(fetched(*batches, isolation_level=1, **ends))
+
+    (told,) = found.committed_reads
+    assert (told.given, told.left_out) == (((1, 1), (3, 3)), ((0, 0),))
+    assert [(one.base_offset, one.last_offset) for one in found.operations] == [(1, 1), (3, 3)]
+    assert clients_of(fetched(*batches, **ends)).committed_reads == ()
 
 
 # -- batches on disk ------------------------------------------------------------------------------

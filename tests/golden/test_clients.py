@@ -2,23 +2,35 @@
 
 `1.1.1`, `2.8.2` and `3.9.1`: `kchaos up --judge` with kafka-python's producer and consumer,
 librdkafka's idempotent producer and Kafka's own VerifiableProducer. `3.9.1-transactions`: these and
-transactional producers of both. `0.10.2.2-lost`: KIP-101's first scenario, in which the record that
-is lost was acknowledged to kafka-python.
+transactional producers of both, when the links did not tell markers yet. `2.8.2-transactions`:
+kafka-python's transactional producers, one committed and aborted and one left open for a while, and
+read_committed consumers; `...-moved`: the leader, which is the coordinator too, is killed in the
+middle of one. `...-hanging`: the entry KIP-890. `0.10.2.2-lost`: KIP-101's first scenario, in which
+the record that is lost was acknowledged to kafka-python.
 """
 
 import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from crc32c import crc32c
 
 from kchaos.checkers.errors import CheckError
+from kchaos.checkers.evidence.assembling import run_evidence
 from kchaos.checkers.evidence.clients import CLIENTS
+from kchaos.checkers.evidence.partition import PartitionEvidence
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
+from kchaos.checkers.model import follow, generation_for
 from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.record import record_of
 from kchaos.checkers.results import Results
+from kchaos.checkers.rules.transactions import logged_transactions
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
+from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.reader import read_segment
 from tests.golden.stored import expected_of, said_of, unpacked
 
@@ -26,10 +38,15 @@ pytestmark = pytest.mark.slow
 
 RUNS = Path(__file__).with_name("clients")
 HEALTHY = ("1.1.1", "2.8.2", "3.9.1")
-TRANSACTIONS, LOST = "3.9.1-transactions", "0.10.2.2-lost"
+TRANSACTIONS, LOST = "2.8.2-transactions", "0.10.2.2-lost"
+WITHOUT_MARKERS = "3.9.1-transactions"
+MOVED = ("2.8.2-transactions-moved", "3.9.1-transactions-moved")
+HANGING, REFUSED = "2.8.2-hanging", "3.6.2-hanging"
 
 
-@pytest.mark.parametrize("name", [*HEALTHY, TRANSACTIONS, LOST])
+@pytest.mark.parametrize(
+    "name", [*HEALTHY, TRANSACTIONS, *MOVED, WITHOUT_MARKERS, LOST, HANGING, REFUSED]
+)
 def test_what_is_said_of_a_run_with_others_clients_stays(name: str, tmp_path: Path) -> None:
     run = unpacked(name, tmp_path, runs=RUNS)
 
@@ -47,11 +64,53 @@ def test_a_healthy_run_of_plain_and_idempotent_clients_is_safe_and_conforms(
     assert {finding.kind for finding in results.findings} <= {"broker-error"}
 
 
-def test_a_healthy_run_with_transactions_is_safe(tmp_path: Path) -> None:
-    results = judge(unpacked(TRANSACTIONS, tmp_path, runs=RUNS))
+@pytest.mark.parametrize("name", [TRANSACTIONS, *MOVED])
+def test_a_run_with_transactions_is_safe_and_conforms(name: str, tmp_path: Path) -> None:
+    results = judge(unpacked(name, tmp_path, runs=RUNS))
+
+    assert (results.conforms, results.safe, results.findings) == (True, True, ())
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_a_transaction_goes_on_under_another_leader(name: str, tmp_path: Path) -> None:
+    (evidence,) = run_evidence(RunEvidence(unpacked(name, tmp_path, runs=RUNS)), None)
+    (transaction,) = [
+        transaction
+        for transaction in logged_transactions(evidence, evidence.replicas[0].batches)
+        if len({_epoch_at(evidence, first) for first, _ in transaction.batches}) > 1
+    ]
+
+    assert transaction.is_commit is True
+
+
+def _epoch_at(evidence: PartitionEvidence, offset: int) -> int:
+    batches = evidence.replicas[0].batches
+    return next(batch.leader_epoch for batch in batches if batch.base_offset == offset)
+
+
+def test_a_late_batch_hangs_where_no_coordinator_is_asked(tmp_path: Path) -> None:
+    results = judge(unpacked(HANGING, tmp_path, runs=RUNS))
+
+    assert (results.conforms, results.safe) == (True, False)
+    assert [finding.kind for finding in results.findings] == ["hanging-transaction"]
+
+
+def test_a_late_batch_that_was_refused_is_explained_by_kip_890_alone(tmp_path: Path) -> None:
+    record = record_of(RunEvidence(unpacked(REFUSED, tmp_path, runs=RUNS)))
+    before, since = (
+        follow(record, generations=dict.fromkeys(range(2), generation_for("3.6.2", without=rules)))
+        for rules in (("KIP-890",), ())
+    )
+
+    assert before.emptied_by is not None
+    assert since.emptied_by is None
+
+
+def test_transactions_whose_markers_no_link_told_leave_conformance_unknown(tmp_path: Path) -> None:
+    results = judge(unpacked(WITHOUT_MARKERS, tmp_path, runs=RUNS))
 
     assert (results.conforms, results.safe, results.findings) == (None, True, ())
-    assert "transactions and their markers" in (results.unknown or "")
+    assert "transactions whose markers the links did not tell" in (results.unknown or "")
 
 
 def test_a_record_that_a_client_had_acknowledged_and_that_was_lost_is_named(tmp_path: Path) -> None:
@@ -109,3 +168,142 @@ def test_what_no_line_of_clients_explains_was_written_by_somebody_else(tmp_path:
     assert [finding.topic for finding in results.findings if finding.kind == "foreign-write"] == [
         "librdkafka"
     ]
+
+
+# -- faults planted in a run with transactions ----------------------------------------------------
+
+
+def _planted(folder: Path, plant: Callable[[Path], None]) -> Results:
+    """The run with transactions after a fault was planted, judged with the model."""
+    run = unpacked(TRANSACTIONS, folder, runs=RUNS)
+    (run.path / MANIFEST).unlink()
+    plant(run.path)
+    RunDirectory(run.path).seal()
+    return judge(RunDirectory.open(run.path))
+
+
+def _change_lines(
+    path: Path, wanted: Callable[[dict[str, Any]], bool], change: Callable[[dict[str, Any]], None]
+) -> None:
+    """Change the first line that is wanted."""
+    lines = path.read_text().splitlines()
+    for number, line in enumerate(lines):
+        content = json.loads(line)
+        if wanted(content):
+            change(content)
+            lines[number] = json.dumps(content)
+            path.write_text("".join(f"{line}\n" for line in lines))
+            return
+    raise AssertionError(f"{path} has no such line")
+
+
+def _segments(path: Path, broker: str) -> list[Path]:
+    return [*path.glob(f"snapshots/final/broker-{broker}/orders-0/*.log")]
+
+
+def _batch(content: bytes, base_offset: int) -> Batch:
+    batches = read_segment(content, base_offset=0, file="").batches
+    return next(batch for batch in batches if batch.base_offset == base_offset)
+
+
+FIRST_ABORT, LAST_COMMIT = 4, 12
+
+
+def _with_commit(content: bytes) -> bytes:
+    """The same log in which the first transaction that was aborted is committed."""
+    marker = _batch(content, FIRST_ABORT)
+    before, rest = content[: marker.position], bytearray(content[marker.position :])
+    # Behind the batch's header lie length, attributes, two deltas and the length of the key, a byte
+    # each; the key has a version and the type, two bytes each.
+    rest[61 + 5 + 3] = 1
+    struct.pack_into(">I", rest, 17, crc32c(bytes(rest[21 : marker.size_bytes])))
+    return before + bytes(rest)
+
+
+def test_a_marker_that_one_replica_has_no_more_is_found(tmp_path: Path) -> None:
+    def lose(path: Path) -> None:
+        for segment in _segments(path, "1"):
+            content = segment.read_bytes()
+            segment.write_bytes(content[: _batch(content, LAST_COMMIT).position])
+
+    results = _damaged(TRANSACTIONS, tmp_path, lose)
+
+    assert results.safe is False
+    assert "missing-tail" in {finding.kind for finding in results.findings}
+
+
+def test_a_marker_that_no_replica_has_is_lost(tmp_path: Path) -> None:
+    def lose(path: Path) -> None:
+        for segment in _segments(path, "*"):
+            content = segment.read_bytes()
+            segment.write_bytes(content[: _batch(content, LAST_COMMIT).position])
+
+    results = _planted(tmp_path, lose)
+
+    assert results.safe is False
+    assert "lost-marker" in {finding.kind for finding in results.findings}
+
+
+def test_an_aborted_transaction_that_is_committed_on_disk_is_found(tmp_path: Path) -> None:
+    def commit(path: Path) -> None:
+        for segment in _segments(path, "*"):
+            segment.write_bytes(_with_commit(segment.read_bytes()))
+
+    results = _planted(tmp_path, commit)
+
+    assert (results.conforms, results.safe) == (False, False)
+    assert "aborted-as-committed" in {finding.kind for finding in results.findings}
+
+
+def test_a_marker_on_one_replica_that_says_something_else_is_found(tmp_path: Path) -> None:
+    def commit(path: Path) -> None:
+        for segment in _segments(path, "2"):
+            segment.write_bytes(_with_commit(segment.read_bytes()))
+
+    results = _planted(tmp_path, commit)
+
+    assert (results.conforms, results.safe) == (False, False)
+    assert "divergence" in {finding.kind for finding in results.findings}
+
+
+def _is_committed_read(line: dict[str, Any]) -> bool:
+    return line["api"] == "Fetch" and any(
+        partition.get("aborted") for partition in line.get("partitions", ())
+    )
+
+
+def test_a_reader_that_is_not_told_of_an_aborted_transaction_is_found(tmp_path: Path) -> None:
+    def forget(line: dict[str, Any]) -> None:
+        line["partitions"][0]["aborted"] = []
+
+    results = _planted(
+        tmp_path, lambda path: _change_lines(path / CLIENTS, _is_committed_read, forget)
+    )
+
+    assert results.safe is False
+    assert {finding.kind for finding in results.findings} == {"aborted-read"}
+
+
+def test_a_last_stable_offset_beyond_an_open_transaction_is_found(tmp_path: Path) -> None:
+    def move(line: dict[str, Any]) -> None:
+        line["partitions"][0]["last_stable_offset"] = line["partitions"][0]["high_watermark"]
+
+    results = _planted(
+        tmp_path, lambda path: _change_lines(path / CLIENTS, _is_committed_read, move)
+    )
+
+    assert (results.conforms, results.safe) == (False, True)
+    assert {finding.kind for finding in results.findings} == {"not-as-predicted"}
+
+
+def test_a_marker_that_was_asked_for_otherwise_is_not_as_predicted(tmp_path: Path) -> None:
+    def is_asked(line: dict[str, Any]) -> bool:
+        return (line["api"], line["direction"]) == ("WriteTxnMarkers", "request")
+
+    def fence(line: dict[str, Any]) -> None:
+        line["detail"]["partitions"][0]["coordinator_epoch"] += 1
+
+    results = _planted(tmp_path, lambda path: _change_lines(path / "links.jsonl", is_asked, fence))
+
+    assert results.conforms is not True
+    assert results.findings

@@ -16,6 +16,7 @@ from kchaos.checkers.model.values.epoch_cache import UNDEFINED_EPOCH, EpochEnd
 from kchaos.checkers.model.values.events import PartitionState, Produce
 from kchaos.checkers.model.values.log import OffsetOutOfRange, batches_of
 from kchaos.checkers.model.values.prediction import PredictedBatch, PredictedProduce, Promise
+from kchaos.checkers.model.values.producers import SentBatch, producer_state, sent_before
 from kchaos.checkers.model.values.replica import (
     FollowerView,
     PendingProduce,
@@ -35,6 +36,16 @@ from kchaos.checkers.model.values.requests import (
 NOT_LEADER = "NOT_LEADER_FOR_PARTITION"
 OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
 STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
+_UNVERIFIED = (
+    "INVALID_TXN_STATE",
+    "NOT_ENOUGH_REPLICAS",
+    "INVALID_PRODUCER_EPOCH",
+    "INVALID_PRODUCER_ID_MAPPING",
+    "PRODUCER_FENCED",
+    # An earlier batch is being asked about (ProducerAppendInfo.checkSequence, 3.8.0).
+    "OUT_OF_ORDER_SEQUENCE_NUMBER",
+)
+"""What a client is told of a transaction that the coordinator does not vouch for."""
 NO_FETCH_YET = 1 << 62
 """Stands for the leader's end at the fetch before the first: no offset reaches it."""
 
@@ -138,8 +149,18 @@ def produce(world: World, request: Produce, *, settles: bool = True) -> None:
         )
         world.answer(outcome)
         return
-    base_offset = replica.log.log_end_offset
-    replica = _with_appended(world, broker, partition, replica, request)
+    error, sent = _of_producer(broker, replica, request)
+    if error:
+        outcome = PredictedProduce(
+            operation=request.operation, acknowledged=False, base_offset=-1, error=error
+        )
+        world.answer(outcome)
+        return
+    base_offset, required_offset = replica.log.log_end_offset, None
+    if sent is None:
+        replica = _with_appended(world, broker, partition, replica, request)
+    else:
+        base_offset, required_offset = sent.base_offset, sent.last_offset + 1
     if fails_to_move(broker, replica):
         # It is appended, and then the high watermark cannot be moved.
         world.put_replica(request.broker, partition, replica)
@@ -156,7 +177,7 @@ def produce(world: World, request: Produce, *, settles: bool = True) -> None:
         waiting = PendingProduce(
             operation=request.operation,
             base_offset=base_offset,
-            required_offset=replica.log.log_end_offset,
+            required_offset=required_offset or replica.log.log_end_offset,
         )
         replica = replace(replica, pending=(*replica.pending, waiting))
     world.put_replica(request.broker, partition, replica)
@@ -172,6 +193,56 @@ def produce(world: World, request: Produce, *, settles: bool = True) -> None:
         world.put(("appended", request.broker, partition), True)
 
 
+def _of_producer(
+    broker: Broker, replica: Replica, request: Produce
+) -> tuple[str, SentBatch | None]:
+    """Return why a leader refuses a batch for its producer's sake, and what it is a duplicate of.
+
+    Duplicates are looked for first, and only among what clients send (kafka.log.Log.
+    analyzeAndValidateProducerState, kafka.log.ProducerAppendInfo, 1.1.1, 2.8.2 and 3.8.0).
+    """
+    mark, generation = request.producer, broker.generation
+    if mark is None or generation.versions.magic < 2:
+        return "", None
+    state = producer_state(replica.log.batches, mark.producer_id)
+    sent = sent_before(state, mark, len(request.records), generation.remembered_batches)
+    if sent is not None:
+        return "", sent
+    if mark.producer_epoch < state.producer_epoch:
+        return "INVALID_PRODUCER_EPOCH", None
+    if mark.coordinator_epoch is not None:
+        is_fenced = state.coordinator_epoch > mark.coordinator_epoch
+        return "TRANSACTION_COORDINATOR_FENCED" if is_fenced else "", None
+    error = generation.refuse_sequence(state, mark)
+    if not error and state.first_offset is not None and not mark.is_transactional:
+        error = "INVALID_TXN_STATE"
+    return error, None
+
+
+def refuse_unverified(world: World, request: Produce, error: str) -> bool:
+    """Refuse what begins a transaction, as its coordinator may have it; returns whether it may.
+
+    A leader asks the coordinator before it appends (KIP-890), and what comes of that shows nowhere
+    else (kafka.server.ReplicaManager, 3.6.0 and 3.8.0).
+    """
+    broker = world.broker(request.broker)
+    partition = TopicPartition(request.topic, request.partition)
+    replica = world.replica(request.broker, partition)
+    mark = request.producer
+    if broker is None or replica is None or mark is None or error not in _UNVERIFIED:
+        return False
+    if mark.is_marker or not mark.is_transactional or not broker.generation.verifies_transactions:
+        return False
+    if producer_state(replica.log.batches, mark.producer_id).first_offset is not None:
+        return False
+    world.answer(
+        PredictedProduce(
+            operation=request.operation, acknowledged=False, base_offset=-1, error=error
+        )
+    )
+    return True
+
+
 def _with_appended(
     world: World, broker: Broker, partition: TopicPartition, replica: Replica, request: Produce
 ) -> Replica:
@@ -185,6 +256,7 @@ def _with_appended(
         magic=generation.proposed.magic_of_append(replica.log, generation.versions.magic),
         codec=request.codec,
         is_digested=request.is_digested,
+        producer=request.producer,
     )
     if request.keys:
         cleaning.note_keys(world, request, batches)

@@ -483,6 +483,11 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
             )
             world.is_unlikely = is_of_another_epoch or is_lost
             yield world
+        elif told is not None:
+            refused = World(state)
+            refused.put(("sent",), left or None)
+            if leader.refuse_unverified(refused, request, told.error):
+                yield refused
 
 
 def _is_elsewhere(copied: int | None, end: int, *, is_read: bool) -> bool:
@@ -495,7 +500,9 @@ def _is_told(request: Produce, outcome: PredictedProduce, told: ClientAnswered |
     if told is None:
         return is_appended
     if told.outcome == "ok":
-        return is_appended and outcome.base_offset == told.base_offset
+        # A marker's answer names no offset.
+        is_there = told.base_offset < 0 or outcome.base_offset == told.base_offset
+        return is_appended and is_there
     if told.outcome == "fail":
         # It may have been appended all the same: a high watermark that cannot be moved comes later.
         return bool(told.error) and outcome.error == told.error

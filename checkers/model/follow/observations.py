@@ -234,6 +234,7 @@ class ClientAnswered:
 
     Attributes:
         outcome: "ok", "fail" (it had no effect) or "info" (nobody knows).
+        base_offset: As the answer names it, else -1.
         error: Kafka's name of the error, or "" where no answer came.
     """
 

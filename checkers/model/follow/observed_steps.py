@@ -346,10 +346,11 @@ def _client_answered(world: World, seen: ClientAnswered) -> None:
                 "before it is answered",
                 is_pending=True,
             )
-        if outcome.acknowledged is not True or outcome.base_offset != seen.base_offset:
+        is_there = seen.base_offset < 0 or outcome.base_offset == seen.base_offset
+        if outcome.acknowledged is not True or not is_there:
+            where = f" at {seen.base_offset}" if seen.base_offset >= 0 else ""
             raise Excluded(
-                f"produce {seen.operation} acknowledged at {seen.base_offset}, possible was "
-                f"{_told(outcome)}"
+                f"produce {seen.operation} acknowledged{where}, possible was {_told(outcome)}"
             )
     elif seen.error in NOT_LEADING:
         left = tuple(one for one in world.get(("sent",)) or () if one.operation != seen.operation)

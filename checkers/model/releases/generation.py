@@ -13,6 +13,7 @@ from kchaos.checkers.model.releases.proposed import AS_RELEASED, Proposed
 from kchaos.checkers.model.releases.versions import Version
 from kchaos.checkers.model.values.epoch_cache import Entries, EntriesOnDisk, EpochEnd
 from kchaos.checkers.model.values.log import Log
+from kchaos.checkers.model.values.producers import ProducerMark, ProducerState
 from kchaos.checkers.model.values.replica import FetcherThread, FetchState, Replica
 from kchaos.checkers.model.values.requests import Asked, FetchAnswer, RemoteSegment
 
@@ -149,6 +150,15 @@ class Generation:
         moves_high_watermark_with_isr: Whether the high watermark moves when a leader learns of
             its ISR.
 
+    A leader, towards producers with ids:
+
+    Attributes:
+        remembered_batches: How many batches of a producer a log knows, to tell duplicates.
+        refuse_sequence: (what the log knows of the producer, what its batch says) to Kafka's error,
+            or "".
+        verifies_transactions: Whether the coordinator is asked before a transaction begins in a
+            log.
+
     A log that begins later than it did:
 
     Attributes:
@@ -261,6 +271,10 @@ class Generation:
     counts_election_as_fetch: bool
     asks_controller_for_isr: bool = False
     moves_high_watermark_with_isr: bool
+
+    remembered_batches: int = 1
+    refuse_sequence: Callable[[ProducerState, ProducerMark], str]
+    verifies_transactions: bool = False
 
     deletes_beyond_high_watermark: bool = True
     learns_log_start: bool = False

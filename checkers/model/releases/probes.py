@@ -59,6 +59,14 @@ KAFKA_FILES: Mapping[str, tuple[str, ...]] = {
     ),
     "Partition": ("core/src/main/scala/kafka/cluster/Partition.scala",),
     "PartitionStateMachine": ("core/src/main/scala/kafka/controller/PartitionStateMachine.scala",),
+    "ProducerAppendInfo": (
+        "storage/src/main/java/org/apache/kafka/storage/internals/log/ProducerAppendInfo.java",
+        "core/src/main/scala/kafka/log/ProducerStateManager.scala",
+    ),
+    "ProducerStateEntry": (
+        "storage/src/main/java/org/apache/kafka/storage/internals/log/ProducerStateEntry.java",
+        "core/src/main/scala/kafka/log/ProducerStateManager.scala",
+    ),
     "RemoteLogManager": ("core/src/main/java/kafka/log/remote/RemoteLogManager.java",),
     "Replica": ("core/src/main/scala/kafka/cluster/Replica.scala",),
     "ReplicaFetcherThread": ("core/src/main/scala/kafka/server/ReplicaFetcherThread.scala",),

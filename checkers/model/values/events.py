@@ -40,6 +40,7 @@ from kchaos.checkers.acts import (
     fields_of,
 )
 from kchaos.checkers.json_form import SOMETIMES, from_json
+from kchaos.checkers.model.values.producers import ProducerMark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,7 @@ class Produce:
         codec: "none" or a codec of Kafka's; with magic below 2 it decides between one entry a
             record and one wrapper.
         is_digested: Whether `records` are the payload digests of records that somebody else sent.
+        producer: What the batch says of its producer, if that has an id.
     """
 
     operation: str
@@ -66,6 +68,7 @@ class Produce:
     codec: str = "none"
     keys: tuple[str, ...] = ()
     is_digested: bool = field(default=False, metadata=SOMETIMES)
+    producer: ProducerMark | None = field(default=None, metadata=SOMETIMES)
 
     def __post_init__(self) -> None:
         """Raise ValueError unless each record has a key, or none has."""

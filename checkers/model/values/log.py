@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kchaos.checkers.model.values.prediction import PredictedBatch
+from kchaos.checkers.model.values.producers import ProducerMark
 from kchaos.checkers.segments.batch import Record, join_payload_digests, payload_digest
 
 
@@ -157,6 +158,7 @@ def batches_of(
     codec: str,
     keys: Sequence[str] = (),
     is_digested: bool = False,
+    producer: ProducerMark | None = None,
 ) -> tuple[PredictedBatch, ...]:
     """Return what a leader writes for one produced batch of records with these values and keys.
 
@@ -180,6 +182,7 @@ def batches_of(
                 leader_epoch=leader_epoch if magic >= 2 else -1,
                 magic=magic,
                 payload=join_payload_digests((digest, 1) for digest in group),
+                producer=producer if magic >= 2 else None,
             )
         )
         base_offset += len(group)

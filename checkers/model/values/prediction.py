@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.json_form import SOMETIMES
+from kchaos.checkers.model.values.producers import ProducerMark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +19,7 @@ class PredictedBatch:
         leader_epoch: -1 for magic below 2.
         magic: 0, 1 or 2.
         payload: `checkers.segments.batch.payload_digest` of its records.
+        producer: What it says of its producer, where that has an id that the model was told.
     """
 
     base_offset: int
@@ -24,6 +27,7 @@ class PredictedBatch:
     leader_epoch: int
     magic: int
     payload: str
+    producer: ProducerMark | None = field(default=None, metadata=SOMETIMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow, generation_for, predict
 from kchaos.checkers.model.broker import exchange, log_start, tier
 from kchaos.checkers.model.broker.follower import handle_fetch_answer
-from kchaos.checkers.model.broker.leader import become_leader, update_view
+from kchaos.checkers.model.broker.leader import become_leader, refuse_unverified, update_view
 from kchaos.checkers.model.controller.outboxes import deliver, queue
 from kchaos.checkers.model.explore.actions import (
     AskToStop,
@@ -41,10 +41,12 @@ from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED, EpochEnd, EpochEntry
 from kchaos.checkers.model.values.events import (
     Event,
+    Produce,
     Snapshot,
 )
 from kchaos.checkers.model.values.log import Log, batches_of
 from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.model.values.producers import ProducerMark
 from kchaos.checkers.model.values.replica import (
     FetcherState,
     FetcherThread,
@@ -555,6 +557,81 @@ MEMBERSHIP = {
     "KAFKA-15021": Shown(release="3.6.2", look=waits_for_the_dead, old=True, new=False),
 }
 
+# -- producers with ids ---------------------------------------------------------------------------
+
+
+def sent(operation: str, base_sequence: int, *, records: int = 1, **more: Any) -> Produce:
+    """A batch of producer 7 in epoch 0."""
+    mark = ProducerMark(
+        **{"producer_id": 7, "producer_epoch": 0, "base_sequence": base_sequence, **more}
+    )
+    return replace(write(operation, 0, count=records), producer=mark)
+
+
+MARKER = sent("end", -1, is_transactional=True, coordinator_epoch=0)
+
+
+def told(operation: str) -> Callable[[Prediction], tuple[str, int]]:
+    """With which error a produce is answered, and where it lies."""
+
+    def see(prediction: Prediction) -> tuple[str, int]:
+        (found,) = [each for each in prediction.produces if each.operation == operation]
+        return found.error, found.base_offset
+
+    return see
+
+
+def refused_by_the_coordinator(known: Generation) -> tuple[bool, bool, bool]:
+    """Whether the first batch of a transaction may be, the second, and what is of none."""
+    first = sent("first", 0, is_transactional=True)
+    found = EMPTY
+    answers = []
+    for event in pair("3.9.1"):
+        found, _ = left_alone_after(found, event, dict.fromkeys(range(3), known))
+    answers.append(refuse_unverified(World(found), first, "INVALID_TXN_STATE"))
+    answers.append(refuse_unverified(World(found), sent("of none", 0), "INVALID_TXN_STATE"))
+    found, _ = left_alone_after(found, first, dict.fromkeys(range(3), known))
+    second = sent("second", 1, is_transactional=True)
+    answers.append(refuse_unverified(World(found), second, "INVALID_TXN_STATE"))
+    return answers[0], answers[1], answers[2]
+
+
+OF_PRODUCERS = {
+    "KAFKA-5494": Shown(
+        release="1.1.1",
+        look=predicted(
+            [*pair("1.1.1"), sent("a", 0, records=2), sent("b", 2), sent("again", 0, records=2)],
+            told("again"),
+        ),
+        old=("OUT_OF_ORDER_SEQUENCE_NUMBER", -1),
+        new=("", 0),
+    ),
+    "KAFKA-5793": Shown(
+        release="1.1.1",
+        look=predicted([*pair("1.1.1"), sent("a", 5)], told("a")),
+        old=("OUT_OF_ORDER_SEQUENCE_NUMBER", -1),
+        new=("UNKNOWN_PRODUCER_ID", -1),
+    ),
+    "KAFKA-7298": Shown(
+        release="2.4.1",
+        look=predicted([*pair("2.4.1"), MARKER, sent("a", 5)], told("a")),
+        old=("OUT_OF_ORDER_SEQUENCE_NUMBER", -1),
+        new=("UNKNOWN_PRODUCER_ID", -1),
+    ),
+    "KIP-360": Shown(
+        release="2.8.2",
+        look=predicted([*pair("2.8.2"), sent("a", 5)], told("a")),
+        old=("OUT_OF_ORDER_SEQUENCE_NUMBER", -1),
+        new=("", 0),
+    ),
+    "KIP-890": Shown(
+        release="3.9.1",
+        look=refused_by_the_coordinator,
+        old=(False, False, False),
+        new=(True, False, False),
+    ),
+}
+
 # -- formats, control, failures, tiers -------------------------------------------------------------
 
 
@@ -733,6 +810,7 @@ SHOWN: dict[str, Shown] = {
     **TRUNCATION,
     **FENCING,
     **MEMBERSHIP,
+    **OF_PRODUCERS,
     **CONTROL_AND_STORAGE,
 }
 

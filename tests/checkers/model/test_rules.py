@@ -40,10 +40,10 @@ AFTER = Snapshot(label="after")
 NEW_RULES = {
     "0.10.2.2": ["truncation to the high watermark"],
     "0.11.0.3": ["KIP-101", "KAFKA-6857", "OffsetForLeaderEpoch v0", "KIP-107", "KAFKA-5634"],
-    "1.0.2": ["KAFKA-3978", "KAFKA-6975"],
+    "1.0.2": ["KAFKA-3978", "KAFKA-5494", "KAFKA-5793", "KAFKA-6975"],
     "1.1.1": ["last member stays in the ISR", "initial fetch offset"],
     "2.0.0": ["KIP-279", "OffsetForLeaderEpoch v1"],
-    "2.0.1": ["KAFKA-7128", "KAFKA-7164", "KAFKA-7414", "KAFKA-7415"],
+    "2.0.1": ["KAFKA-7128", "KAFKA-7164", "KAFKA-7298", "KAFKA-7414", "KAFKA-7415"],
     "2.1.0": ["KIP-320", "OffsetForLeaderEpoch v2", "Fetch v10", "KAFKA-7152"],
     "2.1.1": ["KAFKA-7786", "recovery without epoch 0"],
     "2.2.0": ["KIP-380", "broker epochs", "broker epochs told"],
@@ -56,7 +56,7 @@ NEW_RULES = {
         "KAFKA-8841",
         "high watermark wakes fetches",
     ],
-    "2.5.1": ["KAFKA-9338", "KAFKA-9839", "KAFKA-9654"],
+    "2.5.1": ["KAFKA-9338", "KAFKA-9839", "KAFKA-9654", "KIP-360"],
     "2.6.3": ["KIP-570", "leader epochs told to stop", "KAFKA-10432", "KAFKA-10706"],
     "2.7.2": [
         "diverging epoch in the Fetch response",
@@ -68,7 +68,7 @@ NEW_RULES = {
     "2.8.2": ["KAFKA-10554"],
     "3.0.2": [],
     "3.3.2": ["KAFKA-13091", "KIP-841", "no fetch at an election"],
-    "3.6.2": ["KAFKA-13972", "KAFKA-14704", "KAFKA-15021", "last fetched epoch lost"],
+    "3.6.2": ["KIP-890", "KAFKA-13972", "KAFKA-14704", "KAFKA-15021", "last fetched epoch lost"],
     "3.9.1": [
         "KAFKA-15583",
         "KAFKA-18723",
@@ -80,6 +80,7 @@ NEW_RULES = {
 ENDED_RULES = {
     "0.11.0.3": ["truncation to the high watermark"],
     "2.4.1": ["KAFKA-3978"],
+    "2.5.1": ["KAFKA-5793", "KAFKA-7298"],
     "2.6.3": ["high watermark wakes fetches", "recovery without epoch 0"],
     "3.9.1": ["last fetched epoch lost"],
 }

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from kafka.protocol.consumer import fetch, offsets
+from kafka.protocol.producer import transaction
 
 from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links.details import TopicNames
@@ -305,3 +306,68 @@ def test_a_key_is_found_by_kafkas_own_spelling():
     assert ApiKey(spelled) is ApiKey.OFFSET_FOR_LEADER_EPOCH
     with pytest.raises(ValueError, match="NoSuchApi"):
         ApiKey("NoSuchApi")  # type: ignore[arg-type]
+
+
+def markers_request():
+    kind = transaction.WriteTxnMarkersRequest
+    marker = kind.WritableTxnMarker
+    topic = marker.WritableTxnMarkerTopic
+    return kind(
+        markers=[
+            marker(
+                producer_id=7,
+                producer_epoch=2,
+                transaction_result=True,
+                topics=[topic(name="t", partition_indexes=[0, 3])],
+                coordinator_epoch=5,
+            ),
+            marker(
+                producer_id=8,
+                producer_epoch=0,
+                transaction_result=False,
+                topics=[topic(name="u", partition_indexes=[1])],
+                coordinator_epoch=5,
+            ),
+        ]
+    )
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_a_request_for_transaction_markers_names_each_marker_of_each_partition(version):
+    data = encoded(markers_request(), version, client_id="broker-1-txn-marker-sender")
+    message = read(data)
+    commit = {"producer_id": 7, "producer_epoch": 2, "transaction_result": True}
+    abort = {"producer_id": 8, "producer_epoch": 0, "transaction_result": False}
+    assert message.detail == {
+        "partitions": [
+            {"topic": "t", "partition": 0, **commit, "coordinator_epoch": 5},
+            {"topic": "t", "partition": 3, **commit, "coordinator_epoch": 5},
+            {"topic": "u", "partition": 1, **abort, "coordinator_epoch": 5},
+        ]
+    }
+    assert message.source == 1
+    assert message.is_complete
+    assert set(message.fetch_offsets) == {("t", 0), ("t", 3), ("u", 1)}
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_an_answer_about_transaction_markers_has_an_error_for_each(version):
+    request = read(encoded(markers_request(), version))
+    kind = transaction.WriteTxnMarkersResponse
+    result = kind.WritableTxnMarkerResult
+    topic = result.WritableTxnMarkerTopicResult
+    partition = topic.WritableTxnMarkerPartitionResult
+    response = kind(
+        markers=[
+            result(
+                producer_id=7,
+                topics=[
+                    topic(name="t", partitions=[partition(partition_index=3, error_code=6)]),
+                ],
+            )
+        ]
+    )
+    data = framed_answer(response, version, is_flexible=version >= 1)
+    assert answer_to(request, data).detail == {
+        "partitions": [{"topic": "t", "partition": 3, "error_code": 6, "producer_id": 7}]
+    }

@@ -20,6 +20,7 @@ from kchaos.checkers.model.releases.generation import (
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.kafka_15241 import highest_of_latest_epoch
+from kchaos.checkers.model.releases.rules.producer_sequences import refuse_unless_next
 from kchaos.checkers.model.values.epoch_cache import (
     UNDEFINED,
     UNDEFINED_EPOCH,
@@ -283,6 +284,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         may_join_isr=whether_alive_or_not,
         falls_out_of_isr=fall_out_by_time,
         counts_election_as_fetch=True,
+        refuse_sequence=refuse_unless_next,
         moves_high_watermark_with_isr=True,
         high_watermark_of_restarted=keep_high_watermark_of_restarted,
         skips_known_leader=skip_known_leader,

@@ -1,0 +1,146 @@
+"""Producers with ids: what a batch says of the one that sent it, and what a log makes of that.
+
+Read from kafka.log.ProducerStateManager and ProducerAppendInfo, 0.11.0.0, 1.1.1, 2.8.2 and 3.8.0.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from kchaos.checkers.json_form import SOMETIMES
+
+NO_EPOCH = -1
+NO_SEQUENCE = -1
+_LARGEST_SEQUENCE = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerMark:
+    """What a batch of magic 2 says of its producer, or of the transaction that it ends.
+
+    Attributes:
+        base_sequence: Of its first record; -1 in a marker.
+        is_transactional: Whether it belongs to a transaction, as markers do.
+        coordinator_epoch: In a marker, the epoch of the transaction coordinator; None elsewhere.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int = field(default=NO_SEQUENCE, metadata=SOMETIMES)
+    is_transactional: bool = field(default=False, metadata=SOMETIMES)
+    coordinator_epoch: int | None = field(default=None, metadata=SOMETIMES)
+
+    @property
+    def is_marker(self) -> bool:
+        """Whether the batch ends a transaction."""
+        return self.coordinator_epoch is not None
+
+    def __str__(self) -> str:
+        """In the words of `checkers.segments.batch.Batch.marks`."""
+        words = (
+            "transactional" if self.is_transactional else "",
+            "control" if self.is_marker else "",
+            f"producer {self.producer_id}, {self.producer_epoch}, {self.base_sequence}",
+        )
+        return ", ".join(filter(None, words))
+
+
+class MarkedBatch(Protocol):
+    """A batch in a log, as far as producers are concerned."""
+
+    @property
+    def base_offset(self) -> int:
+        """Inclusive."""
+
+    @property
+    def last_offset(self) -> int:
+        """Inclusive."""
+
+    @property
+    def producer(self) -> ProducerMark | None:
+        """None where no producer has an id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentBatch:
+    """One batch that a log remembers of a producer; sequences and offsets are inclusive."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerState:
+    """What a log knows of one producer.
+
+    Attributes:
+        producer_epoch: Of its last batch or marker, -1 where the log has none.
+        batches: Of that epoch, in their order; how many a release remembers it says itself.
+        coordinator_epoch: Of its last marker, or -1.
+        first_offset: Where its transaction began that has not ended here, or None.
+    """
+
+    producer_epoch: int = NO_EPOCH
+    batches: tuple[SentBatch, ...] = ()
+    coordinator_epoch: int = -1
+    first_offset: int | None = None
+
+    @property
+    def last_sequence(self) -> int:
+        """Of its last record in that epoch, -1 where there is none."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def follows(self, base_sequence: int) -> bool:
+        """Tell whether a batch that begins so is the next."""
+        last = self.last_sequence
+        return base_sequence == (0 if last == _LARGEST_SEQUENCE else last + 1)
+
+
+def producer_state(batches: Iterable[MarkedBatch], producer_id: int) -> ProducerState:
+    """Return what a log with these batches knows of a producer (ProducerStateManager.update)."""
+    state = ProducerState()
+    for batch in batches:
+        mark = batch.producer
+        if mark is None or mark.producer_id != producer_id:
+            continue
+        if mark.producer_epoch != state.producer_epoch:
+            state = replace(state, producer_epoch=mark.producer_epoch, batches=())
+        if mark.coordinator_epoch is not None:
+            state = replace(state, coordinator_epoch=mark.coordinator_epoch, first_offset=None)
+            continue
+        sent = SentBatch(
+            first_sequence=mark.base_sequence,
+            last_sequence=_last_sequence(mark.base_sequence, batch),
+            base_offset=batch.base_offset,
+            last_offset=batch.last_offset,
+        )
+        is_first = mark.is_transactional and state.first_offset is None
+        state = replace(
+            state,
+            batches=(*state.batches, sent),
+            first_offset=batch.base_offset if is_first else state.first_offset,
+        )
+    return state
+
+
+def _last_sequence(base_sequence: int, batch: MarkedBatch) -> int:
+    return (base_sequence + batch.last_offset - batch.base_offset) & _LARGEST_SEQUENCE
+
+
+def sent_before(
+    state: ProducerState, mark: ProducerMark, records: int, remembered: int
+) -> SentBatch | None:
+    """Return the batch of which this one is a duplicate (ProducerStateEntry.findDuplicateBatch).
+
+    Args:
+        remembered: How many batches of a producer the release keeps.
+    """
+    if mark.is_marker or mark.producer_epoch != state.producer_epoch:
+        return None
+    last = (mark.base_sequence + records - 1) & _LARGEST_SEQUENCE
+    for sent in state.batches[-remembered:]:
+        if (sent.first_sequence, sent.last_sequence) == (mark.base_sequence, last):
+            return sent
+    return None

@@ -1,0 +1,331 @@
+"""What became of transactions: on disk, and in what read_committed clients were told."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kchaos.checkers.evidence.clients import CommittedRead
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.partition import (
+    OBSERVED,
+    BatchEvidence,
+    PartitionEvidence,
+    Side,
+)
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.rules.offsets import Range, in_words, merged
+
+_PRODUCER = re.compile(r"producer (-?\d+), (-?\d+), (-?\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedTransaction:
+    """One transaction in one replica's log.
+
+    Attributes:
+        batches: Base offset and last offset of each batch, both inclusive.
+        marker_offset: Where its marker lies; None without transaction.
+        is_commit: What the marker says; None without one, and for one that nobody sent.
+        earlier_markers: How many markers of that producer lie before its own.
+    """
+
+    producer_id: int
+    batches: tuple[Range, ...]
+    marker_offset: int | None = None
+    is_commit: bool | None = None
+    earlier_markers: int = 0
+
+    @property
+    def first_offset(self) -> int:
+        """Where it begins."""
+        return self.batches[0][0]
+
+    def is_undecided(self, high_watermark: int) -> bool:
+        """Whether a replica with that high watermark takes it for not ended."""
+        return self.first_offset < high_watermark and (
+            self.marker_offset is None or self.marker_offset >= high_watermark
+        )
+
+
+def logged_transactions(
+    evidence: PartitionEvidence, batches: Sequence[BatchEvidence]
+) -> list[LoggedTransaction]:
+    """Return the transactions in a log, by the offset at which each begins."""
+    means = {marker.payload: marker.is_commit for marker in evidence.markers or ()}
+    open_ones: dict[int, list[Range]] = {}
+    markers: dict[int, int] = {}
+    transactions: list[LoggedTransaction] = []
+    for batch in batches:
+        marks = (batch.marks or "").split(", ")
+        named = _PRODUCER.search(batch.marks or "")
+        if named is None or "transactional" not in marks:
+            continue
+        producer_id = int(named[1])
+        if "control" not in marks:
+            open_ones.setdefault(producer_id, []).append((batch.base_offset, batch.last_offset))
+            continue
+        if producer_id in open_ones:
+            ended = LoggedTransaction(
+                producer_id=producer_id,
+                batches=tuple(open_ones.pop(producer_id)),
+                marker_offset=batch.base_offset,
+                is_commit=means.get(batch.payload or ""),
+                earlier_markers=markers.get(producer_id, 0),
+            )
+            transactions.append(ended)
+        markers[producer_id] = markers.get(producer_id, 0) + 1
+    for producer_id, spans in open_ones.items():
+        earlier = markers.get(producer_id, 0)
+        transactions.append(
+            LoggedTransaction(
+                producer_id=producer_id, batches=tuple(spans), earlier_markers=earlier
+            )
+        )
+    return sorted(transactions, key=lambda transaction: transaction.first_offset)
+
+
+def transactions_ended(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
+    """Yields where a log does not end a transaction as its client was told.
+
+    **Verifies**, at the last snapshot, in the leader's log: that the records of a transaction of
+    which the commit was answered are committed by the next marker of their producer, those of an
+    aborted one aborted, and that what was sent outside of any transaction began none there
+    (`hanging-transaction`); that as many markers of a producer are there as leaders said that they
+    wrote (`lost-marker`).
+    **Does not verify**: a transaction whose end nobody answered, or of which no marker was
+    acknowledged yet; a partition of which something may have been deleted, cleaned or lost by
+    permission, or of which no link told the markers.
+    """
+    replicas = evidence.in_sync(side)
+    if not evidence.is_final or not replicas or not _is_whole(evidence):
+        return
+    leader = replicas[0]
+    transactions = logged_transactions(evidence, leader.batches)
+    for operation in evidence.operations:
+        if not operation.transaction or operation.base_offset < 0:
+            continue
+        if evidence.is_told_too_late(operation):
+            continue
+        transaction = _of(transactions, operation)
+        if transaction is not None:
+            yield from _ended_otherwise(evidence, operation, transaction, leader.broker)
+    yield from _lost_markers(evidence, leader.batches, leader.broker)
+
+
+def _is_whole(evidence: PartitionEvidence) -> bool:
+    """Whether the log must still hold every transaction that was written to it."""
+    is_changed = evidence.is_compacted or evidence.may_delete or evidence.deleted_until
+    return evidence.markers is not None and not is_changed and not evidence.excuses
+
+
+def _of(
+    transactions: Sequence[LoggedTransaction], operation: Operation
+) -> LoggedTransaction | None:
+    """The transaction in which a produce lies, if it lies in one of its producer."""
+    producer_id = -1 if operation.producer is None else operation.producer.producer_id
+    for transaction in transactions:
+        if transaction.producer_id == producer_id and any(
+            first <= operation.base_offset <= last for first, last in transaction.batches
+        ):
+            return transaction
+    return None
+
+
+def _ended_otherwise(
+    evidence: PartitionEvidence,
+    operation: Operation,
+    transaction: LoggedTransaction,
+    broker: int,
+) -> Iterator[Finding]:
+    offsets = in_words(operation.base_offset, operation.last_offset)
+    producer = f"producer {transaction.producer_id}"
+    kind, message = "", ""
+    if operation.transaction == "none" and transaction.marker_offset is None:
+        kind = "hanging-transaction"
+        message = (
+            f"the records at {offsets} began a transaction of {producer} that its coordinator "
+            "does not know: read_committed clients read no further"
+        )
+    elif operation.transaction == "committed" and transaction.is_commit is False:
+        kind = "committed-as-aborted"
+        message = (
+            f"the records at {offsets} were committed to {operation.client}, and the marker at "
+            f"{transaction.marker_offset} aborts them"
+        )
+    elif operation.transaction == "aborted" and transaction.is_commit is True:
+        kind = "aborted-as-committed"
+        message = (
+            f"the records at {offsets} were aborted by {operation.client}, and the marker at "
+            f"{transaction.marker_offset} commits them"
+        )
+    if kind:
+        yield evidence.finding(
+            kind,
+            brokers=(broker,),
+            first_offset=operation.base_offset,
+            last_offset=operation.last_offset,
+            message=message,
+            evidence={
+                "operation": operation.operation,
+                "producer_id": transaction.producer_id,
+                "marker_offset": transaction.marker_offset,
+            },
+        )
+
+
+def _lost_markers(
+    evidence: PartitionEvidence, batches: Sequence[BatchEvidence], broker: int
+) -> Iterator[Finding]:
+    """Markers are alike where one coordinator ends several transactions: they are counted."""
+    held: dict[tuple[int, str], int] = {}
+    for batch in batches:
+        if "control" in (batch.marks or "").split(", "):
+            key = (-1 if batch.producer_id is None else batch.producer_id, batch.payload or "")
+            held[key] = held.get(key, 0) + 1
+    written: dict[tuple[int, str], int] = {}
+    for marker in evidence.markers or ():
+        copied = evidence.copied_from
+        is_in_time = marker.answered_at is not None and (
+            copied is None or marker.answered_at <= copied
+        )
+        if marker.is_written and is_in_time:
+            key = (marker.producer_id, marker.payload)
+            written[key] = written.get(key, 0) + 1
+            if written[key] == held.get(key, 0) + 1:
+                end = "commit" if marker.is_commit else "abort"
+                yield evidence.finding(
+                    "lost-marker",
+                    brokers=(broker,),
+                    message=f"broker {marker.broker} said that it had written the {end} of a "
+                    f"transaction of producer {marker.producer_id}, and the leader's log does not "
+                    "hold it",
+                    evidence={"marker": marker.operation, "producer_id": marker.producer_id},
+                )
+
+
+def committed_reads(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
+    """Yields where a read_committed client was told otherwise than the leader's log has it.
+
+    The last stable offset is the high watermark, or the first offset of the first transaction that
+    begins below that and has no marker below it (kafka.log.Log.fetchLastStableOffsetMetadata,
+    kafka.cluster.Replica.lastStableOffset of 1.1.1). A leader may take both at two moments, so what
+    it can have been between the high watermark that the broker had told before the question, and
+    the first marker that was not asked for when the answer came, is right too.
+
+    **Verifies**, once everything has settled, each answer to a read_committed Fetch of a partition
+    with transactions: its last stable offset (`not-as-predicted`); that no record is given of a
+    transaction that was aborted (`aborted-read`), and none left out of one that was committed
+    (`committed-as-aborted`).
+    **Does not verify**: what `transactions_ended` does not; the list of aborted transactions beyond
+    what it has a client leave out.
+    """
+    replicas = evidence.in_sync(side)
+    if side != OBSERVED or not evidence.is_final or not replicas or not _is_whole(evidence):
+        return
+    transactions = logged_transactions(evidence, replicas[0].batches)
+    told: dict[int, list[tuple[float, int]]] = {}
+    for read in sorted(evidence.committed_reads, key=lambda read: read.answered_at):
+        if evidence.copied_from is not None and read.answered_at > evidence.copied_from:
+            continue
+        before = [mark for at, mark in told.get(read.broker, ()) if at < read.asked_at]
+        least = min(max(before, default=0), read.high_watermark)
+        told.setdefault(read.broker, []).append((read.answered_at, read.high_watermark))
+        yield from _last_stable_offset(evidence, read, transactions, least)
+        yield from _given(evidence, read, transactions)
+
+
+def last_stable_offset(transactions: Sequence[LoggedTransaction], high_watermark: int) -> int:
+    """Return what a leader with these transactions in its log says at a high watermark."""
+    undecided = (
+        transaction.first_offset
+        for transaction in transactions
+        if transaction.is_undecided(high_watermark)
+    )
+    return min(undecided, default=high_watermark)
+
+
+def _last_stable_offset(
+    evidence: PartitionEvidence,
+    read: CommittedRead,
+    transactions: Sequence[LoggedTransaction],
+    least: int,
+) -> Iterator[Finding]:
+    said = read.last_stable_offset
+    most = _most(evidence, read, transactions)
+    edges = {least, most, read.high_watermark, said}
+    for transaction in transactions:
+        edges.add(transaction.first_offset + 1)
+        if transaction.marker_offset is not None:
+            edges |= {transaction.marker_offset, transaction.marker_offset + 1}
+    possible = {
+        last_stable_offset(transactions, edge)
+        for edge in edges
+        if least <= edge <= max(most, least)
+    }
+    if said not in possible:
+        expected = last_stable_offset(transactions, read.high_watermark)
+        yield evidence.finding(
+            "not-as-predicted",
+            brokers=(read.broker,),
+            message=f"broker {read.broker} told {read.client} the last stable offset {said} beside "
+            f"high watermark {read.high_watermark}; by its transactions it is {expected}",
+            evidence={
+                "what": "last stable offset",
+                "predicted": sorted(possible),
+                "observed": said,
+            },
+        )
+
+
+def _most(
+    evidence: PartitionEvidence, read: CommittedRead, transactions: Sequence[LoggedTransaction]
+) -> int:
+    """Return the largest high watermark that a leader can have had when it answered.
+
+    A marker of which no coordinator had asked for by then was not there, nor what follows it.
+    """
+    asked: dict[int, int] = {}
+    for marker in evidence.markers or ():
+        if marker.asked_at <= read.answered_at:
+            asked[marker.producer_id] = asked.get(marker.producer_id, 0) + 1
+    not_there = [
+        transaction.marker_offset
+        for transaction in transactions
+        if transaction.marker_offset is not None
+        and asked.get(transaction.producer_id, 0) <= transaction.earlier_markers
+    ]
+    ends = [replica.batches[-1].last_offset + 1 for replica in evidence.replicas if replica.batches]
+    return min(not_there, default=max(ends, default=0))
+
+
+def _given(
+    evidence: PartitionEvidence, read: CommittedRead, transactions: Sequence[LoggedTransaction]
+) -> Iterator[Finding]:
+    by_offset = {
+        first: transaction for transaction in transactions for first, _ in transaction.batches
+    }
+    for spans, is_wrong, kind, what in (
+        (read.given, True, "aborted-read", "was given records of an aborted transaction"),
+        (
+            read.left_out,
+            False,
+            "committed-as-aborted",
+            "was told that records of a committed transaction are aborted",
+        ),
+    ):
+        ranges = [
+            span
+            for span in spans
+            if (transaction := by_offset.get(span[0])) is not None
+            and transaction.is_commit is not None
+            and transaction.is_commit is not is_wrong
+        ]
+        for first, last in merged(ranges):
+            yield evidence.finding(
+                kind,
+                brokers=(read.broker,),
+                first_offset=first,
+                last_offset=last,
+                message=f"{read.client} {what}, at {in_words(first, last)}",
+                evidence={"last_stable_offset": read.last_stable_offset},
+            )

@@ -1,0 +1,108 @@
+"""Which batches of producers with ids a leader appends, on every release alike."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kchaos.checkers.acts import CutLink
+from kchaos.checkers.model import predict
+from kchaos.checkers.model.values.events import Event, Produce
+from kchaos.checkers.model.values.prediction import PredictedProduce
+from kchaos.checkers.model.values.producers import (
+    ProducerMark,
+    producer_state,
+    sent_before,
+)
+from tests.support.model_timelines import replica, write
+from tests.support.rule_timelines import AFTER, pair
+
+
+def sent(operation: str, base_sequence: int, *, epoch: int = 0, **more: Any) -> Produce:
+    """A batch of producer 7."""
+    records = more.pop("records", 1)
+    mark = ProducerMark(producer_id=7, producer_epoch=epoch, base_sequence=base_sequence, **more)
+    return replace(write(operation, 0, count=records, acks=-1), producer=mark)
+
+
+def marker(operation: str, *, epoch: int = 0, coordinator_epoch: int = 0) -> Produce:
+    more = {"is_transactional": True, "coordinator_epoch": coordinator_epoch}
+    return sent(operation, -1, epoch=epoch, **more)
+
+
+def outcomes(*events: Event) -> dict[str, tuple[int, str]]:
+    """Offset and error of each produce."""
+    produces: tuple[PredictedProduce, ...] = predict((*pair("2.8.2"), *events, AFTER)).produces
+    return {produce.operation: (produce.base_offset, produce.error) for produce in produces}
+
+
+def test_batches_in_sequence_are_appended_and_what_they_say_is_predicted() -> None:
+    events = (sent("a", 0, records=2), sent("b", 2, is_transactional=True), marker("end"))
+
+    assert outcomes(*events) == {"a": (0, ""), "b": (2, ""), "end": (3, "")}
+    batches = replica(predict((*pair("2.8.2"), *events, AFTER)), 1).batches
+    assert [str(batch.producer) for batch in batches] == [
+        "producer 7, 0, 0",
+        "transactional, producer 7, 0, 2",
+        "transactional, control, producer 7, 0, -1",
+    ]
+
+
+def test_a_batch_that_is_sent_again_is_acknowledged_where_it_lies() -> None:
+    outcome = outcomes(sent("a", 0), sent("b", 1, records=2), sent("again", 1, records=2))
+
+    assert outcome["again"] == (1, "")
+    assert outcomes(sent("a", 0), sent("b", 1))["b"] == (1, "")
+
+
+def test_a_duplicate_waits_for_its_own_offset_and_not_for_the_end_of_the_log() -> None:
+    cut = CutLink(source=1, target=0)
+    prediction = predict((*pair("2.8.2"), sent("a", 0), cut, sent("b", 1), sent("again", 0)))
+
+    assert {produce.operation: produce.acknowledged for produce in prediction.produces} == {
+        "a": True,
+        "b": None,
+        "again": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("events", "error"),
+    [
+        ((sent("a", 0), sent("x", 2)), "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        ((sent("a", 0), sent("x", 3, epoch=1)), "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        ((sent("a", 0, epoch=1), sent("x", 1)), "INVALID_PRODUCER_EPOCH"),
+        ((marker("end", epoch=1), sent("x", 0)), "INVALID_PRODUCER_EPOCH"),
+        ((sent("a", 0, epoch=1), marker("x")), "INVALID_PRODUCER_EPOCH"),
+        ((marker("end", coordinator_epoch=2), marker("x")), "TRANSACTION_COORDINATOR_FENCED"),
+        ((sent("a", 0, is_transactional=True), sent("x", 1)), "INVALID_TXN_STATE"),
+    ],
+)
+def test_a_batch_that_its_producer_s_state_forbids_is_not_appended(
+    events: tuple[Produce, ...], error: str
+) -> None:
+    outcome = outcomes(*events)
+
+    assert outcome["x"] == (-1, error)
+    assert outcomes(events[0], replace(events[1], producer=None))["x"] == (1, "")
+
+
+def test_a_new_epoch_begins_with_sequence_0_and_a_marker_may_bump_it() -> None:
+    outcome = outcomes(sent("a", 0), marker("end", epoch=1), sent("b", 0, epoch=1))
+
+    assert outcome == {"a": (0, ""), "end": (1, ""), "b": (2, "")}
+
+
+def test_the_last_batches_alone_are_remembered_and_sequences_begin_anew_after_the_largest() -> None:
+    events = [sent(f"{number}", number) for number in range(6)]
+    batches = replica(predict((*pair("2.8.2"), *events, AFTER)), 0).batches
+    state = producer_state(batches, 7)
+
+    first, second = (
+        ProducerMark(producer_id=7, producer_epoch=0, base_sequence=sequence) for sequence in (0, 1)
+    )
+    assert sent_before(state, second, 1, 5) == state.batches[1]
+    assert sent_before(state, first, 1, 5) is None
+    assert producer_state(batches, 8).producer_epoch == -1
+    largest = replace(state.batches[-1], last_sequence=(1 << 31) - 1)
+    assert replace(state, batches=(largest,)).follows(0)
