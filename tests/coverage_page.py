@@ -27,6 +27,12 @@ has the sum of its modules here. Modules that stored runs go through wholly are 
 what follows no run: the explorer, and what compares the rules with Kafka's source. Unit tests and
 the published specifications go through those. Written by `make coverage`; do not edit.
 
+Some modules stay below 90 by stored runs alone. Those that refuse what cannot be have nothing to
+refuse in a good run: `controller/allowed.py`, `broker/tier.py`, `broker/cleaning.py`,
+`settle/apply_event.py`, and `broker/offset_reset.py`, which answers with errors besides. The
+columns of changed runs are theirs. `settle/stale_request.py` is for late requests where nothing
+was seen at links: of its four kinds stored runs have LeaderAndIsr.
+
 | module | lines | stored | changed | decision points | stored | changed |
 |---|---:|---:|---:|---:|---:|---:|
 """
