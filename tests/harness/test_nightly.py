@@ -32,6 +32,8 @@ from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.summary.lines import LINES, read_lines
 from tests.golden.stored import unpacked
 
+pytestmark = pytest.mark.slow
+
 NIGHT = Night(kafkas=("2.8.2",), seed=7, mixes={"cuts": 1.0}, steps=2, gated=True)
 NO_LIMITS = Limits(for_s=None, runs=None, keep=None, max_bytes=None)
 
