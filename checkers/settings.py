@@ -70,6 +70,9 @@ FOLLOWED = frozenset(
         # What shows in the links, in ZooKeeper and on disk.
         *("replica.fetch.max.bytes", "replica.fetch.response.max.bytes", "fetch.max.bytes"),
         *("compression.type", "broker.rack"),
+        # What a controller elects on its own account is in the log of decisions.
+        *("auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds"),
+        "leader.imbalance.per.broker.percentage",
         # A fetch that is throttled carries nothing.
         *("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"),
         *("leader.replication.throttled.rate", "follower.replication.throttled.rate"),
@@ -104,7 +107,6 @@ HARMLESS = frozenset(
         *("socket.receive.buffer.bytes", "replica.socket.receive.buffer.bytes"),
         *("connection.failed.authentication.delay.ms", "max.request.partition.size.limit"),
         *("delete.topic.enable", "broker.id.generation.enable", "reserved.broker.max.id"),
-        *("leader.imbalance.check.interval.seconds", "leader.imbalance.per.broker.percentage"),
         *("zookeeper.max.in.flight.requests", "zookeeper.sync.time.ms"),
         # Index files, when logs are flushed and looked through, when files go.
         *("log.index.interval.bytes", "log.index.size.max.bytes", "index.interval.bytes"),
@@ -165,9 +167,6 @@ _STAMPED = "brokers change the timestamps of what they get"
 _CONNECTIONS = "brokers may be refused or lose connections to each other"
 
 LIMITED: Mapping[str, Limit] = {
-    "auto.leader.rebalance.enable": Limit(
-        values=("false",), why="a controller elects preferred leaders on its own account"
-    ),
     "max.incremental.fetch.session.cache.slots": Limit(
         least=1000, why="a leader may refuse its followers fetch sessions"
     ),

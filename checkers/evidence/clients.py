@@ -14,7 +14,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.history import Operation, Transaction
-from kchaos.checkers.formats.error_codes import APPENDED_NOTHING, ErrorCode, error_name
+from kchaos.checkers.formats.error_codes import ErrorCode, appended_nothing, error_name
 from kchaos.checkers.json_form import NOT_WRITTEN, SOMETIMES
 from kchaos.checkers.model.values.producers import ProducerMark
 
@@ -293,9 +293,10 @@ def _produces(asked: ClientLine, answer: ClientLine | None) -> Iterator[Operatio
             continue
         code = answered.error_code
         is_placed = code == 0 and answered.base_offset >= 0
+        refused = "fail" if appended_nothing(code, acks=operation.acks) else "info"
         yield replace(
             operation,
-            outcome="ok" if is_placed else "fail" if code in APPENDED_NOTHING else "info",
+            outcome="ok" if is_placed else refused,
             promised=is_placed and asked.acks == -1,
             base_offset=answered.base_offset if is_placed else -1,
             error=error_name(code) if code else "",

@@ -138,9 +138,8 @@ DOES_NOT_LEAD = (
     ErrorCode.LEADER_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_FOR_PARTITION,
 )
-"""With these a broker answers that is not the leader."""
-APPENDED_NOTHING = (
-    *DOES_NOT_LEAD,
+"""With these a broker answers that is not the leader, or no longer."""
+_BEFORE_APPEND = (
     ErrorCode.CORRUPT_MESSAGE,
     ErrorCode.MESSAGE_TOO_LARGE,
     ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -160,6 +159,15 @@ APPENDED_NOTHING = (
     ErrorCode.UNKNOWN_PRODUCER_ID,
 )
 """What a broker says before it appends; after any other error the record may be there."""
+
+
+def appended_nothing(code: int, *, acks: int) -> bool:
+    """Whether a broker that answers a produce so has appended nothing of it.
+
+    A leader that is deposed while acks=all is waited for says that it does not lead, and has the
+    record (kafka.cluster.Partition.checkEnoughReplicasReachOffset, 1.1.1 and 2.8.2).
+    """
+    return code in _BEFORE_APPEND or (code in DOES_NOT_LEAD and acks != -1)
 
 
 def error_name(code: int) -> str:

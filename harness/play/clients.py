@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kchaos.checkers.evidence.history import LineType
-from kchaos.checkers.formats.error_codes import APPENDED_NOTHING, DOES_NOT_LEAD, error_name
+from kchaos.checkers.formats.error_codes import DOES_NOT_LEAD, appended_nothing, error_name
 from kchaos.checkers.model import events
 from kchaos.clusters.api import Broker, Cluster
 from kchaos.clusters.client import (
@@ -148,7 +148,7 @@ class Clients:
         if isinstance(answer, Produced) and answer.error_code == 0:
             kind, more = "ok", {"base_offset": answer.base_offset, "promised": action.acks == -1}
         elif isinstance(answer, Produced):
-            kind = "fail" if answer.error_code in APPENDED_NOTHING else "info"
+            kind = "fail" if appended_nothing(answer.error_code, acks=action.acks) else "info"
             more = {"error": error_name(answer.error_code), "error_code": answer.error_code}
         else:
             kind = "fail" if isinstance(answer, NotSent | ScenarioError) else "info"

@@ -3,7 +3,7 @@ from typing import Any, cast
 import pytest
 from kafka.errors import NotEnoughReplicasError, for_code
 
-from kchaos.checkers.formats.error_codes import ErrorCode, error_name
+from kchaos.checkers.formats.error_codes import ErrorCode, appended_nothing, error_name
 from kchaos.checkers.model import events
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.client import Produced
@@ -22,7 +22,8 @@ class Lines:
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (ErrorCode.NOT_LEADER_FOR_PARTITION, "fail"),
+        # A leader that is deposed while acks=all is waited for has the record.
+        (ErrorCode.NOT_LEADER_FOR_PARTITION, "info"),
         (ErrorCode.NOT_ENOUGH_REPLICAS, "fail"),
         (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "info"),
         (ErrorCode.REQUEST_TIMED_OUT, "info"),
@@ -42,6 +43,11 @@ def test_a_produce_has_failed_only_where_the_broker_appended_nothing(
     assert lines.ended == [
         {"operation": "n", "type": kind, "error": error.name, "error_code": error.value}
     ]
+
+
+def test_a_broker_that_does_not_lead_appended_nothing_of_what_it_need_not_wait_for() -> None:
+    assert appended_nothing(ErrorCode.NOT_LEADER_FOR_PARTITION, acks=1)
+    assert not appended_nothing(ErrorCode.NOT_LEADER_FOR_PARTITION, acks=-1)
 
 
 def test_an_error_without_a_name_here_is_told_by_its_number() -> None:

@@ -26,6 +26,7 @@ from kchaos.checkers.model.follow.matching import (
     question_differs,
 )
 from kchaos.checkers.model.follow.observations import (
+    NOT_LEADING,
     Asked,
     ClientAnswered,
     CopyBegun,
@@ -472,7 +473,7 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
             # What nobody answered and no snapshot has may never have been read. A broker says that
             # the time is over of what it has appended.
             is_lost = (
-                (told is None or told.outcome == "info")
+                (told is None or told.outcome == "info" or told.error in NOT_LEADING)
                 and (told is None or told.error != ErrorCode.REQUEST_TIMED_OUT.name)
                 and replica is not None
                 and _is_elsewhere(
@@ -504,6 +505,8 @@ def _is_told(request: Produce, outcome: PredictedProduce, told: ClientAnswered |
         is_there = told.base_offset < 0 or outcome.base_offset == told.base_offset
         return is_appended and is_there
     if told.outcome == "fail":
-        # It may have been appended all the same: a high watermark that cannot be moved comes later.
-        return bool(told.error) and outcome.error == told.error
+        # It may have been appended all the same: a high watermark that cannot be moved comes later,
+        # and so does another leader, while acks=all is waited for.
+        is_deposed_later = is_appended and request.acks == -1 and told.error in NOT_LEADING
+        return is_deposed_later or (bool(told.error) and outcome.error == told.error)
     return is_appended or (bool(told.error) and outcome.error == told.error)

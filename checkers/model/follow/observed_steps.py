@@ -356,9 +356,12 @@ def _client_answered(world: World, seen: ClientAnswered) -> None:
         left = tuple(one for one in world.get(("sent",)) or () if one.operation != seen.operation)
         world.put(("sent",), left or None)
         if outcome.base_offset >= 0:
+            if outcome.error in NOT_LEADING:
+                return  # It was appended, and waited for others when the leader was deposed.
             raise Excluded(
                 f"produce {seen.operation} was refused with {seen.error}, possible was "
-                f"{_told(outcome)}"
+                f"{_told(outcome)}",
+                is_pending=outcome.acknowledged is None,
             )
         world.answer(replace(outcome, acknowledged=False, error=seen.error))
     elif seen.error and seen.error != _TIMED_OUT and outcome.error != seen.error:

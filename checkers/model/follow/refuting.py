@@ -73,9 +73,6 @@ def first_refuted(record: Record, lookahead: Lookahead) -> tuple[int, str] | Non
     return None
 
 
-_NOT_APPENDED = (*NOT_LEADING, "NOT_ENOUGH_REPLICAS")
-
-
 class _Bounds:
     """What a record allows at most, up to an observation."""
 
@@ -193,7 +190,7 @@ class _Bounds:
             told = self._lookahead.client_answers.get(produce.operation)
             if told is not None and told.outcome == "ok" and told.base_offset >= 0:
                 covered.append((told.base_offset, told.base_offset + len(produce.records)))
-            elif told is None or told.outcome != "fail" or told.error not in _NOT_APPENDED:
+            elif _may_be_appended(produce, told):
                 spare += len(produce.records)
         end = 0
         for first, last in sorted(covered):
@@ -209,7 +206,7 @@ class _Bounds:
         if told is not None and told.outcome == "ok" and told.base_offset >= 0:
             end = told.base_offset + len(produce.records)
             self._got[broker, about] = max(self._got[broker, about], end)
-        elif told is None or told.outcome != "fail" or told.error not in _NOT_APPENDED:
+        elif _may_be_appended(produce, told):
             self._spare[broker, about] += len(produce.records)
 
     def _acknowledged(self, answered: ClientAnswered) -> str:
@@ -347,3 +344,12 @@ def _end_given(said: object) -> int:
         case OffsetAnswered():
             return said.offset or 0
     return 0
+
+
+def _may_be_appended(produce: Produce, told: ClientAnswered | None) -> bool:
+    """Tell whether a broker may have appended a produce of which its client was told no offset."""
+    if told is None or told.outcome != "fail":
+        return True
+    # With acks=all a leader that was deposed refuses what it has appended.
+    refused = ("NOT_ENOUGH_REPLICAS", *(NOT_LEADING if produce.acks != -1 else ()))
+    return told.error not in refused
