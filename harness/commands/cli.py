@@ -27,6 +27,7 @@ from kchaos.harness.commands.cli_options import (
 )
 from kchaos.harness.commands.cli_player import add_player_commands
 from kchaos.harness.commands.cli_releases import bisect, versions
+from kchaos.harness.commands.cli_upgrade import upgrade
 from kchaos.harness.printable import printable
 
 
@@ -375,6 +376,7 @@ cli.add_command(explore)
 cli.add_command(compare)
 cli.add_command(versions)
 cli.add_command(bisect)
+cli.add_command(upgrade)
 add_player_commands(cli)
 add_night_commands(cli)
 add_machine_commands(cli)

@@ -102,7 +102,7 @@ def draw(
     """
     known = release_of(release or kafka)
     is_kraft = has_kraft(known, mode)
-    _check_mix(mix, known.text, is_kraft=is_kraft)
+    check_mix(mix, known.text, is_kraft=is_kraft)
     if mix == WALKS:
         return draw_walk(seed, kafka=kafka, steps=steps, gated=gated, release=release or kafka)
     random = Random(seed)
@@ -114,7 +114,7 @@ def draw(
         more = Random(f"rare {seed}")
         wide = draw_wide(more, kafka, release or kafka, cluster.properties)
         cluster, weights = wide.cluster, swarm(more, weights)
-    drawing = _Drawing(
+    drawing = Drawing(
         random=random,
         view=_view_of(cluster, known.number),
         weights={kind: weight * (leaning or {}).get(kind, 1) for kind, weight in weights.items()},
@@ -129,14 +129,19 @@ def draw(
         cluster=cluster,
         steps=(
             acts[0],
-            *(step for act in acts[1:] for step in _played(act, gated)),
+            *(step for act in acts[1:] for step in played(act, gated=gated)),
             *(drawing.ends() if mix in _HELD else ()),
         ),
         seed=seed,
     )
 
 
-def _check_mix(mix: str, release: str, *, is_kraft: bool) -> None:
+def check_mix(mix: str, release: str, *, is_kraft: bool) -> None:
+    """Refuses a mix that there is not, or not with KRaft.
+
+    Raises:
+        UsageError: The message names those that there are.
+    """
     if is_kraft and mix in WITHOUT_KRAFT:
         raise UsageError(
             f"the mix {mix} is not drawn for {release} with KRaft: it is made of "
@@ -228,7 +233,7 @@ def _formats(number: tuple[int, ...]) -> tuple[str, ...]:
     return ("0.10.2", "0.11.0") if (0, 11) <= number < (2, 7) else ()
 
 
-def _played(act: Step, gated: bool) -> Iterator[Step]:
+def played(act: Step, *, gated: bool) -> Iterator[Step]:
     """The act as it is played: it may turn out to be impossible, and its gates may not hold."""
     yield IfPossible(do=act)
     if gated and isinstance(act, Produce):
@@ -240,7 +245,7 @@ def _played(act: Step, gated: bool) -> Iterator[Step]:
 
 
 @dataclass(slots=True)
-class _Drawing:
+class Drawing:
     """One schedule while it is drawn.
 
     Attributes:

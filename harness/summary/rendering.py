@@ -5,6 +5,7 @@ import os
 import re
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -34,13 +35,24 @@ def write_summary(summary: Summary, folder: Path) -> list[Path]:
     Raises:
         OSError: The disk refuses.
     """
+    return write_whole(
+        folder,
+        {
+            PAGE: html_of(summary, folder),
+            MARKDOWN: markdown_of(summary, folder),
+            JSON: json.dumps(json_of(summary, folder), indent=1) + "\n",
+            JUNIT: junit_of(summary),
+        },
+    )
+
+
+def write_whole(folder: Path, contents: Mapping[str, str]) -> list[Path]:
+    """Writes files into a folder, each whole or not at all; returns where they are.
+
+    Raises:
+        OSError: The disk refuses.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    contents = {
-        PAGE: html_of(summary, folder),
-        MARKDOWN: markdown_of(summary, folder),
-        JSON: json.dumps(json_of(summary, folder), indent=1) + "\n",
-        JUNIT: junit_of(summary),
-    }
     for name, content in contents.items():
         temporary = folder / f".{name}.{os.getpid()}"
         try:
@@ -51,53 +63,60 @@ def write_summary(summary: Summary, folder: Path) -> list[Path]:
     return [folder / name for name in contents]
 
 
-def html_of(summary: Summary, folder: Path) -> str:
-    """The page; `folder` is where it will lie."""
-    environment = jinja2.Environment(
+def pages(*packages: str) -> jinja2.Environment:
+    """The templates of some packages, and what pages of the report share."""
+    return jinja2.Environment(
         loader=jinja2.ChoiceLoader(
-            [
-                jinja2.PackageLoader("kchaos.harness.summary", "."),
-                jinja2.PackageLoader("kchaos.harness.report", "."),
-            ]
+            [jinja2.PackageLoader(package, ".") for package in (*packages, "kchaos.harness.report")]
         ),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def html_of(summary: Summary, folder: Path) -> str:
+    """The page; `folder` is where it will lie."""
     failing = _alike(summary)
-    return environment.get_template("summary.html").render(
-        headline=headline(summary),
-        when=_when(summary),
-        summary=summary,
-        counts=_counts(summary),
-        bugs=[_bug(bug, folder) for bug in summary.bugs],
-        rates=[(rate, _percent(rate)) for rate in summary.rates],
-        failing=[(_run(group[0], summary, folder), len(group)) for group in failing[:_MOST_SHOWN]],
-        failing_left_out=max(0, len(failing) - _MOST_SHOWN),
-        runs=[_run(line, summary, folder) for line in summary.lines],
-        gates=[
-            (seconds, name, _run(line, summary, folder)) for seconds, name, line in summary.gates
-        ],
+    return (
+        pages("kchaos.harness.summary")
+        .get_template("summary.html")
+        .render(
+            headline=headline(summary),
+            when=_when(summary),
+            summary=summary,
+            counts=_counts(summary),
+            bugs=[_bug(bug, folder) for bug in summary.bugs],
+            rates=[(rate, _percent(rate)) for rate in summary.rates],
+            failing=[
+                (_run(group[0], summary, folder), len(group)) for group in failing[:_MOST_SHOWN]
+            ],
+            failing_left_out=max(0, len(failing) - _MOST_SHOWN),
+            runs=[_run(line, summary, folder) for line in summary.lines],
+            gates=[
+                (seconds, name, _run(line, summary, folder))
+                for seconds, name, line in summary.gates
+            ],
+        )
     )
 
 
 def markdown_of(summary: Summary, folder: Path) -> str:
     """The same as Markdown, for a job's page or a chat."""
     lines = [f"# {headline(summary)}", "", _when(summary), ""]
-    lines += [f"> {_cell(warning)}" for warning in summary.warnings] + [""] * bool(summary.warnings)
+    lines += [f"> {cell(warning)}" for warning in summary.warnings] + [""] * bool(summary.warnings)
     if summary.bugs:
         lines += ["| | release | finding | runs | fingerprint |", "|---|---|---|---|---|"]
         for bug in map(lambda bug: _bug(bug, folder), summary.bugs):
             runs = ", ".join(
-                f"[{_cell(name)}]({link})" if link else _cell(name)
-                for name, link in bug["runs"][:3]
+                f"[{cell(name)}]({link})" if link else cell(name) for name, link in bug["runs"][:3]
             )
             more = f" and {bug['count'] - 3} more" if bug["count"] > 3 else ""
-            said = f"**{bug['kind']}** {_cell(bug['message'])}"
+            said = f"**{bug['kind']}** {cell(bug['message'])}"
             status = bug["status"] or "found"
             lines.append(
-                f"| {status} | {_cell(bug['release'])} | {said} | {bug['count']}: {runs}{more} "
+                f"| {status} | {cell(bug['release'])} | {said} | {bug['count']}: {runs}{more} "
                 f"| `{bug['fingerprint']}` |"
             )
         lines.append("")
@@ -106,20 +125,20 @@ def markdown_of(summary: Summary, folder: Path) -> str:
     for rate in summary.rates:
         unsafe, unlike = _percent(rate)
         lines.append(
-            f"| {_cell(rate.release)} | {rate.mode} | {_cell(rate.mix)} | {rate.runs} "
+            f"| {cell(rate.release)} | {rate.mode} | {cell(rate.mix)} | {rate.runs} "
             f"| {rate.unsafe}{unsafe} | {rate.not_conforming}{unlike} | {rate.unknown} |"
         )
     unknown = [line for line in summary.lines if is_unknown(line) and line["unknown"]]
     if unknown:
         lines += ["", "## Unknown", ""]
         lines += [
-            f"- {_cell(str(line['run']))}: {_cell(str(line['unknown']))[:300]}"
+            f"- {cell(str(line['run']))}: {cell(str(line['unknown']))[:300]}"
             for line in unknown[:_MOST_SHOWN]
         ]
     if summary.gates:
         lines += ["", "## Slowest gates", "", "| seconds | gate | run |", "|---|---|---|"]
         lines += [
-            f"| {seconds:.1f} | {_cell(name)} | {_cell(str(line['run']))} |"
+            f"| {seconds:.1f} | {cell(name)} | {cell(str(line['run']))} |"
             for seconds, name, line in summary.gates
         ]
     lines += _exercised(summary)
@@ -342,7 +361,7 @@ def _whole(between: tuple[float, float]) -> str:
     return f"{low:.0f}-{high:.0f}" if high >= 10 else f"{low:.1f}-{high:.1f}"
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """The text as a cell of a Markdown table: in one line, and nothing in it is markup."""
     plain = " ".join(printable(text).split())
     return plain.replace("|", "\\|").replace("<", "&lt;").replace("[", "\\[").replace("`", "'")

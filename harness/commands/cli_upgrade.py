@@ -1,0 +1,155 @@
+"""`kchaos upgrade` on the command line."""
+
+import json
+from pathlib import Path
+
+import click
+
+from kchaos.harness.commands.cli_complete import releases
+from kchaos.harness.commands.cli_options import (
+    as_json,
+    driver,
+    offline,
+    runs_directory,
+    sayer,
+    settle_bound,
+)
+
+# Those of harness.upgrades.procedure, which imports too much for `--help`.
+UPGRADE_MIXES = (
+    *("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds", "disks", "topics"),
+)
+
+
+@click.command()
+@click.option(
+    "--from",
+    "older",
+    multiple=True,
+    required=True,
+    metavar="RELEASE|PATH",
+    shell_complete=releases,
+    help="What the cluster runs at first.",
+)
+@click.option(
+    "--to",
+    "newer",
+    multiple=True,
+    metavar="RELEASE",
+    shell_complete=releases,
+    help="What it goes to.",
+)
+@click.option(
+    "--to-build",
+    "build",
+    type=click.Path(exists=True, path_type=Path),
+    help="A build of your own in its place: a distribution folder or .tgz.",
+)
+@click.option("--back", is_flag=True, help="Take the binaries back, before the protocol is raised.")
+@click.option(
+    "--one-roll",
+    is_flag=True,
+    help="Binaries and protocol in one roll, which skips the old protocol; needs --unsupported.",
+)
+@click.option(
+    "--fault",
+    "mix",
+    type=click.Choice(UPGRADE_MIXES),
+    metavar="MIX",
+    help=f"Faults in each phase, drawn from a mix: {', '.join(UPGRADE_MIXES)}.",
+)
+@click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How many.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    help="Of the first run; each further one takes the next number.  [default: any]",
+)
+@click.option(
+    "--unsupported", is_flag=True, help="Play also what Kafka does not support, to see the cost."
+)
+@click.option("--plan", is_flag=True, help="Say what would be played, and play nothing.")
+@click.option("--side-by-side", type=click.IntRange(1), help="Clusters at once.")
+@click.option(
+    "--sign-off",
+    "sign_off",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the page.  [default: sign-off-PAIR-SEED beside the runs]",
+)
+@as_json
+@runs_directory
+@driver
+@offline
+@settle_bound
+def upgrade(
+    older: tuple[str, ...],
+    newer: tuple[str, ...],
+    build: Path | None,
+    back: bool,
+    one_roll: bool,
+    mix: str | None,
+    runs: int,
+    seed: int | None,
+    unsupported: bool,
+    plan: bool,
+    side_by_side: int | None,
+    sign_off: Path | None,
+    as_json: bool,
+    runs_dir: Path,
+    driver: str,
+    offline: bool,
+    settle_bound_s: float | None,
+) -> int:
+    """Play Kafka's upgrade procedure under writes, judge it, and write the page to sign off.
+
+    New binaries go to one broker after the other at the old protocol; then the protocol is raised,
+    then the message format where an old one was kept. The seed draws the orders, the controller's
+    place and the faults. Exit codes: 0 green, 1 red, 2 unknown; 64 what Kafka does not support.
+    """
+    from kchaos.harness.commands.chaos import default_side_by_side
+    from kchaos.harness.commands.upgrade import (
+        Wanted,
+        plan_json,
+        plan_lines,
+        play_upgrade,
+        result_lines,
+        upgrade_of,
+    )
+    from kchaos.harness.run.runner import RunOptions
+    from kchaos.harness.upgrades.rendering import json_of
+
+    say = sayer()
+    options = RunOptions(
+        runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
+    )
+    meant = upgrade_of(
+        older,
+        newer,
+        build,
+        back=back,
+        one_roll=one_roll,
+        mix=mix or "",
+        unsupported=unsupported,
+        options=options,
+        say=say,
+    )
+    if plan:
+        click.echo(plan_json(meant, seed) if as_json else "\n".join(plan_lines(meant, seed)))
+        return 0
+    wanted = Wanted(
+        upgrade=meant,
+        runs=runs,
+        seed=seed,
+        side_by_side=side_by_side or default_side_by_side(),
+        sign_off=sign_off,
+    )
+    code, told, page = play_upgrade(
+        wanted,
+        options=options,
+        say=say,
+        done=lambda line: click.echo(json.dumps(line)) if as_json else None,
+    )
+    if as_json:
+        click.echo(json.dumps(json_of(told)))
+    else:
+        click.echo("\n".join(result_lines(told, page)))
+    return code

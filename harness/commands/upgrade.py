@@ -1,0 +1,246 @@
+"""`kchaos upgrade`: Kafka's upgrade procedure on real brokers, and a page to sign off."""
+
+import json
+import random
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kchaos.clusters.distribution import Distribution
+from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.ready import fetch
+from kchaos.clusters.releases import release_of
+from kchaos.faults import RollBroker
+from kchaos.harness.commands.children import Children, play_many
+from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
+from kchaos.harness.commands.show import wrapped
+from kchaos.harness.commands.versions import rules_between
+from kchaos.harness.errors import UsageError
+from kchaos.harness.player.lines import Line
+from kchaos.harness.run.runner import RunOptions
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.scenario_steps import Inject
+from kchaos.harness.upgrades.procedure import Upgrade, draw_upgrade, phases, require_upgrade
+from kchaos.harness.upgrades.rendering import PAGE, headline, supported, write_sign_off
+from kchaos.harness.upgrades.sign_off import GREEN, RED, SignOff, sign_off
+
+_SEEDS = 1_000_000
+_OWN_JAR = re.compile(r"kafka_2\.\d+-[^/]*\.jar")
+_CODES = {GREEN: AS_EXPECTED, RED: FINDING}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """How an upgrade is to be played.
+
+    Attributes:
+        seed: Of the first run, the next has the next one; None to take any.
+        sign_off: The folder of the page; None for one beside the runs.
+    """
+
+    upgrade: Upgrade
+    runs: int
+    seed: int | None
+    side_by_side: int
+    sign_off: Path | None
+
+
+def upgrade_of(
+    older: Sequence[str],
+    newer: Sequence[str],
+    build: Path | None,
+    *,
+    back: bool,
+    one_roll: bool,
+    mix: str,
+    unsupported: bool,
+    options: RunOptions,
+    say: Callable[[str], None],
+) -> Upgrade:
+    """The upgrade that is meant.
+
+    Args:
+        older: What was given as the Kafka to come from; newer likewise.
+        build: A build of one's own that stands for the newer one.
+
+    Raises:
+        UsageError: It is not one pair, or none that can be played, or Kafka does not support it.
+        ReleaseError, MachineError: There is no such Kafka, or it cannot be had.
+    """
+    if len(older) != 1 or len(newer) > 1 or not (newer or build):
+        raise UsageError(
+            f"one command plays one pair: from {', '.join(older)} to "
+            f"{', '.join(newer) or 'nothing'} is none; play each pair by itself"
+        )
+    claimed = release_of(newer[0]).text if newer else ""
+    if build is not None:
+        found = fetch(str(build), driver=options.driver, offline=options.offline, say=say)
+        nearest = release_of(found.release).judged_as
+        if claimed and release_of(nearest).number != release_of(claimed).number:
+            than = "older" if release_of(nearest) < release_of(claimed) else "newer"
+            raise UsageError(
+                f"{build} says that it is {found.release}, which is {than} than {claimed}: name "
+                f"the release that it follows, --to {nearest}"
+            )
+        claimed = nearest
+    upgrade = Upgrade(
+        older=older[0],
+        newer=str(build) if build is not None else claimed,
+        older_release=_release(older[0], options, say),
+        newer_release=claimed,
+        back=back,
+        one_roll=one_roll,
+        mix=mix,
+    )
+    require_upgrade(upgrade, unsupported=unsupported)
+    return upgrade
+
+
+def _release(kafka: str, options: RunOptions, say: Callable[[str], None]) -> str:
+    if not Path(kafka).exists():
+        return release_of(kafka).text
+    found = fetch(kafka, driver=options.driver, offline=options.offline, say=say)
+    return release_of(found.release).judged_as
+
+
+def play_upgrade(
+    wanted: Wanted,
+    *,
+    options: RunOptions,
+    say: Callable[[str], None],
+    done: Callable[[Line], None],
+) -> tuple[int, SignOff, Path]:
+    """Plays and judges the runs; returns the exit code, the sign-off, and where its page is.
+
+    The page is written anew after each run; while some are missing it is unknown, or red.
+    """
+    upgrade = wanted.upgrade
+    seed = random.SystemRandom().randrange(_SEEDS) if wanted.seed is None else wanted.seed
+    # A broken or unknown Kafka is refused before the first cluster starts.
+    digests = {
+        kafka: digest_of(fetch(kafka, driver=options.driver, offline=options.offline, say=say))
+        for kafka in (upgrade.older, upgrade.newer)
+    }
+    scenarios = [draw_upgrade(seed + number, upgrade) for number in range(wanted.runs)]
+    folder = wanted.sign_off or options.runs_directory / f"sign-off-{upgrade.case}-{seed}"
+    say(f"{upgrade.pair}: {len(scenarios)} runs, seeds from {seed} on")
+    runs: dict[int, Path] = {}
+    told = _signed(wanted, [], seed, digests)
+
+    def judged(scenario: Scenario, line: Line) -> None:
+        nonlocal told
+        runs[scenario.seed] = Path(str(line["run"]))
+        told = _signed(wanted, [runs[number] for number in sorted(runs)], seed, digests)
+        write_sign_off(told, folder)
+        last = next(run for run in told.runs if run.seed == scenario.seed)
+        why = f": {last.unknown}" if last.unknown else ""
+        say(f"{len(runs)} of {len(scenarios)}: seed {scenario.seed} is {last.answer}{why}")
+        done(line)
+
+    with work_directory("upgrade") as work:
+        children = Children(options=options, work=work)
+        play_many(
+            scenarios,
+            children.play,
+            side_by_side=wanted.side_by_side,
+            done=judged,
+            stop=children.stop,
+        )
+    return _CODES.get(told.answer, UNKNOWN), told, folder / PAGE
+
+
+def digest_of(kafka: Distribution) -> str:
+    """The SHA-256 of Kafka's own jar, or where a build of somebody's own lies, with its digest."""
+    own = [digest for name, digest in kafka.digests.items() if _OWN_JAR.fullmatch(name)]
+    return kafka.build or (f"sha256:{own[0]}" if own else "no digest is known")
+
+
+def _signed(wanted: Wanted, runs: Sequence[Path], seed: int, digests: Mapping[str, str]) -> SignOff:
+    gained, missing = rules_of(wanted.upgrade)
+    return sign_off(
+        wanted.upgrade,
+        runs,
+        wanted=wanted.runs,
+        command=command_of(wanted.upgrade, runs=wanted.runs, seed=seed),
+        gained=gained,
+        missing=missing,
+        digests=digests,
+    )
+
+
+def rules_of(upgrade: Upgrade) -> tuple[list[str], list[str]]:
+    """The rules of replication that only the newer release has, and those that only the older has.
+
+    Both are empty for a release whose rules nobody has read.
+    """
+    try:
+        changes = rules_between(upgrade.older_release, upgrade.newer_release)
+    except UsageError:
+        return [], []
+    told = [
+        (change.is_gained, f"{change.rule.name} ({change.rule.releases}): {change.rule.meaning}")
+        for change in changes
+    ]
+    return [text for gained, text in told if gained], [text for gained, text in told if not gained]
+
+
+def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
+    """What plays the same runs again."""
+    words = ["kchaos", "upgrade", "--from", upgrade.older, "--to", upgrade.newer_release]
+    words += ["--to-build", upgrade.newer] if upgrade.newer != upgrade.newer_release else []
+    words += ["--back"] * upgrade.back + ["--one-roll"] * upgrade.one_roll
+    words += ["--fault", upgrade.mix] if upgrade.mix else []
+    words += ["--unsupported"] * bool(upgrade.why_unsupported)
+    return shlex.join([*words, "--seed", str(seed), "--runs", str(runs)])
+
+
+def plan_lines(upgrade: Upgrade, seed: int | None) -> list[str]:
+    """What would be played, and nothing is: the phases, the order of a seed, what differs."""
+    told = sign_off(upgrade, [], wanted=0)
+    lines = [f"upgrade from {upgrade.pair}", *wrapped(supported(told))]
+    orders = _orders(draw_upgrade(seed, upgrade)) if seed is not None else {}
+    for number, phase in enumerate(phases(upgrade), start=1):
+        order = ", ".join(map(str, orders.get(phase.name, ()))) or "any order"
+        lines.append(f"{number}. {phase.name}: {phase.title}; brokers {order}")
+        lines += [f"     {name}={value}" for name, value in phase.properties]
+    if seed is not None:
+        first = draw_upgrade(seed, upgrade).cluster.first_broker
+        lines.append(f"broker {first} is the controller at first")
+    gained, missing = rules_of(upgrade)
+    for heading, rules in (("gained", gained), ("lacking", missing)):
+        lines += [f"{heading}:", *(line for rule in rules for line in wrapped(rule))] * bool(rules)
+    return lines
+
+
+def plan_json(upgrade: Upgrade, seed: int | None) -> str:
+    """The same as one JSON object; with a seed it has the scenario."""
+    gained, missing = rules_of(upgrade)
+    scenario = None if seed is None else draw_upgrade(seed, upgrade).to_json()
+    told = {
+        "pair": upgrade.pair,
+        "unsupported": upgrade.why_unsupported,
+        "phases": [
+            {"name": phase.name, "title": phase.title, "properties": dict(phase.properties)}
+            for phase in phases(upgrade)
+        ],
+        "gained": gained,
+        "missing": missing,
+        "scenario": scenario,
+    }
+    return json.dumps(told)
+
+
+def _orders(scenario: Scenario) -> dict[str, list[int]]:
+    """The order in which each phase rolls the brokers."""
+    orders: dict[str, list[int]] = {}
+    for step in scenario.steps:
+        if isinstance(step, Inject) and isinstance(step.fault, RollBroker):
+            orders.setdefault(step.name.rpartition("-")[0], []).append(step.fault.broker)
+    return orders
+
+
+def result_lines(told: SignOff, page: Path) -> list[str]:
+    """What is printed at the end."""
+    return [headline(told), *(f"{run.name}: {run.answer}" for run in told.runs), f"page: {page}"]

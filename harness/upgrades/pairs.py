@@ -1,0 +1,145 @@
+"""Which upgrades Kafka supports, as its own upgrade notes say, release line by release line."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kchaos.clusters.releases import Release
+from kchaos.harness.errors import UsageError
+
+_PAGE = "docs/upgrade.html"
+_OLDEST = "0.8"
+_OF_4 = "https://kafka.apache.org/43/getting-started/upgrade"
+_ZOOKEEPER_3_8, _BEFORE_ZOOKEEPER_3_8 = (3, 6), (2, 4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notes:
+    """What the notes of one release line say of clusters with ZooKeeper.
+
+    Attributes:
+        line: The release line to which they lead.
+        through: The newest line from which they lead there; the oldest is 0.8 in all of them.
+        tag: The tag of Kafka's source at which they were read. Those of 3.8 and 3.9 got their steps
+            after the releases, on trunk, where the commit is named.
+        has_way_back: Whether they say that new binaries may be taken back while the old protocol is
+            pinned, and not afterwards. Earlier notes say nothing of a way back.
+    """
+
+    line: str
+    through: str
+    tag: str
+    has_way_back: bool = True
+
+    @property
+    def source(self) -> str:
+        """Where it stands."""
+        return f"Kafka's upgrade notes of {self.line}, {_PAGE} at {self.tag},"
+
+
+def _silent(line: str, through: str, tag: str) -> Notes:
+    return Notes(line=line, through=through, tag=tag, has_way_back=False)
+
+
+NOTES: Mapping[str, Notes] = {
+    notes.line: notes
+    for notes in (
+        _silent("0.11.0", "0.10.2", "0.11.0.2"),
+        _silent("1.0", "0.11.0", "1.0.2"),
+        _silent("1.1", "1.0", "1.1.1"),
+        _silent("2.0", "1.1", "2.0.1"),
+        Notes(line="2.1", through="2.0", tag="2.1.1"),
+        Notes(line="2.2", through="2.1", tag="2.2.2"),
+        Notes(line="2.3", through="2.2", tag="2.3.1"),
+        Notes(line="2.4", through="2.3", tag="2.4.1"),
+        Notes(line="2.5", through="2.4", tag="2.6.3"),
+        Notes(line="2.6", through="2.5", tag="2.6.3"),
+        Notes(line="2.7", through="2.6", tag="2.7.2"),
+        Notes(line="2.8", through="2.7", tag="2.8.2"),
+        Notes(line="3.0", through="2.8", tag="3.0.2"),
+        Notes(line="3.1", through="3.0", tag="3.1.2"),
+        Notes(line="3.2", through="3.1", tag="3.2.3"),
+        Notes(line="3.3", through="3.2", tag="3.3.2"),
+        Notes(line="3.4", through="3.3", tag="3.4.1"),
+        Notes(line="3.5", through="3.4", tag="3.5.2"),
+        Notes(line="3.6", through="3.5", tag="3.6.2"),
+        Notes(line="3.7", through="3.6", tag="3.7.1"),
+        Notes(line="3.8", through="3.7", tag="1eb7644349c"),
+        Notes(line="3.9", through="3.8", tag="1eb7644349c"),
+    )
+}
+"""The notes of each line that has any."""
+
+
+def require_playable(older: Release, newer: Release) -> None:
+    """Refuses what cannot be played at all, supported or not.
+
+    Raises:
+        UsageError: A release has no ZooKeeper.
+    """
+    if "zookeeper" in older.modes and "zookeeper" in newer.modes:
+        return
+    if "zookeeper" in older.modes:
+        raise UsageError(
+            f"no cluster with ZooKeeper goes to {newer.text}: on 3.9 it has to go to KRaft "
+            f"first (upgrade notes of 4.0 and later, {_OF_4}). kchaos plays upgrades up to 3.9"
+        )
+    raise UsageError(
+        f"{older.text} keeps its metadata in KRaft, and kchaos does not play upgrades of KRaft "
+        "clusters yet: from and to are releases up to 3.9"
+    )
+
+
+def why_unsupported(
+    older: Release, newer: Release, *, back: bool = False, one_roll: bool = False
+) -> str:
+    """Why Kafka does not support a procedure between two releases, with its source; "" if it does.
+
+    Args:
+        back: Whether the new binaries are taken back.
+        one_roll: Whether binaries and protocol change in one roll.
+    """
+    if newer.number < older.number:
+        return _why_no_downgrade(older, newer)
+    if newer.line == older.line:
+        return ""
+    notes = NOTES[newer.line.line]
+    if one_roll:
+        return (
+            f"the inter-broker protocol is skipped: {notes.source} ask for a roll of binaries at "
+            f"protocol {older.protocol_version}, and another one to {newer.protocol_version}"
+        )
+    if back and not notes.has_way_back:
+        return (
+            f"{notes.source} say nothing of a way back from {newer.line.line}; the first that do "
+            "are those of 2.1"
+        )
+    if older.number < _BEFORE_ZOOKEEPER_3_8 and newer.number >= _ZOOKEEPER_3_8:
+        return (
+            f"{older.text} and {newer.text} are too far apart: from below 2.4 a cluster goes to a "
+            "release from 2.4 to 3.5 first, since ZooKeeper 3.8 came with 3.6: "
+            f"{NOTES['3.6'].source} and KIP-902"
+        )
+    return ""
+
+
+def _why_no_downgrade(older: Release, newer: Release) -> str:
+    notes = NOTES.get(older.line.line)
+    if newer.line == older.line or notes is None:
+        return f"{newer.text} is older than {older.text}, and no notes say that one may go back"
+    said = (
+        f"{notes.source} say that there is no way back once the brokers speak protocol "
+        f"{older.protocol_version}"
+        if notes.has_way_back
+        else f"{notes.source} say nothing of a way back"
+    )
+    way = f"--from {newer.text} --to {older.text} --back takes the binaries back before that"
+    return f"{newer.text} is older than {older.text}: {said}; {way}"
+
+
+def led_from(newer: Release) -> str:
+    """From where Kafka's notes lead to a release, with their source; "" where none lead there."""
+    notes = NOTES.get(newer.line.line)
+    if notes is None:
+        return ""
+    oldest = "2.4" if newer.number >= _ZOOKEEPER_3_8 else _OLDEST
+    return f"{notes.source} lead from {oldest} through {notes.through} to {notes.line}"

@@ -1,0 +1,296 @@
+"""Kafka's documented procedure of an upgrade, as a scenario that is drawn from a seed.
+
+New binaries go to one broker after the other while the old inter-broker protocol is pinned; then
+the protocol is raised, then the message format where an old one was kept. On the way back the old
+binaries return before the protocol is raised.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.faults import RollBroker, StopBroker
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.errors import UsageError
+from kchaos.harness.player.candidates import weights_of
+from kchaos.harness.player.drawing import Drawing, played
+from kchaos.harness.player.legal import after, refusal
+from kchaos.harness.player.view import new_view
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.clients import AwaitAnswer, Produce
+from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLevel, IfPossible
+from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, Tell
+from kchaos.harness.upgrades.pairs import require_playable, why_unsupported
+
+ENTRY = "upgrade"
+BINARIES, PROTOCOL_PHASE, FORMAT, BACK = "binaries", "protocol", "format", "back"
+MIXES = (
+    *("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds", "disks", "topics"),
+)
+"""The mixes of which faults may be drawn; the others need brokers that are set up for them."""
+TOPIC = "t"
+BROKERS = (0, 1, 2)
+PRODUCTION: Mapping[str, str] = {
+    **QUICK,
+    # Kafka's defaults, which scenarios leave off: a broker hands its partitions over before it
+    # stops, and the controller gives them back.
+    "controlled.shutdown.enable": "true",
+    "controlled.shutdown.max.retries": "3",
+    "controlled.shutdown.retry.backoff.ms": "5000",
+    "auto.leader.rebalance.enable": "true",
+    # Kafka looks every 300 s. A roll here takes seconds and not minutes, so it looks more often.
+    "leader.imbalance.check.interval.seconds": "15",
+    "replica.lag.time.max.ms": "30000",
+    "min.insync.replicas": "2",
+}
+"""What brokers are set to beside what gates need."""
+_FORMATS_IGNORED = (3, 0)
+_LEADER_EPOCHS = (0, 11)
+_ROLL_S = 120.0
+_WRITE_S = 10.0
+_BACK_IN_SYNC_S = 60.0
+_RECORDS = 5
+_FAULTS = (1, 3)
+"""So many random acts come before each roll."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upgrade:
+    """What is to be played.
+
+    Attributes:
+        older: The Kafka that the cluster runs at first: a release or a path.
+        newer: The one that it goes to.
+        older_release: The release of the first; a path has one too.
+        newer_release: Likewise.
+        back: Whether the old binaries return before the protocol is raised.
+        one_roll: Whether binaries and protocol change in one roll, which Kafka does not support.
+        mix: Of which faults are drawn in each phase; "" for none.
+    """
+
+    older: str
+    newer: str
+    older_release: str
+    newer_release: str
+    back: bool = False
+    one_roll: bool = False
+    mix: str = ""
+
+    @property
+    def pair(self) -> str:
+        """Both releases, for people."""
+        build = "" if self.newer == self.newer_release else " (a build of one's own)"
+        return f"{self.older_release} to {self.newer_release}{build}"
+
+    @property
+    def case(self) -> str:
+        """The case of its scenarios: the pair, and what is unusual of the procedure."""
+        words = [self.older_release, "to", self.newer_release]
+        words += ["build"] * (self.newer != self.newer_release)
+        words += ["back"] * self.back + ["one-roll"] * self.one_roll + [self.mix] * bool(self.mix)
+        return "-".join(words)
+
+    @property
+    def why_unsupported(self) -> str:
+        """Why Kafka does not support it; "" if it does."""
+        return why_unsupported(
+            release_of(self.older_release),
+            release_of(self.newer_release),
+            back=self.back,
+            one_roll=self.one_roll,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """One roll of every broker.
+
+    Attributes:
+        kafka: What each becomes; "" where only settings change.
+        properties: What each is set to.
+        title: What happens, for people.
+    """
+
+    name: str
+    title: str
+    kafka: str = ""
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+def require_upgrade(upgrade: Upgrade, *, unsupported: bool) -> None:
+    """Refuses what cannot be played, and what Kafka does not support unless that is wanted.
+
+    Raises:
+        UsageError: The message says why, and what to do.
+    """
+    older, newer = release_of(upgrade.older_release), release_of(upgrade.newer_release)
+    require_playable(older, newer)
+    if upgrade.older == upgrade.newer:
+        raise UsageError(f"from and to are both {upgrade.older}: there is nothing to upgrade")
+    if upgrade.mix and upgrade.mix not in MIXES:
+        raise UsageError(
+            f"faults of the mix {upgrade.mix!r} are not drawn in upgrades; known: "
+            f"{', '.join(MIXES)}"
+        )
+    if upgrade.one_roll and older.line == newer.line:
+        raise UsageError(
+            f"{older.text} and {newer.text} speak the same protocol: one roll is all there is"
+        )
+    if not unsupported and (why := upgrade.why_unsupported):
+        raise UsageError(f"Kafka does not support this: {why}. --unsupported plays it all the same")
+
+
+def phases(upgrade: Upgrade) -> tuple[Phase, ...]:
+    """The rolls of an upgrade, in their order."""
+    older, newer = release_of(upgrade.older_release), release_of(upgrade.newer_release)
+    was, becomes = older.protocol_version, newer.protocol_version
+    name = f"the binaries become {newer.text}"
+    if older.line == newer.line or newer.number < older.number:
+        binaries = Phase(name=BINARIES, title=name, kafka=upgrade.newer)
+        return (binaries, *_way_back(upgrade, older.text))
+    if upgrade.one_roll:
+        title = f"{name}, and speak protocol {becomes} at once"
+        binaries = Phase(name=BINARIES, title=title, kafka=upgrade.newer)
+        return (binaries, *_way_back(upgrade, older.text))
+    keeps_format = older.number < _LEADER_EPOCHS
+    pinned = [(PROTOCOL, was), *([(BROKER_FORMAT, was)] if keeps_format else [])]
+    title = f"{name}, at protocol {was}" + (f" and message format {was}" if keeps_format else "")
+    binaries = Phase(name=BINARIES, title=title, kafka=upgrade.newer, properties=tuple(pinned))
+    if upgrade.back:
+        return (binaries, *_way_back(upgrade, older.text))
+    # From protocol 3.0 on the format is ignored, and is to be cleared together with the protocol.
+    with_protocol = keeps_format and newer.number >= _FORMATS_IGNORED
+    raised = [(PROTOCOL, becomes), *([(BROKER_FORMAT, becomes)] if with_protocol else [])]
+    protocol = Phase(
+        name=PROTOCOL_PHASE, title=f"the protocol becomes {becomes}", properties=tuple(raised)
+    )
+    if not keeps_format or with_protocol:
+        return (binaries, protocol)
+    title = f"the message format becomes {becomes}"
+    return (
+        binaries,
+        protocol,
+        Phase(name=FORMAT, title=title, properties=((BROKER_FORMAT, becomes),)),
+    )
+
+
+def _way_back(upgrade: Upgrade, older: str) -> tuple[Phase, ...]:
+    if not upgrade.back:
+        return ()
+    return (Phase(name=BACK, title=f"the binaries are {older} again", kafka=upgrade.older),)
+
+
+def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
+    """The scenario of a seed, which decides the orders, the controller's place and the faults."""
+    random = Random(seed)
+    first_broker = random.choice(BROKERS)
+    rolls = _Rolls(random=random, upgrade=upgrade, first_broker=first_broker)
+    return Scenario(
+        entry=ENTRY,
+        case=upgrade.case,
+        title=f"upgrade from {upgrade.pair}{_told(upgrade)}, seed {seed}",
+        release=upgrade.older,
+        cluster=ClusterSpec(
+            brokers=tuple(BrokerSpec(id=broker, kafka=upgrade.older) for broker in BROKERS),
+            first_broker=first_broker,
+            properties=PRODUCTION,
+        ),
+        steps=tuple(rolls.steps()),
+        seed=seed,
+    )
+
+
+def _told(upgrade: Upgrade) -> str:
+    told = [", and back"] * upgrade.back + [", in one roll"] * upgrade.one_roll
+    return "".join(told) + (f", with faults ({upgrade.mix})" if upgrade.mix else "")
+
+
+class _Rolls:
+    """The steps of one upgrade while they are drawn."""
+
+    def __init__(self, *, random: Random, upgrade: Upgrade, first_broker: int) -> None:
+        self._random = random
+        self._upgrade = upgrade
+        self._writes = 0
+        older = release_of(upgrade.older_release)
+        self._drawing = Drawing(
+            random=random,
+            view=new_view(
+                BROKERS,
+                first_broker=first_broker,
+                has_epochs=older.number >= _LEADER_EPOCHS,
+                unclean=False,
+            ),
+            weights=weights_of(upgrade.mix, is_kraft=False) if upgrade.mix else {},
+        )
+
+    def steps(self) -> Iterator[Step]:
+        """Yields them all."""
+        assignment = tuple(BROKERS[first:] + BROKERS[:first] for first in BROKERS)
+        yield self._done(CreateTopic(topic=TOPIC, assignment=assignment))
+        yield from self._write()
+        for phase in phases(self._upgrade):
+            yield Tell(text=f"{phase.name}: {phase.title}")
+            for broker in self._random.sample(BROKERS, len(BROKERS)):
+                yield from self._roll(phase, broker)
+
+    def _roll(self, phase: Phase, broker: int) -> Iterator[Step]:
+        """Faults before it, the writes under which the broker stops, and the way back into sync."""
+        if self._upgrade.mix:
+            for _ in range(self._random.randint(*_FAULTS)):
+                yield from played(self._drawing.next_step(), gated=True)
+            yield from self._heal_until_possible(broker)
+        yield from self._under_way()
+        roll = RollBroker(
+            broker=broker, kafka=phase.kafka, properties=phase.properties, timeout_s=_ROLL_S
+        )
+        yield self._done(Inject(name=f"{phase.name}-{broker}", fault=roll))
+        yield from self._answered()
+        for name, _ in self._drawing.view.acting:
+            yield IfPossible(do=self._done(Heal(name=name)))
+        yield IfPossible(do=AwaitInSync(timeout_s=_BACK_IN_SYNC_S))
+        yield from self._write()
+
+    def _heal_until_possible(self, broker: int) -> Iterator[Step]:
+        """Heals the oldest faults while they keep a broker from being stopped in order."""
+        stop = Inject(name="stop", fault=StopBroker(broker=broker))
+        while refusal(self._drawing.view, stop) and self._drawing.view.acting:
+            name = self._drawing.view.acting[0][0]
+            yield IfPossible(do=self._done(Heal(name=name)))
+            yield IfPossible(do=AwaitInSync())
+
+    def _done(self, step: Step) -> Step:
+        self._drawing.view = after(self._drawing.view, step)
+        return step
+
+    def _under_way(self) -> Iterator[Step]:
+        """Writes that nobody waits for yet."""
+        self._writes += 1
+        for partition in BROKERS:
+            yield IfPossible(do=self._produce(partition, await_answer=False))
+
+    def _answered(self) -> Iterator[Step]:
+        for partition in BROKERS:
+            operation = f"w{self._writes}-{partition}"
+            yield IfPossible(do=AwaitAnswer(operation=operation, accept_error=True))
+
+    def _write(self) -> Iterator[Step]:
+        self._writes += 1
+        for partition in BROKERS:
+            yield IfPossible(do=self._produce(partition, await_answer=True))
+        yield IfPossible(do=AwaitLevel())
+
+    def _produce(self, partition: int, *, await_answer: bool) -> Produce:
+        return Produce(
+            operation=f"w{self._writes}-{partition}",
+            topic=TOPIC,
+            partition=partition,
+            records=_RECORDS,
+            acks=-1,
+            await_answer=await_answer,
+            accept_error=True,
+            timeout_s=_WRITE_S,
+        )

@@ -1,0 +1,297 @@
+"""The sign-off of an upgrade as one HTML page that needs nothing else, as Markdown and as JSON."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+from statistics import median
+from typing import Any
+from urllib.parse import quote
+
+from kchaos.clusters.releases import release_of
+from kchaos.harness.summary.rendering import cell, pages, write_whole
+from kchaos.harness.upgrades.pairs import led_from
+from kchaos.harness.upgrades.sign_off import (
+    GREEN,
+    RED,
+    UNKNOWN,
+    BrokerAt,
+    PhaseOfRun,
+    RunOfUpgrade,
+    SignOff,
+)
+
+PAGE, MARKDOWN, JSON = "sign-off.html", "sign-off.md", "sign-off.json"
+NOT_MEASURED = "not measured"
+_SYMBOLS = {GREEN: "✓", RED: "✗", UNKNOWN: "?"}
+_YES = {True: "yes", False: "no", None: "unknown"}
+
+
+def write_sign_off(told: SignOff, folder: Path) -> list[Path]:
+    """Writes the three files into a folder, each whole or not at all; returns where they are.
+
+    Raises:
+        OSError: The disk refuses.
+    """
+    return write_whole(
+        folder,
+        {
+            PAGE: html_of(told, folder),
+            MARKDOWN: markdown_of(told, folder),
+            JSON: json.dumps(json_of(told), indent=1) + "\n",
+        },
+    )
+
+
+def headline(told: SignOff) -> str:
+    """The pair and the answer."""
+    return f"Kafka {told.upgrade.pair}{_unusual(told)}: {told.answer}"
+
+
+def html_of(told: SignOff, folder: Path) -> str:
+    """The page; `folder` is where it will lie."""
+    return (
+        pages("kchaos.harness.upgrades")
+        .get_template("sign_off.html")
+        .render(
+            told=told,
+            headline=headline(told),
+            symbol=_SYMBOLS[told.answer],
+            reason=reason(told),
+            supported=supported(told),
+            not_measured=NOT_MEASURED,
+            phases=phase_rows(told),
+            procedure=told.procedure,
+            findings=_findings(told),
+            runs=[_run(run, folder) for run in told.runs],
+            symbols=_SYMBOLS,
+            yes=_YES,
+        )
+    )
+
+
+def reason(told: SignOff) -> str:
+    """Why the answer is what it is, in one sentence."""
+    runs = len(told.runs)
+    of = "the one run" if runs == 1 else f"all {runs} runs"
+    if not runs:
+        return "There is no run."
+    if told.answer == GREEN:
+        return (
+            f"In {of} every broker was rolled in each phase, replicas agree, every promised record "
+            "is there, and all went as the model of these releases predicts."
+        )
+    if told.answer == UNKNOWN:
+        missing = told.wanted - runs
+        words = [f"{told.count(UNKNOWN)} of {runs} runs are unknown"] * bool(told.count(UNKNOWN))
+        words += [f"{missing} of {told.wanted} runs were not played"] * (missing > 0)
+        return f"{', and '.join(words)}, so nobody can say."
+    kinds = sorted(
+        {finding.kind for run in told.runs if run.answer == RED for finding in run.findings}
+    )
+    return f"{told.count(RED)} of {runs} runs are red: {', '.join(kinds) or 'not as predicted'}."
+
+
+def supported(told: SignOff) -> str:
+    """Whether Kafka supports it, with the source."""
+    if why := told.upgrade.why_unsupported:
+        return f"Kafka does not support this: {why}."
+    if source := led_from(release_of(told.upgrade.newer_release)):
+        return f"Kafka supports it: {source}."
+    return "Both are of one release line."
+
+
+def _unusual(told: SignOff) -> str:
+    upgrade = told.upgrade
+    return ", and back" * upgrade.back + ", in one roll" * upgrade.one_roll
+
+
+def phase_rows(told: SignOff) -> list[dict[str, Any]]:
+    """Each phase over all runs, in the order of the first run that has the most of them."""
+    longest = max(told.runs, key=lambda run: len(run.phases), default=None)
+    rows = []
+    for first in longest.phases if longest is not None else ():
+        same = [phase for run in told.runs for phase in run.phases if phase.name == first.name]
+        rows.append(
+            {
+                "name": first.name,
+                "title": first.title,
+                "runs": len(same),
+                "seconds": median(phase.ended - phase.began for phase in same),
+                "promised": sum(phase.promised for phase in same),
+                "refused": sum(phase.refused for phase in same),
+                "leader_moves": sum(phase.leader_moves for phase in same),
+                "generations": sum(
+                    len(each) for phase in same for each in phase.generations.values()
+                ),
+                "faults": sum(len(phase.faults) for phase in same),
+                "not_possible": sum(phase.not_possible for phase in same),
+            }
+        )
+    return rows
+
+
+def markdown_of(told: SignOff, folder: Path) -> str:
+    """The same as Markdown, for a change request or a chat."""
+    lines = [
+        f"# {_SYMBOLS[told.answer]} {headline(told)}",
+        "",
+        reason(told),
+        "",
+        supported(told),
+        "",
+    ]
+    lines += [f"- {kafka}: `{digest}`" for kafka, digest in told.digests.items()]
+    lines += [
+        "",
+        "| phase | what | seconds | promised | refused | leader moves | new generations |",
+    ]
+    lines += ["|---|---|---|---|---|---|---|"]
+    lines += [
+        f"| {row['name']} | {cell(row['title'])} | {row['seconds']:.1f} | {row['promised']} | "
+        f"{row['refused']} | {row['leader_moves']} | {row['generations']} |"
+        for row in phase_rows(told)
+    ]
+    lines += ["", f"Seconds without service for each partition: {NOT_MEASURED}.", ""]
+    lines += ["| run | answer | seed | conforms | safe | promised | kept | play it again |"]
+    lines += ["|---|---|---|---|---|---|---|---|"]
+    for run in told.runs:
+        shown = _run(run, folder)
+        name = f"[{cell(run.name)}]({shown['link']})" if shown["link"] else cell(run.name)
+        lines.append(
+            f"| {name} | {run.answer} | {run.seed} | {_YES[run.conforms]} | {_YES[run.safe]} | "
+            f"{run.promised} | {shown['kept']} | `{cell(run.replay)}` |"
+        )
+    lines += [""]
+    for finding in _findings(told):
+        lines.append(
+            f"- **{finding['kind']}** in {finding['count']} runs, `{finding['fingerprint']}`: "
+            f"{cell(finding['message'])}"
+        )
+    lines += [
+        f"- unknown: {cell(run.name)}: {cell(run.unknown)}" for run in told.runs if run.unknown
+    ]
+    lines += ["", f"The newer release has {len(told.gained)} rules of replication that the older "]
+    lines[-1] += f"one has not; it lacks {len(told.missing)}."
+    lines += [f"- lacks: {cell(rule)}" for rule in told.missing]
+    lines += ["", "All of it again:", "", f"    {told.command}", ""]
+    return "\n".join(lines)
+
+
+def json_of(told: SignOff) -> dict[str, Any]:
+    """The same as plain JSON values."""
+    return {
+        "headline": headline(told),
+        "answer": told.answer,
+        "reason": reason(told),
+        "supported": not told.upgrade.why_unsupported,
+        "support": supported(told),
+        "upgrade": asdict(told.upgrade),
+        "digests": dict(told.digests),
+        "command": told.command,
+        "procedure": [asdict(phase) for phase in told.procedure],
+        "phases": phase_rows(told),
+        "seconds_without_service": None,
+        "findings": _findings(told),
+        "runs": [_run_json(run) for run in told.runs],
+        "gained": list(told.gained),
+        "missing": list(told.missing),
+    }
+
+
+def _run_json(run: RunOfUpgrade) -> dict[str, Any]:
+    return {
+        "name": run.name,
+        "answer": run.answer,
+        "seed": run.seed,
+        "conforms": run.conforms,
+        "safe": run.safe,
+        "unknown": run.unknown,
+        "promised": run.promised,
+        "kept": run.kept,
+        "lost": run.lost,
+        "seconds": run.seconds,
+        "replay": run.replay,
+        "phases": [asdict(phase) for phase in run.phases],
+        "findings": [finding.fingerprint for finding in run.findings],
+    }
+
+
+def _findings(told: SignOff) -> list[dict[str, Any]]:
+    """Each fingerprint once, with how many runs have it."""
+    found = [
+        (finding.fingerprint, finding.kind, finding.question.value, finding.message, run.name)
+        for run in told.runs
+        for finding in run.findings
+    ]
+    rows = []
+    for (fingerprint, kind), same in groupby(sorted(found), key=lambda row: row[:2]):
+        each = list(same)
+        rows.append(
+            {
+                "fingerprint": fingerprint,
+                "kind": kind,
+                "question": each[0][2],
+                "message": each[0][3],
+                "count": len({row[4] for row in each}),
+                "runs": sorted({row[4] for row in each}),
+            }
+        )
+    return rows
+
+
+def _run(run: RunOfUpgrade, folder: Path) -> dict[str, Any]:
+    link = None
+    if run.report is not None:
+        link = quote(os.path.relpath(run.report.resolve(), folder.resolve()))
+    ids = sorted(
+        {broker for phase in run.phases for roll in phase.rolls for broker in roll.brokers}
+    )
+    return {
+        "run": run,
+        "link": link,
+        "kept": "unknown" if run.kept is None else run.kept,
+        "brokers": ids,
+        "rows": [row for phase in run.phases for row in _rows(phase, ids)],
+    }
+
+
+def _rows(phase: PhaseOfRun, ids: Sequence[int]) -> list[dict[str, Any]]:
+    """A row for the phase, and one for each of its rolls."""
+    more = f"; {len(phase.faults)} faults: {', '.join(phase.faults)}" if phase.faults else ""
+    rows: list[dict[str, Any]] = [
+        {
+            "at": phase.began,
+            "is_phase": True,
+            "what": f"{phase.name}: {phase.title}",
+            "note": f"{phase.promised} promised, {phase.refused} refused, "
+            f"{phase.leader_moves} leader moves{more}",
+            "cells": [],
+        }
+    ]
+    for roll in phase.rolls:
+        office = ", the controller" if roll.was_controller else ""
+        rows.append(
+            {
+                "at": roll.began,
+                "is_phase": False,
+                "what": f"broker {roll.broker}{office}",
+                "note": f"{roll.ended - roll.began:.1f} s",
+                "cells": [
+                    (_cell_of(roll.brokers, broker), broker == roll.broker) for broker in ids
+                ],
+            }
+        )
+    return rows
+
+
+def _cell_of(brokers: Mapping[int, BrokerAt], broker: int) -> list[str]:
+    """What a broker is after a roll: release, protocol, format, generation."""
+    at = brokers.get(broker)
+    if at is None:
+        return ["-"]
+    told = [at.release, f"protocol {at.protocol}"]
+    told += [f"format {at.message_format}"] if at.message_format else []
+    return told + ([f"czxid {at.czxid}"] if at.czxid is not None else [])

@@ -1,0 +1,397 @@
+"""What runs of one upgrade say together: each phase as it went, and whether to sign it off."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kchaos.checkers.errors import CheckError
+from kchaos.checkers.evidence.about import marked
+from kchaos.checkers.evidence.observed import Observed
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.model.values.events import BrokerRegistered, ControllerElected, PartitionState
+from kchaos.checkers.results import Results
+from kchaos.checkers.run_directory import REPORT, RunDirectory
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
+from kchaos.harness.report.loading import load
+from kchaos.harness.upgrades.procedure import ENTRY, Phase, Upgrade, phases
+
+GREEN, RED, UNKNOWN = "green", "red", "unknown"
+BEFORE, ENDING = "before", "settling"
+_LOST = ("committed-loss", "last-replica-loss", "permitted-loss")
+_ROLL = "RollBroker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerAt:
+    """One broker at one time.
+
+    Attributes:
+        release: With the digest's first digits, if it is a build of somebody's own.
+        protocol: The inter-broker protocol that it speaks.
+        message_format: The one that it was told to write; "" for that of its protocol.
+        czxid: Its generation (KIP-380); None where nobody saw it.
+    """
+
+    release: str
+    protocol: str
+    message_format: str = ""
+    czxid: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rolled:
+    """One broker was rolled.
+
+    Attributes:
+        began: Seconds since the run began; `ended` likewise.
+        was_controller: Whether it held that office when its roll began.
+        brokers: All of them after it.
+    """
+
+    broker: int
+    began: float
+    ended: float
+    was_controller: bool
+    brokers: Mapping[int, BrokerAt]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseOfRun:
+    """One phase of one run.
+
+    Attributes:
+        name: Of the procedure's phase, or `BEFORE` it, or `ENDING` after it.
+        began: Seconds since the run began; `ended` likewise.
+        promised: Records that were acknowledged with acks=all, or that a consumer got.
+        refused: Writes that were answered with an error, or not at all.
+        leader_moves: How often a partition got another leader, or lost the one that it had.
+        generations: By broker the czxids of its registrations in this phase.
+        faults: What acted beside the rolls, in order.
+        not_possible: Steps that turned out to be impossible, or whose gate never held.
+    """
+
+    name: str
+    title: str
+    began: float
+    ended: float
+    rolls: Sequence[Rolled]
+    promised: int
+    refused: int
+    leader_moves: int
+    generations: Mapping[int, Sequence[int]]
+    faults: Sequence[str]
+    not_possible: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOfUpgrade:
+    """One run.
+
+    Attributes:
+        conforms: True, False, or None for unknown; likewise `safe`.
+        unknown: Why something is unknown, or "".
+        promised: Records that were promised; `lost` those of them that are gone.
+        replay: The command that plays it again.
+        report: Where its page is.
+    """
+
+    name: str
+    place: Path
+    seed: int
+    conforms: bool | None
+    safe: bool | None
+    unknown: str
+    findings: Sequence[Finding]
+    phases: Sequence[PhaseOfRun]
+    promised: int
+    lost: int
+    seconds: float | None
+    replay: str
+    report: Path | None
+
+    @property
+    def answer(self) -> str:
+        """Green if it conforms, is safe and went all the way; red if it does not, or is not."""
+        if self.safe is False or self.conforms is False:
+            return RED
+        return UNKNOWN if self.unknown or self.safe is None or self.conforms is None else GREEN
+
+    @property
+    def kept(self) -> int | None:
+        """Of the promised records those that are there; None where safety is unknown."""
+        return None if self.safe is None else self.promised - self.lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignOff:
+    """Runs of one upgrade.
+
+    Attributes:
+        wanted: How many runs there are to be.
+        command: Plays all of them again.
+        gained: Rules of replication that only the newer release has; `missing` only the older one.
+        digests: By Kafka, the SHA-256 of its own jar, or where a build lies with its digest.
+    """
+
+    upgrade: Upgrade
+    command: str
+    runs: Sequence[RunOfUpgrade]
+    wanted: int
+    gained: Sequence[str] = ()
+    missing: Sequence[str] = ()
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def answer(self) -> str:
+        """Red if a run is, else unknown if one is or runs are missing, else green."""
+        answers = {run.answer for run in self.runs}
+        if RED in answers:
+            return RED
+        is_open = UNKNOWN in answers or not self.runs or len(self.runs) < self.wanted
+        return UNKNOWN if is_open else GREEN
+
+    @property
+    def procedure(self) -> tuple[Phase, ...]:
+        """The phases that were to be played."""
+        return phases(self.upgrade)
+
+    def count(self, answer: str) -> int:
+        """How many runs have this answer."""
+        return sum(run.answer == answer for run in self.runs)
+
+
+def sign_off(
+    upgrade: Upgrade,
+    runs: Sequence[Path],
+    *,
+    wanted: int,
+    command: str = "",
+    gained: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    digests: Mapping[str, str] | None = None,
+) -> SignOff:
+    """What the newest judgements of some runs say."""
+    return SignOff(
+        upgrade=upgrade,
+        command=command,
+        runs=[run_of(path, upgrade) for path in runs],
+        wanted=wanted,
+        gained=gained,
+        missing=missing,
+        digests=digests or {},
+    )
+
+
+def run_of(path: Path, upgrade: Upgrade) -> RunOfUpgrade:
+    """One run; what cannot be read of it makes it unknown."""
+    loaded = load(RunDirectory.open(path))
+    evidence, results = loaded.evidence, loaded.results
+    unknown, found = "", []
+    try:
+        found = list(_phases(evidence, upgrade))
+        unknown = _unfinished(evidence, upgrade, found)
+    except CheckError as error:
+        unknown = f"it cannot be read: {error}"
+    if results is None:
+        unknown = "nobody judged it: kchaos judge"
+    elif results.safe is None or results.conforms is None:
+        unknown = str(results.unknown or results.reason or "the judgement gives no reason")
+    return RunOfUpgrade(
+        name=loaded.run.name or path.name,
+        place=path,
+        seed=loaded.run.seed,
+        conforms=None if results is None else results.conforms,
+        safe=None if results is None else results.safe,
+        unknown=unknown,
+        findings=_told(results),
+        phases=found,
+        promised=sum(phase.promised for phase in found),
+        lost=_lost(results),
+        seconds=None if results is None else results.seconds,
+        replay=loaded.run.replay,
+        report=path / REPORT if (path / REPORT).is_file() else None,
+    )
+
+
+def _told(results: Results | None) -> list[Finding]:
+    """The findings about safety or conformance."""
+    findings = () if results is None else results.findings
+    return [finding for finding in findings if finding.question is not Question.NEITHER]
+
+
+def _lost(results: Results | None) -> int:
+    """How many promised records findings say to be gone, each offset of a partition once."""
+    offsets = {
+        (finding.topic, finding.partition, offset)
+        for finding in _told(results)
+        if finding.kind in _LOST
+        for offset in range(finding.first_offset, finding.last_offset + 1)
+    }
+    return len(offsets)
+
+
+def _unfinished(evidence: RunEvidence, upgrade: Upgrade, found: Sequence[PhaseOfRun]) -> str:
+    """Why the run shows nothing of the upgrade, whatever its verdict; "" if it went all the way."""
+    if evidence.scenario.entry != ENTRY or evidence.scenario.case != upgrade.case:
+        return f"it is no run of {upgrade.pair}"
+    rolls = {phase.name: {roll.broker for roll in phase.rolls} for phase in found}
+    ids = {broker.id for broker in evidence.scenario.cluster.brokers}
+    for phase in phases(upgrade):
+        if missing := sorted(ids - rolls.get(phase.name, set())):
+            return f"in the phase {phase.name} the brokers {missing} were not rolled"
+    silent = [phase.name for phase in found if phase.rolls and not phase.promised]
+    return f"nothing was promised to a client in the phase {silent[0]}" if silent else ""
+
+
+def _phases(evidence: RunEvidence, upgrade: Upgrade) -> Iterator[PhaseOfRun]:
+    """Yields what was before the first roll, each phase, and settling."""
+    started = evidence.about.started_at or 0.0
+    names = {f"{phase.name}: {phase.title}": phase for phase in phases(upgrade)}
+    begins = [(BEFORE, "the cluster as it was", started)]
+    for observation in evidence.observed:
+        if observation.kind != "step":
+            continue
+        steps = evidence.scenario.steps
+        text = str(steps[observation.step].get("text")) if observation.step < len(steps) else ""
+        if text in names:
+            begins.append((names[text].name, names[text].title, observation.time))
+    last = max((seen.time for seen in evidence.observed), default=started)
+    stepped = [seen.time for seen in evidence.observed if seen.step < len(evidence.scenario.steps)]
+    begins.append((ENDING, "everything is healed, and replicas settle", max([started, *stepped])))
+    brokers = _first(evidence, upgrade)
+    for number, (name, title, began) in enumerate(begins):
+        ended = begins[number + 1][2] if number + 1 < len(begins) else last
+        within = [seen for seen in evidence.observed if began <= seen.time < ended]
+        rolls = []
+        for seen in within:
+            if seen.kind == "injected" and seen.detail.get("fault") == _ROLL:
+                rolls.append(_rolled(evidence, seen, brokers, started))
+                brokers = dict(rolls[-1].brokers)
+        yield PhaseOfRun(
+            name=name,
+            title=title,
+            began=round(began - started, 1),
+            ended=round(ended - started, 1),
+            rolls=rolls,
+            promised=_promised(evidence, began, ended),
+            refused=_refused(evidence, began, ended),
+            leader_moves=_leader_moves(evidence, began, ended),
+            generations=_generations(evidence, began, ended),
+            faults=[
+                f"{seen.detail.get('fault')} {seen.detail.get('name')}"
+                for seen in within
+                if seen.kind == "injected" and seen.detail.get("fault") != _ROLL
+            ],
+            not_possible=sum(seen.kind == "not-possible" for seen in within),
+        )
+
+
+def _first(evidence: RunEvidence, upgrade: Upgrade) -> dict[int, BrokerAt]:
+    """What brokers were when the run began."""
+    cluster = evidence.scenario.cluster
+    first = {}
+    for broker in cluster.brokers:
+        about = evidence.about.brokers.get(broker.id)
+        release = upgrade.older_release if about is None else about.release
+        build = "" if about is None else about.build
+        first[broker.id] = _at(release, build, cluster.properties_of(broker), None)
+    return first
+
+
+def _rolled(
+    evidence: RunEvidence, seen: Observed, brokers: Mapping[int, BrokerAt], started: float
+) -> Rolled:
+    effect = seen.detail.get("effect")
+    effect = effect if isinstance(effect, Mapping) else {}
+    broker = int(effect.get("broker", -1))
+    before = brokers.get(broker)
+    properties = {
+        PROTOCOL: "" if before is None else before.protocol,
+        BROKER_FORMAT: "" if before is None else before.message_format,
+    }
+    # A protocol that was never set is that of the release.
+    was_newest = before is not None and before.protocol == _newest_protocol(before.release)
+    if was_newest and PROTOCOL not in effect:
+        properties[PROTOCOL] = ""
+    properties |= {name: str(effect[name]) for name in properties if effect.get(name)}
+    began = [
+        line.time
+        for line in evidence.observed
+        if line.kind == "act" and line.step == seen.step and line.detail.get("broker") == broker
+    ]
+    release, build = str(effect.get("release")), str(effect.get("build") or "")
+    return Rolled(
+        broker=broker,
+        began=round(min([seen.time, *began]) - started, 1),
+        ended=round(seen.time - started, 1),
+        was_controller=_controller(evidence, min([seen.time, *began])) == broker,
+        brokers={**brokers, broker: _at(release, build, properties, effect.get("czxid"))},
+    )
+
+
+def _at(release: str, build: str, properties: Mapping[str, str], czxid: Any) -> BrokerAt:
+    return BrokerAt(
+        release=marked(release, build),
+        protocol=properties.get(PROTOCOL) or _newest_protocol(release),
+        message_format=properties.get(BROKER_FORMAT) or "",
+        czxid=czxid if isinstance(czxid, int) else None,
+    )
+
+
+def _newest_protocol(release: str) -> str:
+    return release_of(release.split(" ")[0]).protocol_version
+
+
+def _controller(evidence: RunEvidence, when: float) -> int | None:
+    """Who was the controller then, by ZooKeeper's log."""
+    elected = [
+        timed.event.broker
+        for timed in evidence.decisions
+        if isinstance(timed.event, ControllerElected) and timed.time <= when
+    ]
+    return elected[-1] if elected else None
+
+
+def _promised(evidence: RunEvidence, began: float, ended: float) -> int:
+    return sum(
+        len(operation.payloads)
+        for operation in evidence.operations
+        if operation.outcome == "ok"
+        and operation.promised
+        and not operation.is_probe
+        and began <= (operation.ended_at or operation.invoked_at) < ended
+    )
+
+
+def _refused(evidence: RunEvidence, began: float, ended: float) -> int:
+    return sum(
+        operation.outcome != "ok"
+        and operation.function == "produce"
+        and not operation.is_probe
+        and began <= operation.invoked_at < ended
+        for operation in evidence.operations
+    )
+
+
+def _leader_moves(evidence: RunEvidence, began: float, ended: float) -> int:
+    leaders: dict[tuple[str, int], int] = {}
+    moves = 0
+    for timed in evidence.events:
+        if not isinstance(timed.event, PartitionState):
+            continue
+        about = timed.event.topic, timed.event.partition
+        is_other = leaders.get(about, timed.event.leader) != timed.event.leader
+        moves += is_other and began <= timed.time < ended
+        leaders[about] = timed.event.leader
+    return moves
+
+
+def _generations(evidence: RunEvidence, began: float, ended: float) -> dict[int, list[int]]:
+    generations: dict[int, list[int]] = {}
+    for timed in evidence.decisions:
+        if isinstance(timed.event, BrokerRegistered) and began <= timed.time < ended:
+            generations.setdefault(timed.event.broker, []).append(timed.event.czxid)
+    return dict(sorted(generations.items()))

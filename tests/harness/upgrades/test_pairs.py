@@ -1,0 +1,80 @@
+"""Which upgrades Kafka supports: every pair of known releases has an answer with its source."""
+
+from itertools import pairwise
+
+import pytest
+
+from kchaos.clusters.releases import KNOWN_RELEASES, LINES, release_of
+from kchaos.harness.errors import UsageError
+from kchaos.harness.upgrades.pairs import NOTES, led_from, require_playable, why_unsupported
+
+
+def why(older: str, newer: str, *, back: bool = False, one_roll: bool = False) -> str:
+    return why_unsupported(release_of(older), release_of(newer), back=back, one_roll=one_roll)
+
+
+def test_every_line_with_zookeeper_but_the_first_has_notes_that_lead_from_the_line_before() -> None:
+    lines = [line.line for line in LINES if "zookeeper" in line.modes]
+    assert list(NOTES) == lines[1:]
+    assert [NOTES[newer].through for newer in lines[1:]] == [older for older, _ in pairwise(lines)]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("0.10.2.2", "0.11.0.3"),
+        ("1.1.1", "2.0.1"),
+        ("2.1.1", "2.2.2"),
+        ("2.3.1", "2.8.2"),
+        ("2.8.2", "3.9.1"),
+        ("2.0.0", "2.0.1"),
+    ],
+)
+def test_what_the_notes_lead_to_is_supported(older: str, newer: str) -> None:
+    assert why(older, newer) == ""
+
+
+def test_zookeeper_3_8_keeps_the_oldest_and_the_newest_apart() -> None:
+    said = why("2.3.1", "3.6.2")
+    assert "too far apart" in said
+    assert "KIP-902" in said
+    assert why("2.3.1", "3.5.2") == ""
+    assert why("2.4.1", "3.6.2") == ""
+
+
+def test_one_roll_for_binaries_and_protocol_skips_the_protocol() -> None:
+    said = why("2.1.1", "2.2.2", one_roll=True)
+    assert "the inter-broker protocol is skipped" in said
+    assert "docs/upgrade.html at 2.2.2" in said
+
+
+def test_there_is_a_way_back_only_where_the_notes_say_so() -> None:
+    assert why("2.8.2", "3.9.1", back=True) == ""
+    assert "say nothing of a way back" in why("1.1.1", "2.0.1", back=True)
+
+
+def test_nobody_goes_back_once_the_protocol_was_raised() -> None:
+    said = why("3.9.1", "2.8.2")
+    assert "no way back once the brokers speak protocol 3.9" in said
+    assert "--from 2.8.2 --to 3.9.1 --back" in said
+    assert "no notes say that one may go back" in why("2.0.1", "2.0.0")
+
+
+def test_a_reason_has_its_source() -> None:
+    for older in KNOWN_RELEASES:
+        for newer in KNOWN_RELEASES:
+            said = why(older, newer)
+            assert not said or "notes" in said, (older, newer, said)
+
+
+def test_what_has_no_zookeeper_is_not_played() -> None:
+    with pytest.raises(UsageError, match="has to go to KRaft first"):
+        require_playable(release_of("3.9.1"), release_of("4.0.0"))
+    with pytest.raises(UsageError, match="does not play upgrades of KRaft clusters yet"):
+        require_playable(release_of("4.0.0"), release_of("4.1.0"))
+
+
+def test_the_source_says_from_where_one_comes() -> None:
+    assert led_from(release_of("2.8.2")).endswith("lead from 0.8 through 2.7 to 2.8")
+    assert led_from(release_of("3.9.1")).endswith("lead from 2.4 through 3.8 to 3.9")
+    assert led_from(release_of("0.10.2.2")) == ""

@@ -1,0 +1,161 @@
+"""Kafka's procedure as a scenario: which rolls, in which order, under which faults."""
+
+import pytest
+
+from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
+from kchaos.faults import RollBroker
+from kchaos.harness.commands.cli_upgrade import UPGRADE_MIXES
+from kchaos.harness.errors import UsageError
+from kchaos.harness.player.drawing import view_of
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.run.settings import check_settings, named_kafkas
+from kchaos.harness.run.steps_checked import check_modes, check_steps
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.if_possible import AwaitInSync, IfPossible
+from kchaos.harness.steps.scenario_steps import Heal, Inject
+from kchaos.harness.upgrades.procedure import (
+    BROKERS,
+    MIXES,
+    Upgrade,
+    draw_upgrade,
+    phases,
+    require_upgrade,
+)
+
+
+def upgrade(
+    older: str, newer: str, *, back: bool = False, one_roll: bool = False, mix: str = ""
+) -> Upgrade:
+    return Upgrade(
+        older=older,
+        newer=newer,
+        older_release=older,
+        newer_release=newer,
+        back=back,
+        one_roll=one_roll,
+        mix=mix,
+    )
+
+
+def rolls(scenario: Scenario) -> list[tuple[str, RollBroker]]:
+    return [
+        (step.name, step.fault)
+        for step in scenario.steps
+        if isinstance(step, Inject) and isinstance(step.fault, RollBroker)
+    ]
+
+
+def named(of: Upgrade) -> list[tuple[str, str, dict[str, str]]]:
+    return [(phase.name, phase.kafka, dict(phase.properties)) for phase in phases(of)]
+
+
+def test_the_old_protocol_is_pinned_before_it_is_raised() -> None:
+    assert named(upgrade("2.8.2", "3.9.1")) == [
+        ("binaries", "3.9.1", {PROTOCOL: "2.8"}),
+        ("protocol", "", {PROTOCOL: "3.9"}),
+    ]
+
+
+def test_an_old_message_format_is_kept_until_the_protocol_is_raised() -> None:
+    assert named(upgrade("0.10.2.2", "0.11.0.3")) == [
+        ("binaries", "0.11.0.3", {PROTOCOL: "0.10.2", BROKER_FORMAT: "0.10.2"}),
+        ("protocol", "", {PROTOCOL: "0.11.0"}),
+        ("format", "", {BROKER_FORMAT: "0.11.0"}),
+    ]
+
+
+def test_from_protocol_3_on_the_format_goes_with_the_protocol() -> None:
+    assert named(upgrade("0.10.2.2", "3.5.2"))[1:] == [
+        ("protocol", "", {PROTOCOL: "3.5", BROKER_FORMAT: "3.5"})
+    ]
+
+
+def test_the_way_back_is_before_the_protocol_is_raised() -> None:
+    assert named(upgrade("2.8.2", "3.9.1", back=True)) == [
+        ("binaries", "3.9.1", {PROTOCOL: "2.8"}),
+        ("back", "2.8.2", {}),
+    ]
+
+
+def test_within_a_line_and_in_one_roll_nothing_is_pinned() -> None:
+    assert named(upgrade("2.0.0", "2.0.1")) == [("binaries", "2.0.1", {})]
+    assert named(upgrade("2.1.1", "2.2.2", one_roll=True)) == [("binaries", "2.2.2", {})]
+    assert named(upgrade("3.9.1", "2.8.2")) == [("binaries", "2.8.2", {})]
+
+
+def test_every_phase_rolls_every_broker_once_in_an_order_of_the_seed() -> None:
+    orders = set()
+    for seed in range(20):
+        scenario = draw_upgrade(seed, upgrade("2.1.1", "2.2.2"))
+        rolled = [(name.rpartition("-")[0], fault.broker) for name, fault in rolls(scenario)]
+        for phase in ("binaries", "protocol"):
+            assert sorted(broker for name, broker in rolled if name == phase) == [*BROKERS]
+        orders.add((scenario.cluster.first_broker, *(broker for _, broker in rolled)))
+    assert len(orders) > 10
+
+
+def test_a_seed_draws_the_same_again() -> None:
+    of = upgrade("2.1.1", "2.2.2", mix="mixed")
+    assert draw_upgrade(7, of) == draw_upgrade(7, of)
+    assert draw_upgrade(7, of) != draw_upgrade(8, of)
+    assert Scenario.from_json(draw_upgrade(7, of).to_json()) == draw_upgrade(7, of)
+
+
+@pytest.mark.parametrize("mix", ["", *MIXES])
+def test_what_is_drawn_can_be_played_and_shrunk(mix: str) -> None:
+    for seed in range(3):
+        scenario = draw_upgrade(seed, upgrade("1.1.1", "2.0.1", mix=mix))
+        releases = {kafka: kafka for kafka in named_kafkas(scenario)}
+        check_steps(scenario)
+        check_settings(scenario, releases)
+        check_modes(scenario, releases)
+        assert view_of(scenario).brokers == BROKERS
+
+
+def test_faults_act_in_each_phase_and_are_healed_before_the_operator_waits() -> None:
+    scenario = draw_upgrade(3, upgrade("2.1.1", "2.2.2", mix="mixed"))
+    plain = draw_upgrade(3, upgrade("2.1.1", "2.2.2"))
+    assert len(rolls(scenario)) == len(rolls(plain)) == 6
+    drawn = [step for step in scenario.steps if isinstance(step, IfPossible)]
+    assert any(isinstance(step.do, Inject) for step in drawn)
+    acting: dict[str, bool] = {}
+    for step in scenario.steps:
+        match step:
+            case IfPossible(do=Inject(name=name, fault=fault)):
+                acting |= {name: True} if fault.lasting else {}
+            case IfPossible(do=Heal(name=name)):
+                acting.pop(name, None)
+            case IfPossible(do=AwaitInSync(timeout_s=60)):
+                assert not acting
+            case _:
+                pass
+
+
+def test_writes_are_under_way_when_a_broker_is_asked_to_stop() -> None:
+    steps = draw_upgrade(1, upgrade("2.1.1", "2.2.2")).steps
+    for number, step in enumerate(steps):
+        if isinstance(step, Inject):
+            before = steps[number - 1]
+            assert isinstance(before, IfPossible)
+            assert isinstance(before.do, Produce)
+            assert (before.do.acks, before.do.await_answer) == (-1, False)
+
+
+def test_what_kafka_does_not_support_is_refused_unless_it_is_wanted() -> None:
+    of = upgrade("3.9.1", "2.8.2")
+    with pytest.raises(UsageError, match=r"Kafka does not support this: .* --unsupported plays it"):
+        require_upgrade(of, unsupported=False)
+    require_upgrade(of, unsupported=True)
+
+
+def test_what_makes_no_sense_is_refused_always() -> None:
+    with pytest.raises(UsageError, match="there is nothing to upgrade"):
+        require_upgrade(upgrade("2.8.2", "2.8.2"), unsupported=True)
+    with pytest.raises(UsageError, match="one roll is all there is"):
+        require_upgrade(upgrade("2.0.0", "2.0.1", one_roll=True), unsupported=True)
+    with pytest.raises(UsageError, match="are not drawn in upgrades"):
+        require_upgrade(upgrade("2.1.1", "2.2.2", mix="walks"), unsupported=True)
+
+
+def test_the_command_line_has_the_same_mixes() -> None:
+    assert UPGRADE_MIXES == MIXES

@@ -1,0 +1,175 @@
+"""The sign-off of stored runs: what is counted, and what makes it green, red or unknown."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import write_judgement
+from kchaos.harness.commands.upgrade import command_of, rules_of
+from kchaos.harness.upgrades.procedure import Upgrade
+from kchaos.harness.upgrades.rendering import (
+    headline,
+    html_of,
+    json_of,
+    markdown_of,
+    reason,
+    write_sign_off,
+)
+from kchaos.harness.upgrades.sign_off import RunOfUpgrade, SignOff, run_of, sign_off
+from tests.golden.stored import unpacked
+
+pytestmark = pytest.mark.slow
+
+UPGRADE = Upgrade(older="2.1.1", newer="2.2.2", older_release="2.1.1", newer_release="2.2.2")
+LOSS = Finding(
+    kind="committed-loss",
+    topic="t",
+    partition=1,
+    brokers=(0,),
+    first_offset=5,
+    last_offset=9,
+    message="lost <b>",
+    fingerprint="abc",
+)
+
+
+@cache
+def stored() -> Path:
+    """The stored run of 2.1.1 to 2.2.2, judged."""
+    run = unpacked("upgrade-2.1.1", Path(mkdtemp()))
+    write_judgement(run, judge(run))
+    return run.path
+
+
+@cache
+def one_run() -> RunOfUpgrade:
+    return run_of(stored(), UPGRADE)
+
+
+def told(runs: Sequence[RunOfUpgrade], wanted: int | None = None) -> SignOff:
+    return SignOff(
+        upgrade=UPGRADE,
+        command=command_of(UPGRADE, runs=1, seed=1),
+        runs=runs,
+        wanted=len(runs) if wanted is None else wanted,
+        digests={"2.1.1": "sha256:12"},
+    )
+
+
+def red() -> RunOfUpgrade:
+    return replace(one_run(), safe=False, findings=[LOSS], lost=5)
+
+
+def test_a_run_that_went_all_the_way_is_green_and_told_phase_by_phase() -> None:
+    run = one_run()
+    assert (run.answer, run.unknown, run.promised, run.kept) == ("green", "", 190, 190)
+    assert [phase.name for phase in run.phases] == ["before", "binaries", "protocol", "settling"]
+    binaries = run.phases[1]
+    assert [roll.broker for roll in binaries.rolls] == [2, 0, 1]
+    assert [roll.was_controller for roll in binaries.rolls] == [False, True, False]
+    assert (binaries.promised, binaries.refused, binaries.leader_moves) == (85, 1, 5)
+    assert binaries.generations == {0: [118], 1: [140], 2: [92]}
+
+
+def test_after_each_roll_it_is_told_what_every_broker_runs_and_speaks() -> None:
+    rolls = [roll for phase in one_run().phases for roll in phase.rolls]
+    seen = [[(at.release, at.protocol) for _, at in sorted(roll.brokers.items())] for roll in rolls]
+    old, pinned, new = ("2.1.1", "2.1"), ("2.2.2", "2.1"), ("2.2.2", "2.2")
+    assert seen == [
+        [old, old, pinned],
+        [pinned, old, pinned],
+        [pinned, pinned, pinned],
+        [new, pinned, pinned],
+        [new, new, pinned],
+        [new, new, new],
+    ]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(UPGRADE, newer="2.3.1", newer_release="2.3.1"),
+        replace(UPGRADE, back=True),
+    ],
+)
+def test_a_run_of_another_upgrade_signs_nothing_off(other: Upgrade) -> None:
+    run = run_of(stored(), other)
+    assert (run.answer, run.unknown) == ("unknown", f"it is no run of {other.pair}")
+
+
+def test_a_run_that_nobody_judged_is_unknown(tmp_path: Path) -> None:
+    run = run_of(unpacked("upgrade-2.1.1", tmp_path).path, UPGRADE)
+    assert (run.answer, run.kept) == ("unknown", None)
+    assert "nobody judged it" in run.unknown
+
+
+def test_a_run_in_which_a_broker_was_not_rolled_is_unknown(tmp_path: Path) -> None:
+    path = shutil.copytree(stored(), tmp_path / "run")
+    file = path / "observations.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(line for line in lines if '"name":"protocol-1"' not in line))
+    run = run_of(path, UPGRADE)
+    said = "in the phase protocol the brokers [1] were not rolled"
+    assert (run.answer, run.unknown) == ("unknown", said)
+
+
+def test_a_phase_in_which_nothing_was_promised_shows_nothing(tmp_path: Path) -> None:
+    path = shutil.copytree(stored(), tmp_path / "run")
+    file = path / "history.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    named = [f'"operation":"w{number}-' for number in range(8, 14)]
+    file.write_text("".join(line for line in lines if not any(name in line for name in named)))
+    run = run_of(path, UPGRADE)
+    said = "nothing was promised to a client in the phase protocol"
+    assert (run.answer, run.unknown) == ("unknown", said)
+
+
+def test_one_red_run_makes_the_whole_red_and_an_unknown_one_is_no_pass() -> None:
+    unknown = replace(one_run(), conforms=None, unknown="who knows")
+    assert told([one_run(), red(), unknown]).answer == "red"
+    assert told([one_run(), unknown]).answer == "unknown"
+    assert told([one_run(), one_run()]).answer == "green"
+    assert told([]).answer == "unknown"
+    assert told([one_run()], wanted=2).answer == "unknown"
+    assert "1 of 2 runs were not played" in reason(told([one_run()], wanted=2))
+
+
+def test_what_is_lost_is_not_kept() -> None:
+    assert red().kept == 185
+    assert replace(red(), safe=None).kept is None
+
+
+def test_the_page_the_markdown_and_the_json_say_the_same() -> None:
+    folder = stored().parent / "page"
+    whole = told([one_run(), red()])
+    html, markdown, data = html_of(whole, folder), markdown_of(whole, folder), json_of(whole)
+    for text in (html, markdown):
+        for said in ("2.1.1 to 2.2.2", "committed-loss", "not measured", "abc", "185"):
+            assert said in text, said
+        assert "<b>" not in text
+    assert (data["answer"], data["runs"][1]["kept"]) == ("red", 185)
+    assert data["seconds_without_service"] is None
+    assert headline(whole) in html
+    assert 'src="' not in html
+    assert json.loads(json.dumps(data)) == json.loads(json.dumps(data))
+
+
+def test_three_files_are_written(tmp_path: Path) -> None:
+    files = write_sign_off(sign_off(UPGRADE, [stored()], wanted=1), tmp_path)
+    assert [file.name for file in files] == ["sign-off.html", "sign-off.md", "sign-off.json"]
+    assert json.loads(files[2].read_text())["answer"] == "green"
+
+
+def test_rules_that_the_newer_release_lacks_are_told() -> None:
+    gained, missing = rules_of(UPGRADE)
+    assert any(rule.startswith("KIP-380") for rule in gained)
+    assert missing == []
+    assert rules_of(replace(UPGRADE, newer_release="4.0.0")) == ([], [])

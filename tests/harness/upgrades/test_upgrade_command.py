@@ -1,0 +1,82 @@
+"""`kchaos upgrade`: what it refuses before a cluster starts, what it plans, and one upgrade."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kchaos.clusters.errors import ReleaseError
+from kchaos.harness.commands import upgrade as command
+from kchaos.harness.commands.upgrade import command_of, plan_json, plan_lines, upgrade_of
+from kchaos.harness.errors import UsageError
+from kchaos.harness.run.runner import RunOptions
+from kchaos.harness.upgrades.procedure import Upgrade
+
+OPTIONS = RunOptions(offline=True)
+
+
+class Found:
+    def __init__(self, release: str) -> None:
+        self.release = release
+
+
+def meant(
+    older: tuple[str, ...], newer: tuple[str, ...], build: Path | None = None, **more: bool
+) -> Upgrade:
+    wanted = {"back": False, "one_roll": False, "unsupported": False} | more
+    return upgrade_of(older, newer, build, mix="", options=OPTIONS, say=print, **wanted)
+
+
+def test_one_command_plays_one_pair() -> None:
+    for older, newer in ((("2.1.1", "2.2.2"), ("2.3.1",)), (("2.1.1",), ("2.2.2", "2.3.1"))):
+        with pytest.raises(UsageError, match="one command plays one pair"):
+            meant(older, newer)
+    with pytest.raises(UsageError, match="to nothing is none"):
+        meant(("2.1.1",), ())
+
+
+def test_a_release_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ReleaseError, match="is no known Kafka release"):
+        meant(("2.1.1",), ("9.9.9",))
+
+
+@pytest.mark.parametrize(
+    ("release", "said"),
+    [("3.8.1", "which is older than 3.9.1: .* --to 3.8.1"), ("3.9.2", "which is newer than 3.9.1")],
+)
+def test_a_build_that_is_not_what_it_is_to_be_is_refused(
+    release: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(command, "fetch", lambda *_args, **_more: Found(release))
+    with pytest.raises(UsageError, match=said):
+        meant(("2.8.2",), ("3.9.1",), tmp_path)
+
+
+def test_a_build_stands_for_the_release_before_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(command, "fetch", lambda *_args, **_more: Found("3.9.2-SNAPSHOT"))
+    upgrade = meant(("2.8.2",), (), tmp_path)
+    assert (upgrade.newer, upgrade.newer_release) == (str(tmp_path), "3.9.1")
+    assert upgrade.case == "2.8.2-to-3.9.1-build"
+    assert f"--to-build {tmp_path}" in command_of(upgrade, runs=2, seed=3)
+
+
+def test_the_plan_tells_the_rolls_and_what_differs() -> None:
+    upgrade = meant(("2.8.2",), ("3.9.1",))
+    lines = plan_lines(upgrade, 1)
+    assert lines[0] == "upgrade from 2.8.2 to 3.9.1"
+    assert "1. binaries: the binaries become 3.9.1, at protocol 2.8; brokers 2, 0, 1" in lines
+    assert any(line.strip().startswith("KAFKA-18723") for line in lines)
+    assert max(map(len, lines)) <= 80
+    data = json.loads(plan_json(upgrade, 1))
+    assert [phase["name"] for phase in data["phases"]] == ["binaries", "protocol"]
+    assert data["scenario"]["seed"] == 1
+    assert json.loads(plan_json(upgrade, None))["scenario"] is None
+
+
+def test_what_is_unsupported_is_played_again_as_such() -> None:
+    upgrade = meant(("3.9.1",), ("2.8.2",), unsupported=True)
+    assert command_of(upgrade, runs=1, seed=4) == (
+        "kchaos upgrade --from 3.9.1 --to 2.8.2 --unsupported --seed 4 --runs 1"
+    )
