@@ -134,7 +134,7 @@ def play_upgrade(
         runs[scenario.seed] = Path(str(line["run"]))
         told = _signed(wanted, [runs[number] for number in sorted(runs)], seed, digests)
         write_sign_off(told, folder)
-        last = next(run for run in told.runs if run.seed == scenario.seed)
+        last = told.runs[sorted(runs).index(scenario.seed)]
         why = f": {last.unknown}" if last.unknown else ""
         say(f"{len(runs)} of {len(scenarios)}: seed {scenario.seed} is {last.answer}{why}")
         done(line)

@@ -2,22 +2,40 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kchaos.checkers.judge import judge
+from kchaos.checkers.results import write_judgement
 from kchaos.clusters.errors import ReleaseError
 from kchaos.harness.commands import upgrade as command
-from kchaos.harness.commands.upgrade import command_of, plan_json, plan_lines, upgrade_of
+from kchaos.harness.commands.cli import cli
+from kchaos.harness.commands.upgrade import (
+    Wanted,
+    command_of,
+    plan_json,
+    plan_lines,
+    play_upgrade,
+    upgrade_of,
+)
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.runner import RunOptions
+from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.upgrades.procedure import Upgrade
+from tests.golden.stored import unpacked
 
 OPTIONS = RunOptions(offline=True)
 
 
 class Found:
+    """A distribution as it was found."""
+
+    build = ""
+
     def __init__(self, release: str) -> None:
         self.release = release
+        self.digests = {"slf4j.jar": "0", f"kafka_2.12-{release}.jar": "12"}
 
 
 def meant(
@@ -80,3 +98,56 @@ def test_what_is_unsupported_is_played_again_as_such() -> None:
     assert command_of(upgrade, runs=1, seed=4) == (
         "kchaos upgrade --from 3.9.1 --to 2.8.2 --unsupported --seed 4 --runs 1"
     )
+
+
+class PlaysTheStoredRun:
+    """In place of child processes."""
+
+    def __init__(self, **_options: Any) -> None: ...
+
+    def play(self, scenario: Scenario) -> dict[str, Any]:
+        assert (scenario.entry, scenario.case) == ("upgrade", "2.1.1-to-2.2.2")
+        return {"run": str(stored[0])}
+
+    def stop(self) -> None: ...
+
+
+stored: list[Path] = []
+
+
+@pytest.mark.slow
+def test_runs_are_signed_off_together_and_the_page_is_written_after_each(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = unpacked("upgrade-2.1.1", tmp_path)
+    write_judgement(run, judge(run))
+    stored[:] = [run.path]
+    monkeypatch.setattr(command, "Children", PlaysTheStoredRun)
+    monkeypatch.setattr(command, "fetch", lambda kafka, **_more: Found(kafka))
+    said: list[str] = []
+
+    code, told, page = play_upgrade(
+        Wanted(
+            upgrade=meant(("2.1.1",), ("2.2.2",)),
+            runs=2,
+            seed=1,
+            side_by_side=1,
+            sign_off=tmp_path / "page",
+        ),
+        options=OPTIONS,
+        say=said.append,
+        done=lambda _line: None,
+    )
+
+    assert (code, told.answer, len(told.runs)) == (0, "green", 2)
+    assert page.is_file()
+    assert told.digests == {"2.1.1": "sha256:12", "2.2.2": "sha256:12"}
+    assert said[-1] == "2 of 2: seed 2 is green"
+
+
+@pytest.mark.cluster
+def test_an_upgrade_on_real_brokers_is_signed_off(tmp_path: Path) -> None:
+    words = ["upgrade", "--from", "2.0.0", "--to", "2.0.1", "--seed", "1"]
+    code = cli.main([*words, "--runs-dir", str(tmp_path)], standalone_mode=False)
+    page = json.loads((tmp_path / "sign-off-2.0.0-to-2.0.1-1" / "sign-off.json").read_text())
+    assert (code, page["answer"], page["reason"][:7]) == (0, "green", "In the "), page["runs"]
