@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
@@ -61,7 +61,7 @@ def html_of(told: SignOff, folder: Path) -> str:
             symbol=_SYMBOLS[told.answer],
             reason=reason(told),
             supported=supported(told),
-            not_measured=NOT_MEASURED,
+            seconds=_seconds,
             phases=phase_rows(told),
             procedure=told.procedure,
             findings=_findings(told),
@@ -123,6 +123,8 @@ def phase_rows(told: SignOff) -> list[dict[str, Any]]:
                 "promised": sum(phase.promised for phase in same),
                 "refused": sum(phase.refused for phase in same),
                 "leader_moves": sum(phase.leader_moves for phase in same),
+                "without_leader_s": _sum(phase.without_leader_s for phase in same),
+                "without_write_s": _sum(phase.without_write_s for phase in same),
                 "generations": sum(
                     len(each) for phase in same for each in phase.generations.values()
                 ),
@@ -131,6 +133,16 @@ def phase_rows(told: SignOff) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _sum(seconds: Iterable[float | None]) -> float | None:
+    """All seconds together; None where one is not known."""
+    known = [*seconds]
+    return None if None in known else round(sum(filter(None, known)), 3)
+
+
+def _seconds(seconds: float | None) -> str:
+    return NOT_MEASURED if seconds is None else f"{seconds:.1f} s"
 
 
 def markdown_of(told: SignOff, folder: Path) -> str:
@@ -151,10 +163,11 @@ def markdown_of(told: SignOff, folder: Path) -> str:
     lines += ["|---|---|---|---|---|---|---|"]
     lines += [
         f"| {row['name']} | {cell(row['title'])} | {row['seconds']:.1f} | {row['promised']} | "
-        f"{row['refused']} | {row['leader_moves']} | {row['generations']} |"
+        f"{row['refused']} | {row['leader_moves']} | {row['generations']} | "
+        f"{_seconds(row['without_leader_s'])} | {_seconds(row['without_write_s'])} |"
         for row in phase_rows(told)
     ]
-    lines += ["", f"Seconds without service for each partition: {NOT_MEASURED}.", ""]
+    lines += [""]
     lines += ["| run | answer | seed | conforms | safe | promised | kept | play it again |"]
     lines += ["|---|---|---|---|---|---|---|---|"]
     for run in told.runs:
@@ -193,7 +206,6 @@ def json_of(told: SignOff) -> dict[str, Any]:
         "command": told.command,
         "procedure": [asdict(phase) for phase in told.procedure],
         "phases": phase_rows(told),
-        "seconds_without_service": None,
         "findings": _findings(told),
         "runs": [_run_json(run) for run in told.runs],
         "gained": list(told.gained),
@@ -214,6 +226,7 @@ def _run_json(run: RunOfUpgrade) -> dict[str, Any]:
         "lost": run.lost,
         "seconds": run.seconds,
         "replay": run.replay,
+        "availability": asdict(run.availability),
         "phases": [asdict(phase) for phase in run.phases],
         "findings": [finding.fingerprint for finding in run.findings],
     }

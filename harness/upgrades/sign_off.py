@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kchaos.checkers.availability import Availability
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.about import marked
 from kchaos.checkers.evidence.observed import Observed
@@ -68,6 +69,10 @@ class PhaseOfRun:
         promised: Records that were acknowledged with acks=all, or that a consumer got.
         refused: Writes that were answered with an error, or not at all.
         leader_moves: How often a partition got another leader, or lost the one that it had.
+        without_leader_s: Seconds in which some partition had no leader that ran; None if nobody
+            measured it.
+        without_write_s: Seconds in which clients tried to write to some partition with acks=all
+            and nothing was acknowledged; None if nobody could see.
         generations: By broker the czxids of its registrations in this phase.
         faults: What acted beside the rolls, in order.
         not_possible: Steps that turned out to be impossible, or whose gate never held.
@@ -81,6 +86,8 @@ class PhaseOfRun:
     promised: int
     refused: int
     leader_moves: int
+    without_leader_s: float | None
+    without_write_s: float | None
     generations: Mapping[int, Sequence[int]]
     faults: Sequence[str]
     not_possible: int
@@ -94,6 +101,7 @@ class RunOfUpgrade:
         conforms: True, False, or None for unknown; likewise `safe`.
         unknown: Why something is unknown, or "".
         promised: Records that were promised; `lost` those of them that are gone.
+        availability: For how long there was no service; empty if nobody measured it.
         replay: The command that plays it again.
         report: Where its page is.
     """
@@ -108,6 +116,7 @@ class RunOfUpgrade:
     phases: Sequence[PhaseOfRun]
     promised: int
     lost: int
+    availability: Availability
     seconds: float | None
     replay: str
     report: Path | None
@@ -191,7 +200,8 @@ def run_of(path: Path, upgrade: Upgrade) -> RunOfUpgrade:
     evidence, results = loaded.evidence, loaded.results
     unknown, found = "", []
     try:
-        found = list(_phases(evidence, upgrade))
+        measured = None if results is None else results.availability
+        found = list(_phases(evidence, upgrade, measured))
         unknown = _unfinished(evidence, upgrade, found)
     except CheckError as error:
         unknown = f"it cannot be read: {error}"
@@ -210,6 +220,7 @@ def run_of(path: Path, upgrade: Upgrade) -> RunOfUpgrade:
         phases=found,
         promised=sum(phase.promised for phase in found),
         lost=_lost(results),
+        availability=(None if results is None else results.availability) or Availability(),
         seconds=None if results is None else results.seconds,
         replay=loaded.run.replay,
         report=path / REPORT if (path / REPORT).is_file() else None,
@@ -246,8 +257,14 @@ def _unfinished(evidence: RunEvidence, upgrade: Upgrade, found: Sequence[PhaseOf
     return f"nothing was promised to a client in the phase {silent[0]}" if silent else ""
 
 
-def _phases(evidence: RunEvidence, upgrade: Upgrade) -> Iterator[PhaseOfRun]:
+def _phases(
+    evidence: RunEvidence, upgrade: Upgrade, measured: Availability | None
+) -> Iterator[PhaseOfRun]:
     """Yields what was before the first roll, each phase, and settling."""
+    sees_leaders = measured is not None and bool(measured.partitions)
+    sees_writes = measured is not None and any(
+        partition.without_acknowledged_write_s is not None for partition in measured.partitions
+    )
     started = evidence.about.started_at or 0.0
     names = {f"{phase.name}: {phase.title}": phase for phase in phases(upgrade)}
     begins = [(BEFORE, "the cluster as it was", started)]
@@ -279,6 +296,12 @@ def _phases(evidence: RunEvidence, upgrade: Upgrade) -> Iterator[PhaseOfRun]:
             promised=_promised(evidence, began, ended),
             refused=_refused(evidence, began, ended),
             leader_moves=_leader_moves(evidence, began, ended),
+            without_leader_s=measured.seconds_between("no-leader", began, ended)
+            if measured is not None and sees_leaders
+            else None,
+            without_write_s=measured.seconds_between("no-acknowledged-write", began, ended)
+            if measured is not None and sees_writes
+            else None,
             generations=_generations(evidence, began, ended),
             faults=[
                 f"{seen.detail.get('fault')} {seen.detail.get('name')}"

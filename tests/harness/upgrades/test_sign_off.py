@@ -79,6 +79,15 @@ def test_a_run_that_went_all_the_way_is_green_and_told_phase_by_phase() -> None:
     assert binaries.generations == {0: [118], 1: [140], 2: [92]}
 
 
+def test_seconds_without_service_are_told_or_said_to_be_not_measured() -> None:
+    run = one_run()
+    assert [phase.without_leader_s for phase in run.phases] == [0.0, 0.0, 0.0, 0.0]
+    # No link stood in front of its brokers.
+    assert [phase.without_write_s for phase in run.phases] == [None] * 4
+    silent = run_of(unpacked("upgrade-2.1.1", Path(mkdtemp())).path, UPGRADE)
+    assert [phase.without_leader_s for phase in silent.phases] == [None] * 4
+
+
 def test_after_each_roll_it_is_told_what_every_broker_runs_and_speaks() -> None:
     rolls = [roll for phase in one_run().phases for roll in phase.rolls]
     seen = [[(at.release, at.protocol) for _, at in sorted(roll.brokers.items())] for roll in rolls]
@@ -156,7 +165,6 @@ def test_the_page_the_markdown_and_the_json_say_the_same() -> None:
             assert said in text, said
         assert "<b>" not in text
     assert (data["answer"], data["runs"][1]["kept"]) == ("red", 185)
-    assert data["seconds_without_service"] is None
     assert headline(whole) in html
     assert 'src="' not in html
     assert json.loads(json.dumps(data)) == json.loads(json.dumps(data))
