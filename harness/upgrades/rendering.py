@@ -91,7 +91,7 @@ def reason(told: SignOff) -> str:
     kinds = sorted(
         {finding.kind for run in told.runs if run.answer == RED for finding in run.findings}
     )
-    return f"{told.count(RED)} of {runs} runs are red: {', '.join(kinds) or 'not as predicted'}."
+    return f"Red: {told.count(RED)} of {runs}, by {', '.join(kinds) or 'what the model predicts'}."
 
 
 def supported(told: SignOff) -> str:
