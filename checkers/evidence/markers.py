@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.links import ARRIVED, LinkMessage, told_of
-from kchaos.checkers.formats.error_codes import APPENDED_NOTHING, error_name
+from kchaos.checkers.formats.error_codes import appended_nothing, error_name
 from kchaos.checkers.json_form import SOMETIMES
 from kchaos.checkers.model.values.producers import ProducerMark
 from kchaos.checkers.segments.batch import Record, payload_digest
@@ -78,7 +78,8 @@ class Marker:
         """As of a produce: "ok", "fail" (it had no effect) or "info" (nobody knows)."""
         if not self.error_code:
             return "ok"
-        return "fail" if self.error_code in APPENDED_NOTHING else "info"
+        # A leader waits for all in sync before it answers for a marker.
+        return "fail" if appended_nothing(self.error_code, acks=-1) else "info"
 
     @property
     def error(self) -> str:
