@@ -158,9 +158,10 @@ def markdown_of(told: SignOff, folder: Path) -> str:
     lines += [f"- {kafka}: `{digest}`" for kafka, digest in told.digests.items()]
     lines += [
         "",
-        "| phase | what | seconds | promised | refused | leader moves | new generations |",
+        "| phase | what | seconds | promised | not acknowledged | leader moves | new generations "
+        "| without a leader | without an acknowledged write |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    lines += ["|---|---|---|---|---|---|---|"]
     lines += [
         f"| {row['name']} | {cell(row['title'])} | {row['seconds']:.1f} | {row['promised']} | "
         f"{row['refused']} | {row['leader_moves']} | {row['generations']} | "

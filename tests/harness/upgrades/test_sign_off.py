@@ -170,6 +170,17 @@ def test_the_page_the_markdown_and_the_json_say_the_same() -> None:
     assert json.loads(json.dumps(data)) == json.loads(json.dumps(data))
 
 
+def test_every_row_of_a_table_in_markdown_has_a_cell_for_each_column(tmp_path: Path) -> None:
+    tables = [
+        block.splitlines()
+        for block in markdown_of(told([one_run(), red()]), tmp_path).split("\n\n")
+        if block.startswith("| ")
+    ]
+    assert len(tables) == 2
+    for table in tables:
+        assert len({line.count("|") for line in table}) == 1, table
+
+
 def test_three_files_are_written(tmp_path: Path) -> None:
     files = write_sign_off(sign_off(UPGRADE, [stored()], wanted=1), tmp_path)
     assert [file.name for file in files] == ["sign-off.html", "sign-off.md", "sign-off.json"]
