@@ -72,8 +72,7 @@ class Entry:
             "" where it can.
         expectations: (case, release) to what is known; missing means: the model's answer.
         default_releases: What is played without `--kafka`.
-        measured_only: Cases that are long; `kchaos measure` plays them, the test suite only what no
-            other play exercises.
+        measured_only: Cases that are long; `kchaos measure` plays them, the test suite does not.
         releases: The releases that the entry makes a statement about, for the list.
     """
 

@@ -68,15 +68,23 @@ def _newest_of_first_case(
 
 
 def all_cells() -> list[Cell]:
-    """Return what can be played of entries and cases, long plays last."""
-    of_entries = [
+    """Return what can be played of entries and cases, without what is measured alone."""
+    of_cases = [("", name, release) for name, case in CASES.items() for release in case.RELEASES]
+    return [*_of_entries(is_measured_only=False), *of_cases]
+
+
+def measured_cells() -> list[Cell]:
+    """Return the long plays, which `kchaos measure` has and no test run."""
+    return _of_entries(is_measured_only=True)
+
+
+def _of_entries(*, is_measured_only: bool) -> list[Cell]:
+    return [
         (name, case, release)
         for name, entry in CATALOGUE.items()
         for case, release in entry.expectations
+        if (case in entry.measured_only) is is_measured_only
     ]
-    of_cases = [("", name, release) for name, case in CASES.items() for release in case.RELEASES]
-    long = [cell for cell in of_entries if cell[1] in CATALOGUE[cell[0]].measured_only]
-    return [*(cell for cell in of_entries if cell not in long), *of_cases, *long]
 
 
 def scenario_of_cell(cell: Cell) -> Scenario:
