@@ -1,6 +1,5 @@
 """Every entry of the catalogue, as CI plays it: see `tests.support.plays_of_ci`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,8 @@ from kchaos.harness.run.scenario import Scenario
 from tests.support.plays_of_ci import (
     ENTRIES_PLAYED,
     Cell,
-    exercised,
     in_one_process,
-    scenario_of_cell,
 )
-from tests.support.slow_disks import needs_disk
 
 CELLS = [
     pytest.param(entry.name, case, release, id=f"{entry.name}-{case}-{release}")
@@ -28,13 +24,9 @@ CELLS = [
 ]
 
 
-def marks_of(cell: Cell) -> Sequence[pytest.MarkDecorator]:
-    """A play may leave its results to a test of the same process, or need a disk that is slow."""
-    is_slow = "SlowDisk" in exercised(scenario_of_cell(cell))
-    return [*in_one_process(cell), *([needs_disk] if is_slow else [])]
-
-
-PLAYED = [pytest.param(*cell, id="-".join(cell), marks=marks_of(cell)) for cell in ENTRIES_PLAYED]
+PLAYED = [
+    pytest.param(*cell, id="-".join(cell), marks=in_one_process(cell)) for cell in ENTRIES_PLAYED
+]
 
 
 @pytest.mark.cluster
