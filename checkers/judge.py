@@ -30,6 +30,7 @@ from kchaos.checkers.results import Results
 from kchaos.checkers.rules import Judged, apply_rules, joined
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
 from kchaos.checkers.rules.available import unavailable
+from kchaos.checkers.rules.client_anomalies import client_anomalies, not_known
 from kchaos.checkers.rules.decided import impossible_decisions
 from kchaos.checkers.rules.demoted import acknowledged_after_demotion
 from kchaos.checkers.rules.echoes import with_consequences
@@ -89,9 +90,9 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
     """Yields a finding for what is forbidden and no partition's evidence has.
 
     These are decisions that their writers could not make, directories of partitions that nobody
-    made, what others wrote, longer times without service than the scenario allows, the observation
-    that no possible state explains, decisions about brokers, and high watermarks observed where no
-    replica should be.
+    made, what others wrote, what their clients were told against Kafka's promises, longer times
+    without service than the scenario allows, the observation that no possible state explains,
+    decisions about brokers, and high watermarks observed where no replica should be.
     """
     yield from (
         elected_while_fenced(evidence) if evidence.is_kraft else impossible_decisions(evidence)
@@ -103,6 +104,7 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
     yield from out_of_sync(evidence)
     yield from foreign_at_links(evidence)
     yield from unavailable(evidence)
+    yield from client_anomalies(evidence)
     if prediction is not None and prediction.emptied_by is not None:
         yield _emptied(prediction.emptied_by)
     for disallowed in prediction.disallowed if prediction is not None else ():
@@ -536,6 +538,7 @@ def _not_checked(evidence: RunEvidence | None) -> Iterator[str]:
         yield "questions for leader epochs: the run has no links.jsonl"
     if evidence.outcome.settle is None and not evidence.outcome.finished:
         yield "whether replication goes on: the run has no settle record"
+    yield from not_known(evidence)
     yield from NOT_COMPARED
 
 

@@ -6,7 +6,7 @@ InitProducerId, AddPartitionsToTxn and EndTxn, and for each answer. "sequence" i
 A line that has "not_judged" says why the relay could not read a message, which passed all the same.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -420,13 +420,8 @@ def _reads(
     for came in answer.partitions:
         if came.topic is None or is_internal(came.topic) or came.error_code:
             continue
-        end = came.high_watermark
-        left_out: set[int] = set()
-        if asked.isolation_level == READ_COMMITTED and came.last_stable_offset >= 0:
-            end = min(end, came.last_stable_offset)
-            left_out = _left_out(came)
         run: list[tuple[int, str]] = []
-        for offset, payload in (*_given(came, end, left_out), (-1, "")):
+        for offset, payload in (*given(asked, came), (-1, "")):
             key = (came.topic, came.partition, offset, payload)
             if run and (offset != run[-1][0] + 1 or key in promised):
                 yield _read(asked, answer, came, run)
@@ -436,9 +431,13 @@ def _reads(
                 run.append((offset, payload))
 
 
-def _given(
-    came: ClientPartition, end_offset: int, left_out: Collection[int]
-) -> Iterator[tuple[int, str]]:
+def given(asked: ClientLine, came: ClientPartition) -> Iterator[tuple[int, str]]:
+    """Yields offset and digest of each record that came and is promised to whoever asked."""
+    end_offset = came.high_watermark
+    left_out: set[int] = set()
+    if asked.isolation_level == READ_COMMITTED and came.last_stable_offset >= 0:
+        end_offset = min(end_offset, came.last_stable_offset)
+        left_out = _left_out(came)
     for batch in came.batches:
         if batch.is_control or batch.base_offset in left_out:
             continue

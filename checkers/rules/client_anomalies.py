@@ -1,0 +1,72 @@
+"""What clients were told, whatever replicas hold: Jepsen's anomalies in what links saw of them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.client_history import ClientHistory, client_history
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.histories.anomalies import Anomaly, anomalies
+from kchaos.checkers.histories.judgement import finding_of, first_of_each
+
+_NOT_OF_A_RUN = ("unseen", "int-send-skip")
+"""Nobody has to read all of a run's records; and batches of several producers are always mixed."""
+NOT_TOLD = "anomalies of clients: what they polled in which transaction (G1c) passes no link"
+
+
+def client_anomalies(evidence: RunEvidence) -> Iterator[Finding]:
+    """Yields the anomalies in what clients of others were promised, as far as links saw it.
+
+    What comes after an unclean election or a lost tail of the partition is permitted.
+
+    **Verifies**: that what was acknowledged with acks=all and what was read agree with each other:
+    one record at an offset, one offset for a record, nothing passed over by who read on, nothing
+    read that was aborted or not committed yet, and the order of each producer.
+    **Does not verify**: what `checkers.evidence.client_history` leaves out.
+    """
+    history = history_of(evidence)
+    if history is None:
+        return
+    seen = [
+        _permitted(anomaly, evidence, history.partitions)
+        for anomaly in anomalies(history.operations)
+        if anomaly.name not in _NOT_OF_A_RUN
+    ]
+    for anomaly in first_of_each(seen):
+        finding = finding_of(anomaly)
+        about = history.partitions.get(anomaly.key)
+        if about is not None:
+            finding = replace(finding, topic=about.topic, partition=about.partition)
+        yield replace(finding, fingerprint="")
+
+
+def not_known(evidence: RunEvidence) -> Iterator[str]:
+    """Yields what the wire does not tell of clients, and is not judged therefore."""
+    history = history_of(evidence)
+    if history is not None and history.operations:
+        yield NOT_TOLD
+        yield from (f"anomalies of clients: {sentence}" for sentence in history.not_known)
+
+
+def history_of(evidence: RunEvidence) -> ClientHistory | None:
+    """What links saw of clients as a history; None where there are no such links."""
+    if evidence.clients is None:
+        return None
+    left_out = {
+        about.topic
+        for about in evidence.partitions
+        if evidence.is_compacted(about.topic) or evidence.deletions.get(about.topic)
+    }
+    return client_history(evidence.clients.lines, left_out=left_out)
+
+
+def _permitted(
+    anomaly: Anomaly, evidence: RunEvidence, partitions: Mapping[str, TopicPartition]
+) -> Anomaly:
+    about = partitions.get(anomaly.key)
+    excuse = next(evidence.excuses(about), None) if about is not None else None
+    if excuse is None or anomaly.permitted:
+        return anomaly
+    what = excuse.kind.replace("-", " ")
+    return replace(anomaly, permitted=f"it came after: {what} of broker {excuse.broker}")
