@@ -10,8 +10,7 @@ SENTENCES = {
     "committed-loss": "promised records of {partition} are lost at {offsets}",
     "last-replica-loss": "promised records of {partition} that whole copies held are lost at "
     "{offsets}",
-    "lost-write": "clients were acknowledged records of {partition} that polls passed by, at "
-    "{offsets}",
+    "lost-write": "polls passed by acknowledged records of {partition} at {offsets}",
     "lost-marker": "the end of a transaction in {partition} is lost",
     "committed-as-aborted": "committed transactions of {partition} are aborted at {offsets}",
     "aborted-as-committed": "aborted transactions of {partition} are committed at {offsets}",

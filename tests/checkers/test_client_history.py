@@ -366,4 +366,4 @@ def test_a_run_in_which_a_fetch_passed_over_a_record_is_unsafe(tmp_path: Path) -
     assert all(finding.fingerprint for finding in lost)
     assert "client 'kafka-python" in lost[0].message
     assert NOT_TOLD in results.not_checked
-    assert "acknowledged records of python-0 that polls passed by" in results.outcome
+    assert "polls passed by acknowledged records of python-0 at offset 0" in results.outcome
