@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.evidence.clients import ClientBatch
+from kchaos.checkers.evidence.clients import AbortedTransaction, ClientBatch
 from kchaos.checkers.evidence.history import record_payloads
 from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links.client_talk import ClientMessage
@@ -59,10 +59,14 @@ def test_long_and_null_keys_and_values_are_digested_only() -> None:
     assert (found.keys, found.values, len(found.payloads)) == ((), (), 2)
 
 
-def fetched(sequence: int, high_watermark: int, records: bytes = b"") -> ClientMessage:
-    """An answer of version 4 about t-0."""
+def fetched(
+    sequence: int, high_watermark: int, records: bytes = b"", aborted: tuple[int, ...] = ()
+) -> ClientMessage:
+    """An answer of version 4 about t-0; aborted are producers whose transactions began at 5."""
     body = struct.pack(">iiih1sii", sequence, 0, 1, 1, b"t", 1, 0)
-    body += struct.pack(">hqqii", 0, high_watermark, high_watermark, 0, len(records)) + records
+    body += struct.pack(">hqqi", 0, high_watermark, high_watermark, len(aborted))
+    body += b"".join(struct.pack(">qq", producer, 5) for producer in aborted)
+    body += struct.pack(">i", len(records)) + records
     return of_client(sequence, "response", struct.pack(">i", len(body)) + body)
 
 
@@ -103,6 +107,15 @@ def test_answers_to_fetches_that_say_nothing_new_are_left_out() -> None:
 
     assert [line.sequence for line in lines] == [0, 3, 4]
     assert lines[0].partitions[0].batches[0].payloads == record_payloads(["a"])
+
+
+def test_an_answer_says_which_transactions_its_consumer_leaves_out() -> None:
+    line = line_of(fetched(0, 9, batch(0, [(None, b"a")]), aborted=(7, 8)), nobody)
+    assert line.partitions[0].aborted == (
+        AbortedTransaction(producer_id=7, first_offset=5),
+        AbortedTransaction(producer_id=8, first_offset=5),
+    )
+    assert line_of(fetched(0, 9), nobody).partitions[0].aborted == ()
 
 
 def test_a_line_says_who_asked_and_how() -> None:
