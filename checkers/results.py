@@ -115,10 +115,20 @@ class Results:
             more = f"; and {left} more finding{'s' if left > 1 else ''}" if left > 0 else ""
             return f"{release}{'; '.join(facts[:_MOST_FACTS])}{more}"
         if self.safe is None:
-            why = (self.unknown or "the judgement gives no reason").strip()
-            return f"{release}unknown: {why.splitlines()[0].split('; ')[0]}"
+            return f"{release}unknown: {self._why_unknown}"
         safe = f"{release}in-sync replicas agree and hold every promised record"
+        if self.conforms is None:
+            return f"{safe}; conformance unknown: {self._why_unknown}"
         return f"{safe}, but not all is as predicted" if self.conforms is False else safe
+
+    @property
+    def _why_unknown(self) -> str:
+        """The first reason why an answer is unknown, in one line."""
+        if not self.unknown or not self.unknown.strip():
+            return "the judgement gives no reason"
+        first = self.unknown.strip().splitlines()[0].split("; ")[0]
+        # What follows the colon explains to whom the verdict is new.
+        return first.split(": ")[0] if first == NOT_PREDICTED else first
 
     def __repr__(self) -> str:
         """The outcome, since a failed assertion shows it."""

@@ -1,5 +1,6 @@
 """The outcome of a run, in a sentence made of its findings."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,9 @@ import pytest
 from kchaos.checkers.findings import KINDS, Finding, Question
 from kchaos.checkers.outcome import SENTENCES, facts_of
 from kchaos.checkers.results import Results
+from kchaos.checkers.verdict import NOT_PREDICTED
+
+SAFE = "in-sync replicas agree and hold every promised record"
 
 DIVERGENCE = Finding(
     kind="divergence",
@@ -86,7 +90,24 @@ def test_findings_of_a_kind_and_partition_are_told_together() -> None:
 def test_unknown_and_safe_are_told_as_such() -> None:
     unknown = results(DIVERGENCE, safe=None, unknown="no snapshot was taken\nmore")
     assert unknown.outcome == "Kafka 1.1.1: unknown: no snapshot was taken"
-    assert "hold every promised record" in results(safe=True).outcome
+    assert results(safe=True).outcome == f"Kafka 1.1.1: {SAFE}"
+
+
+@pytest.mark.parametrize(
+    ("unknown", "reason"),
+    [
+        ("the model gave up: 60000 states\nmore; and more", "the model gave up: 60000 states"),
+        ("clients wrote what the model does not follow: transactions; another", "transactions"),
+        (NOT_PREDICTED, "prediction of KRaft clusters is not modelled yet"),
+        (None, "the judgement gives no reason"),
+    ],
+)
+def test_a_safe_run_of_unknown_conformance_says_so_and_why(
+    unknown: str | None, reason: str
+) -> None:
+    outcome = replace(results(safe=True, unknown=unknown), conforms=None).outcome
+    assert outcome.startswith(f"Kafka 1.1.1: {SAFE}; conformance unknown: ")
+    assert outcome.endswith(reason)
 
 
 def test_a_failed_assertion_reads_like_a_sentence() -> None:
