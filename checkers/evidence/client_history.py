@@ -27,7 +27,7 @@ from kchaos.checkers.evidence.clients import (
     exchanges,
     given,
 )
-from kchaos.checkers.formats.error_codes import APPENDED_NOTHING, DOES_NOT_LEAD
+from kchaos.checkers.formats.error_codes import appended_nothing
 from kchaos.checkers.histories.operations import HistoryOperation, Outcome, Poll, Send
 
 _ALL = -1
@@ -247,14 +247,12 @@ def _operation(
 
 
 def _outcome(asked: ClientLine, answered: ClientPartition | None) -> Outcome:
-    """How a produce ended, as far as Kafka promises it.
-
-    A leader that leads no more when followers have the record says so, and the record is there.
-    """
-    if answered is None or answered.error_code in DOES_NOT_LEAD:
+    """How a produce ended, as far as Kafka promises it."""
+    if answered is None:
         return "info"
     if answered.error_code:
-        return "fail" if answered.error_code in APPENDED_NOTHING else "info"
+        refused = appended_nothing(answered.error_code, acks=asked.acks or 0)
+        return "fail" if refused else "info"
     return "ok" if asked.acks == _ALL else "info"
 
 
