@@ -9,6 +9,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.histories.anomalies import Anomaly, anomalies
 from kchaos.checkers.histories.judgement import finding_of, first_of_each
+from kchaos.checkers.histories.operations import Value
 
 _NOT_OF_A_RUN = ("unseen", "int-send-skip")
 """Nobody has to read all of a run's records; and batches of several producers are always mixed."""
@@ -33,12 +34,19 @@ def client_anomalies(evidence: RunEvidence) -> Iterator[Finding]:
         for anomaly in anomalies(history.operations)
         if anomaly.name not in _NOT_OF_A_RUN
     ]
-    for anomaly in first_of_each(seen):
+    aborted = {(one.key, value) for one in seen if one.name == "G1a" for value in one.values}
+    for anomaly in first_of_each([one for one in seen if not _skips_only(one, aborted)]):
         finding = finding_of(anomaly)
         about = history.partitions.get(anomaly.key)
         if about is not None:
             finding = replace(finding, topic=about.topic, partition=about.partition)
         yield replace(finding, fingerprint="")
+
+
+def _skips_only(anomaly: Anomaly, aborted: set[tuple[str, Value]]) -> bool:
+    """Whether a poll passed over nothing but aborted records, as it should, which others read."""
+    skipped = anomaly.evidence.get("skipped")
+    return bool(skipped) and all((anomaly.key, value) in aborted for value in skipped)
 
 
 def not_known(evidence: RunEvidence) -> Iterator[str]:
