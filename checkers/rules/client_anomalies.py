@@ -45,7 +45,7 @@ def client_anomalies(evidence: RunEvidence) -> Iterator[Finding]:
 
 def _skips_only(anomaly: Anomaly, aborted: set[tuple[str, Value]]) -> bool:
     """Whether a poll passed over nothing but aborted records, as it should, which others read."""
-    skipped = anomaly.evidence.get("skipped")
+    skipped = anomaly.evidence.get("skipped") or ()
     return bool(skipped) and all((anomaly.key, value) in aborted for value in skipped)
 
 
