@@ -18,7 +18,8 @@ import time
 
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.class_archive import await_archives
-from kchaos.clusters.client import NoAnswer, NotSent, produce
+from kchaos.clusters.client import produce
+from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of

@@ -1,31 +1,23 @@
 """One Kafka request to one broker, and its answer: no metadata, no retries, no batching.
 
 Client libraries choose the broker, batch by time and probe brokers that are stopped. A scenario
-must decide all three, so it speaks to exactly one broker with exactly one request. The messages
-are kafka-python's; only the sending is here.
+must decide all three, so it speaks to exactly one broker with exactly one request. Batches are
+written and read by kafka-python, by what its releases 2 and 3 both have; messages are our own.
 """
 
-import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kafka import codec as codecs
-from kafka.protocol.consumer import (
-    FetchRequest,
-    FetchResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-)
-from kafka.protocol.metadata import MetadataRequest, MetadataResponse
-from kafka.protocol.producer import ProduceRequest, ProduceResponse
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.checkers.formats.batches import CODECS
-from kchaos.clusters.errors import ClusterError
+from kchaos.clusters.links.wire import Records
+from kchaos.clusters.requests import send
 
-CLIENT_ID = "kchaos"
 _PACKAGES = {
     "snappy": (codecs.has_snappy, "python-snappy"),
     "lz4": (codecs.has_lz4, "lz4"),
@@ -40,7 +32,6 @@ _ALSO_FOLLOWERS = 11
 _ZSTD_SINCE = 2
 _LATE_S = 3.0
 """How much later than its own timeout a broker may answer, in seconds."""
-_SIZE = struct.Struct(">i")
 _ATTRIBUTES_SINCE = 2
 """Sets of messages of older formats are compressed whatever comes of it."""
 _ATTRIBUTES, _ATTRIBUTES_AT, _CODEC_BITS = struct.Struct(">h"), 21, 7
@@ -59,14 +50,6 @@ def why_not_compressed(name: str, magic: int) -> str:
         return f"message format {magic} has no zstd"
     has, package = _PACKAGES.get(name, (codecs.has_gzip, ""))
     return "" if has() else f"nothing here compresses with {name}: pip install {package}"
-
-
-class NoAnswer(ClusterError):
-    """The request was sent, or may have been, and no answer came: its effect is not known."""
-
-
-class NotSent(ClusterError):
-    """No connection to the broker: the request had no effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,46 +80,6 @@ class PartitionMetadata:
     brokers: tuple[int, ...]
 
 
-def send(address: str, request: Any, response: Any, *, version: int, timeout_s: float) -> Any:
-    """Sends one request of kafka-python's and returns its decoded answer.
-
-    Args:
-        address: The broker's client listener, "host:port".
-        request: A request message of kafka-python's.
-        response: The class of its response.
-        version: API version of both.
-        timeout_s: For connecting, and again for each read.
-
-    Raises:
-        NotSent: The broker does not accept the connection.
-        NoAnswer: It accepted, and did not answer in time or closed the connection.
-    """
-    request.with_header(correlation_id=1, client_id=CLIENT_ID)
-    frame = request.encode(version=version, header=True, framed=True)
-    body = exchange(address, frame, timeout_s=timeout_s)
-    return response.decode(body, version=version, header=True)
-
-
-def exchange(address: str, frame: bytes, *, timeout_s: float) -> bytes:
-    """Sends one framed request; returns the bytes of its answer, without their size.
-
-    Raises:
-        NotSent, NoAnswer: As `send`.
-    """
-    host, _, port = address.rpartition(":")
-    try:
-        connection = socket.create_connection((host, int(port)), timeout=timeout_s)
-    except OSError as error:
-        raise NotSent(f"broker at {address} does not accept connections: {error}") from error
-    with connection:
-        try:
-            connection.sendall(frame)
-            (size,) = _SIZE.unpack(_read(connection, _SIZE.size))
-            return _read(connection, size)
-        except OSError as error:
-            raise NoAnswer(f"broker at {address} gave no answer: {error}") from error
-
-
 def produce(
     address: str,
     *,
@@ -164,18 +107,21 @@ def produce(
         NoAnswer: Nobody knows whether the records were appended.
     """
     records = _batch_of(values, keys, magic=magic, codec=codec, timestamp_ms=timestamp_ms)
-    kinds = ProduceRequest.TopicProduceData
-    batch = kinds.PartitionProduceData(index=partition, records=records)
-    request = ProduceRequest(
-        transactional_id=None,
-        acks=acks,
-        timeout_ms=int(timeout_s * 1000),
-        topic_data=[kinds(name=topic, partition_data=[batch])],
+    request = {
+        "transactional_id": None,
+        "acks": acks,
+        "timeout_ms": int(timeout_s * 1000),
+        "topics": [{"topic": topic, "partitions": [{"partition": partition, "records": records}]}],
+    }
+    answer = send(
+        address,
+        ApiKey.PRODUCE,
+        request,
+        version=3 if magic == 2 else 2,
+        timeout_s=timeout_s + _LATE_S,
     )
-    version = 3 if magic == 2 else 2
-    answer = send(address, request, ProduceResponse, version=version, timeout_s=timeout_s + _LATE_S)
-    result = answer.responses[0].partition_responses[0]
-    return Produced(error_code=result.error_code, base_offset=result.base_offset)
+    result = answer["topics"][0]["partitions"][0]
+    return Produced(error_code=result["error_code"], base_offset=result["base_offset"])
 
 
 def codec_sent(
@@ -275,16 +221,16 @@ def tell(address: str, *, topic: str, partition: int, timeout_s: float = 10.0) -
         NotSent: The broker does not accept the connection.
         NoAnswer: It gave no answer.
     """
-    request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
-    answer = send(address, request, MetadataResponse, version=1, timeout_s=timeout_s)
-    brokers = tuple(sorted(broker.node_id for broker in answer.brokers))
-    (found,) = answer.topics
-    for answered in found.partitions:
-        if answered.partition_index == partition:
+    request = {"topics": [{"topic": topic}]}
+    answer = send(address, ApiKey.METADATA, request, version=1, timeout_s=timeout_s)
+    brokers = tuple(sorted(broker["node_id"] for broker in answer["brokers"]))
+    (found,) = answer["topics"]
+    for told in found["partitions"]:
+        if told["partition"] == partition:
             return PartitionMetadata(
-                error_code=answered.error_code, leader=answered.leader_id, brokers=brokers
+                error_code=told["error_code"], leader=told["leader"], brokers=brokers
             )
-    return PartitionMetadata(error_code=found.error_code, leader=-1, brokers=brokers)
+    return PartitionMetadata(error_code=found["error_code"], leader=-1, brokers=brokers)
 
 
 def fetch_raw(
@@ -307,20 +253,56 @@ def fetch_raw(
         NotSent: The broker does not accept the connection.
         NoAnswer: It gave no answer.
     """
-    kinds = FetchRequest.FetchTopic
-    wanted = kinds.FetchPartition(
-        partition=partition, fetch_offset=offset, partition_max_bytes=most_bytes
+    answer = send(
+        address,
+        ApiKey.FETCH,
+        fetch_request(
+            topic, partition, offset=offset, max_wait_ms=max_wait_ms, most_bytes=most_bytes
+        ),
+        version=version,
+        timeout_s=timeout_s,
     )
-    request = FetchRequest(
-        replica_id=-1,
-        max_wait_ms=max_wait_ms,
-        min_bytes=0,
-        max_bytes=most_bytes,
-        topics=[kinds(topic=topic, partitions=[wanted])],
-    )
-    answer = send(address, request, FetchResponse, version=version, timeout_s=timeout_s)
-    found = answer.responses[0].partitions[0]
-    return found.error_code, found.high_watermark, bytes(found.records or b"")
+    found = answer["topics"][0]["partitions"][0]
+    return found["error_code"], found["high_watermark"], batches_in(found)
+
+
+def fetch_request(
+    topic: str,
+    partition: int,
+    *,
+    offset: int,
+    max_wait_ms: int,
+    most_bytes: int,
+    leader_epoch: int = -1,
+    last_fetched_epoch: int = -1,
+) -> dict[str, Any]:
+    """The values of a consumer's Fetch of one partition, of any version and without a session."""
+    wanted = {
+        "partition": partition,
+        "current_leader_epoch": leader_epoch,
+        "fetch_offset": offset,
+        "last_fetched_epoch": last_fetched_epoch,
+        "log_start_offset": -1,
+        "partition_max_bytes": most_bytes,
+    }
+    return {
+        "replica_id": _CONSUMER,
+        "max_wait_ms": max_wait_ms,
+        "min_bytes": 0,
+        "max_bytes": most_bytes,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [{"topic": topic, "partitions": [wanted]}],
+        "forgotten_topics": [],
+        "rack_id": "",
+    }
+
+
+def batches_in(answered: Mapping[str, Any]) -> bytes:
+    """The record set in what a Fetch answers of a partition, as it came."""
+    records = answered["records"]
+    return bytes(records.head) if isinstance(records, Records) else b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,19 +341,21 @@ def list_offset(
         NotSent: The broker does not accept the connection.
         NoAnswer: It gave no answer.
     """
-    kinds = ListOffsetsRequest.ListOffsetsTopic
-    wanted = kinds.ListOffsetsPartition(
-        partition_index=partition, current_leader_epoch=leader_epoch, timestamp=timestamp
-    )
-    request = ListOffsetsRequest(
-        replica_id=_DEBUGGING if from_follower else _CONSUMER,
-        isolation_level=0,
-        topics=[kinds(name=topic, partitions=[wanted])],
-    )
-    answer = send(address, request, ListOffsetsResponse, version=version, timeout_s=timeout_s)
-    found = answer.topics[0].partitions[0]
+    wanted = {
+        "partition": partition,
+        "current_leader_epoch": leader_epoch,
+        "timestamp": timestamp,
+    }
+    request = {
+        "replica_id": _DEBUGGING if from_follower else _CONSUMER,
+        "isolation_level": 0,
+        "topics": [{"topic": topic, "partitions": [wanted]}],
+        "timeout_ms": int(timeout_s * 1000),
+    }
+    answer = send(address, ApiKey.LIST_OFFSETS, request, version=version, timeout_s=timeout_s)
+    found = answer["topics"][0]["partitions"][0]
     return ListedOffset(
-        error_code=found.error_code, offset=found.offset, leader_epoch=found.leader_epoch
+        error_code=found["error_code"], offset=found["offset"], leader_epoch=found["leader_epoch"]
     )
 
 
@@ -387,14 +371,3 @@ def records_of(batches: bytes, offset: int) -> Iterator[FetchedRecord]:
         for record in batch:
             if record.offset >= offset:
                 yield FetchedRecord(offset=record.offset, key=record.key, value=record.value)
-
-
-def _read(connection: socket.socket, size_bytes: int) -> bytes:
-    parts = []
-    while size_bytes:
-        part = connection.recv(min(size_bytes, 1 << 20))
-        if not part:
-            raise ConnectionError("the connection was closed")
-        parts.append(part)
-        size_bytes -= len(part)
-    return b"".join(parts)

@@ -14,7 +14,7 @@ from typing import Any
 
 from kchaos.checkers.acts import LATE_CLIENT_ID
 from kchaos.checkers.formats.api_keys import ApiKey
-from kchaos.clusters.client import exchange
+from kchaos.clusters.exchange import exchange
 from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.layouts import LAYOUTS
 from kchaos.clusters.links.messages import read_request, read_response
@@ -61,7 +61,7 @@ def send_control_request(
 ) -> dict[str, Any]:
     """Send one control request, and return what the answer says, as link records have it.
 
-    Raises NotSent or NoAnswer as `clusters.client.send` does.
+    Raises NotSent or NoAnswer as `clusters.exchange.exchange` does.
     """
     key = ApiKey(api)  # type: ignore[arg-type] # It takes names too.
     frame = request_bytes(key, version, values, correlation_id=1, client_id=LATE_CLIENT_ID)

@@ -56,6 +56,9 @@ def _field(field: Field, version: int, value: Any, *, flexible: bool) -> bytes:
 def _single(field: Field, value: Any, *, flexible: bool) -> bytes:
     if field.type == "string":
         return text(value, compact=flexible)
+    if field.type == "records":
+        length = _unsigned_varint(len(value) + 1) if flexible else struct.pack(">i", len(value))
+        return length + bytes(value)
     return struct.pack(f">{PRIMITIVES[field.type]}", value)
 
 

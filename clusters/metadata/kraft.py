@@ -15,19 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafka.protocol.admin import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.metadata_image import (
     BROKER_RESOURCE,
@@ -42,8 +30,8 @@ from kchaos.checkers.formats.metadata_records import (
     MetadataRecordError,
     RecordDefinitions,
 )
-from kchaos.clusters.client import NoAnswer, NotSent, send
 from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.links.control_requests import send_control_request
 from kchaos.clusters.metadata.api import (
     LeaderAndIsr,
@@ -52,9 +40,11 @@ from kchaos.clusters.metadata.api import (
     Registration,
 )
 from kchaos.clusters.metadata.kraft_log import LogBatch, MetadataLogReader
+from kchaos.clusters.requests import send
 from kchaos.clusters.waiting import await_until
 
 _ANSWER_S = 10.0
+_ANSWER_MS = int(_ANSWER_S * 1000)
 _SET, _DELETE = 0, 1
 _PREFERRED = 0
 _LEADER_CHANGE = 2
@@ -262,22 +252,20 @@ class KraftMetadata:
         configuration: Mapping[str, str] | None = None,
     ) -> None:
         """Ask for the topic by CreateTopics, whose answer comes when it is in the log."""
-        kinds = CreateTopicsRequest.CreatableTopic
-        wanted = kinds(
-            name=topic,
-            num_partitions=-1,
-            replication_factor=-1,
-            assignments=[
-                kinds.CreatableReplicaAssignment(partition_index=index, broker_ids=list(replicas))
+        wanted = {
+            "topic": topic,
+            "num_partitions": -1,
+            "replication_factor": -1,
+            "assignments": [
+                {"partition": index, "replicas": list(replicas)}
                 for index, replicas in enumerate(assignment)
             ],
-            configs=[
-                kinds.CreatableTopicConfig(name=name, value=value)
-                for name, value in (configuration or {}).items()
+            "configs": [
+                {"name": name, "value": value} for name, value in (configuration or {}).items()
             ],
-        )
-        request = CreateTopicsRequest(topics=[wanted], timeout_ms=int(_ANSWER_S * 1000))
-        (answer,) = self._ask(request, CreateTopicsResponse, version=5).topics
+        }
+        request = {"topics": [wanted], "timeout_ms": _ANSWER_MS, "validate_only": False}
+        (answer,) = self._ask(ApiKey.CREATE_TOPICS, request, version=5)["topics"]
         _refuse(answer, f"the topic {topic} is not created")
 
     def delete_topic(self, topic: str) -> None:
@@ -285,8 +273,8 @@ class KraftMetadata:
 
         Brokers that do not live hear of it when they are back.
         """
-        request = DeleteTopicsRequest(topic_names=[topic], timeout_ms=int(_ANSWER_S * 1000))
-        (answer,) = self._ask(request, DeleteTopicsResponse, version=5).responses
+        request = {"topic_names": [topic], "timeout_ms": _ANSWER_MS}
+        (answer,) = self._ask(ApiKey.DELETE_TOPICS, request, version=5)["topics"]
         _refuse(answer, f"the topic {topic} is not deleted")
 
     def is_deleting(self, topic: str) -> bool:
@@ -314,32 +302,30 @@ class KraftMetadata:
             return dict(self._image().settings.get((kind, name), {}))
 
     def _configure(self, kind: int, name: str, configuration: Mapping[str, str]) -> None:
-        resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-        change = resource.AlterableConfig
         gone = sorted(self._settings(kind, name).keys() - configuration.keys())
-        deleted = [change(name=each, config_operation=_DELETE, value=None) for each in gone]
+        deleted = [{"name": each, "operation": _DELETE, "value": None} for each in gone]
         wanted = [
-            change(name=each, config_operation=_SET, value=value)
+            {"name": each, "operation": _SET, "value": value}
             for each, value in configuration.items()
         ]
         if not deleted and not wanted:
             return
-        asked = resource(resource_type=kind, resource_name=name, configs=deleted + wanted)
-        request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=False)
-        (answer,) = self._ask(request, IncrementalAlterConfigsResponse, version=1).responses
+        asked = {"type": kind, "name": name, "configs": [*deleted, *wanted]}
+        request = {"resources": [asked], "validate_only": False}
+        (answer,) = self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, version=1)["resources"]
         _refuse(answer, f"the settings of {name} are not changed")
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
         """Ask for other replicas by AlterPartitionReassignments."""
-        kinds = AlterPartitionReassignmentsRequest.ReassignableTopic
-        wanted = kinds.ReassignablePartition(partition_index=partition, replicas=list(replicas))
-        request = AlterPartitionReassignmentsRequest(
-            timeout_ms=int(_ANSWER_S * 1000), topics=[kinds(name=topic, partitions=[wanted])]
-        )
-        answer = self._ask(request, AlterPartitionReassignmentsResponse, version=0)
+        wanted = {"partition": partition, "replicas": list(replicas)}
+        request = {
+            "timeout_ms": _ANSWER_MS,
+            "topics": [{"topic": topic, "partitions": [wanted]}],
+        }
+        answer = self._ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request, version=0)
         what = f"the reassignment of {topic}-{partition} is not taken"
         _refuse(answer, what)
-        _refuse(answer.responses[0].partitions[0], what)
+        _refuse(answer["topics"][0]["partitions"][0], what)
 
     def is_reassigning(self) -> bool:
         """Return whether a partition still has replicas that come or go."""
@@ -349,16 +335,17 @@ class KraftMetadata:
 
     def elect_preferred(self, topic: str, partition: int) -> None:
         """Ask for the election by ElectLeaders, whose answer comes when it is done."""
-        wanted = ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[partition])
-        request = ElectLeadersRequest(
-            election_type=_PREFERRED, topic_partitions=[wanted], timeout_ms=int(_ANSWER_S * 1000)
-        )
-        answer = self._ask(request, ElectLeadersResponse, version=2)
+        request = {
+            "election_type": _PREFERRED,
+            "topics": [{"topic": topic, "partitions": [partition]}],
+            "timeout_ms": _ANSWER_MS,
+        }
+        answer = self._ask(ApiKey.ELECT_LEADERS, request, version=2)
         what = f"the preferred replica of {topic}-{partition} is not elected"
         _refuse(answer, what)
-        for elected in answer.replica_election_results:
-            for result in elected.partition_result:
-                if result.error_code != ErrorCode.ELECTION_NOT_NEEDED:
+        for elected in answer["topics"]:
+            for result in elected["partitions"]:
+                if result["error_code"] != ErrorCode.ELECTION_NOT_NEEDED:
                     _refuse(result, what)
 
     def is_electing(self) -> bool:
@@ -374,24 +361,23 @@ class KraftMetadata:
         def ask(address: str) -> dict[str, Any]:
             return send_control_request(address, api, 0, values, timeout_s=_ANSWER_S)
 
-        answer: dict[str, Any] = self._answer_of_leader(ask)
-        return answer
+        return self._answer_of_leader(ask)
 
-    def _ask(self, request: Any, response: Any, *, version: int) -> Any:
-        """Return the leader's answer to a request of kafka-python's."""
+    def _ask(self, api: ApiKey, values: Mapping[str, Any], *, version: int) -> dict[str, Any]:
+        """Return the leader's answer to a request of a client's."""
 
-        def ask(address: str) -> Any:
-            return send(address, request, response, version=version, timeout_s=_ANSWER_S)
+        def ask(address: str) -> dict[str, Any]:
+            return send(address, api, values, version=version, timeout_s=_ANSWER_S)
 
         return self._answer_of_leader(ask)
 
-    def _answer_of_leader(self, ask: Callable[[str], Any]) -> Any:
+    def _answer_of_leader(self, ask: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
         """Return what the leader answers.
 
         One that is about to take office is asked again, and so is whoever comes after one that is
         dead, since nothing was sent to it.
         """
-        answers: list[Any] = []
+        answers: list[dict[str, Any]] = []
         unsent = ""
 
         def answered() -> bool:
@@ -407,8 +393,7 @@ class KraftMetadata:
             except NoAnswer as error:
                 raise MetadataUnavailable(f"controller {leader} gave no answer: {error}") from error
             answers.append(answer)
-            said = answer if isinstance(answer, dict) else answer.to_dict()
-            return ErrorCode.NOT_CONTROLLER not in _error_codes(said)
+            return ErrorCode.NOT_CONTROLLER not in _error_codes(answer)
 
         try:
             await_until(
@@ -433,8 +418,8 @@ def _error_codes(answer: Any) -> set[int]:
     return set()
 
 
-def _refuse(answer: Any, what: str) -> None:
+def _refuse(answer: Mapping[str, Any], what: str) -> None:
     """Raise MetadataRefused for an answer with an error."""
-    if answer.error_code:
-        said = getattr(answer, "error_message", None) or "no reason is given"
-        raise MetadataRefused(f"{what}: error {answer.error_code}, {said}")
+    if answer["error_code"]:
+        said = answer.get("error_message") or "no reason is given"
+        raise MetadataRefused(f"{what}: error {answer['error_code']}, {said}")

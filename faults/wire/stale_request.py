@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from kchaos.checkers import acts
 from kchaos.clusters.api import Cluster
-from kchaos.clusters.client import NoAnswer, NotSent
+from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.links.control_requests import (
     EPOCH_SINCE,
     WRITABLE,

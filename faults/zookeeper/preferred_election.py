@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from kafka.protocol.admin import ElectLeadersRequest, ElectLeadersResponse
-
 from kchaos.checkers import acts
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.api import Cluster
-from kchaos.clusters.client import send
 from kchaos.clusters.metadata.api import LeaderAndIsr, MetadataRefused
+from kchaos.clusters.requests import send
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
@@ -111,24 +110,22 @@ class PreferredElection(acts.PreferredElection):
         leader = cluster.metadata.controller()
         if leader is None:
             raise NoEffect("there is no controller to ask for an election")
-        topics = ElectLeadersRequest.TopicPartitions
-        request = ElectLeadersRequest(
-            election_type=0,
-            topic_partitions=[topics(topic=self.topic, partitions=[self.partition])],
-            timeout_ms=int(self.timeout_s * 1000),
-        )
         answer = send(
             cluster.brokers[leader].client_address,
-            request,
-            ElectLeadersResponse,
+            ApiKey.ELECT_LEADERS,
+            {
+                "election_type": 0,
+                "topics": [{"topic": self.topic, "partitions": [self.partition]}],
+                "timeout_ms": int(self.timeout_s * 1000),
+            },
             # Version 0 has neither the type of the election nor an error of its own.
             version=1 if _controller_is_at_least(view_of(cluster), (2, 4)) else 0,
             timeout_s=self.timeout_s + 1,
         )
-        errors = [(answer.error_code or 0, None)] + [
-            (result.error_code, result.error_message)
-            for topic in answer.replica_election_results
-            for result in topic.partition_result
+        errors = [(answer.get("error_code", 0), None)] + [
+            (result["error_code"], result["error_message"])
+            for topic in answer["topics"]
+            for result in topic["partitions"]
         ]
         refusals = [f"error {code} ({message})" for code, message in errors if code]
         if refusals:

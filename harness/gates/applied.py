@@ -7,7 +7,8 @@ believes in one: with another one it refuses (KIP-320).
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.clusters.client import NoAnswer, NotSent, list_offset
+from kchaos.clusters.client import list_offset
+from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.interrupts import check_interrupt
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.waiting import await_until

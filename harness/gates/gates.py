@@ -7,7 +7,8 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model import events
 from kchaos.checkers.segments.directory import PartitionContents, read_partition
-from kchaos.clusters.client import NoAnswer, NotSent, Produced
+from kchaos.clusters.client import Produced
+from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.interrupts import check_interrupt
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.metadata.api import LeaderAndIsr

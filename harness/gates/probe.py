@@ -9,8 +9,9 @@ from collections.abc import Callable
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import DOES_NOT_LEAD, ErrorCode
 from kchaos.checkers.model import events
-from kchaos.clusters.client import NoAnswer, Produced
+from kchaos.clusters.client import Produced
 from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.exchange import NoAnswer
 from kchaos.clusters.interrupts import check_interrupt
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.replication import unused_probe

@@ -8,17 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.consumer import (
-    FetchRequest,
-    FetchResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-)
-
-from kchaos.clusters.client import NoAnswer, NotSent, records_of, send
+from kchaos.checkers.formats.api_keys import ApiKey
+from kchaos.clusters.client import batches_in, fetch_request, records_of
+from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.java_consumer import consume
+from kchaos.clusters.requests import send
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.gates import gates
@@ -29,7 +23,6 @@ GROUPS = "__consumer_offsets"
 _NO_EPOCH = -1
 _WAIT_MS = 5000
 _MOST_BYTES = 1 << 20
-_NEW_SESSION_NONE = (0, -1)
 _MOST_LINES = 30
 _COMMIT_VERSION, _EPOCH_VERSION = 7, 3
 
@@ -90,62 +83,49 @@ class AskAs:
             raise ScenarioError(f"{self.operation} was not answered: {error}") from error
 
     def _fetch(self, address: str, version: int, current: int, last: int) -> dict[str, Any]:
-        kinds = FetchRequest.FetchTopic
-        session_id, session_epoch = _NEW_SESSION_NONE
-        wanted = kinds.FetchPartition(
-            partition=self.partition,
-            current_leader_epoch=current,
-            fetch_offset=self.offset,
-            last_fetched_epoch=last,
-            log_start_offset=-1,
-            partition_max_bytes=_MOST_BYTES,
-        )
-        request = FetchRequest(
-            replica_id=-1,
+        request = fetch_request(
+            self.topic,
+            self.partition,
+            offset=self.offset,
             max_wait_ms=_WAIT_MS,
-            min_bytes=0,
-            max_bytes=_MOST_BYTES,
-            isolation_level=0,
-            session_id=session_id,
-            session_epoch=session_epoch,
-            topics=[kinds(topic=self.topic, partitions=[wanted])],
-            forgotten_topics_data=[],
-            rack_id="",
+            most_bytes=_MOST_BYTES,
+            leader_epoch=current,
+            last_fetched_epoch=last,
         )
         timeout_s = 2 * _WAIT_MS / 1000
-        answer = send(address, request, FetchResponse, version=version, timeout_s=timeout_s)
-        found = answer.responses[0].partitions[0]
-        diverging = getattr(found, "diverging_epoch", None)
+        answer = send(address, ApiKey.FETCH, request, version=version, timeout_s=timeout_s)
+        found = answer["topics"][0]["partitions"][0]
+        diverging = found.get("diverging_epoch")
         return {
-            "error_code": found.error_code,
+            "error_code": found["error_code"],
             "records": [
                 [record.offset, (record.value or b"").decode()]
-                for record in records_of(bytes(found.records or b""), self.offset)
+                for record in records_of(batches_in(found), self.offset)
             ],
             **(
                 {}
-                if diverging is None or version < 12 or diverging.epoch < 0
-                else {"diverging": [diverging.epoch, diverging.end_offset]}
+                if diverging is None or diverging["epoch"] < 0
+                else {"diverging": [diverging["epoch"], diverging["end_offset"]]}
             ),
         }
 
     def _end_offset(self, address: str) -> dict[str, Any]:
-        kinds = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
-        wanted = kinds.OffsetForLeaderPartition(
-            partition=self.partition,
-            current_leader_epoch=_NO_EPOCH,
-            leader_epoch=self.leader_epoch,
-        )
-        request = OffsetForLeaderEpochRequest(
-            replica_id=-1, topics=[kinds(topic=self.topic, partitions=[wanted])]
-        )
+        wanted = {
+            "partition": self.partition,
+            "current_leader_epoch": _NO_EPOCH,
+            "leader_epoch": self.leader_epoch,
+        }
         answer = send(
-            address, request, OffsetForLeaderEpochResponse, version=_EPOCH_VERSION, timeout_s=10.0
+            address,
+            ApiKey.OFFSET_FOR_LEADER_EPOCH,
+            {"replica_id": -1, "topics": [{"topic": self.topic, "partitions": [wanted]}]},
+            version=_EPOCH_VERSION,
+            timeout_s=10.0,
         )
-        found = answer.topics[0].partitions[0]
+        found = answer["topics"][0]["partitions"][0]
         return {
-            "error_code": found.error_code,
-            "answered": [found.leader_epoch, found.end_offset],
+            "error_code": found["error_code"],
+            "answered": [found["leader_epoch"], found["end_offset"]],
         }
 
 
@@ -223,25 +203,24 @@ class ConsumeFrom:
         )
 
     def _commit(self, play: Play) -> int | str:
-        kinds = OffsetCommitRequest.OffsetCommitRequestTopic
-        position = kinds.OffsetCommitRequestPartition(
-            partition_index=self.partition,
-            committed_offset=self.offset,
-            committed_leader_epoch=self.leader_epoch,
-            committed_metadata="",
-        )
-        request = OffsetCommitRequest(
-            group_id=self.operation,
-            generation_id_or_member_epoch=-1,
-            member_id="",
-            group_instance_id=None,
-            topics=[kinds(name=self.topic, partitions=[position])],
-        )
+        position = {
+            "partition": self.partition,
+            "offset": self.offset,
+            "leader_epoch": self.leader_epoch,
+            "metadata": "",
+        }
+        request = {
+            "group": self.operation,
+            "generation": -1,
+            "member_id": "",
+            "group_instance_id": None,
+            "topics": [{"topic": self.topic, "partitions": [position]}],
+        }
         address = play.cluster.brokers[self.coordinator].client_address
         try:
             answer = send(
-                address, request, OffsetCommitResponse, version=_COMMIT_VERSION, timeout_s=10.0
+                address, ApiKey.OFFSET_COMMIT, request, version=_COMMIT_VERSION, timeout_s=10.0
             )
         except (NoAnswer, NotSent) as error:
             return str(error)
-        return int(answer.topics[0].partitions[0].error_code)
+        return int(answer["topics"][0]["partitions"][0]["error_code"])

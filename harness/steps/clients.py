@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import events
 from kchaos.clusters.api import Broker
-from kchaos.clusters.client import Fetched, FetchedRecord, NoAnswer, NotSent, Produced, fetch
+from kchaos.clusters.client import Fetched, FetchedRecord, Produced, fetch
 from kchaos.clusters.errors import ClusterError
+from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.errors import ScenarioError

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from kchaos.clusters.client import NoAnswer, NotSent
 from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.errors import FaultError
 from kchaos.harness.errors import NotPossible

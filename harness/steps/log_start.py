@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
-
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.checkers.formats.checkpoints import LOG_STARTS, parse_offset_checkpoint
 from kchaos.checkers.model.values import events
 from kchaos.checkers.segments.directory import segment_files
-from kchaos.clusters.client import NoAnswer, NotSent, send
+from kchaos.clusters.exchange import NoAnswer, NotSent
+from kchaos.clusters.requests import send
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.errors import NotPossible
 from kchaos.harness.gates import gates
@@ -74,22 +74,19 @@ class DeleteRecords:
         )
 
     def _answer(self, address: str) -> tuple[int, int]:
-        kinds = DeleteRecordsRequest.DeleteRecordsTopic
-        wanted = kinds.DeleteRecordsPartition(
-            partition_index=self.partition, offset=self.before_offset
-        )
-        request = DeleteRecordsRequest(
-            topics=[kinds(name=self.topic, partitions=[wanted])],
-            timeout_ms=int(self.timeout_s * 1000),
-        )
+        wanted = {"partition": self.partition, "offset": self.before_offset}
+        request = {
+            "topics": [{"topic": self.topic, "partitions": [wanted]}],
+            "timeout_ms": int(self.timeout_s * 1000),
+        }
         try:
             answer = send(
-                address, request, DeleteRecordsResponse, version=0, timeout_s=self.timeout_s + 5
+                address, ApiKey.DELETE_RECORDS, request, version=0, timeout_s=self.timeout_s + 5
             )
         except (NoAnswer, NotSent) as error:
             raise NotPossible(f"nobody answered DeleteRecords: {error}") from error
-        found = answer.topics[0].partitions[0]
-        return found.error_code, found.low_watermark
+        found = answer["topics"][0]["partitions"][0]
+        return found["error_code"], found["low_watermark"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ import time
 from dataclasses import dataclass
 
 from kchaos.checkers.model import events
-from kchaos.clusters.client import NoAnswer, NotSent, PartitionMetadata, Produced, fetch_raw, tell
+from kchaos.clusters.client import PartitionMetadata, Produced, fetch_raw, tell
+from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.interrupts import check_interrupt
 from kchaos.harness.gates import gates
 from kchaos.harness.play.play import Play

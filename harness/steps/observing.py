@@ -5,19 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka.protocol.admin import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.formats.checkpoints import HIGH_WATERMARKS
 from kchaos.checkers.model import events
 from kchaos.clusters.agent import POINTS, Gate
-from kchaos.clusters.client import NoAnswer, send
+from kchaos.clusters.exchange import NoAnswer
 from kchaos.clusters.interrupts import check_interrupt
 from kchaos.clusters.links import ApiKey, LinkRecord
+from kchaos.clusters.requests import send
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import links_of
 from kchaos.harness.errors import ScenarioError
@@ -153,18 +149,13 @@ class SetLogLevel:
         Raises:
             ScenarioError: It refused, as brokers before 2.4 do by closing the connection.
         """
-        resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-        setting = resource.AlterableConfig(
-            name=self.logger, config_operation=_SET, value=self.level
-        )
-        loggers = resource(
-            resource_type=_BROKER_LOGGER, resource_name=str(self.broker), configs=[setting]
-        )
+        setting = {"name": self.logger, "operation": _SET, "value": self.level}
+        loggers = {"type": _BROKER_LOGGER, "name": str(self.broker), "configs": [setting]}
         try:
             answer = send(
                 play.cluster.brokers[self.broker].client_address,
-                IncrementalAlterConfigsRequest(resources=[loggers], validate_only=False),
-                IncrementalAlterConfigsResponse,
+                ApiKey.INCREMENTAL_ALTER_CONFIGS,
+                {"resources": [loggers], "validate_only": False},
                 version=0,
                 timeout_s=self.timeout_s,
             )
@@ -173,7 +164,7 @@ class SetLogLevel:
                 f"broker {self.broker} did not set the level of {self.logger}: {error}; releases "
                 "before 2.4 cannot"
             ) from error
-        refused = [response.error_message for response in answer.responses if response.error_code]
+        refused = [told["error_message"] for told in answer["resources"] if told["error_code"]]
         if refused:
             raise ScenarioError(
                 f"broker {self.broker} refused level {self.level} for {self.logger}: {refused}"

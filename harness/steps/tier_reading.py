@@ -11,8 +11,9 @@ from typing import Any, Literal, get_args
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model import events
-from kchaos.clusters.client import Fetched, ListedOffset, NoAnswer, NotSent, fetch, list_offset
+from kchaos.clusters.client import Fetched, ListedOffset, fetch, list_offset
 from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.waiting import await_until
 from kchaos.faults import ConfigureTopic
 from kchaos.faults.api import Fault

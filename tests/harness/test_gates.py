@@ -11,8 +11,9 @@ import pytest
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import events
 from kchaos.clusters import client
-from kchaos.clusters.client import NoAnswer, NotSent, Produced
+from kchaos.clusters.client import Produced
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
+from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.harness.errors import ScenarioError

@@ -11,7 +11,8 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.judge import judge
 from kchaos.checkers.verdict import NOT_PREDICTED
-from kchaos.clusters.client import ListedOffset, NotSent
+from kchaos.clusters.client import ListedOffset
+from kchaos.clusters.exchange import NotSent
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import KillBroker

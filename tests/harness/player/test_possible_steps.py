@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kchaos.clusters.client import NotSent
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
+from kchaos.clusters.exchange import NotSent
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.spec import brokers_of

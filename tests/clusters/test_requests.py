@@ -1,0 +1,415 @@
+"""Requests that kchaos sends: every byte as a peer writes it, every answer as a peer says it.
+
+The peer is kafka-python 3, which makes its messages of Kafka's own definitions.
+"""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from kafka.protocol import admin, consumer, metadata, producer
+
+from kchaos.checkers.formats.api_keys import ApiKey
+from kchaos.clusters.client import batches_in, fetch_request
+from kchaos.clusters.links.wire import MalformedMessage
+from kchaos.clusters.requests import CLIENT_ID, REQUESTS, answer_values, request_frame
+
+RECORDS = bytes(range(256)) * 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """One API: what is sent, ours and the peer's, and an answer, the peer's and as we read it."""
+
+    versions: tuple[int, ...]
+    values: Mapping[str, Any]
+    request: Any
+    answer: Any
+    said: Mapping[str, Any]
+
+
+def _produce() -> Peer:
+    topics, answered = producer.ProduceRequest.TopicProduceData, producer.ProduceResponse
+    told = answered.TopicProduceResponse
+    batch = topics.PartitionProduceData(index=4, records=RECORDS)
+    result = told.PartitionProduceResponse(index=4, error_code=19, base_offset=77)
+    return Peer(
+        versions=(2, 3),
+        values={
+            "transactional_id": None,
+            "acks": -1,
+            "timeout_ms": 500,
+            "topics": [{"topic": "t", "partitions": [{"partition": 4, "records": RECORDS}]}],
+        },
+        request=producer.ProduceRequest(
+            transactional_id=None,
+            acks=-1,
+            timeout_ms=500,
+            topic_data=[topics(name="t", partition_data=[batch])],
+        ),
+        answer=answered(responses=[told(name="t", partition_responses=[result])]),
+        said={"partition": 4, "error_code": 19, "base_offset": 77},
+    )
+
+
+def _fetch() -> Peer:
+    topics, answered = consumer.FetchRequest.FetchTopic, consumer.FetchResponse
+    told = answered.FetchableTopicResponse
+    wanted = topics.FetchPartition(
+        partition=4,
+        current_leader_epoch=6,
+        fetch_offset=33,
+        last_fetched_epoch=5,
+        log_start_offset=-1,
+        partition_max_bytes=1 << 20,
+    )
+    result = told.PartitionData(partition_index=4, error_code=0, high_watermark=90, records=RECORDS)
+    return Peer(
+        versions=(0, 1, 2, 3, 4, 10, 11, 12),
+        values=fetch_request(
+            "t",
+            4,
+            offset=33,
+            max_wait_ms=7,
+            most_bytes=1 << 20,
+            leader_epoch=6,
+            last_fetched_epoch=5,
+        ),
+        request=consumer.FetchRequest(
+            replica_id=-1,
+            max_wait_ms=7,
+            min_bytes=0,
+            max_bytes=1 << 20,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[topics(topic="t", partitions=[wanted])],
+            forgotten_topics_data=[],
+            rack_id="",
+        ),
+        answer=answered(responses=[told(topic="t", partitions=[result])]),
+        said={"partition": 4, "error_code": 0, "high_watermark": 90},
+    )
+
+
+def _list_offsets() -> Peer:
+    topics, answered = consumer.ListOffsetsRequest.ListOffsetsTopic, consumer.ListOffsetsResponse
+    told = answered.ListOffsetsTopicResponse
+    wanted = topics.ListOffsetsPartition(partition_index=4, current_leader_epoch=6, timestamp=-2)
+    result = told.ListOffsetsPartitionResponse(
+        partition_index=4, error_code=0, timestamp=-1, offset=12, leader_epoch=3
+    )
+    return Peer(
+        versions=(4, 5, 6, 8, 9),
+        values={
+            "replica_id": -2,
+            "isolation_level": 0,
+            "topics": [
+                {
+                    "topic": "t",
+                    "partitions": [{"partition": 4, "current_leader_epoch": 6, "timestamp": -2}],
+                }
+            ],
+        },
+        request=consumer.ListOffsetsRequest(
+            replica_id=-2, isolation_level=0, topics=[topics(name="t", partitions=[wanted])]
+        ),
+        answer=answered(topics=[told(name="t", partitions=[result])]),
+        said={"partition": 4, "error_code": 0, "offset": 12, "leader_epoch": 3},
+    )
+
+
+def _end_offset() -> Peer:
+    asked, answered = consumer.OffsetForLeaderEpochRequest, consumer.OffsetForLeaderEpochResponse
+    wanted = asked.OffsetForLeaderTopic.OffsetForLeaderPartition(
+        partition=4, current_leader_epoch=-1, leader_epoch=3
+    )
+    told = answered.OffsetForLeaderTopicResult
+    result = told.EpochEndOffset(error_code=0, partition=4, leader_epoch=2, end_offset=11)
+    return Peer(
+        versions=(3,),
+        values={
+            "replica_id": -1,
+            "topics": [
+                {
+                    "topic": "t",
+                    "partitions": [{"partition": 4, "current_leader_epoch": -1, "leader_epoch": 3}],
+                }
+            ],
+        },
+        request=asked(
+            replica_id=-1,
+            topics=[asked.OffsetForLeaderTopic(topic="t", partitions=[wanted])],
+        ),
+        answer=answered(topics=[told(topic="t", partitions=[result])]),
+        said={"partition": 4, "error_code": 0, "leader_epoch": 2, "end_offset": 11},
+    )
+
+
+def _offset_commit() -> Peer:
+    topics = consumer.OffsetCommitRequest.OffsetCommitRequestTopic
+    told = consumer.OffsetCommitResponse.OffsetCommitResponseTopic
+    position = topics.OffsetCommitRequestPartition(
+        partition_index=4, committed_offset=9, committed_leader_epoch=2, committed_metadata=""
+    )
+    result = told.OffsetCommitResponsePartition(partition_index=4, error_code=25)
+    return Peer(
+        versions=(7,),
+        values={
+            "group": "g",
+            "generation": -1,
+            "member_id": "",
+            "group_instance_id": None,
+            "topics": [
+                {
+                    "topic": "t",
+                    "partitions": [
+                        {"partition": 4, "offset": 9, "leader_epoch": 2, "metadata": ""}
+                    ],
+                }
+            ],
+        },
+        request=consumer.OffsetCommitRequest(
+            group_id="g",
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            group_instance_id=None,
+            topics=[topics(name="t", partitions=[position])],
+        ),
+        answer=consumer.OffsetCommitResponse(topics=[told(name="t", partitions=[result])]),
+        said={"partition": 4, "error_code": 25},
+    )
+
+
+def _delete_records() -> Peer:
+    topics, answered = admin.DeleteRecordsRequest.DeleteRecordsTopic, admin.DeleteRecordsResponse
+    told = answered.DeleteRecordsTopicResult
+    wanted = topics.DeleteRecordsPartition(partition_index=4, offset=9)
+    result = told.DeleteRecordsPartitionResult(partition_index=4, low_watermark=9, error_code=0)
+    return Peer(
+        versions=(0,),
+        values={
+            "topics": [{"topic": "t", "partitions": [{"partition": 4, "offset": 9}]}],
+            "timeout_ms": 500,
+        },
+        request=admin.DeleteRecordsRequest(
+            topics=[topics(name="t", partitions=[wanted])], timeout_ms=500
+        ),
+        answer=answered(topics=[told(name="t", partitions=[result])]),
+        said={"partition": 4, "low_watermark": 9, "error_code": 0},
+    )
+
+
+def _elect_leaders() -> Peer:
+    topics, told = (
+        admin.ElectLeadersRequest.TopicPartitions,
+        admin.ElectLeadersResponse.ReplicaElectionResult,
+    )
+    result = told.PartitionResult(partition_id=4, error_code=84, error_message="no need")
+    return Peer(
+        versions=(0, 1, 2),
+        values={
+            "election_type": 0,
+            "topics": [{"topic": "t", "partitions": [4]}],
+            "timeout_ms": 500,
+        },
+        request=admin.ElectLeadersRequest(
+            election_type=0,
+            topic_partitions=[topics(topic="t", partitions=[4])],
+            timeout_ms=500,
+        ),
+        answer=admin.ElectLeadersResponse(
+            error_code=0, replica_election_results=[told(topic="t", partition_result=[result])]
+        ),
+        said={"partition": 4, "error_code": 84, "error_message": "no need"},
+    )
+
+
+def _reassign() -> Peer:
+    asked, answered = (
+        admin.AlterPartitionReassignmentsRequest,
+        admin.AlterPartitionReassignmentsResponse,
+    )
+    told = answered.ReassignableTopicResponse
+    wanted = asked.ReassignableTopic.ReassignablePartition(partition_index=4, replicas=[2, 0])
+    result = told.ReassignablePartitionResponse(
+        partition_index=4, error_code=39, error_message="no such broker"
+    )
+    return Peer(
+        versions=(0,),
+        values={
+            "timeout_ms": 500,
+            "topics": [{"topic": "t", "partitions": [{"partition": 4, "replicas": [2, 0]}]}],
+        },
+        request=asked(
+            timeout_ms=500, topics=[asked.ReassignableTopic(name="t", partitions=[wanted])]
+        ),
+        answer=answered(error_code=0, responses=[told(name="t", partitions=[result])]),
+        said={"partition": 4, "error_code": 39, "error_message": "no such broker"},
+    )
+
+
+PEERS = {
+    ApiKey.PRODUCE: _produce,
+    ApiKey.FETCH: _fetch,
+    ApiKey.LIST_OFFSETS: _list_offsets,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _end_offset,
+    ApiKey.OFFSET_COMMIT: _offset_commit,
+    ApiKey.DELETE_RECORDS: _delete_records,
+    ApiKey.ELECT_LEADERS: _elect_leaders,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _reassign,
+}
+OF_PARTITIONS = [
+    pytest.param(api, version, make(), id=f"{api.spelled}-{version}")
+    for api, make in PEERS.items()
+    for version in make().versions
+]
+
+
+def asked_by_peer(request: Any, version: int) -> bytes:
+    request.with_header(correlation_id=1, client_id=CLIENT_ID)
+    return bytes(request.encode(version=version, header=True, framed=True))
+
+
+def answered_by_peer(api: ApiKey, answer: Any, version: int) -> bytes:
+    header = struct.pack(">i", 1) + (b"\x00" if version >= REQUESTS[api].flexible_since else b"")
+    return header + bytes(answer.encode(version=version, header=False))
+
+
+@pytest.mark.parametrize(("api", "version", "peer"), OF_PARTITIONS)
+def test_a_request_is_written_as_its_peer_writes_it(api: ApiKey, version: int, peer: Peer) -> None:
+    assert request_frame(api, peer.values, version=version) == asked_by_peer(peer.request, version)
+
+
+@pytest.mark.parametrize(("api", "version", "peer"), OF_PARTITIONS)
+def test_an_answer_says_what_its_peer_wrote(api: ApiKey, version: int, peer: Peer) -> None:
+    body = answered_by_peer(api, peer.answer, version)
+
+    values = answer_values(api, body, version=version)
+
+    (topic,) = values["topics"]
+    (partition,) = topic["partitions"]
+    assert topic["topic"] == "t"
+    assert {name: partition[name] for name in peer.said} == peer.said
+    if api is ApiKey.FETCH:
+        assert batches_in(partition) == RECORDS
+    with pytest.raises(MalformedMessage):
+        answer_values(api, body[: len(body) // 2], version=version)
+
+
+def test_a_topic_is_made_and_deleted_by_the_bytes_of_the_peer() -> None:
+    topics = admin.CreateTopicsRequest.CreatableTopic
+    made = {
+        "topic": "t",
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "assignments": [{"partition": 0, "replicas": [1, 0]}],
+        "configs": [{"name": "min.insync.replicas", "value": "2"}],
+    }
+    peer = topics(
+        name="t",
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[topics.CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 0])],
+        configs=[topics.CreatableTopicConfig(name="min.insync.replicas", value="2")],
+    )
+    values = {"topics": [made], "timeout_ms": 500, "validate_only": False}
+    assert request_frame(ApiKey.CREATE_TOPICS, values, version=5) == asked_by_peer(
+        admin.CreateTopicsRequest(topics=[peer], timeout_ms=500), 5
+    )
+    answer = admin.CreateTopicsResponse
+    told = answer.CreatableTopicResult
+    setting = told.CreatableTopicConfigs(
+        name="a", value=None, read_only=False, config_source=1, is_sensitive=False
+    )
+    result = told(name="t", error_code=36, error_message="it exists", configs=[setting])
+    said = answer_values(
+        ApiKey.CREATE_TOPICS,
+        answered_by_peer(ApiKey.CREATE_TOPICS, answer(topics=[result]), 5),
+        version=5,
+    )
+    assert said["topics"][0]["error_message"] == "it exists"
+    assert said["topics"][0]["error_code"] == 36
+
+    gone = {"topic_names": ["t"], "timeout_ms": 500}
+    assert request_frame(ApiKey.DELETE_TOPICS, gone, version=5) == asked_by_peer(
+        admin.DeleteTopicsRequest(topic_names=["t"], timeout_ms=500), 5
+    )
+    results = admin.DeleteTopicsResponse
+    refused = results.DeletableTopicResult(name="t", error_code=3, error_message="there is none")
+    said = answer_values(
+        ApiKey.DELETE_TOPICS,
+        answered_by_peer(ApiKey.DELETE_TOPICS, results(responses=[refused]), 5),
+        version=5,
+    )
+    assert said["topics"] == [{"topic": "t", "error_code": 3, "error_message": "there is none"}]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_settings_are_changed_by_the_bytes_of_the_peer(version: int) -> None:
+    resource = admin.IncrementalAlterConfigsRequest.AlterConfigsResource
+    change = resource.AlterableConfig(name="a", config_operation=1, value=None)
+    peer = admin.IncrementalAlterConfigsRequest(
+        resources=[resource(resource_type=2, resource_name="t", configs=[change])],
+        validate_only=False,
+    )
+    deleted = {"name": "a", "operation": 1, "value": None}
+    values = {
+        "resources": [{"type": 2, "name": "t", "configs": [deleted]}],
+        "validate_only": False,
+    }
+    api = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    assert request_frame(api, values, version=version) == asked_by_peer(peer, version)
+
+    answer = admin.IncrementalAlterConfigsResponse
+    told = answer.AlterConfigsResourceResponse(
+        error_code=40, error_message="no", resource_type=2, resource_name="t"
+    )
+    said = answer_values(
+        api, answered_by_peer(api, answer(responses=[told]), version), version=version
+    )
+    assert said["resources"] == [{"error_code": 40, "error_message": "no", "type": 2, "name": "t"}]
+
+
+def test_metadata_is_asked_for_and_read_as_the_peer_has_it() -> None:
+    topics, answer = metadata.MetadataRequest.MetadataRequestTopic, metadata.MetadataResponse
+    values = {"topics": [{"topic": "t"}]}
+    assert request_frame(ApiKey.METADATA, values, version=1) == asked_by_peer(
+        metadata.MetadataRequest(topics=[topics(name="t")]), 1
+    )
+    broker = answer.MetadataResponseBroker(node_id=3, host="h", port=9, rack=None)
+    told = answer.MetadataResponseTopic
+    partition = told.MetadataResponsePartition(
+        error_code=0, partition_index=4, leader_id=3, replica_nodes=[3, 1], isr_nodes=[3]
+    )
+    body = answered_by_peer(
+        ApiKey.METADATA,
+        answer(
+            brokers=[broker],
+            controller_id=3,
+            topics=[told(error_code=0, name="t", is_internal=False, partitions=[partition])],
+        ),
+        1,
+    )
+    said = answer_values(ApiKey.METADATA, body, version=1)
+    assert said["brokers"] == [{"node_id": 3, "host": "h", "port": 9, "rack": None}]
+    assert said["topics"][0]["partitions"] == [
+        {"error_code": 0, "partition": 4, "leader": 3, "replicas": [3, 1], "isr": [3]}
+    ]
+
+
+def test_every_request_has_a_peer_here() -> None:
+    others = {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.METADATA,
+    }
+    assert set(REQUESTS) == set(PEERS) | others
+
+
+def test_an_answer_of_no_message_at_all_is_malformed() -> None:
+    with pytest.raises(MalformedMessage):
+        answer_values(ApiKey.METADATA, struct.pack(">ii", 1, 1 << 30), version=1)
