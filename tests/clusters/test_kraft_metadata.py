@@ -9,8 +9,8 @@ import pytest
 
 from kchaos.checkers.formats.batches import CONTROL_FLAG
 from kchaos.checkers.formats.metadata_records import MetadataRecord, RecordDefinitions
-from kchaos.clusters.client import NoAnswer, NotSent
 from kchaos.clusters.distribution import resolve
+from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.kraft_storage import record_batch
 from kchaos.clusters.metadata import kraft
 from kchaos.clusters.metadata.api import LeaderAndIsr, MetadataRefused, MetadataUnavailable
