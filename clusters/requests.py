@@ -66,6 +66,16 @@ _METADATA_RESPONSE = (
     ),
 )
 
+_FIND_COORDINATOR_REQUEST = (plain("key", "string"), plain("key_type", "int8", 1))
+_FIND_COORDINATOR_RESPONSE = (
+    plain("throttle_time_ms", "int32", 1),
+    plain("error_code", "int16"),
+    plain("error_message", "string", 1),
+    plain("node_id", "int32"),
+    plain("host", "string"),
+    plain("port", "int32"),
+)
+
 _OFFSET_COMMIT_REQUEST = (
     plain("group", "string"),
     plain("generation", "int32"),
@@ -235,6 +245,15 @@ REQUESTS: Mapping[ApiKey, Layout] = {
     ApiKey.ELECT_LEADERS: LAYOUTS[ApiKey.ELECT_LEADERS],
     ApiKey.METADATA: Layout(
         newest=1, flexible_since=9, request=_METADATA_REQUEST, response=_METADATA_RESPONSE
+    ),
+    ApiKey.INIT_PRODUCER_ID: CLIENT_LAYOUTS[ApiKey.INIT_PRODUCER_ID],
+    ApiKey.ADD_PARTITIONS_TO_TXN: CLIENT_LAYOUTS[ApiKey.ADD_PARTITIONS_TO_TXN],
+    ApiKey.END_TXN: CLIENT_LAYOUTS[ApiKey.END_TXN],
+    ApiKey.FIND_COORDINATOR: Layout(
+        newest=1,
+        flexible_since=3,
+        request=_FIND_COORDINATOR_REQUEST,
+        response=_FIND_COORDINATOR_RESPONSE,
     ),
     ApiKey.OFFSET_COMMIT: Layout(
         newest=7,

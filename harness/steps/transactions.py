@@ -1,25 +1,17 @@
 """A step that is a transactional client whose last batch comes when its transaction is over."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
-from kafka.protocol.producer import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    EndTxnRequest,
-    EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    ProduceRequest,
-    ProduceResponse,
-)
 from kafka.record.memory_records import MemoryRecordsBuilder
 
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.checkers.formats.error_codes import ErrorCode, error_name
-from kchaos.clusters.client import NoAnswer, NotSent, fetch, send
+from kchaos.clusters.client import fetch
+from kchaos.clusters.exchange import NoAnswer, NotSent
+from kchaos.clusters.requests import send
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.gates import gates
@@ -67,36 +59,37 @@ class WriteAfterAbort:
             play,
             lambda: _ask(
                 leader,
-                FindCoordinatorRequest(key=self.transactional_id, key_type=_TRANSACTION),
-                FindCoordinatorResponse,
+                ApiKey.FIND_COORDINATOR,
+                {"key": self.transactional_id, "key_type": _TRANSACTION},
                 1,
             ),
         )
-        coordinator = addresses[told.node_id]
+        coordinator = addresses[told["node_id"]]
         begun = self._until(
             play,
             lambda: _ask(
                 coordinator,
-                InitProducerIdRequest(
-                    transactional_id=self.transactional_id, transaction_timeout_ms=60_000
-                ),
-                InitProducerIdResponse,
+                ApiKey.INIT_PRODUCER_ID,
+                {
+                    "transactional_id": self.transactional_id,
+                    "transaction_timeout_ms": 60_000,
+                },
                 0,
             ),
         )
-        producer = (begun.producer_id, begun.producer_epoch)
-        kinds = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+        producer = (begun["producer_id"], begun["producer_epoch"])
+        of_transaction = {
+            "transactional_id": self.transactional_id,
+            "producer_id": producer[0],
+            "producer_epoch": producer[1],
+        }
+        added = {"topic": self.topic, "partitions": [self.partition]}
         self._until(
             play,
             lambda: _ask(
                 coordinator,
-                AddPartitionsToTxnRequest(
-                    v3_and_below_transactional_id=self.transactional_id,
-                    v3_and_below_producer_id=producer[0],
-                    v3_and_below_producer_epoch=producer[1],
-                    v3_and_below_topics=[kinds(name=self.topic, partitions=[self.partition])],
-                ),
-                AddPartitionsToTxnResponse,
+                ApiKey.ADD_PARTITIONS_TO_TXN,
+                of_transaction | {"topics": [added]},
                 0,
             ),
         )
@@ -107,13 +100,8 @@ class WriteAfterAbort:
             play,
             lambda: _ask(
                 coordinator,
-                EndTxnRequest(
-                    transactional_id=self.transactional_id,
-                    producer_id=producer[0],
-                    producer_epoch=producer[1],
-                    committed=False,
-                ),
-                EndTxnResponse,
+                ApiKey.END_TXN,
+                of_transaction | {"committed": False},
                 0,
             ),
         )
@@ -128,9 +116,9 @@ class WriteAfterAbort:
             base_offset=base_offset,
         )
 
-    def _until(self, play: Play, ask: Callable[[], Any]) -> Any:
+    def _until(self, play: Play, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Asks until the answer has no error."""
-        answers: list[Any] = []
+        answers: list[dict[str, Any]] = []
 
         def is_answered() -> bool:
             answers.append(ask())
@@ -186,28 +174,26 @@ class WriteAfterAbort:
         value = f"{self.operation}-{sequence}".encode()
         builder.append(int(time.time() * 1000), None, value)
         builder.close()
-        kinds = ProduceRequest.TopicProduceData
-        batch = kinds.PartitionProduceData(index=self.partition, records=bytes(builder.buffer()))
-        request = ProduceRequest(
-            transactional_id=self.transactional_id,
-            acks=-1,
-            timeout_ms=int(_ANSWER_S * 1000),
-            topic_data=[kinds(name=self.topic, partition_data=[batch])],
-        )
-        answer = _ask(leader, request, ProduceResponse, 3)
-        told = answer.responses[0].partition_responses[0]
-        return int(told.error_code), int(told.base_offset)
+        batch = {"partition": self.partition, "records": bytes(builder.buffer())}
+        request = {
+            "transactional_id": self.transactional_id,
+            "acks": -1,
+            "timeout_ms": int(_ANSWER_S * 1000),
+            "topics": [{"topic": self.topic, "partitions": [batch]}],
+        }
+        answer = _ask(leader, ApiKey.PRODUCE, request, 3)
+        told = answer["topics"][0]["partitions"][0]
+        return int(told["error_code"]), int(told["base_offset"])
 
 
-def _ask(address: str, request: Any, response: Any, version: int) -> Any:
+def _ask(address: str, api: ApiKey, values: Mapping[str, Any], version: int) -> dict[str, Any]:
     try:
-        return send(address, request, response, version=version, timeout_s=_ANSWER_S)
+        return send(address, api, values, version=version, timeout_s=_ANSWER_S)
     except (NoAnswer, NotSent) as error:
-        raise ScenarioError(f"{type(request).__name__} was not answered: {error}") from error
+        raise ScenarioError(f"{api.spelled} was not answered: {error}") from error
 
 
-def _error_of(answer: Any) -> int:
-    topics = getattr(answer, "results_by_topic_v3_and_below", None)
-    if topics is not None:
-        return int(topics[0].results_by_partition[0].partition_error_code)
-    return int(answer.error_code)
+def _error_of(answer: Mapping[str, Any]) -> int:
+    if "topics" in answer:
+        return int(answer["topics"][0]["partitions"][0]["error_code"])
+    return int(answer["error_code"])

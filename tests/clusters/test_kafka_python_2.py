@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent.parent
-RELEASES = ("2.0.2", "2.3.3")
+RELEASES = ("2.2.0", "2.3.3")
 """The oldest that pyproject.toml takes, and the newest before 3."""
 # Each module of the product, except those that need packages which few have.
 IMPORT_ALL = """

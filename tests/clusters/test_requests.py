@@ -400,12 +400,80 @@ def test_metadata_is_asked_for_and_read_as_the_peer_has_it() -> None:
     ]
 
 
+def test_a_transaction_is_asked_for_by_the_bytes_of_the_peer() -> None:
+    kinds = producer.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+    of_transaction = {"transactional_id": "x", "producer_id": 7, "producer_epoch": 1}
+    added = {"topic": "t", "partitions": [4]}
+    peers: list[tuple[ApiKey, int, Mapping[str, Any], Any]] = [
+        (
+            ApiKey.FIND_COORDINATOR,
+            1,
+            {"key": "x", "key_type": 1},
+            metadata.FindCoordinatorRequest(key="x", key_type=1),
+        ),
+        (
+            ApiKey.INIT_PRODUCER_ID,
+            0,
+            {"transactional_id": "x", "transaction_timeout_ms": 60_000},
+            producer.InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000),
+        ),
+        (
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            0,
+            of_transaction | {"topics": [added]},
+            producer.AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id="x",
+                v3_and_below_producer_id=7,
+                v3_and_below_producer_epoch=1,
+                v3_and_below_topics=[kinds(name="t", partitions=[4])],
+            ),
+        ),
+        (
+            ApiKey.END_TXN,
+            0,
+            of_transaction | {"committed": False},
+            producer.EndTxnRequest(
+                transactional_id="x", producer_id=7, producer_epoch=1, committed=False
+            ),
+        ),
+    ]
+    for api, version, values, peer in peers:
+        assert request_frame(api, values, version=version) == asked_by_peer(peer, version)
+
+    coordinator = metadata.FindCoordinatorResponse(
+        error_code=15, error_message="wait", node_id=3, host="h", port=9
+    )
+    body = answered_by_peer(ApiKey.FIND_COORDINATOR, coordinator, 1)
+    told = answer_values(ApiKey.FIND_COORDINATOR, body, version=1)
+    assert (told["error_code"], told["node_id"], told["port"]) == (15, 3, 9)
+    begun = producer.InitProducerIdResponse(error_code=0, producer_id=7, producer_epoch=1)
+    body = answered_by_peer(ApiKey.INIT_PRODUCER_ID, begun, 0)
+    told = answer_values(ApiKey.INIT_PRODUCER_ID, body, version=0)
+    assert (told["producer_id"], told["producer_epoch"]) == (7, 1)
+    of_topics = producer.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+    result = of_topics.AddPartitionsToTxnPartitionResult(partition_index=4, partition_error_code=51)
+    refused = of_topics(name="t", results_by_partition=[result])
+    body = answered_by_peer(
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        producer.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[refused]),
+        0,
+    )
+    told = answer_values(ApiKey.ADD_PARTITIONS_TO_TXN, body, version=0)
+    assert told["topics"][0]["partitions"] == [{"partition": 4, "error_code": 51}]
+    body = answered_by_peer(ApiKey.END_TXN, producer.EndTxnResponse(error_code=51), 0)
+    assert answer_values(ApiKey.END_TXN, body, version=0)["error_code"] == 51
+
+
 def test_every_request_has_a_peer_here() -> None:
     others = {
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.METADATA,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.END_TXN,
     }
     assert set(REQUESTS) == set(PEERS) | others
 
