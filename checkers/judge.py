@@ -82,7 +82,7 @@ def judge(
 
 def rules_of(evidence: RunEvidence, prediction: Prediction | None) -> Judged:
     """What the rules say of one run: every partition, every snapshot, and the run as a whole."""
-    parts = [apply_rules(one) for one in run_evidence(evidence, prediction)]
+    parts = [apply_rules(partition) for partition in run_evidence(evidence, prediction)]
     return joined([*parts, Judged(findings=tuple(about_the_run(evidence, prediction)))])
 
 
@@ -336,12 +336,12 @@ def _licensed(evidence: RunEvidence) -> Iterator[str]:
 
 def _not_followed(evidence: RunEvidence) -> Iterator[str]:
     """Yields each setting with which brokers may do what the model does not follow."""
-    for one in dict.fromkeys(given_settings(evidence)):
-        why = not_followed(one.name, one.value, is_tiered=one.is_tiered)
+    for given in dict.fromkeys(given_settings(evidence)):
+        why = not_followed(given.name, given.value, is_tiered=given.is_tiered)
         if why:
             yield (
-                f"{one.owner} was given {one.name}={one.value}, which the model does not follow: "
-                f"{why}"
+                f"{given.owner} was given {given.name}={given.value}, which the model does not "
+                f"follow: {why}"
             )
 
 
@@ -412,17 +412,18 @@ def _deleted_by_others(evidence: RunEvidence) -> Iterator[tuple[TopicPartition, 
         for number in range(len(timed.event.assignment))
     }
     for about in sorted(names):
-        for one in evidence.deletions.get(about.topic, ()):
-            # What was acknowledged before a deletion is excused by it; without a prediction that is
-            # all that matters.
+        for deletion in evidence.deletions.get(about.topic, ()):
+            # A deletion excuses the loss of records that were acknowledged before. Without a
+            # prediction nothing else matters.
             is_followed = evidence.is_kraft or (evidence.is_linked and not evidence.is_tiered)
-            if one.time < math.inf and is_followed:
+            if deletion.time < math.inf and is_followed:
                 continue
-            what = "is to be deleted" if one.time == math.inf else "was deleted"
-            what += "" if one.is_gone or one.time == math.inf else " and made again"
+            what = "is to be deleted" if deletion.time == math.inf else "was deleted"
+            what += "" if deletion.is_gone or deletion.time == math.inf else " and made again"
             yield (
                 about,
-                f"topic {about.topic} {what} (zxid {one.zxid}): the model does not follow that",
+                f"topic {about.topic} {what} (zxid {deletion.zxid}): the model does not follow "
+                "that",
             )
         offset = evidence.deleted_until.get(about)
         if offset and not evidence.may_delete(about.topic):
@@ -465,7 +466,7 @@ def _untraceable(evidence: RunEvidence, prediction: Prediction | None) -> Iterat
         yield f"{given} without links that were followed nobody knows what they wrote and lost"
         return
     for about in evidence.partitions:
-        taken = (one for one in evidence.excuses(about) if one.kind != "topic-deletion")
+        taken = (excuse for excuse in evidence.excuses(about) if excuse.kind != "topic-deletion")
         for excuse in itertools.islice(taken, 1):
             what = excuse.kind.replace("-", " ")
             yield (

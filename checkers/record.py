@@ -234,10 +234,14 @@ def _copies(evidence: RunEvidence, label: str, time: float) -> Iterator[Seen]:
 
     A snapshot that does not say them was taken in the moments before `time`.
     """
-    snapshot = next((one for one in evidence.snapshots if one.label == label), None)
+    snapshot = next((taken for taken in evidence.snapshots if taken.label == label), None)
     for broker, seen in (snapshot.brokers if snapshot is not None else {}).items():
         found = [(about, _files(evidence, label, broker, about)) for about in evidence.partitions]
-        files = tuple((about, one) for about, one in found if one is not None)
+        files = tuple(
+            (about, files_of_replica)
+            for about, files_of_replica in found
+            if files_of_replica is not None
+        )
         source = f"snapshots/{label}/broker-{broker}"
         begun = time - _COPYING_S if seen.read_from is None else seen.read_from
         ended = time if seen.read_until is None else seen.read_until

@@ -84,7 +84,7 @@ def _differences(name: str, timed: TimedEvent, told: Operation) -> Iterator[str]
         "records": (record_payloads(action.records, action.keys), told.payloads),
         "keys": (action.keys, told.keys),
     }
-    different = [field for field, (one, other) in pairs.items() if one != other]
+    different = [field for field, (acted, other) in pairs.items() if acted != other]
     if different:
         yield f"produce {name!r} has other {', '.join(different)} in {HISTORY} than in {ACTIONS}"
     if abs(timed.time - told.invoked_at) > _APART_S:

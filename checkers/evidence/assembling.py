@@ -106,7 +106,9 @@ def run_evidence(
                 late_requests=tuple(_late(evidence, about)) if snapshot.is_final else (),
                 never_told=_never_told(evidence, about, snapshot, state),
                 **(_of_tier(evidence, prediction, about, snapshot) if evidence.is_tiered else {}),
-                **_predicted_of_partition(prediction, about, {one.operation for one in own}),
+                **_predicted_of_partition(
+                    prediction, about, {operation.operation for operation in own}
+                ),
             )
             yield before
 
@@ -137,15 +139,15 @@ def _of_tier(
     return found | {
         "predicted_remote": tuple(
             RemoteEvidence(
-                segment_id=one.segment_id,
-                start_offset=one.start_offset,
-                end_offset=one.end_offset,
-                leader_epochs=one.leader_epochs,
-                is_finished=one.is_finished,
-                epochs=one.epochs,
-                batches=tuple(_predicted_batch(batch) for batch in one.batches),
+                segment_id=segment.segment_id,
+                start_offset=segment.start_offset,
+                end_offset=segment.end_offset,
+                leader_epochs=segment.leader_epochs,
+                is_finished=segment.is_finished,
+                epochs=segment.epochs,
+                batches=tuple(_predicted_batch(batch) for batch in segment.batches),
             )
-            for one in _about(prediction.remote.get(snapshot.label, ()), about)
+            for segment in _about(prediction.remote.get(snapshot.label, ()), about)
         ),
         "predicted_reads": _about(prediction.reads, about),
     }
@@ -154,15 +156,15 @@ def _of_tier(
 def _remote(
     evidence: RunEvidence, about: TopicPartition, snapshot: TakenSnapshot
 ) -> Iterator[RemoteEvidence]:
-    stored = {one.segment_id: one for one in stored_at(evidence.files, snapshot)}
-    for one in _about(remote_at(evidence.files, snapshot), about):
-        files = stored.get(one.segment_id)
+    stored = {copied.segment_id: copied for copied in stored_at(evidence.files, snapshot)}
+    for segment in _about(remote_at(evidence.files, snapshot), about):
+        files = stored.get(segment.segment_id)
         yield RemoteEvidence(
-            segment_id=one.segment_id,
-            start_offset=one.start_offset,
-            end_offset=one.end_offset,
-            leader_epochs=one.leader_epochs,
-            is_finished=one.state == FINISHED,
+            segment_id=segment.segment_id,
+            start_offset=segment.start_offset,
+            end_offset=segment.end_offset,
+            leader_epochs=segment.leader_epochs,
+            is_finished=segment.state == FINISHED,
             is_stored=files is not None,
             epochs=None if files is None else files.epochs,
             batches=() if files is None else tuple(map(batch_evidence, files.batches)),
@@ -246,11 +248,11 @@ def _predicted(
     names = [name for name in _REPLICA_FIELDS if name not in _OBSERVED_ALONE]
     return tuple(
         ReplicaEvidence(
-            batches=tuple(_predicted_batch(batch) for batch in one.batches),
-            **{name: getattr(one, name) for name in names},
+            batches=tuple(_predicted_batch(batch) for batch in replica.batches),
+            **{name: getattr(replica, name) for name in names},
         )
-        for one in prediction.snapshots[label]
-        if (one.topic, one.partition) == about
+        for replica in prediction.snapshots[label]
+        if (replica.topic, replica.partition) == about
     )
 
 
@@ -306,11 +308,11 @@ def _predicted_of_partition(
 def _late(evidence: RunEvidence, about: TopicPartition) -> Iterator[ControlRequest]:
     """Late requests that name the partition, or name none and are about a broker that has it."""
     assigned = evidence.assignment(about)
-    for one in evidence.control or ():
-        named = {(topic, partition) for topic, partition, _ in one.partitions}
-        is_about = about in named or (not named and one.broker in assigned)
-        if (one.is_late or one.is_made) and is_about:
-            yield one
+    for request in evidence.control or ():
+        named = {(topic, partition) for topic, partition, _ in request.partitions}
+        is_about = about in named or (not named and request.broker in assigned)
+        if (request.is_late or request.is_made) and is_about:
+            yield request
 
 
 def _never_told(
@@ -322,7 +324,7 @@ def _never_told(
 
 
 def _about(found: Sequence[_OfPartition], about: TopicPartition) -> tuple[_OfPartition, ...]:
-    return tuple(one for one in found if (one.topic, one.partition) == about)
+    return tuple(item for item in found if (item.topic, item.partition) == about)
 
 
 def _settle(settled: Settled | None, about: TopicPartition) -> dict[str, Any] | None:

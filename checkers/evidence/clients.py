@@ -262,7 +262,11 @@ def exchanges(lines: Sequence[ClientLine]) -> Iterator[Exchange]:
 def _produces(asked: ClientLine, answer: ClientLine | None) -> Iterator[Operation]:
     if asked.api != "Produce":
         return
-    told = {(one.topic, one.partition): one for one in answer.partitions} if answer else {}
+    told = (
+        {(answered.topic, answered.partition): answered for answered in answer.partitions}
+        if answer
+        else {}
+    )
     for sent in asked.partitions:
         payloads = tuple(payload for batch in sent.batches for payload in batch.payloads)
         if sent.topic is None or is_internal(sent.topic) or not payloads:
@@ -334,7 +338,8 @@ def _transactions(pairs: Sequence[Exchange]) -> Mapping[str, Transaction]:
         producer = (asked.producer_id, asked.producer_epoch)
         if asked.api == "AddPartitionsToTxn":
             added.setdefault(producer, set()).update(
-                TopicPartition(one.topic or "", one.partition) for one in asked.partitions
+                TopicPartition(asked_partition.topic or "", asked_partition.partition)
+                for asked_partition in asked.partitions
             )
         elif asked.api == "EndTxn" and answer is not None and not answer.error_code:
             ends.append((answer.sequence, producer, bool(asked.committed)))
@@ -475,11 +480,11 @@ def _read(
 
 def _transactional(asked: ClientLine) -> Iterator[tuple[TopicPartition, int]]:
     """Yields the partitions that a request makes part of a transaction, and whose that is."""
-    for one in asked.partitions:
-        about = TopicPartition(one.topic or "", one.partition)
+    for asked_partition in asked.partitions:
+        about = TopicPartition(asked_partition.topic or "", asked_partition.partition)
         if asked.api == "AddPartitionsToTxn":
             yield about, asked.producer_id
-        for batch in one.batches if asked.api == "Produce" else ():
+        for batch in asked_partition.batches if asked.api == "Produce" else ():
             if batch.is_transactional:
                 yield about, batch.producer_id
 
@@ -498,12 +503,14 @@ def _unseen(lines: Sequence[ClientLine], pairs: Sequence[Exchange]) -> Iterator[
             if is_asked and line.api == "Fetch":
                 continue  # What was asked promises nothing.
             yield f"{what} was not read: {line.not_judged}"
-        for one in line.partitions:
-            for batch in one.batches:
+        for partition in line.partitions:
+            for batch in partition.batches:
                 if batch.not_judged:
                     yield f"records in {what} were not read: {batch.not_judged}"
-            has_records = line.api in ("Produce", "Fetch") and (one.batches or one.base_offset >= 0)
-            if one.topic is None and has_records:
+            has_records = line.api in ("Produce", "Fetch") and (
+                partition.batches or partition.base_offset >= 0
+            )
+            if partition.topic is None and has_records:
                 yield f"{what} names a topic by an id that nobody knows"
 
 

@@ -117,8 +117,8 @@ def apply_rules(
         collect(findings, partial(rule, evidence, OBSERVED))
         if evidence.predicted is not None:
             collect(predicted, partial(rule, evidence, PREDICTED))
-    for one in conformance_rules:
-        collect(findings, partial(one, evidence))
+    for conformance_rule in conformance_rules:
+        collect(findings, partial(conformance_rule, evidence))
     return Judged(
         findings=tuple(findings),
         predicted_findings=tuple(predicted),

@@ -64,7 +64,7 @@ def clean(world: World, event: LogCleaned) -> None:
     replica = world.replica(event.broker, partition)
     if replica is None or world.running(event.broker) is None:
         raise ModelError(f"broker {event.broker} runs no cleaner over a log of {event.topic}")
-    known = {one.batch: one.records for one in _known(world, partition)}
+    known = {keyed.batch: keyed.records for keyed in _known(world, partition)}
     latest: dict[str, int] = {}
     for batch in replica.log.batches:
         for record in known.get(batch, ()):
@@ -73,7 +73,7 @@ def clean(world: World, event: LogCleaned) -> None:
     cleaned, thinned = [], []
     for batch in replica.log.batches:
         records = known.get(batch, ())
-        left = tuple(one for one in records if not _is_gone(one, event, latest))
+        left = tuple(record for record in records if not _is_gone(record, event, latest))
         if len(left) == len(records):
             cleaned.append(batch)
         elif left:
@@ -93,7 +93,7 @@ def _is_gone(record: KeyedRecord, event: LogCleaned, latest: dict[str, int]) -> 
 def _thinned(batch: PredictedBatch, left: tuple[KeyedRecord, ...]) -> KeyedBatch:
     if batch.magic < 2:
         raise ModelError(f"the wrapper at offset {batch.base_offset} was cleaned: use magic 2")
-    payload = join_payload_digests((one.payload, 1) for one in left)
+    payload = join_payload_digests((record.payload, 1) for record in left)
     return KeyedBatch(batch=replace(batch, payload=payload), records=left)
 
 

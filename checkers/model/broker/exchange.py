@@ -328,7 +328,7 @@ def handle(world: World, broker_id: int, source: int, exchange: Exchange) -> boo
         moved = offset_reset.handle_answer(world, broker_id, source, answer)
         return _handle_answers(world, broker_id, source, thread.reset.rest) or moved
     asked = dict(exchange.asked)
-    answers = tuple((partition, asked[partition], one) for partition, one in exchange.answers)
+    answers = tuple((partition, asked[partition], answer) for partition, answer in exchange.answers)
     changed = _handle_answers(world, broker_id, source, answers)
     thread = world.thread(broker_id, source)
     session = frozenset(asked)

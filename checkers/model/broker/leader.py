@@ -587,25 +587,27 @@ def complete_produces(world: World, broker_id: int, partition: TopicPartition) -
     broker = world.broker(broker_id)
     replica = world.known_replica(broker_id, partition)
     assert broker is not None
-    done = [one for one in replica.pending if replica.high_watermark >= one.required_offset]
+    done = [
+        produce for produce in replica.pending if replica.high_watermark >= produce.required_offset
+    ]
     if not done:
         return
-    pending = tuple(one for one in replica.pending if one not in done)
+    pending = tuple(produce for produce in replica.pending if produce not in done)
     world.put_replica(broker_id, partition, replace(replica, pending=pending))
     counted = broker.generation.enough_after_append(replica)
     is_enough = len(counted) >= _min_isr(world, broker, partition, replica)
-    for one in done:
+    for answered in done:
         if is_enough:
             world.notes += [
                 Promise(partition, batch.base_offset, batch.payload)
                 for batch in replica.log.batches
-                if one.base_offset <= batch.base_offset < one.required_offset
+                if answered.base_offset <= batch.base_offset < answered.required_offset
             ]
         world.answer(
             PredictedProduce(
-                operation=one.operation,
+                operation=answered.operation,
                 acknowledged=is_enough,
-                base_offset=one.base_offset,
+                base_offset=answered.base_offset,
                 error="" if is_enough else "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
             )
         )
@@ -619,12 +621,12 @@ def fail_produces(
     if not replica.pending:
         return
     world.put_replica(broker_id, partition, replace(replica, pending=()))
-    for one in replica.pending:
+    for produce in replica.pending:
         world.answer(
             PredictedProduce(
-                operation=one.operation,
+                operation=produce.operation,
                 acknowledged=False,
-                base_offset=one.base_offset,
+                base_offset=produce.base_offset,
                 error=error,
             )
         )

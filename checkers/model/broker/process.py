@@ -254,7 +254,7 @@ def _end_connections(world: World, gone: int) -> None:
     for other in world.broker_ids():
         # What the links were seen to have in their hands they were also seen to deliver, or not.
         for source in world.sources(other, gone):
-            left = [one for one in world.exchanges(other, source) if one.is_at_links]
+            left = [exchange for exchange in world.exchanges(other, source) if exchange.is_at_links]
             world.put_exchanges(other, source, tuple(left))
         for source in world.sources(gone, other):
             sent = world.exchanges(gone, source)
@@ -262,8 +262,8 @@ def _end_connections(world: World, gone: int) -> None:
                 gone,
                 source,
                 tuple(
-                    replace(one, is_awaited=False)
-                    for one in sent
-                    if one.is_at_leader or one.is_at_links
+                    replace(exchange, is_awaited=False)
+                    for exchange in sent
+                    if exchange.is_at_leader or exchange.is_at_links
                 ),
             )

@@ -54,8 +54,12 @@ def adopt(world: World, event: AdoptTopicConfiguration) -> None:
     broker = world.running(event.broker)
     if broker is None:
         raise ModelError(f"broker {event.broker} does not run and can adopt nothing")
-    partitions = [one for one in world.partitions(event.broker) if one.topic == event.topic]
-    before = {one: world.generation(broker, one).versions.magic for one in partitions}
+    partitions = [
+        partition for partition in world.partitions(event.broker) if partition.topic == event.topic
+    ]
+    before = {
+        partition: world.generation(broker, partition).versions.magic for partition in partitions
+    }
     is_newest = event.configuration == world.get(("topic configuration", event.topic))
     component = ("adopted", event.broker, event.topic)
     world.put(component, None if is_newest else event.configuration)

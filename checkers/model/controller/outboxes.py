@@ -57,7 +57,7 @@ def topic_deleted(world: World, event: TopicDeleted) -> None:
         if partition.topic == event.topic:
             world.put(("assignment", partition), None)
             world.put(("state", partition), None)
-    world.put(("topics",), tuple(one for one in known if one.topic != event.topic))
+    world.put(("topics",), tuple(topic for topic in known if topic.topic != event.topic))
     world.put(("topic configuration", event.topic), None)
     for broker_id in world.broker_ids():
         world.put(("adopted", broker_id, event.topic), None)
@@ -136,7 +136,9 @@ def controller_elected(world: World, event: ControllerElected) -> None:
 
 def resign(world: World, epoch: int) -> None:
     """Let a controller stop, with everything that it had queued."""
-    world.put(("controllers",), tuple(one for one in world.controller_epochs() if one != epoch))
+    world.put(
+        ("controllers",), tuple(other for other in world.controller_epochs() if other != epoch)
+    )
     for broker_id, _ in world.controller(epoch).seen:
         world.put(("outbox", epoch, broker_id), None)
     world.put(("controller", epoch), None)
@@ -156,7 +158,7 @@ def observe(world: World, epoch: int) -> None:
     acting = world.broker(controller.broker)
     assert acting is not None
     registered, seen = world.registered(), dict(controller.seen)
-    appeared = [one for one in sorted(registered) if one not in seen]
+    appeared = [broker_id for broker_id in sorted(registered) if broker_id not in seen]
     for broker_id, czxid in seen.items():
         is_bounced = acting.generation.sees_bounce(czxid, registered.get(broker_id, czxid))
         if broker_id not in registered or is_bounced:
@@ -308,7 +310,10 @@ def _holds(
         hold.name
         for hold in world.holding(type(request).__name__, source, target, direction)
         if (hold.topic is None and hold.partition is None)
-        or any(hold.topic == one.topic and hold.partition in (None, one.partition) for one in about)
+        or any(
+            hold.topic == partition.topic and hold.partition in (None, partition.partition)
+            for partition in about
+        )
     )
 
 

@@ -102,8 +102,8 @@ class Acting:
         if not _can_be_forced(world, act):
             return None
         deciding = self._instant_controller(played, world.assignment(PARTITION))
-        one = act._replace(broker=self._replicas[0]) if act.broker == -1 else act
-        played.act(deciding, one, operation)
+        move = act._replace(broker=self._replicas[0]) if act.broker == -1 else act
+        played.act(deciding, move, operation)
         if played.timeline and act.kind in _ENDS_OF_PROCESSES:
             played.act(deciding, Move("expire", act.broker))
         # A scenario could not wait for an acknowledgement that does not come.

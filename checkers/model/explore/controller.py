@@ -258,7 +258,10 @@ def reassign(world: World, machine: Machine, action: Reassign) -> bool:
     held = world.assignment(PARTITION)
     if set(action.replicas) == set(held):
         return False
-    both = (*action.replicas, *(one for one in held if one not in action.replicas))
+    both = (
+        *action.replicas,
+        *(broker_id for broker_id in held if broker_id not in action.replicas),
+    )
     outboxes.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(both,)))
     world.put(REASSIGNED, action.replicas)
     return _decide_next(world, machine, _known(world))
@@ -271,7 +274,7 @@ def complete_reassignment(world: World, machine: Machine, _: CompleteReassignmen
     if wanted is None or not set(wanted) <= set(state.isr):
         return False
     removed = [broker_id for broker_id in world.assignment(PARTITION) if broker_id not in wanted]
-    able = [one for one in wanted if one in _live(world)]
+    able = [broker_id for broker_id in wanted if broker_id in _live(world)]
     leader_id = state.leader if state.leader in wanted else able[0] if able else -1
     if leader_id == -1:
         return False
@@ -296,7 +299,11 @@ def replace_leader(world: World, machine: Machine, *, by_isr: bool) -> bool:
         for broker_id in world.assignment(PARTITION)
         if broker_id in state.isr and broker_id in _live(world)
     ]
-    found = [one for one in able if one != state.leader] + [state.leader] if by_isr else able
+    found = (
+        [broker_id for broker_id in able if broker_id != state.leader] + [state.leader]
+        if by_isr
+        else able
+    )
     if not found:
         return False
     if machine.remembers_blameless:

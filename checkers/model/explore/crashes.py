@@ -113,7 +113,10 @@ def give_up(world: World, machine: Machine, action: GiveUp) -> bool:
 def answer_given_up(world: World, machine: Machine, action: AnswerGivenUp) -> bool:
     """Let a leader handle the oldest request that nobody waits for, and count what it says."""
     follower, leader = action.follower, action.leader
-    request = next((one for one in world.exchanges(follower, leader) if not one.is_awaited), None)
+    request = next(
+        (exchange for exchange in world.exchanges(follower, leader) if not exchange.is_awaited),
+        None,
+    )
     if request is None:
         return False
     if world.running(leader) is None:

@@ -88,7 +88,7 @@ def followers_of(world: World, leader: int, replica: Replica) -> Followers:
 
 
 def _note(world: World, leader: int, replica: Replica, known: Followers) -> None:
-    noted = (replica.leader_epoch, tuple(sorted(known.items(), key=lambda one: one[0])))
+    noted = (replica.leader_epoch, tuple(sorted(known.items(), key=lambda item: item[0])))
     world.put(("followers", leader), noted)
 
 

@@ -192,36 +192,36 @@ def changes_of(machine: Machine, read: Read, action: Action) -> Mapping[Componen
     return changes
 
 
-def _actions_between(machine: Machine, one: int, other: int) -> Iterator[Action]:
+def _actions_between(machine: Machine, broker: int, other: int) -> Iterator[Action]:
     if not machine.faults.has_sessions:
-        yield Remove(broker=one, leader=other)
-    yield Shrink(leader=one, follower=other)
-    yield Expand(leader=one, follower=other)
-    yield Ask(follower=one, leader=other)
+        yield Remove(broker=broker, leader=other)
+    yield Shrink(leader=broker, follower=other)
+    yield Expand(leader=broker, follower=other)
+    yield Ask(follower=broker, leader=other)
     if machine.grain.has_queues:
-        yield Arrive(follower=one, leader=other)
+        yield Arrive(follower=broker, leader=other)
     if machine.grain.splits_reads:
-        yield Look(follower=one, leader=other)
+        yield Look(follower=broker, leader=other)
     if machine.grain.has_requests:
-        yield Answer(follower=one, leader=other)
+        yield Answer(follower=broker, leader=other)
     if machine.grain is not Grain.ROUNDS:
-        yield Handle(follower=one, leader=other)
+        yield Handle(follower=broker, leader=other)
     if machine.faults.time_outs:
-        yield GiveUp(follower=one, leader=other)
+        yield GiveUp(follower=broker, leader=other)
     if machine.faults.time_outs or machine.grain.splits_reads:
-        yield AnswerGivenUp(follower=one, leader=other)
+        yield AnswerGivenUp(follower=broker, leader=other)
 
 
-def _queued_at(machine: Machine, one: int) -> Iterator[Action]:
+def _queued_at(machine: Machine, broker: int) -> Iterator[Action]:
     for epoch in machine.controller_epochs:
-        yield ReachBroker(broker=one, controller_epoch=epoch)
+        yield ReachBroker(broker=broker, controller_epoch=epoch)
         for place in range(MOST_WAITING if machine.faults.has_sessions else 1):
-            yield Serve(broker=one, controller_epoch=epoch, place=place)
-    yield ReachController(broker=one, api="AlterPartition")
+            yield Serve(broker=broker, controller_epoch=epoch, place=place)
+    yield ReachController(broker=broker, api="AlterPartition")
     if machine.faults.stops:
-        yield ReachController(broker=one, api="ControlledShutdown")
+        yield ReachController(broker=broker, api="ControlledShutdown")
     if machine.faults.expiries:
-        yield HearOwnEpoch(broker=one)
+        yield HearOwnEpoch(broker=broker)
 
 
 def possible_faults(machine: Machine) -> Iterator[Action]:  # noqa: C901

@@ -105,11 +105,11 @@ def formats_rise(world: World) -> str:
     """No log has an older message format after a newer one."""
     for broker_id in world.assignment(PARTITION):
         replica = world.replica(broker_id, PARTITION)
-        for one, following in pairwise(replica.log.batches if replica is not None else ()):
-            if following.magic < one.magic:
+        for batch, following in pairwise(replica.log.batches if replica is not None else ()):
+            if following.magic < batch.magic:
                 return (
                     f"broker {broker_id} has magic {following.magic} at {following.base_offset}, "
-                    f"after magic {one.magic}"
+                    f"after magic {batch.magic}"
                 )
     return ""
 
@@ -154,7 +154,9 @@ def online(world: World) -> str:
 
     The machine must remember who did (KIP-501).
     """
-    return _offline(world, {one for one, _ in world.get(BLAMELESS)}, "its leader had a fetch of it")
+    return _offline(
+        world, {follower for follower, _ in world.get(BLAMELESS)}, "its leader had a fetch of it"
+    )
 
 
 def online_if_kept_up(world: World) -> str:
@@ -162,7 +164,7 @@ def online_if_kept_up(world: World) -> str:
 
     These are the followers that KIP-501 promises to keep.
     """
-    kept_up = {one for one, kept_up in world.get(BLAMELESS) if kept_up}
+    kept_up = {follower for follower, kept_up in world.get(BLAMELESS) if kept_up}
     return _offline(world, kept_up, "it had kept up and its leader had its next fetch")
 
 

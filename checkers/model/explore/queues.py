@@ -92,7 +92,7 @@ def reach_broker(world: World, _: Machine, action: ReachBroker) -> bool:
         return False
     received = outboxes.received(world, epoch, broker)
     # Which of two controllers was first means nothing: any request may be the next.
-    ordered = sorted((*waiting, received), key=lambda one: one.controller_epoch)
+    ordered = sorted((*waiting, received), key=lambda request: request.controller_epoch)
     world.put(("control", broker), tuple(ordered))
     world.put(("outbox", epoch, broker), replace(outbox, is_unanswered=True))
     return True
@@ -152,7 +152,10 @@ def reach_controller(world: World, _: Machine, action: ReachController) -> bool:
             return False
         told = broker.epoch if broker.generation.tells_broker_epoch else -1
         event = ControlledShutdownReceived(broker=action.broker, broker_epoch=told)
-    if any(isinstance(one, type(event)) and one.broker == action.broker for one in _events(world)):
+    if any(
+        isinstance(queued, type(event)) and queued.broker == action.broker
+        for queued in _events(world)
+    ):
         return False
     world.put(EVENTS, (*_events(world), event))
     return True

@@ -133,10 +133,10 @@ def _dropped(
         return
     received: tuple[Received, ...] = state(("control", broker_id)) or ()
     taken = {
-        TopicPartition(one.topic, one.partition)
+        TopicPartition(state_told.topic, state_told.partition)
         for part in received
         if part.errors is None and isinstance(part.request, LeaderAndIsr)
-        for one in part.request.states
+        for state_told in part.request.states
     }
     asked = dict(waiting.asked)
     lost = {
@@ -187,7 +187,8 @@ def _half_handled(state: State, broker_id: int, source: int, waiting: Exchange) 
             if following.note_epochs(world, broker_id, source, partition, more):
                 noted = replace(answer, noted=count)
                 answers = tuple(
-                    (about, noted if about == partition else one) for about, one in waiting.answers
+                    (about, noted if about == partition else told)
+                    for about, told in waiting.answers
                 )
                 after = replace(waiting, answers=answers)
                 exchange.change(world, broker_id, source, waiting, after)

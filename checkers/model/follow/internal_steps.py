@@ -76,8 +76,8 @@ def silent_steps(state: State, lookahead: Lookahead, index: int, decided: int) -
     for leader_id in working:
         for broker_id in world.broker_ids():
             for source in world.sources(broker_id, leader_id):
-                for one in world.exchanges(broker_id, source):
-                    yield from at_leader(state, broker_id, source, one, lookahead, index)
+                for open_exchange in world.exchanges(broker_id, source):
+                    yield from at_leader(state, broker_id, source, open_exchange, lookahead, index)
     for broker_id in working:
         for source in world.leaders(broker_id):
             yield from at_follower(state, broker_id, source, lookahead, index, decided)
@@ -156,7 +156,7 @@ def ask(world: World, seen: Question) -> str:
             FETCH,
         )
         assert sent is not None
-        kept = tuple(one for one in sent.asked if one[0] in wanted)
+        kept = tuple(asked for asked in sent.asked if asked[0] in wanted)
         predicted = replace(sent, asked=kept)
     is_empty = seen.api == FETCH and not seen.partitions and not seen.is_full
     if predicted is None and is_empty and thread.reset is None:
@@ -202,7 +202,7 @@ def _with_session(
 
 
 def _is_known(world: World, seen: Question) -> bool:
-    return any(one.number == seen.number for one in world.exchanges(seen.follower, seen.source))
+    return any(known.number == seen.number for known in world.exchanges(seen.follower, seen.source))
 
 
 def _of_process(state: State, broker_id: int) -> Iterator[World]:
@@ -237,11 +237,11 @@ def _control(state: State, broker_id: int, lookahead: Lookahead, index: int) -> 
     order it takes them otherwise is its own matter.
     """
     received: tuple[Received, ...] = state(("control", broker_id)) or ()
-    waiting = [one for one in received if one.errors is None]
-    oldest = {one.number[0]: one.number for one in reversed(waiting)}
+    waiting = [part for part in received if part.errors is None]
+    oldest = {part.number[0]: part.number for part in reversed(waiting)}
     for number in oldest.values():
-        parts = [one for one in waiting if one.number == number]
-        leading = [one for one in parts if _is_to_lead(one.request, broker_id)]
+        parts = [part for part in waiting if part.number == number]
+        leading = [part for part in parts if _is_to_lead(part.request, broker_id)]
         first = parts[0]
         if not control_handling.may_handle(World(state), broker_id, first):
             continue
@@ -257,37 +257,39 @@ def _handle(
     lookahead: Lookahead,
     index: int,
 ) -> Iterator[World]:
-    for one in parts:
-        seen = lookahead.control_answers.get(one.number)
+    for part in parts:
+        seen = lookahead.control_answers.get(part.number)
         if seen is not None and seen.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
             # It failed on the way, as when the topic's configuration is asked of a ZooKeeper whose
             # session is over (ReplicaManager.becomeLeaderOrFollower): this part before it, or not.
             failed = ((None, "UNKNOWN_SERVER_ERROR"),)
-            yield _handled(World(state), broker_id, one, failed)
+            yield _handled(World(state), broker_id, part, failed)
             world = World(state)
-            control_handling.handle(world, broker_id, one, is_last=is_last)
-            yield _handled(world, broker_id, one, failed)
+            control_handling.handle(world, broker_id, part, is_last=is_last)
+            yield _handled(world, broker_id, part, failed)
             continue
         world = World(state)
-        errors = handle_control(world, broker_id, one, is_last=is_last)
+        errors = handle_control(world, broker_id, part, is_last=is_last)
         if seen is None or not errors_differ(errors, seen):
-            world.is_unlikely = _speaks_as_before(state, broker_id, one, lookahead, index)
+            world.is_unlikely = _speaks_as_before(state, broker_id, part, lookahead, index)
             yield world
 
 
 def handle_control(
-    world: World, broker_id: int, one: Received, *, is_last: bool
+    world: World, broker_id: int, part: Received, *, is_last: bool
 ) -> control_handling.Errors:
     """Let a broker handle a part of a control request; returns what it answers."""
-    errors = control_handling.handle(world, broker_id, one, is_last=is_last)
-    _handled(world, broker_id, one, errors)
+    errors = control_handling.handle(world, broker_id, part, is_last=is_last)
+    _handled(world, broker_id, part, errors)
     return errors
 
 
-def _handled(world: World, broker_id: int, one: Received, errors: control_handling.Errors) -> World:
+def _handled(
+    world: World, broker_id: int, part: Received, errors: control_handling.Errors
+) -> World:
     received: tuple[Received, ...] = world.get(("control", broker_id)) or ()
-    index = received.index(one)
-    after = (*received[:index], replace(one, errors=errors), *received[index + 1 :])
+    index = received.index(part)
+    after = (*received[:index], replace(part, errors=errors), *received[index + 1 :])
     world.put(("control", broker_id), after)
     return world
 
@@ -317,7 +319,9 @@ def _speaks_as_before(
         return False
     question = lookahead.questions[answer[0]]
     asked = World(state).exchanges(question.follower, question.source)
-    waiting = next((one for one in asked if one.number == answer[0]), None)
+    waiting = next(
+        (open_exchange for open_exchange in asked if open_exchange.number == answer[0]), None
+    )
     return waiting is None or (waiting.stage is Stage.ARRIVED and not waiting.refused)
 
 
@@ -361,7 +365,14 @@ def _is_told_too_early(
     for partition in told - known if known is not None else ():
         for question in lookahead.refused_before(broker_id, partition, number, index):
             asked = World(state).exchanges(question.follower, question.source)
-            waiting = next((one for one in asked if one.number == question.number), None)
+            waiting = next(
+                (
+                    open_exchange
+                    for open_exchange in asked
+                    if open_exchange.number == question.number
+                ),
+                None,
+            )
             if waiting is None or partition not in waiting.refused:
                 return True
     return False
@@ -447,7 +458,7 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
         broker = world.broker(request.broker)
         if broker is None or not broker.is_working:
             continue
-        left = tuple(one for one in state(("sent",)) if one != request)
+        left = tuple(produce for produce in state(("sent",)) if produce != request)
         world.put(("sent",), left or None)
         leader.produce(world, request, settles=False)
         unsettled = ("appended", request.broker, TopicPartition(request.topic, request.partition))

@@ -387,11 +387,11 @@ class Lookahead:
         """Tell whether a follower hears of partitions, from an index on, before it asks again."""
         items = self._of_pair.get((follower, source), [])
         at = bisect_left(items, index, key=lambda item: item[0])
-        asks = next((one for one, what in items[at:] if isinstance(what, Question)), None)
+        asks = next((place for place, what in items[at:] if isinstance(what, Question)), None)
         return any(
             what.states or what.stopped
-            for one, what in self._told.get(follower, ())
-            if one >= index and (asks is None or one < asks)
+            for place, what in self._told.get(follower, ())
+            if place >= index and (asks is None or place < asks)
         )
 
     def is_written(self, state: PartitionState, decided: int) -> bool:
@@ -406,11 +406,11 @@ def _closed_by(decided: tuple[Decided, ...], stop: StopBroker, time: float) -> i
     if not stop.clean:
         return None
     registrations = [
-        (index, one.what)
-        for index, one in enumerate(decided)
-        if isinstance(one.what, BrokerRegistered | BrokerUnregistered)
-        and one.what.broker == stop.broker
-        and one.time <= time
+        (index, decision.what)
+        for index, decision in enumerate(decided)
+        if isinstance(decision.what, BrokerRegistered | BrokerUnregistered)
+        and decision.what.broker == stop.broker
+        and decision.time <= time
     ]
     if not registrations or isinstance(registrations[-1][1], BrokerRegistered):
         return None

@@ -65,7 +65,7 @@ def _codes(error: str) -> frozenset[int]:
 def question_differs(thread: FetcherThread, predicted: Exchange | None, seen: Question) -> str:
     """Return how a request differs from what the thread would send, or ""."""
     if predicted is None:
-        stands = {tuple(one): str(fetch.state) for one, fetch in thread.partitions}
+        stands = {tuple(partition): str(fetch.state) for partition, fetch in thread.partitions}
         return f"no such request was expected; the fetcher's partitions: {stands or 'none'}"
     asked = dict(predicted.asked)
     for partition, said in seen.partitions.items():
@@ -149,7 +149,7 @@ def answers_as_seen(  # noqa: C901
     if any(answer.error for _, answer in kept):
         # A follower that is out of range handles what comes first, and then asks.
         order = list(seen.partitions)
-        kept.sort(key=lambda one: order.index(one[0]))
+        kept.sort(key=lambda item: order.index(item[0]))
     return tuple(kept), ""
 
 

@@ -196,7 +196,7 @@ def _produce(world: World, request: Produce) -> None:
 
 def _found(world: World, seen: Question | Reply) -> Exchange | None:
     exchanges = world.exchanges(seen.follower, seen.source)
-    return next((one for one in exchanges if one.number == seen.number), None)
+    return next((exchange for exchange in exchanges if exchange.number == seen.number), None)
 
 
 def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
@@ -316,16 +316,16 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
 
 def _control_answered(world: World, seen: ControlAnswered) -> None:
     received: tuple[Received, ...] = world.get(("control", seen.broker)) or ()
-    own = [one for one in received if one.number == seen.number]
-    for one in own:
-        if one.errors is None:
+    own = [part for part in received if part.number == seen.number]
+    for part in own:
+        if part.errors is None:
             raise Excluded(
                 f"broker {seen.broker} has not handled the {seen.api} yet", is_pending=True
             )
-        differs = errors_differ(one.errors, seen)
+        differs = errors_differ(part.errors, seen)
         if differs:
             raise Excluded(differs)
-    left = tuple(one for one in received if one.number != seen.number)
+    left = tuple(part for part in received if part.number != seen.number)
     world.put(("control", seen.broker), left or None)
 
 
@@ -353,7 +353,9 @@ def _client_answered(world: World, seen: ClientAnswered) -> None:
                 f"produce {seen.operation} acknowledged{where}, possible was {_told(outcome)}"
             )
     elif seen.error in NOT_LEADING:
-        left = tuple(one for one in world.get(("sent",)) or () if one.operation != seen.operation)
+        left = tuple(
+            produce for produce in world.get(("sent",)) or () if produce.operation != seen.operation
+        )
         world.put(("sent",), left or None)
         if outcome.base_offset >= 0:
             if outcome.error in NOT_LEADING:

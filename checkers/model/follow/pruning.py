@@ -51,15 +51,17 @@ def needed(changes: dict[Component, object], lookahead: Lookahead) -> dict[Compo
     for component, value in changes.items():
         match component[0], value:
             case "control", tuple():
-                kept[component] = tuple(one for one in value if _awaits(one, lookahead)) or None
+                kept[component] = tuple(item for item in value if _awaits(item, lookahead)) or None
             case "exchanges", tuple():
-                seen = (_as_needed(one, lookahead) for one in value)
-                kept[component] = tuple(one for one in seen if one is not None) or None
+                seen = (_as_needed(item, lookahead) for item in value)
+                kept[component] = (
+                    tuple(exchange for exchange in seen if exchange is not None) or None
+                )
     return kept
 
 
-def _awaits(one: Received, lookahead: Lookahead) -> bool:
-    return one.errors is None or one.number in lookahead.control_answers
+def _awaits(request: Received, lookahead: Lookahead) -> bool:
+    return request.errors is None or request.number in lookahead.control_answers
 
 
 def _as_needed(request: Exchange, lookahead: Lookahead) -> Exchange | None:
@@ -106,9 +108,9 @@ def _acts_alike(before: Broker, after: Broker) -> bool:
     changed = before.live ^ after.live
     generation = before.generation
     return not any(
-        asks(one, before.live) != asks(one, after.live)
+        asks(broker, before.live) != asks(broker, after.live)
         for asks in (generation.waits_outside_isr, generation.may_join_isr)
-        for one in changed
+        for broker in changed
     )
 
 

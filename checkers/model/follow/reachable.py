@@ -99,7 +99,7 @@ def _is_fenced(world: World, leader_id: int, request: Exchange, seen: Reply) -> 
 def hears_of_leaders(world: World, broker_id: int) -> bool:
     """Tell whether a broker has been sent a LeaderAndIsr that it has not handled yet."""
     received: tuple[Received, ...] = world.get(("control", broker_id)) or ()
-    return any(one.errors is None and isinstance(one.request, LeaderAndIsr) for one in received)
+    return any(part.errors is None and isinstance(part.request, LeaderAndIsr) for part in received)
 
 
 def _has_passed(

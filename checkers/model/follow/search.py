@@ -194,8 +194,8 @@ class _Search:
                 if reason is not None:
                     found[reason] = None
         # Where a broker could have got on, what it would have said then tells more.
-        telling = [one for one in found if not one.is_pending] or list(found)
-        whys = dict.fromkeys(one.why for one in telling[:3])
+        telling = [exclusion for exclusion in found if not exclusion.is_pending] or list(found)
+        whys = dict.fromkeys(exclusion.why for exclusion in telling[:3])
         if self.refuted is not None and any(map(self._has_come_to_refuted, self._deepest)):
             index, why = self.refuted
             item = self.record.seen[index]

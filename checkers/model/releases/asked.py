@@ -66,6 +66,6 @@ def _watched(generation: Generation, owners: Mapping[str, str], rules: set[str])
     made = object.__new__(_Watched)
     object.__setattr__(made, "_owners", owners)
     object.__setattr__(made, "_rules", rules)
-    for one in fields(generation):
-        object.__setattr__(made, one.name, getattr(generation, one.name))
+    for declared in fields(generation):
+        object.__setattr__(made, declared.name, getattr(generation, declared.name))
     return made

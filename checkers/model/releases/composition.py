@@ -57,9 +57,9 @@ def owners_of(composed: Generation) -> Mapping[str, str]:
         if rule.name in composed.rules and rule.change is not None:
             changed = rule.change(generation)
             owners |= {
-                one.name: rule.name
-                for one in fields(Generation)
-                if getattr(changed, one.name) != getattr(generation, one.name)
+                field.name: rule.name
+                for field in fields(Generation)
+                if getattr(changed, field.name) != getattr(generation, field.name)
             }
             generation = replace(changed, rules=(*generation.rules, rule.name))
     return owners

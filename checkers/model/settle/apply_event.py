@@ -216,7 +216,7 @@ def _pause(world: World, event: PauseBroker) -> None:
     world.put_broker(event.broker, replace(_running(world, event.broker), is_paused=True))
     for leader_id in world.leaders(event.broker):
         waiting = world.exchanges(event.broker, leader_id)
-        paused = tuple(replace(one, was_paused=True) for one in waiting)
+        paused = tuple(replace(open_exchange, was_paused=True) for open_exchange in waiting)
         world.put_exchanges(event.broker, leader_id, paused)
 
 
@@ -286,10 +286,16 @@ def _release(world: World, name: str) -> None:
             _release_outbox(world, epoch, broker_id, name)
     for broker_id in world.broker_ids():
         for leader_id in world.leaders(broker_id):
-            for one in world.exchanges(broker_id, leader_id):
-                if name in one.holds:
-                    left = tuple(hold for hold in one.holds if hold != name)
-                    exchange.change(world, broker_id, leader_id, one, replace(one, holds=left))
+            for open_exchange in world.exchanges(broker_id, leader_id):
+                if name in open_exchange.holds:
+                    left = tuple(hold for hold in open_exchange.holds if hold != name)
+                    exchange.change(
+                        world,
+                        broker_id,
+                        leader_id,
+                        open_exchange,
+                        replace(open_exchange, holds=left),
+                    )
 
 
 def _release_outbox(world: World, epoch: int, broker_id: int, name: str) -> None:

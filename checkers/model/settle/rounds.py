@@ -188,7 +188,7 @@ def _go_on(world: World, broker_id: int, source: int, request: Exchange) -> bool
 
 def _note_rounds(world: World, answered: list[EpochRound], *, is_new: bool) -> None:
     """Note what was answered; a repetition that changes nothing is noted once."""
-    for one in answered:
+    for epoch_round in answered:
         known = [note for note in world.notes if isinstance(note, EpochRound)]
-        if is_new or one not in known[-1:]:
-            world.notes.append(one)
+        if is_new or epoch_round not in known[-1:]:
+            world.notes.append(epoch_round)
