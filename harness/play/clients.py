@@ -145,7 +145,9 @@ class Clients:
             kind = "fail" if appended_nothing(answer.error_code, acks=action.acks) else "info"
             more = {"error": error_name(answer.error_code), "error_code": answer.error_code}
         else:
-            kind = "fail" if isinstance(answer, NotSent | ScenarioError) else "info"
+            # A leader that is deposed while acks=all is waited for refuses what it has appended.
+            has_refused = isinstance(answer, ScenarioError) and action.acks != -1
+            kind = "fail" if has_refused or isinstance(answer, NotSent) else "info"
             more = {"error": str(answer)}
         self.recorder.history(action.operation, kind, **detail, **more)
 
