@@ -6,6 +6,8 @@ ones). A process is a producer, or a connection. What the wire does not tell is 
 anomaly is made of it:
 
 - a record with the same key and value as another of its partition: nobody knows which was read;
+- a record that a consumer was given at or above the high watermark that it was told, or above the
+  last stable offset: it was read, and nobody knows whether it was promised;
 - records in batches that could not be read, and what others than these clients wrote;
 - where transactions write, what consumers with read_uncommitted got, and what consumers with
   read_committed got if nobody recorded which transactions were aborted;
@@ -26,6 +28,7 @@ from kchaos.checkers.evidence.clients import (
     Exchange,
     exchanges,
     given,
+    given_beyond,
 )
 from kchaos.checkers.formats.error_codes import appended_nothing
 from kchaos.checkers.histories.operations import HistoryOperation, Outcome, Poll, Send
@@ -96,6 +99,7 @@ class _Reading:
         self._partitions: dict[str, TopicPartition] = {}
         self._transactional: set[str] = set()
         self._unread: set[str] = set()
+        self._beyond: set[tuple[str, str]] = set()
 
     def history(self, found: Sequence[Exchange]) -> ClientHistory:
         """Reads all exchanges."""
@@ -104,6 +108,8 @@ class _Reading:
                 self._take_produce(asked, answer)
             elif asked.api == "EndTxn":
                 self._take_end(asked, answer)
+            elif asked.api == "Fetch" and answer is not None:
+                self._take_beyond(asked, answer)
         names = self._names()
         polls = [*_Polls(self._transactional, names, self._key, _has_markers(found)).of(found)]
         sent = [*self._plain(names), *self._of_transactions(names)]
@@ -167,8 +173,14 @@ class _Reading:
         if answer is not None and answer.error_code == 0 and not answer.not_judged:
             transaction.is_committed = asked.committed
 
+    def _take_beyond(self, asked: ClientLine, answer: ClientLine) -> None:
+        for came in answer.partitions:
+            key = self._key(came)
+            if key is not None and not came.error_code:
+                self._beyond |= {(key, payload) for _, payload in given_beyond(asked, came)}
+
     def _names(self) -> Mapping[tuple[str, str], str]:
-        """By key and digest the name of each record that was sent once: its text, if it has one."""
+        """By key and digest the name of each record that is judged: its text, if it has one."""
         digests: dict[tuple[str, str], int] = {}
         texts: dict[tuple[str, str], str] = {}
         for unit in self._units.values():
@@ -182,7 +194,7 @@ class _Reading:
         return {
             (key, digest): text if text and taken[key, text] == 1 else digest
             for (key, digest), text in texts.items()
-            if digests[key, digest] == 1
+            if digests[key, digest] == 1 and (key, digest) not in self._beyond
         }
 
     def _plain(self, names: Mapping[tuple[str, str], str]) -> Iterator[HistoryOperation]:
@@ -213,7 +225,13 @@ class _Reading:
         for unit in self._units.values():
             sent.setdefault(unit.key, set()).update(unit.batch.payloads)
         for key, payloads in sent.items():
-            again = sum((key, payload) not in names for payload in payloads)
+            beyond = sum((key, payload) in self._beyond for payload in payloads)
+            if beyond:
+                yield (
+                    f"records of {key} came beyond the offset that was told to be committed: "
+                    f"{beyond}"
+                )
+            again = sum((key, payload) not in names for payload in payloads) - beyond
             if again:
                 yield f"records of {key} were sent several times with the same bytes: {again}"
         for key in sorted(self._unread):

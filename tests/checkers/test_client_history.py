@@ -229,6 +229,11 @@ CLEAN = {
     "what is above the high watermark": Wire()
     .sends(*ABC, at=0)
     .fetches(0, batch("a"), batch("c", at=2), high_watermark=2),
+    "a high watermark that moves between its note and the read": Wire()
+    .sends(*ABC, at=0)
+    .fetches(0, batch("a"), high_watermark=1)
+    .fetches(1, batch("b", at=1), high_watermark=1)
+    .fetches(2, batch("c", at=2), high_watermark=3),
     "a batch that could not be read": Wire()
     .sends(*ABC, at=0)
     .fetches(0, batch("a"), batch("x", at=1, not_judged="zstd"), batch("c", at=2)),
@@ -301,6 +306,13 @@ def test_a_transaction_is_there_as_a_whole_once_a_part_of_it_was_read() -> None:
     end = marker(COMMIT, at=2)
     wire.fetches(0, transactional("a"), end, batch("c", at=3), isolation_level=1)
     assert wire.names() == {"lost-write": 1, "int-poll-skip": 1}
+
+
+def test_records_beyond_the_high_watermark_are_said() -> None:
+    wire = Wire().sends("a", at=0).fetches(0, batch("a"), high_watermark=0)
+    assert client_history(wire.lines).not_known == (
+        "records of t-0 came beyond the offset that was told to be committed: 1",
+    )
 
 
 def test_what_is_left_out_is_said() -> None:
