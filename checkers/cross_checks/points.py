@@ -1,7 +1,7 @@
 """Cross-check of points: hits.jsonl beside itself, actions, links, and the gate's own count."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kchaos.checkers.acts import HoldPoint, ReleasePoint, StartBroker, TopicPartition
 from kchaos.checkers.evidence.hits import HITS
@@ -82,14 +82,18 @@ def _holds(evidence: RunEvidence) -> Iterator[str]:
         begun[hit.number] = hit
         if hit.hold and not any(hit.hold in (name, f"{name}-{hit.broker}") for name in named):
             yield f"{hit.read_at} was {hit.fate} by {hit.hold!r}, which no act made"
-    yield from _as_released(evidence, [hit for hit in begun.values() if hit.hold])
+    yield from _as_released(evidence, begun)
     for number, hit in begun.items():
         if hit.fate == "held" and number not in ended and evidence.outcome.finished:
             yield f"{hit.read_at} was held, and nothing says that it went on"
 
 
-def _as_released(evidence: RunEvidence, kept: list[PointHit]) -> Iterator[str]:
-    """A hold that is released says whom it kept; who is held goes on then, and not before."""
+def _as_released(evidence: RunEvidence, begun: Mapping[int, PointHit]) -> Iterator[str]:
+    """A hold that is released says which threads it kept; a held one goes on then, not before.
+
+    A thread that is delayed goes on by itself.
+    """
+    kept = [hit for hit in begun.values() if hit.hold]
     kept_by = Counter(hit.hold for hit in kept)
     acts = (timed.event for timed in evidence.actions if isinstance(timed.event, HoldPoint))
     # One that holds several brokers names its hits by broker.
@@ -109,8 +113,9 @@ def _as_released(evidence: RunEvidence, kept: list[PointHit]) -> Iterator[str]:
         if isinstance(timed.event, ReleasePoint)
     }
     for hit in evidence.hits:
-        until = ended.get(hit.hold)
-        if hit.fate == "released" and until is not None and hit.time < until - _CLOCK_S:
+        before, until = begun.get(hit.number), ended.get(hit.hold)
+        was_held = hit.fate == "released" and before is not None and before.fate == "held"
+        if was_held and until is not None and hit.time < until - _CLOCK_S:
             yield f"{hit.read_at} goes on {until - hit.time:.1f} s before {hit.hold!r} was released"
 
 

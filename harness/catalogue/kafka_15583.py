@@ -5,7 +5,7 @@ from typing import Any
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import KillBroker, LoseTail, StopBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
+from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT, why_not_of_mode
 from kchaos.harness.steps.clients import Produce, Read
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import (
@@ -97,6 +97,7 @@ KAFKA_15583 = Entry(
     cluster=_with_kraft,
     case_clusters={_ZOOKEEPER: _with_zookeeper},
     steps=_steps,
+    cannot_show=why_not_of_mode,
     expectations={
         (_KRAFT, "3.6.2"): _SEEN,
         **{(_KRAFT, release): _NOT_SEEN for release in ("3.9.1", "4.0.2")},

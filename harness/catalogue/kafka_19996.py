@@ -6,7 +6,7 @@ from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import HoldRequests, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK_KRAFT, SLOW_READS
+from kchaos.harness.catalogue.settings import QUICK_KRAFT, SLOW_READS, why_not_of_mode
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.observing import AwaitLog, AwaitMetadataRead
@@ -159,6 +159,7 @@ KAFKA_19996 = Entry(
     cluster=_with_kraft,
     case_clusters={_ZOOKEEPER: _with_zookeeper},
     steps=_steps,
+    cannot_show=why_not_of_mode,
     expectations={
         (_KRAFT, "3.6.2"): _WAITS,
         **{(_KRAFT, release): _FLAPS for release in ("3.9.1", "4.1.2", "4.4.0")},

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from kchaos.clusters.releases import release_of
+
 QUICK: Mapping[str, str] = {
     # Gates read high watermarks from the checkpoint files.
     "replica.high.watermark.checkpoint.interval.ms": "100",
@@ -44,3 +46,13 @@ SLOW_READS: Mapping[str, str] = {
     "num.io.threads": "8",
 }
 """What the scenarios of KIP-501 have in common."""
+
+
+def why_not_of_mode(case: str, release: str) -> str:
+    """Why a release cannot show a case named "with-kraft" or "with-zookeeper"; "" where it can."""
+    mode = case.removeprefix("with-")
+    return (
+        ""
+        if mode in release_of(release).modes
+        else f"{release} has no clusters with {mode}; 3.9.1 has both"
+    )

@@ -82,6 +82,7 @@ def test_an_unknown_case_is_refused_with_the_known_ones() -> None:
         ("KIP-380-upgrade-window", "two-rolls", "2.8.2", "from 2.1.1 to 2.2.2: play it on 2.2.2"),
         ("KIP-380-missed-bounce", "killed", "0.10.2.2", "case killed is 0.11.0.3"),
         ("KAFKA-7601-mixed-default", "rolled-to-3.0", "2.8.2", "no protocol 3.0; .* is 3.9.1"),
+        ("KAFKA-19996", "with-zookeeper", "4.4.0", "no clusters with zookeeper; 3.9.1 has both"),
         ("KAFKA-7601-mixed-default", "default-protocol", "3.9.1", "at its own protocol; .* 2.8.2"),
     ],
 )
