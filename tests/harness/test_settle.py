@@ -28,6 +28,7 @@ from kchaos.harness.gates.probe import is_probe_replicated
 from kchaos.harness.gates.replication import fetcher_failure, first_difference, lasting_difference
 from kchaos.harness.gates.settle import _settle_partition, settle
 from kchaos.harness.gates.settled import Settled
+from kchaos.harness.play.clients import Clients
 from kchaos.harness.play.play import Play
 from kchaos.harness.run.runner import RunOptions, begin
 from kchaos.harness.run.scenario import Scenario
@@ -439,7 +440,17 @@ def test_a_follower_that_is_only_slow_has_not_stopped(
     CreateTopic(topic="slow", assignment=((0, 1),)).perform(play)
     links = play.cluster.links
     assert links is not None
-    hold = links.hold(Match(api_keys=frozenset({ApiKey.FETCH}), source=1, target=0))
+    fetches = Match(api_keys=frozenset({ApiKey.FETCH}), source=1, target=0)
+    holds = []
+    produce = Clients.produce
+
+    def produce_once_fetches_are_held(clients: Clients, action: Any, **more: Any) -> None:
+        # A follower that is held for longer leaves the ISR, and the leader acknowledges alone.
+        if action.operation == "settle-slow-0":
+            holds.append(links.hold(fetches))
+        produce(clients, action, **more)
+
+    monkeypatch.setattr(Clients, "produce", produce_once_fetches_are_held)
 
     def release_once_the_probe_has_timed_out() -> None:
         await_until(
@@ -448,7 +459,7 @@ def test_a_follower_that_is_only_slow_has_not_stopped(
             waiting_for="the probe's answer",
             last_seen=lambda: play.clients.answers,
         )
-        hold.release()
+        holds[0].release()
 
     releasing = threading.Thread(target=release_once_the_probe_has_timed_out)
     releasing.start()
