@@ -48,8 +48,10 @@ class JvmController(JvmBroker):
         try:
             state = json.loads(file.read_text(encoding="utf-8"))
             vote = f"epoch {state['leaderEpoch']}, vote for {state['votedId']} (-1: nobody)"
-        except (OSError, ValueError, KeyError, TypeError):
+        except FileNotFoundError:
             vote = "no election yet"
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            vote = f"cannot be read ({error!r})"
         does = "answers" if answers(self.place.client_port.number) else "does not answer"
         return (
             f"it {does}; leader {self.place.metadata().controller()}; quorum-state: {vote}; voters "

@@ -22,8 +22,8 @@ def client_anomalies(evidence: RunEvidence) -> Iterator[Finding]:
     What comes after an unclean election or a lost tail of the partition is permitted.
 
     **Verifies**: that what was acknowledged with acks=all and what was read agree with each other:
-    one record at an offset, one offset for a record, nothing passed over by who read on, nothing
-    read that was aborted or not committed yet, and the order of each producer.
+    one record at an offset, one offset for a record, nothing passed over by a consumer that read
+    on, nothing read that was aborted or not committed yet, and the order of each producer.
     **Does not verify**: what `checkers.evidence.client_history` leaves out.
     """
     history = history_of(evidence)
@@ -34,8 +34,14 @@ def client_anomalies(evidence: RunEvidence) -> Iterator[Finding]:
         for anomaly in anomalies(history.operations)
         if anomaly.name not in _NOT_OF_A_RUN
     ]
-    aborted = {(one.key, value) for one in seen if one.name == "G1a" for value in one.values}
-    for anomaly in first_of_each([one for one in seen if not _skips_only(one, aborted)]):
+    aborted = {
+        (anomaly.key, value)
+        for anomaly in seen
+        if anomaly.name == "G1a"
+        for value in anomaly.values
+    }
+    left = [anomaly for anomaly in seen if not _skips_only(anomaly, aborted)]
+    for anomaly in first_of_each(left):
         finding = finding_of(anomaly)
         about = history.partitions.get(anomaly.key)
         if about is not None:

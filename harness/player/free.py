@@ -73,16 +73,8 @@ def draw_free(
         ReleaseError: There is no such release, or it has no such mode.
         UsageError: Clients cannot run freely with that mix, on that release, or for so short.
     """
-    if mix not in FREE_MIXES:
-        raise UsageError(
-            f"clients do not run freely with the mix {mix}: take one of {', '.join(FREE_MIXES)}"
-        )
-    if free.for_s < SHORTEST_S:
-        raise UsageError(f"clients that run freely do so for {SHORTEST_S:g} s at least")
-    number = release_of(release or kafka).number
-    has_producer_ids = number >= (0, 11)
-    if free.transactions and not has_producer_ids:
-        raise UsageError(f"{release or kafka} has no transactions: they came with 0.11.0")
+    has_producer_ids = release_of(release or kafka).number >= (0, 11)
+    _check(free, mix, release or kafka, has_producer_ids=has_producer_ids)
     moments = [*_moments(Random(f"free {seed}"), free.for_s)]
     drawn = draw(
         seed,
@@ -135,6 +127,17 @@ def draw_free(
             StopClients(),
         ),
     )
+
+
+def _check(free: FreeRun, mix: str, release: str, *, has_producer_ids: bool) -> None:
+    if mix not in FREE_MIXES:
+        raise UsageError(
+            f"clients do not run freely with the mix {mix}: take one of {', '.join(FREE_MIXES)}"
+        )
+    if free.for_s < SHORTEST_S:
+        raise UsageError(f"clients that run freely do so for {SHORTEST_S:g} s at least")
+    if free.transactions and not has_producer_ids:
+        raise UsageError(f"{release} has no transactions: they came with 0.11.0")
 
 
 def _moments(random: Random, for_s: float) -> Iterator[float]:
