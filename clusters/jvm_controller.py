@@ -50,8 +50,8 @@ class JvmController(JvmBroker):
             vote = f"epoch {state['leaderEpoch']}, vote for {state['votedId']} (-1: nobody)"
         except FileNotFoundError:
             vote = "no election yet"
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            vote = f"cannot be read ({error!r})"
+        except (OSError, ValueError, KeyError, TypeError):
+            vote = "cannot be read"
         does = "answers" if answers(self.place.client_port.number) else "does not answer"
         return (
             f"it {does}; leader {self.place.metadata().controller()}; quorum-state: {vote}; voters "
