@@ -148,6 +148,9 @@ class ClusterMetadata(Protocol):
     def is_reassigning(self) -> bool:
         """Return whether the controller still has a reassignment to do."""
 
+    def has_lost_reassignment(self, topic: str, partition: int, replicas: Sequence[int]) -> bool:
+        """Return whether what was asked for is neither done nor being done."""
+
     def elect_preferred(self, topic: str, partition: int) -> None:
         """Ask for the election of the preferred replica; return at once.
 

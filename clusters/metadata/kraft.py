@@ -333,6 +333,10 @@ class KraftMetadata:
             partitions = self._image().partitions.values()
             return any(partition.is_reassigning for partition in partitions)
 
+    def has_lost_reassignment(self, topic: str, partition: int, replicas: Sequence[int]) -> bool:
+        """Return False: the controller answered that it has written it down."""
+        return False
+
     def elect_preferred(self, topic: str, partition: int) -> None:
         """Ask for the election by ElectLeaders, whose answer comes when it is done."""
         request = {

@@ -173,6 +173,16 @@ class ZooKeeperMetadata:
         """Return whether that znode is there."""
         return self._look(self.client.exists, _REASSIGNMENT) is not None
 
+    def has_lost_reassignment(self, topic: str, partition: int, replicas: Sequence[int]) -> bool:
+        """Return whether the znode was removed before the controller had read it.
+
+        Up to 2.3 a controller that is done with a reassignment deletes the znode twice, and does
+        not look what is in it the second time: `maybeTriggerPartitionReassignment` and
+        `removePartitionsFromReassignedPartitions` of kafka.controller.KafkaController, 1.1.1, 2.0.1
+        and 2.3.1. It writes the assignment before it deletes the znode.
+        """
+        return not self.is_reassigning() and [*self.assignment(topic)[partition]] != [*replicas]
+
     def elect_preferred(self, topic: str, partition: int) -> None:
         """Write the znode that the controller watches and removes when it is done."""
         wanted = {"topic": topic, "partition": partition}

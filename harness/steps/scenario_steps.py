@@ -376,11 +376,15 @@ def reassign(
     """Asks for other replicas, or another order; returns when the controller has done it."""
     metadata = play.cluster.metadata
     metadata.reassign(topic, partition, replicas)
+
+    def is_done() -> bool:
+        if metadata.has_lost_reassignment(topic, partition, replicas):
+            metadata.reassign(topic, partition, replicas)
+        is_reassigned = not metadata.is_reassigning()
+        return is_reassigned and [*metadata.assignment(topic)[partition]] == [*replicas]
+
     await_until(
-        lambda: (
-            not metadata.is_reassigning()
-            and [*metadata.assignment(topic)[partition]] == [*replicas]
-        ),
+        is_done,
         timeout_s=timeout_s,
         waiting_for=f"{topic}-{partition} to have the replicas {replicas}",
         last_seen=lambda: metadata.assignment(topic),

@@ -122,6 +122,15 @@ def test_one_election_and_one_reassignment_go_on_at_a_time() -> None:
     assert (metadata.is_electing(), metadata.is_reassigning()) == (False, True)
 
 
+def test_a_reassignment_whose_znode_was_deleted_unread_is_lost() -> None:
+    metadata = metadata_of({"/brokers/topics/t": {"partitions": {"0": [0, 1]}}})
+    metadata.reassign("t", 0, (1, 0))
+    assert not metadata.has_lost_reassignment("t", 0, (1, 0))
+    metadata.client.delete("/admin/reassign_partitions")
+    assert metadata.has_lost_reassignment("t", 0, (1, 0))
+    assert not metadata.has_lost_reassignment("t", 0, (0, 1)), "it is done"
+
+
 @pytest.mark.parametrize("problem", [ConnectionLoss(), KazooTimeoutError()], ids=repr)
 def test_a_zookeeper_that_is_away_says_nothing_about_what_it_holds(
     problem: Exception, monkeypatch: pytest.MonkeyPatch

@@ -134,7 +134,10 @@ def _work(world: World, broker_id: int, source: int) -> bool:
     changed = exchange.go_on_without_asking(world, broker_id, source)
     for api in (OFFSET_FOR_LEADER_EPOCH, FETCH):
         asked = exchange.question(world, broker_id, source, api)
-        if asked is not None and world.passes(broker_id, leader_of(source)):
+        if asked is not None and not world.passes(broker_id, leader_of(source)):
+            # A request that waited at the leader, or this one, is lost, and its connection with it.
+            exchange.end_session(world, broker_id, source, asked)
+        elif asked is not None:
             sent = exchange.send(world, broker_id, source, asked)
             changed = _go_on(world, broker_id, source, sent) or changed
             if exchange.awaited(world, broker_id, source) is not None:
@@ -164,11 +167,11 @@ def _go_on(world: World, broker_id: int, source: int, request: Exchange) -> bool
     if request.stage is Stage.SENT:
         if not world.passes(broker_id, leader_of(source)):
             # What stays in a cut times out at last, and the thread asks anew.
-            exchange.end(world, broker_id, source, request)
+            _lose(world, broker_id, source, request)
             return False
         request, changed = exchange.answer(world, broker_id, source, request)
         if not world.passes(leader_of(source), broker_id):
-            exchange.end(world, broker_id, source, request)
+            _lose(world, broker_id, source, request)
             return changed
         request = exchange.hold_answer(world, broker_id, source, request)
         if request.holds:
@@ -184,6 +187,11 @@ def _go_on(world: World, broker_id: int, source: int, request: Exchange) -> bool
     if not is_held:
         _note_rounds(world, answered, is_new=moved)
     return moved or changed or is_held
+
+
+def _lose(world: World, broker_id: int, source: int, request: Exchange) -> None:
+    exchange.end(world, broker_id, source, request)
+    exchange.end_session(world, broker_id, source, request)
 
 
 def _note_rounds(world: World, answered: list[EpochRound], *, is_new: bool) -> None:

@@ -307,3 +307,23 @@ def test_in_the_model_overlapping_cuts_heal_one_by_one():
 def test_an_event_of_which_no_case_says_what_it_changes_is_refused() -> None:
     with pytest.raises(AssertionError, match="unreachable"):
         happen(World(EMPTY), "a comet", {})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("is_cut", "ends_at"), [(False, 2), (True, 1)])
+def test_a_cut_ends_the_fetch_session_so_that_a_follower_of_an_older_epoch_is_refused(
+    is_cut, ends_at
+):
+    """In a session a 2.4.1 leader sees no epoch; the full Fetch after a cut carries it."""
+    cut = [CutLink(source=0, target=1)] if is_cut else []
+    heal = [HealLink(source=0, target=1)] if is_cut else []
+    timeline = [
+        *pair("2.4.1"),
+        write("first", 0, acks=-1),
+        Hold(name="h", api="LeaderAndIsr", target=1),
+        *cut,
+        state(0, 1, (0, 1)),
+        *heal,
+        write("second", 0),
+        AFTER,
+    ]
+    assert replica(predict(timeline), 1).log_end_offset == ends_at
