@@ -21,6 +21,7 @@ NOT_KNOWN = (
 _MOST_EPOCHS = 3
 _MOST_OPERATIONS = 3
 _MOST_ELECTIONS = 3
+_MOST_FAULTS = 3
 _MOST_ROUNDS = 2
 
 
@@ -219,12 +220,11 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
         if brokers <= set(state.isr) and time >= differ_since
     ]
     for time, state in together[:1]:
-        members = ", ".join(map(str, state.isr))
         yield CauseStep(
             time=time,
             section="time",
             brokers=(state.leader,),
-            text=f"The ISR became [{members}]: {counted}.",
+            text=f"The ISR became {_members(state.isr)}: {counted}.",
         )
 
 
@@ -250,6 +250,7 @@ def _never_asked(story: _Story, followers: Sequence[int], began: float) -> Itera
 
 def _loss(story: _Story) -> Iterator[CauseStep]:
     """Promised records that are gone: who acknowledged them, who was elected, what was cut."""
+    lost = {each["operation"] for each in story.finding.evidence.get("operations", ())}
     done = [
         each
         for each in story.loaded.evidence.client_operations
@@ -257,24 +258,33 @@ def _loss(story: _Story) -> Iterator[CauseStep]:
         and each.promised
         and each.outcome == "ok"
         and story.covers(each.base_offset, each.last_offset)
+        and (not lost or each.operation in lost)
     ]
     if not done:
         return
     ended = min(each.ended_at or each.invoked_at for each in done)
-    for each in done[:_MOST_OPERATIONS]:
-        yield CauseStep(
+    promised = [
+        CauseStep(
             time=each.ended_at or each.invoked_at,
             section="time",
             brokers=(each.broker,),
             text=_promised(each, story),
         )
-    later = [term for term in story.terms if term.time >= ended]
+        for each in done[:_MOST_OPERATIONS]
+    ]
+    # A former leader may have acknowledged them after the next election.
+    begun = [_own_term(each, story) for each in done]
+    since = min((term.time for term in begun if term is not None), default=ended)
+    later = [term for term in story.terms if term.time > min(since, ended) and term not in begun]
     acknowledged_by = {each.broker for each in done}
     others = [term for term in later if term.leader not in acknowledged_by]
     # With more than one election the evidence does not say at which the records were lost.
     decided = others if len(others) == 1 and not _lost_on_disk(story) else []
-    for term in later[:_MOST_ELECTIONS]:
-        yield _elected(story, term, is_fatal=term in decided)
+    elections = [
+        _elected(story, term, is_fatal=term in decided) for term in later[:_MOST_ELECTIONS]
+    ]
+    # What has no time of its own stays behind the last of these.
+    yield from sorted([*promised, *elections], key=lambda step: step.time or 0.0)
     cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
     for cut in cuts:
         about = (cut.topic, cut.partition) == (story.finding.topic, story.finding.partition)
@@ -285,19 +295,23 @@ def _loss(story: _Story) -> Iterator[CauseStep]:
                 f"{cut.target_offset}: the records left it then.",
             )
     first, last = story.finding.first_offset, story.finding.last_offset
-    holders = [
+    offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+    others = story.finding.evidence.get("held_instead", {})
+    holders = {
         replica.broker
         for replica in story.replicas
         if any(
             batch.base_offset <= last and batch.last_offset >= first for batch in _batches(replica)
         )
-    ]
-    offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+    }
+    kept = holders - {int(broker) for broker in others}
+    held = [f"batches at {offsets} are on {brokers_text(sorted(kept))}"] if kept else []
+    if holders - kept:
+        held.append(f"{brokers_text(sorted(holders - kept))} hold other records at {offsets}")
     yield CauseStep(
         section="replicas",
-        text=f"In the end no in-sync replica has these records; batches at {offsets} are on "
-        f"{brokers_text(holders)}."
-        if holders
+        text=f"In the end no in-sync replica has these records; {', and '.join(held)}."
+        if held
         else f"In the end no replica has a record at {offsets}.",
     )
 
@@ -333,6 +347,13 @@ def _stopped(story: _Story) -> Iterator[CauseStep]:
     for note in logged[:1]:
         yield CauseStep(section="findings", text=f"{note.message[:1].upper()}{note.message[1:]}.")
     yield _said(story.finding)
+
+
+def _own_term(done: Operation, story: _Story) -> _Term | None:
+    """The last leader epoch that the broker of an operation led until the operation ended."""
+    ended = done.ended_at or done.invoked_at
+    own = [term for term in story.terms if term.leader == done.broker and term.time <= ended]
+    return own[-1] if own else None
 
 
 def _lost_on_disk(story: _Story) -> bool:
@@ -444,15 +465,24 @@ def _said(finding: Finding) -> CauseStep:
 
 
 def _elected(story: _Story, term: _Term, *, is_fatal: bool = False) -> CauseStep:
-    members = ", ".join(map(str, term.isr))
+    before = [state.isr for time, state in story.states if time < term.time]
+    unclean = (
+        f". It was not in the ISR {_members(before[-1])} before: the election was unclean"
+        if before and before[-1] and term.leader not in before[-1]
+        else ""
+    )
     return CauseStep(
         time=term.time,
         section="time",
         brokers=(term.leader,),
         is_fatal=is_fatal,
         text=f"Broker {term.leader} was elected in leader epoch {term.leader_epoch}, with "
-        f"ISR [{members}]{_acting(story, term.time)}.",
+        f"ISR {_members(term.isr)}{_acting(story, term.time)}{unclean}.",
     )
+
+
+def _members(isr: Iterable[int]) -> str:
+    return f"[{', '.join(map(str, isr))}]"
 
 
 def _written(story: _Story, epoch: int) -> str:
@@ -474,11 +504,17 @@ def _written(story: _Story, epoch: int) -> str:
 def _acting(story: _Story, time: float) -> str:
     """Which faults acted at a time."""
     names = [
-        f"{fault.what.partition('(')[0]} {fault.name}"
-        for fault in story.faults
-        if fault.lasts and fault.injected <= time <= (fault.healed or float("inf"))
+        *dict.fromkeys(
+            f"{fault.what.partition('(')[0]} {fault.name}"
+            for fault in story.faults
+            if fault.lasts and fault.injected <= time <= (fault.healed or float("inf"))
+        )
     ]
-    return f", while {' and '.join(dict.fromkeys(names))} acted" if names else ""
+    if len(names) > _MOST_FAULTS:
+        names[_MOST_FAULTS - 1 :] = [f"{len(names) - _MOST_FAULTS + 1} other faults"]
+    *others, last = names or [""]
+    acted = f"{', '.join(others)} and {last}" if others else last
+    return f", while {acted} acted" if names else ""
 
 
 def _asked(each: AskedRound, story: _Story) -> str:
@@ -558,9 +594,19 @@ def _promised(done: Operation, story: _Story) -> str:
     if done.function == "read":
         return f"A client read {offsets} from broker {done.broker}, below the high watermark."
     ended = done.ended_at or done.invoked_at
-    decided = [state.isr for time, state in story.states if time <= ended]
-    members = ", ".join(map(str, decided[-1] if decided else ()))
-    return f"Broker {done.broker} acknowledged {offsets} with acks=all; the ISR was [{members}]."
+    decided = [state for time, state in story.states if time <= ended]
+    acknowledged = f"Broker {done.broker} acknowledged {offsets} with acks=all"
+    if not decided:
+        return f"{acknowledged}."
+    now, own = decided[-1], _own_term(done, story)
+    isr = f"the ISR was {_members(now.isr)}"
+    if own is None or now.leader == done.broker:
+        return f"{acknowledged}; {isr}."
+    leader = "without a leader" if now.leader < 0 else f"with leader {now.leader}"
+    return (
+        f"{acknowledged}, as leader of leader epoch {own.leader_epoch}. Leader epoch "
+        f"{now.leader_epoch} had begun {leader}; {isr}."
+    )
 
 
 def _batches(replica: ReplicaView) -> tuple[Batch, ...]:

@@ -250,3 +250,30 @@ def test_the_page_tells_the_cause_before_the_findings_with_links_to_what_shows_i
     for sentence in told(run):
         assert sentence in page.text
     assert ("a", {"href": "#replicas"}) in page.tags
+
+
+def test_a_former_leader_that_acknowledges_is_told_from_the_unclean_election_on(
+    tmp_path: Path,
+) -> None:
+    build = RunBuilder(tmp_path / "run", release="1.1.1")
+    build.register(0, 0x10).register(1, 0x11)
+    build.topic("t", [0, 1]).state(0, 0, [0])
+    build.state(1, 1, [1])
+    build.produce("lost", 0, ["a"], acks=-1, base_offset=0)
+    build.produce("kept", 1, ["b"], acks=-1, base_offset=0)
+    other = [(0, 1, ["b"])]
+    build.snapshot("final", {0: other, 1: other}, probed=False)
+    loss = LOSS | {
+        "first_offset": 0,
+        "last_offset": 0,
+        "evidence": {"operations": [{"operation": "lost"}], "held_instead": {"0": [], "1": []}},
+    }
+
+    assert told(judge_as(build.seal(), findings=[loss])) == [
+        "Broker 1 was elected in leader epoch 1, with ISR [1]. It was not in the ISR [0] before: "
+        "the election was unclean.",
+        "Broker 0 acknowledged offset 0 with acks=all, as leader of leader epoch 0. Leader epoch 1 "
+        "had begun with leader 1; the ISR was [1].",
+        "In the end no in-sync replica has these records; brokers 0 and 1 hold other records at "
+        "offset 0.",
+    ]
