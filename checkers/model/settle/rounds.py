@@ -184,6 +184,7 @@ def _go_on(world: World, broker_id: int, source: int, request: Exchange) -> bool
     answered = exchange.rounds(world, broker_id, source, request)
     is_held = request.stage is Stage.DELIVERED
     moved = exchange.handle(world, broker_id, source, request)
+    _forget_refused(world, broker_id, source, request)
     if not is_held:
         _note_rounds(world, answered, is_new=moved)
     return moved or changed or is_held
@@ -192,6 +193,19 @@ def _go_on(world: World, broker_id: int, source: int, request: Exchange) -> bool
 def _lose(world: World, broker_id: int, source: int, request: Exchange) -> None:
     exchange.end(world, broker_id, source, request)
     exchange.end_session(world, broker_id, source, request)
+
+
+def _forget_refused(world: World, broker_id: int, source: int, request: Exchange) -> None:
+    """Take what was refused out of the fetch session; without partitions it ends.
+
+    The follower asks for the partition again after its backoff, and forgets it for that time
+    (AbstractFetcherThread.handlePartitionsWithErrors, FetchManager.newContext, 2.1.1).
+    """
+    refused = frozenset(partition for partition, answer in request.answers if answer.error)
+    thread = world.thread(broker_id, source)
+    if request.api == FETCH and refused and thread is not None and thread.session:
+        left = thread.session - refused
+        world.put_thread(broker_id, source, replace(thread, session=left or None))
 
 
 def _note_rounds(world: World, answered: list[EpochRound], *, is_new: bool) -> None:

@@ -327,3 +327,18 @@ def test_a_cut_ends_the_fetch_session_so_that_a_follower_of_an_older_epoch_is_re
         AFTER,
     ]
     assert replica(predict(timeline), 1).log_end_offset == ends_at
+
+
+def test_a_refused_partition_leaves_the_fetch_session_which_ends_without_any():
+    """Broker 1 hears of no epoch: 0 refuses as a follower, and then the full Fetch is too old."""
+    timeline = [
+        *cluster("2.1.1", controller=3, replicas=(0, 1, 2)),
+        state(0, 0, (0, 1, 2)),
+        write("first", 0, acks=-1),
+        Hold(name="h", api="LeaderAndIsr", target=1),
+        state(2, 1, (0, 1, 2)),
+        state(0, 2, (0, 1, 2)),
+        write("second", 0),
+        AFTER,
+    ]
+    assert [replica(predict(timeline), broker).log_end_offset for broker in (0, 1, 2)] == [2, 1, 2]
