@@ -5,6 +5,7 @@ The clusters come from kchaos's own pytest plugin; see `harness.pytest_plugin`.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections import Counter
@@ -34,11 +35,21 @@ def pytest_configure(config: pytest.Config) -> None:
     Let Ctrl-C reach the processes that tests start; a shell's background jobs ignore it.
     pytest-xdist would begin with the largest groups, and tests that share a release's cluster
     come last.
+
+    Thousands of tests are made while nothing is thrown away: to look for garbage among them takes a
+    third of the collection, and again a part of every test.
     """
+    gc.disable()
     config.pluginmanager.register(SecondTries(config))
     config.option.loadscopereorder = False
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage look at what comes from here on, and not at the tests."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

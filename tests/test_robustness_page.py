@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = (("robustness.md", 2), ("mutants.md", 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "tables"), PAGES)
 def test_every_test_that_a_page_names_exists(page: str, tables: int) -> None:
     lines = (ROOT / "docs" / page).read_text().splitlines()

@@ -73,6 +73,7 @@ def test_stored_runs_of_two_scenarios_share_no_fingerprint(tmp_path: Path) -> No
         assert not of_scenario[first] & of_scenario[second], (first, second)
 
 
+@pytest.mark.slow
 def test_no_two_entries_of_the_catalogue_share_a_fingerprint() -> None:
     entries: dict[str, set[str]] = defaultdict(set)
     for entry in CATALOGUE.values():
@@ -136,6 +137,7 @@ def test_a_drawn_schedule_counts_by_the_roles_that_brokers_have_at_the_end() -> 
     assert fingerprint(walk, last_seen=led) != fingerprint(shrunk, last_seen=led)
 
 
+@pytest.mark.slow
 def test_a_judgement_keeps_the_fingerprints(tmp_path: Path) -> None:
     run = unpacked("1.1.1", tmp_path)
     results = judge(run)

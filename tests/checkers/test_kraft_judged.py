@@ -210,6 +210,7 @@ def test_a_write_that_is_taken_after_the_broker_has_read_of_another_leader_is_to
     assert "by which broker 1 leads in leader epoch 1" in found.message
 
 
+@pytest.mark.slow
 def test_a_write_is_not_told_where_the_broker_may_not_have_taken_it_up_or_did_not_take_it(
     tmp_path: Path,
 ) -> None:

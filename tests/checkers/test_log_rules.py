@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -229,6 +230,7 @@ def test_batches_that_cross_each_other_differ_in_all_that_they_share() -> None:
     assert differing_ranges(one, other) == [(1, 3)]
 
 
+@pytest.mark.slow
 @given(RANGES, RANGES)
 def test_ranges_are_the_sets_of_their_offsets(
     one: list[tuple[int, int]], other: list[tuple[int, int]]

@@ -40,6 +40,7 @@ def run(code: str, file: Path) -> str:
     return done.stdout.decode().strip()
 
 
+@pytest.mark.slow
 @needs_disk
 def test_what_reads_without_the_page_cache_waits_each_time(gate: Gate, tmp_path: Path) -> None:
     disk = served(gate, tmp_path, "disk-read")
@@ -58,6 +59,7 @@ def test_what_reads_without_the_page_cache_waits_each_time(gate: Gate, tmp_path:
     assert hold.held[0].partitions == (("t", 0),)
 
 
+@pytest.mark.slow
 @needs_disk
 def test_behind_the_page_cache_only_a_flush_comes_to_the_disk(gate: Gate, tmp_path: Path) -> None:
     disk = served(gate, tmp_path, "cached-disk-read", "cached-disk-flush")

@@ -23,6 +23,7 @@ def run(tmp_path: Path) -> RunDirectory:
     return unpacked(NAME, tmp_path, runs=RUNS)
 
 
+@pytest.mark.slow
 def test_it_conforms_and_all_that_its_clients_were_promised_is_there(run: RunDirectory) -> None:
     results = judge(run)
 
@@ -30,6 +31,7 @@ def test_it_conforms_and_all_that_its_clients_were_promised_is_there(run: RunDir
     assert (results.conforms, results.safe) == (True, True)
 
 
+@pytest.mark.slow
 def test_its_outage_is_measured_and_over(run: RunDirectory) -> None:
     availability = judge(run).availability
 
@@ -62,6 +64,7 @@ def test_what_clients_say_of_themselves_is_what_links_saw(run: RunDirectory) -> 
     assert sum(len(operation.payloads) for operation in acknowledged) == done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("partition", "client"), [(0, "clients-plain-0"), (1, "idempotent-0")])
 def test_a_record_that_no_disk_has_any_more_is_lost_to_the_client_that_wrote_it(
     run: RunDirectory, partition: int, client: str

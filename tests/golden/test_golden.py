@@ -52,7 +52,15 @@ ids a fetch without them is refused in a session that was begun with ids.
 """
 
 
-@pytest.mark.parametrize("name", [*RELEASES, *OTHER_NAMES])
+QUICK = ("0.10.2.2", "1.1.1", "2.8.2", "3.9.1", "forged-2.0.1")
+"""Those that `make quick` judges too."""
+JUDGED = [
+    pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+    for name in (*RELEASES, *OTHER_NAMES)
+]
+
+
+@pytest.mark.parametrize("name", JUDGED)
 def test_a_golden_run_is_judged_as_when_it_was_stored(name: str, tmp_path: Path) -> None:
     run = unpacked(name, tmp_path)
     results = judge(run)

@@ -79,6 +79,7 @@ def commands() -> str:
     return "\n".join(found)
 
 
+@pytest.mark.slow
 def test_clients_end_when_they_are_asked_to_and_say_what_they_did(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +95,7 @@ def test_clients_end_when_they_are_asked_to_and_say_what_they_did(
     assert process_start_time(clients.child.pid) is None
 
 
+@pytest.mark.slow
 def test_clients_that_end_by_themselves_are_told_and_never_taken_for_quiet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ def test_a_path_without_runs_is_refused_by_name(tmp_path: Path, name: str) -> No
 # -- plain Python -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_damaged_run_among_good_ones_is_an_unknown_line_and_hides_no_other(
     tmp_path: Path,
 ) -> None:
@@ -137,6 +138,7 @@ FINDING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changed",
     [

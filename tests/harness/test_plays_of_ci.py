@@ -64,6 +64,7 @@ def test_every_step_fault_and_line_of_releases_that_can_be_played_is() -> None:
     assert exercised_by(all_cells()) == exercised_by(list(PLAYED))
 
 
+@pytest.mark.slow
 def test_a_fault_that_no_entry_and_no_case_has_is_injected_by_a_test_on_a_cluster() -> None:
     on_clusters = [
         tree

@@ -34,6 +34,7 @@ class Hole:
     offset: int
 
 
+@pytest.mark.slow
 def test_every_process_gives_the_same_fingerprint() -> None:
     code = (
         "from kchaos.checkers.explorer.fingerprints import fingerprint;"

@@ -399,6 +399,7 @@ def test_a_circle_that_needs_the_order_of_writes_is_permitted() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_circle_of_thousands_of_transactions_is_found() -> None:
     """No recursion: each transaction reads what the one before sent, and the first the last."""
     many = 5_000

@@ -272,6 +272,7 @@ def test_a_dropped_question_for_a_leader_epoch_is_found_at_the_next_request(rele
     assert (found.what, "truncating" in found.why) == ("Question", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("release", "other"),
     [
@@ -289,6 +290,7 @@ def test_a_run_is_not_explained_by_the_rules_of_another_release(release: str, ot
     assert follow(record(release), generations=rules).emptied_by is not None
 
 
+@pytest.mark.slow
 def test_ten_partitions_that_their_leader_refuses_at_first_take_few_states() -> None:
     whole = record("0.11.0.0")
     prediction = follow(with_partitions(whole, 10), most_states=2_000)

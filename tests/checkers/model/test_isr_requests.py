@@ -266,6 +266,7 @@ def explained(run: str, runs: Path, folder: Path) -> bool:
     return prediction.emptied_by is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", ["3.3.2", "3.9.1"])
 def test_a_leader_that_asks_who_lives_when_the_isr_is_written_explains_no_recorded_wish(
     release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

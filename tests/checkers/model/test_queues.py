@@ -98,6 +98,7 @@ def logs_leaders_and_isrs(release: str, grain: Grain) -> set[tuple[object, ...]]
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", ["0.10.2.2", "1.1.1", "2.5.1", "3.9.1"])
 def test_while_nothing_ends_queues_lead_to_the_same_logs_leaders_and_isrs(release: str) -> None:
     """Every order in which queues can be worked off is an order without them, and no other is."""

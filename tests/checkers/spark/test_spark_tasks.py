@@ -29,6 +29,7 @@ from tests.golden.stored import unpacked
 from tests.support.clean_runs import clean_run, clean_snapshot
 
 
+@pytest.mark.slow
 def test_a_rule_that_fails_makes_the_run_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,6 +46,7 @@ def test_a_rule_that_fails_makes_the_run_unknown(
     assert "a rule failed: TypeError: two" in result["unknown"]
 
 
+@pytest.mark.slow
 def test_a_task_reads_and_follows_a_run_once_and_says_what_the_judge_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

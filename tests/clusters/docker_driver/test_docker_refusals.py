@@ -205,6 +205,7 @@ def test_a_run_that_cannot_be_removed_keeps_no_other_from_it(
     ]
 
 
+@pytest.mark.slow
 def test_a_route_to_a_whole_pool_leaves_the_other_pools() -> None:
     everything = [IPv4Network("10.0.0.0/8"), IPv4Network("172.16.0.0/12")]
     assert {subnet[0].packed[:2] for subnet in _candidates(everything)} == {b"\xc0\xa8"}

@@ -4,6 +4,8 @@ import random
 import struct
 import threading
 
+import pytest
+
 from kchaos.checkers.acts import CutLink
 from kchaos.clusters.links import Match
 
@@ -22,6 +24,7 @@ def answer_all(peer, make_frame):
         peer.send(make_frame(body[4:8] + b"y" * size))
 
 
+@pytest.mark.slow
 def test_every_answer_arrives_whole_and_in_order_while_rules_come_and_go(
     lab, make_request, make_frame
 ):

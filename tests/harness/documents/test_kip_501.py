@@ -133,6 +133,7 @@ def test_what_the_document_does_not_allow_is_refused(
         solution_of(properties)
 
 
+@pytest.mark.slow
 def test_the_comparison_says_what_of_the_document_is_reproduced_and_what_is_refuted() -> None:
     found = compare(Bounds(), print)
 

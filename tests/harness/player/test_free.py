@@ -15,6 +15,7 @@ from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject
 MINUTE = FreeRun(for_s=60.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mix", FREE_MIXES)
 @pytest.mark.parametrize("release", ["0.10.2.2", "2.8.2", "3.9.1"])
 def test_a_seed_gives_one_schedule_that_can_be_saved_and_played(release: str, mix: str) -> None:

@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import RunDirectory
@@ -51,6 +53,7 @@ def told(run: RunDirectory) -> list[str]:
     return [step.text for step in steps]
 
 
+@pytest.mark.slow
 def test_a_recorded_divergence_is_told_from_its_leaders_to_the_isr(tmp_path: Path) -> None:
     run = unpacked("1.1.1", tmp_path)
     write_judgement(run, judge(run))
@@ -66,6 +69,7 @@ def test_a_recorded_divergence_is_told_from_its_leaders_to_the_isr(tmp_path: Pat
     ]
 
 
+@pytest.mark.slow
 def test_a_recorded_run_that_is_safe_has_no_cause(tmp_path: Path) -> None:
     run = unpacked("2.0.1", tmp_path)
     write_judgement(run, judge(run))

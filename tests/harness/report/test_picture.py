@@ -25,6 +25,7 @@ def divergence(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     return run
 
 
+@pytest.mark.slow
 def test_each_broker_has_a_lane_with_its_name_in_the_story(divergence: RunDirectory) -> None:
     page = Page(render(divergence))
 

@@ -297,6 +297,7 @@ def test_a_refused_write_is_told_from_an_acknowledged_one(tmp_path: Path) -> Non
     assert "refused broker 1, t-0 1 all ✗ refused NotLeaderForPartition" in text
 
 
+@pytest.mark.slow
 def test_thousands_of_batches_are_joined_and_the_page_says_so(tmp_path: Path) -> None:
     many = [(offset, 1 + offset // 4000, ["x"]) for offset in range(6000)]
     run = diverged(tmp_path / "run", logs={0: many, 1: many[:5000]}).seal()

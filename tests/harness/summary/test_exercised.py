@@ -47,6 +47,7 @@ def test_a_night_leans_towards_what_was_seldom_or_never_there() -> None:
     assert leaning_after([], ["a"]) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", ["1.1.1", "2.8.2"])
 def test_watching_a_run_says_which_rules_it_came_to_and_changes_nothing(
     release: str, tmp_path: Path

@@ -127,6 +127,7 @@ def test_a_run_of_a_cluster_that_nobody_can_predict_is_safe_and_not_said_to_conf
     assert "| 2.8.2 | KRaft | mixed | 1 |" in page
 
 
+@pytest.mark.slow
 def test_a_folder_of_runs_becomes_four_files_and_a_torn_run_is_unknown(night: Path) -> None:
     code = kchaos(["summary", str(night)])
     told = json.loads((night / "summary.json").read_text())
@@ -158,6 +159,7 @@ def test_a_folder_of_runs_becomes_four_files_and_a_torn_run_is_unknown(night: Pa
     assert "**divergence**" in (night / "summary.md").read_text()
 
 
+@pytest.mark.slow
 def test_links_lead_to_reports_also_after_the_folder_was_moved(night: Path) -> None:
     kchaos(["summary", str(night)])
     moved = night.rename(night.with_name("artefact"))
@@ -170,6 +172,7 @@ def test_links_lead_to_reports_also_after_the_folder_was_moved(night: Path) -> N
         assert f'href="{link}"' in (moved / "summary.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_night_is_a_baseline_also_when_its_runs_are_deleted(night: Path, tmp_path: Path) -> None:
     known = night / "run of 1.1.1"
     before = tmp_path / "before"
@@ -181,6 +184,7 @@ def test_a_night_is_a_baseline_also_when_its_runs_are_deleted(night: Path, tmp_p
     assert kchaos(["summary", str(night), "--baseline", str(before), "--fail-on", "new"]) == 0
 
 
+@pytest.mark.slow
 def test_an_empty_file_is_a_baseline_that_knows_nothing(night: Path, tmp_path: Path) -> None:
     (tmp_path / "first.jsonl").touch()
     baseline = lines_in(tmp_path / "first.jsonl")

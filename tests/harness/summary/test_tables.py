@@ -18,6 +18,7 @@ from kchaos.harness.summary.tables import NO_DAY, TABLES, append, columns_page, 
 from tests.golden.stored import unpacked
 
 pq = pytest.importorskip("pyarrow.parquet")
+pytestmark = pytest.mark.slow
 PAGE = Path(__file__).parents[3] / "docs/tables.md"
 QUESTIONS = re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
