@@ -51,6 +51,7 @@ class Lookahead:
         self._asked: dict[tuple[int, int, TopicPartition], list[tuple[int, int]]] = defaultdict(
             list
         )
+        self._fetched: dict[tuple[int, int, TopicPartition], list[int]] = defaultdict(list)
         self._asked_at: dict[Number, int] = {}
         self._answers: dict[tuple[int, TopicPartition], list[tuple[int, Number, int]]] = (
             defaultdict(list)
@@ -98,6 +99,8 @@ class Lookahead:
                     if isinstance(asked, FetchAsked):
                         key = (what.follower, what.leader, about)
                         self._asked[key].append((index, asked.fetch_offset))
+                        if what.fate is Fate.ARRIVES:
+                            self._fetched[key].append(index)
             case Reply():
                 self._note_connection(what.number)
                 if what.fate is Fate.FORGED:
@@ -253,13 +256,13 @@ class Lookahead:
 
         Where its last fetch reached the leader's end of the fetch before, it counts as caught up
         since that one (kafka.cluster.Replica.updateFetchState). So this is of the last fetch but
-        one, of those that the links recorded.
+        one that arrived, of those that the links recorded.
         """
-        asked = self._asked.get((follower, leader, about), [])
-        at = bisect_left(asked, index, key=lambda item: item[0])
+        fetched = self._fetched.get((follower, leader, about), [])
+        at = bisect_left(fetched, index)
         if at == 0 or index == len(self._times):
             return False
-        since = self._times[asked[max(at - 2, 0)][0]]
+        since = self._times[fetched[max(at - 2, 0)]]
         return self._times[index] - since > self._lag_s
 
     def is_killed_before_asking(self, follower: int, source: int, index: int) -> bool:

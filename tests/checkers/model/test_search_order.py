@@ -1,12 +1,15 @@
 """What a search takes at once, leaves out and puts off; each is right whatever is left to come."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kchaos.checkers.acts import StopBroker, TopicPartition
+from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.checkers.model import follow
 from kchaos.checkers.model.broker.leader import (
     become_leader,
     increment_high_watermark,
@@ -50,6 +53,8 @@ from kchaos.checkers.model.values.requests import (
     Stage,
     UpdateMetadata,
 )
+from kchaos.checkers.record import record_of
+from tests.golden.stored import CASES, unpacked
 from tests.support.model_timelines import start, state, write
 
 T = TopicPartition("t", 0)
@@ -322,8 +327,8 @@ def fetch_from_0(leader_epoch: int) -> FetchAsked:
     return FetchAsked(fetch_offset=0, leader_epoch=leader_epoch, last_fetched_epoch=None)
 
 
-def waits_for_1(*, lag_s: float) -> list[int]:
-    """The high watermarks that leader 0 may come to, 10 s after broker 1 was at offset 1 last."""
+def waits_for_1(*messages: Seen, lag_s: float) -> list[int]:
+    """The high watermarks that leader 0 may come to, before the last of the messages."""
     world = cluster()
     world.put(("assignment", T), (0, 1))
     world.put_replica(0, T, Replica())
@@ -331,20 +336,44 @@ def waits_for_1(*, lag_s: float) -> list[int]:
     update_view(world, 0, T, 1, 0)
     happen(world, write("m", 0), {})
     assert world.known_replica(0, T).high_watermark == 0
-    fetch = replace(asked(7, 1), partitions={T: fetch_from_0(1)})
-    seen = (Seen(what=fetch, time=1.0), Seen(what=asked(7, 2), time=11.0))
-    lookahead = Lookahead(Record(seen=seen, decided=(), lag_s=lag_s))
+    lookahead = Lookahead(Record(seen=messages, decided=(), lag_s=lag_s))
     reached = []
-    for after in silent_steps(world.state(EMPTY), lookahead, 1, 0):
+    for after in silent_steps(world.state(EMPTY), lookahead, len(messages) - 1, 0):
         if after.is_unlikely:
             increment_high_watermark(after, 0, T)
             reached.append(after.known_replica(0, T).high_watermark)
     return reached
 
 
+def fetched(number: int, time: float, fate: Fate = Fate.ARRIVES) -> Seen:
+    return Seen(what=replace(asked(7, number, fate), partitions={T: fetch_from_0(1)}), time=time)
+
+
 def test_a_leader_waits_for_a_follower_outside_the_isr_only_as_long_as_it_may_lag() -> None:
-    assert waits_for_1(lag_s=9.5) == [1]
-    assert waits_for_1(lag_s=10.5) == []
+    messages = (fetched(1, 1.0), Seen(what=asked(7, 2), time=11.0))
+    assert waits_for_1(*messages, lag_s=9.5) == [1]
+    assert waits_for_1(*messages, lag_s=10.5) == []
+
+
+def test_a_fetch_that_is_held_counts_the_follower_as_caught_up_when_it_arrives() -> None:
+    waits = Fate.WAITS
+    messages = (fetched(1, 1.0), fetched(2, 2.0, waits), fetched(2, 3.0), fetched(3, 4.0, waits))
+    assert waits_for_1(*messages, fetched(3, 11.0), lag_s=9.5) == [1]
+    assert waits_for_1(*messages, fetched(3, 11.0), lag_s=10.5) == []
+
+
+def test_a_stored_run_is_explained_only_by_a_leader_that_waits_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = record_of(RunEvidence(unpacked("caught_up_lapses", tmp_path, runs=CASES)))
+
+    own = follow(record)
+    monkeypatch.setattr(Lookahead, "may_lag_too_long", lambda *_: False)
+    waits_without_limit = follow(record)
+
+    assert (own.limit, own.emptied_by) == ("", None)
+    assert waits_without_limit.limit == ""
+    assert waits_without_limit.emptied_by is not None
 
 
 def told_at(index: int, *questions: Observation) -> list[bool]:

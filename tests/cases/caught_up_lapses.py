@@ -1,0 +1,93 @@
+"""A leader waits for a follower outside the ISR only as long as it may lag.
+
+A fetch that reaches the leader's end of the fetch before counts the follower as caught up, and is
+below the high watermark: the follower does not join. Its next fetch is held, so a write with
+acks=all waits for it. When replica.lag.time.max.ms has passed, the next append moves the high
+watermark without it (kafka.cluster.Partition.maybeIncrementLeaderHW and
+kafka.cluster.Replica.updateFetchState, 3.8.0). Up to 2.3 any follower's fetch does (KAFKA-8841).
+"""
+
+from kchaos import (
+    AwaitAnswer,
+    AwaitHeld,
+    AwaitHighWatermarkKept,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    HoldRequests,
+    Inject,
+    Produce,
+)
+from tests.support.looking import about, answer, messages
+
+BROKERS = (0, 1, 2, 3)
+FIRST_BROKER = 3
+RELEASES = {"3.9.1": True}
+# A follower shall not hang up on a fetch that is held.
+PROPERTIES = {
+    "replica.lag.time.max.ms": "8000",
+    "replica.socket.timeout.ms": "30000",
+    "request.timeout.ms": "30000",
+}
+
+
+def held_from(offset: int) -> Inject:
+    name = f"from-{offset}"
+    return Inject(
+        name=name,
+        fault=HoldRequests(
+            name=name,
+            api="Fetch",
+            source=2,
+            target=0,
+            topic="t",
+            partition=0,
+            fetch_offset_at_least=offset,
+        ),
+    )
+
+
+def write(operation: str) -> Produce:
+    return Produce(operation=operation, topic="t", partition=0, records=1, acks=-1, broker=0)
+
+
+STEPS = (
+    CreateTopic(topic="t", assignment=((0, 1, 2),)),
+    held_from(1),
+    Produce(operation="first", topic="t", partition=0, records=1, acks=1, broker=0),
+    AwaitHeld(name="from-1"),
+    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    write("missed"),
+    # This fetch reaches the end of none before it that is recent; the next one reaches its end.
+    held_from(2),
+    Heal(name="from-1"),
+    AwaitHeld(name="from-2"),
+    write("missed-too"),
+    held_from(3),
+    Heal(name="from-2"),
+    AwaitHeld(name="from-3"),
+    Produce(
+        operation="waits",
+        topic="t",
+        partition=0,
+        records=1,
+        acks=-1,
+        broker=0,
+        await_answer=False,
+        timeout_s=60,
+    ),
+    # The file is written every 100 ms: for longer than the follower may lag.
+    AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=3, writes=120),
+    Produce(operation="moves", topic="t", partition=0, records=1, acks=1, broker=0),
+    AwaitAnswer(operation="waits"),
+    Heal(name="from-3"),
+    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1, 2)),
+)
+
+
+def seen(run, release):
+    waited = answer(run, "waits")
+    assert waited["type"] == "ok", waited
+    released = messages(run, "Fetch", 2, 0, direction="request", fate="released")
+    arrived = {about(fetch).get("fetch_offset"): fetch["wall_time_s"] for fetch in released}
+    assert arrived[2] < waited["time"] < arrived[3], (waited, arrived)
