@@ -83,6 +83,7 @@ from kchaos.checkers.model.values.events import (
 )
 from kchaos.checkers.model.values.prediction import EpochRound
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.segments.errors import SegmentError
 from kchaos.checkers.zookeeper_log import ZnodeChange, read_ensemble
 
 _EXPIRING = (
@@ -285,13 +286,48 @@ class RunEvidence:
             about = TopicPartition(operation.topic, operation.partition)
             if self.is_compacted(operation.topic):
                 found.setdefault(about, "records with keys in a compacted topic")
-            if any(
-                operation.invoked_at <= snapshot.copied_until
-                and (operation.ended_at is None or operation.ended_at > snapshot.copied_from)
-                for snapshot in self.snapshots
-            ):
+            if any(self._is_in_doubt(operation, snapshot) for snapshot in self.snapshots):
                 found.setdefault(about, "records that were sent while disks were copied")
         return found
+
+    def _is_in_doubt(self, operation: Operation, snapshot: TakenSnapshot) -> bool:
+        """Whether some of the copies may have been made before a client's write, others after it.
+
+        It is in none of them or in all if its broker's process had ended before, and if logs ended
+        in the copies where settling saw them end before.
+        """
+        is_over = operation.ended_at is not None and operation.ended_at <= snapshot.copied_from
+        if is_over or operation.invoked_at > snapshot.copied_until:
+            return False
+        is_gone = any(
+            isinstance(timed.event, StopBroker)
+            and timed.event.broker == operation.broker
+            and operation.invoked_at < timed.time <= snapshot.copied_from
+            for timed in self.events
+        )
+        about = TopicPartition(operation.topic, operation.partition)
+        return not is_gone and not self._stood_still(about, snapshot)
+
+    def _stood_still(self, about: TopicPartition, snapshot: TakenSnapshot) -> bool:
+        """Whether each copy of a log ends where settling saw that log end, before it was copied."""
+        settled = self.outcome.settle
+        if settled is None or not snapshot.is_final:
+            return False
+        seen = (settled.last_seen or {}).get(about.name)
+        ends = seen.get("ends") if isinstance(seen, Mapping) else None
+        return isinstance(ends, Mapping) and ends == {
+            str(broker): self._copied_end(snapshot.label, broker, about)
+            for broker in snapshot.brokers
+            if str(broker) in ends
+        }
+
+    def _copied_end(self, label: str, broker: int, about: TopicPartition) -> int | None:
+        """Where a copied log ends (exclusive); None if its files cannot be read as segments."""
+        try:
+            contents = self.copied.contents(label, broker, about)
+        except SegmentError:
+            return None
+        return contents.batches[-1].last_offset + 1 if contents and contents.batches else 0
 
     @cached_property
     def client_operations(self) -> tuple[Operation, ...]:

@@ -1,12 +1,14 @@
 """What links saw of others' clients is a promise: kept in a clean run, missed where it was lost."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kchaos.checkers import acts
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.clients import (
     CLIENTS,
@@ -17,6 +19,7 @@ from kchaos.checkers.evidence.clients import (
 )
 from kchaos.checkers.evidence.history import record_payloads
 from kchaos.checkers.evidence.observed import ADDRESSES_GIVEN
+from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.json_form import from_json, to_json
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import Results
@@ -206,6 +209,67 @@ def test_what_the_model_is_not_told_has_a_reason(lines: list[ClientLine], why: s
 
     assert (T in unfollowed) == (why is not None)
     assert why is None or why in unfollowed[T]
+
+
+# -- writes that have no answer -------------------------------------------------------------------
+
+
+def in_doubt(
+    path: Path,
+    *,
+    ends: Mapping[str, int] | None = None,
+    ended: int | None = None,
+    is_sent_first: bool = True,
+) -> str:
+    """Why the model is not told of a write without an answer that is in every copy; "" if it is.
+
+    Args:
+        ends: Where logs ended when settling looked.
+        ended: The broker whose process ends before anything is copied, and comes back.
+        is_sent_first: Whether the write was sent before.
+    """
+    build = clean_run(path, client_links=True)
+    build.run.begin(CLIENTS)
+
+    def send() -> None:
+        build.run.append(CLIENTS, to_json(replace(asked(), time=build.tick())))
+
+    if is_sent_first:
+        send()
+    if ended is not None:
+        build.act(acts.StopBroker(broker=ended, clean=True))
+        build.act(acts.StartBroker(broker=ended, release=build.release))
+    if not is_sent_first:
+        send()
+    logs = {broker: [BOTH, (11, 1, ["mine"])] for broker in (0, 1)}
+    build.snapshot("final", logs, high_watermarks={0: 12, 1: 12}, probed=False)
+    return RunEvidence(build.seal(ends=ends)).unfollowed_clients.get(T, "")
+
+
+SENT_LATE = "records that were sent while disks were copied"
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        # Nobody looked before copying began: some brokers may have been copied before it came.
+        ({}, SENT_LATE),
+        ({"ends": {"0": 12, "1": 12}}, ""),
+        # The log went on after settling: a write that came then may come again between copies.
+        ({"ends": {"0": 11, "1": 11}}, SENT_LATE),
+        ({"ends": {"0": 12, "1": 11}}, SENT_LATE),
+        # A replica that was not copied may have it or not.
+        ({"ends": {"0": 12, "1": 12, "2": 12}}, SENT_LATE),
+        # Only the process to which it was sent can have appended it.
+        ({"ended": 0}, ""),
+        ({"ended": 1}, SENT_LATE),
+        ({"ended": 0, "is_sent_first": False}, SENT_LATE),
+    ],
+)
+def test_a_write_without_an_answer_is_in_doubt_while_it_may_come_between_copies(
+    tmp_path: Path, told: Mapping[str, Any], why: str
+) -> None:
+    assert in_doubt(tmp_path / "run", **told) == why
 
 
 # -- transactions ---------------------------------------------------------------------------------

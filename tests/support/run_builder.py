@@ -471,9 +471,13 @@ class RunBuilder:
         reasons: Sequence[Mapping[str, Any]] = (),
         finished: bool = True,
         unknown: str | None = None,
+        ends: Mapping[str, int] | None = None,
         before: Callable[[RunDirectory], None] = lambda run: None,
     ) -> RunDirectory:
-        """The run, whole; `before` may still damage it before it is sealed."""
+        """The run, whole, whose logs were seen to end at `ends` when it settled.
+
+        `before` may still damage it before it is sealed.
+        """
         self.write_zookeeper()
         self._write_about()
         settled = settle and {
@@ -482,7 +486,10 @@ class RunBuilder:
             "bound_s": 20.0,
             "bound_from": "the least there is",
             "probes": list(self.probes.values()),
-            "last_seen": {name: dict(state) for name, state in self.states.items()},
+            "last_seen": {
+                name: state | ({"ends": dict(ends)} if ends else {})
+                for name, state in self.states.items()
+            },
         }
         if settled:
             self.observe("settled", len(self.steps), self.clock, **settled)

@@ -13,6 +13,7 @@ from kchaos.checkers.acts import (
     ReleasePoint,
     StaleRequest,
     StartBroker,
+    StopBroker,
     TopicPartition,
 )
 from kchaos.checkers.errors import ModelError
@@ -176,6 +177,12 @@ def _act(world: World, action: Action, generations: Mapping[int, Generation]) ->
             assert started is not None
             # Here it is seen when a broker first hears of a topic.
             world.put_broker(action.broker, replace(started, told=frozenset()))
+        elif isinstance(action, StopBroker):
+            # What its process had not read by then nobody reads.
+            left = tuple(
+                produce for produce in world.get(("sent",)) or () if produce.broker != action.broker
+            )
+            world.put(("sent",), left or None)
     except ModelError as error:
         raise Excluded(str(error)) from error
     for note in world.notes:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import Fate, FetchAsked, Question, Record, Seen
 from kchaos.checkers.model.follow.observed_steps import Excluded, take
@@ -13,6 +13,7 @@ from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.settle.predict import left_alone_after
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import Action, Produce
 from tests.support.model_timelines import cluster
 from tests.support.model_timelines import state as partition_state
 
@@ -113,3 +114,29 @@ def test_a_release_reads_what_it_sends_itself_and_nothing_newer(
 
 def test_0_10_2_reads_no_question_for_an_epoch() -> None:
     assert not can_read(parse_version("0.10.2.2"), "OffsetForLeaderEpoch", 0)
+
+
+def on_the_way(*acted: Action) -> tuple[str, ...]:
+    """Produces that brokers may still read, after two were sent and these acts."""
+    state = EMPTY
+    for event in (*cluster("1.1.1", controller=2, replicas=(0, 1)), partition_state(0, 0, (0, 1))):
+        state, _ = left_alone_after(state, event, {})
+    world = World(state)
+    sent = [
+        Produce(
+            operation=f"to-{broker}", broker=broker, topic="t", partition=0, records=("a",), acks=1
+        )
+        for broker in (0, 1)
+    ]
+    for what in (*sent, *acted):
+        record = Record(seen=(Seen(what=what, time=1.0, zxid=0, source=""),), decided=())
+        take(world, what, Lookahead(record), generations={}, decided=0)
+    return tuple(produce.operation for produce in world.get(("sent",)) or ())
+
+
+def test_what_a_process_had_not_read_when_it_ended_is_read_by_nobody() -> None:
+    stop = StopBroker(broker=0, clean=True)
+
+    assert on_the_way() == ("to-0", "to-1")
+    assert on_the_way(stop) == ("to-1",)
+    assert on_the_way(stop, StartBroker(broker=0, release="1.1.1")) == ("to-1",)
