@@ -264,8 +264,16 @@ def _reply(message: LinkMessage, detail: _Detail, source: int, target: int) -> R
         leader=target,
         partitions=answered,
         error_code=detail.get("error_code") or 0,
+        answers_others=message.api == "Fetch" and any(map(_is_other, detail["partitions"])),
         fetcher=_fetcher(message),
     )
+
+
+def _is_other(entry: _Detail) -> bool:
+    """Whether it is of an internal topic, and tells of records there or of an error."""
+    topic = entry.get("topic")
+    is_told = entry.get("last_offset") is not None or entry["error_code"] != 0
+    return topic is not None and is_internal(topic) and is_told
 
 
 def _fetcher(message: LinkMessage) -> int:

@@ -5,6 +5,7 @@ import pytest
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.history import record_payload
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model.follow.observations import Reply
 from kchaos.checkers.model.values.prediction import EpochRound
 from tests.support.run_builder import RunBuilder
 
@@ -116,6 +117,30 @@ def test_a_diverging_epoch_in_a_fetch_response_is_a_round(tmp_path: Path) -> Non
     assert [
         (one.requested_epoch, one.answered_epoch, one.end_offset, one.by_fetch) for one in found
     ] == [(2, 1, 11, True)]
+
+
+def test_an_answer_tells_whether_it_has_records_or_an_error_of_an_internal_topic(
+    tmp_path: Path,
+) -> None:
+    build = RunBuilder(tmp_path / "run")
+    nothing = ABOUT | {"error_code": 0, "high_watermark": 11}
+    internal = nothing | {"topic": "__consumer_offsets"}
+    told = [
+        (nothing | {"base_offset": 3, "last_offset": 4},),
+        (nothing, internal),
+        (nothing, internal | {"base_offset": 3, "last_offset": 4}),
+        (nothing, internal | {"error_code": 6}),
+    ]
+    for partitions in told:
+        answer = {"partitions": list(partitions)}
+        build.link(api_key=1, api="FETCH", direction="response", detail=answer)
+
+    said = [message.said for message in RunEvidence(build.run).links or ()]
+
+    assert [reply.answers_others for reply in said if isinstance(reply, Reply)] == [
+        *(False, False),
+        *(True, True),
+    ]
 
 
 def test_without_links_rounds_are_unknown(tmp_path: Path) -> None:

@@ -199,18 +199,20 @@ def _at_once(
 ) -> Iterator[World]:
     """A Fetch that finds nothing is answered with the high watermark of that moment.
 
-    It may have been told before, then the links do not record the answer.
+    A release may do so, and each does where the same Fetch finds records of an internal topic. It
+    may have been told before, then the links do not record the answer.
     """
     world = World(state)
     broker = world.broker(leader_of(source))
-    if broker is None or not broker.generation.answers_nothing_at_once:
+    seen = None if request.number is None else lookahead.replies.get(request.number)
+    finds_others = seen is not None and seen.answers_others
+    if broker is None or not (broker.generation.answers_nothing_at_once or finds_others):
         return
     looked = request
     if request.stage is Stage.ARRIVED:
         looked = exchange.look(world, follower, source, request, withheld)
     waiting, _ = exchange.count(world, follower, source, looked, asking)
     answered = replace(waiting, stage=Stage.ANSWERED, answers=looked.answers)
-    seen = None if request.number is None else lookahead.replies.get(request.number)
     if seen is None:
         is_told = not _would_be_seen(follower, source, answered, lookahead, index)
         if is_told and request.is_awaited:

@@ -146,6 +146,8 @@ class Reply:
 
     Attributes:
         error_code: Of the answer as a whole: the leader did not look at its log.
+        answers_others: Whether it has records or an error of an internal topic too, which no leader
+            keeps waiting; `partitions` leaves those out.
         fetcher: As in `Question`.
     """
 
@@ -156,6 +158,7 @@ class Reply:
     leader: int
     partitions: Mapping[TopicPartition, Answered]
     error_code: int = 0
+    answers_others: bool = False
     fetcher: int = 0
 
     @property

@@ -283,6 +283,24 @@ def test_a_fetch_that_finds_nothing_may_be_answered_at_once_with_what_was_told_b
     assert (() in [step.exchanges(1, 0) for step in steps]) is is_possible
 
 
+@pytest.mark.parametrize("answers_others", [True, False])
+def test_a_fetch_that_finds_records_of_internal_topics_alone_is_answered_with_what_was_first_read(
+    *, answers_others: bool
+) -> None:
+    world = fetching(isr=(0, 1), release="2.8.2")
+    world.put_exchanges(1, 0, (replace(WAITING, stage=Stage.ARRIVED),))
+    nothing = reply(high_watermark=0, last_offset=None)
+    seen = replace(nothing, number=(7, 2), answers_others=answers_others)
+    steps = silent_steps(world.state(EMPTY), to_come(seen), 0, 0)
+    answered = [
+        step.known_replica(0, T).high_watermark
+        for step in steps
+        for exchange in step.exchanges(1, 0)
+        if exchange.stage is Stage.ANSWERED
+    ]
+    assert answered == [1] * answers_others
+
+
 @pytest.mark.parametrize(
     ("first_leader_epoch", "is_told", "is_unlikely"),
     [(1, True, False), (2, True, True), (2, False, False), (None, True, False)],
