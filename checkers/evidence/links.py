@@ -270,10 +270,12 @@ def _reply(message: LinkMessage, detail: _Detail, source: int, target: int) -> R
 
 
 def _is_other(entry: _Detail) -> bool:
-    """Whether it is of an internal topic, and tells of records there or of an error."""
+    """Whether it is of an internal topic, and tells of records, a diverging epoch or an error."""
     topic = entry.get("topic")
-    is_told = entry.get("last_offset") is not None or entry["error_code"] != 0
-    return topic is not None and is_internal(topic) and is_told
+    if topic is None or not is_internal(topic):
+        return False
+    said = _fetch_answered(entry)
+    return said.last_offset is not None or said.diverging is not None or said.error_code != 0
 
 
 def _fetcher(message: LinkMessage) -> int:

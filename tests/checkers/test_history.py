@@ -119,7 +119,7 @@ def test_a_diverging_epoch_in_a_fetch_response_is_a_round(tmp_path: Path) -> Non
     ] == [(2, 1, 11, True)]
 
 
-def test_an_answer_tells_whether_it_has_records_or_an_error_of_an_internal_topic(
+def test_an_answer_tells_whether_it_has_news_of_an_internal_topic(
     tmp_path: Path,
 ) -> None:
     build = RunBuilder(tmp_path / "run")
@@ -130,6 +130,8 @@ def test_an_answer_tells_whether_it_has_records_or_an_error_of_an_internal_topic
         (nothing, internal),
         (nothing, internal | {"base_offset": 3, "last_offset": 4}),
         (nothing, internal | {"error_code": 6}),
+        (nothing, internal | {"diverging_epoch": {"epoch": -1, "end_offset": -1}}),
+        (nothing, internal | {"diverging_epoch": {"epoch": 1, "end_offset": 3}}),
     ]
     for partitions in told:
         answer = {"partitions": list(partitions)}
@@ -140,6 +142,7 @@ def test_an_answer_tells_whether_it_has_records_or_an_error_of_an_internal_topic
     assert [reply.answers_others for reply in said if isinstance(reply, Reply)] == [
         *(False, False),
         *(True, True),
+        *(False, True),
     ]
 
 

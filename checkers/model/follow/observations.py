@@ -146,8 +146,8 @@ class Reply:
 
     Attributes:
         error_code: Of the answer as a whole: the leader did not look at its log.
-        answers_others: Whether it has records or an error of an internal topic too, which no leader
-            keeps waiting; `partitions` leaves those out.
+        answers_others: Whether it has records, a diverging epoch or an error of an internal topic
+            too, with which no leader waits; `partitions` leaves those out.
         fetcher: As in `Question`.
     """
 
