@@ -62,7 +62,7 @@ class Results:
         unknown: Why an answer is unknown, or None.
         findings: Everything that the rules found, on whichever question.
         predicted_findings: What the safety rules say of the predicted replicas.
-        expectation_from: "scenario" or "model".
+        expectation_from: "scenario", "model" or "safety", as in `Verdict`.
         witness: The expectation's witnesses.
         not_checked: What the evidence did not allow to check, a sentence each.
         crashes: Tracebacks of checkers that failed.

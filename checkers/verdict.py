@@ -81,7 +81,8 @@ class Verdict:
         expected: Whether it is all as expected; False if anything is unknown.
         reason: Why it is not expected, in one sentence, or "".
         unknown: Why an answer is unknown, or None.
-        expectation_from: "scenario" or "model".
+        expectation_from: "scenario"; "model"; or "safety" where nothing is predicted of the run, so
+            that it is expected to be safe.
     """
 
     conforms: bool | None
@@ -169,8 +170,14 @@ def verdict(
         expected=not reason,
         reason=reason,
         unknown="; ".join(dict.fromkeys(reasons)) or None,
-        expectation_from="model" if expectation is None else "scenario",
+        expectation_from=_source(expectation, is_predicted),
     )
+
+
+def _source(expectation: Mapping[str, Any] | None, is_predicted: bool) -> str:
+    if expectation is not None:
+        return "scenario"
+    return "model" if is_predicted else "safety"
 
 
 def find_witnesses(

@@ -13,6 +13,11 @@ from kchaos.harness.catalogue import Entry
 
 WIDTH = 80
 _INDENT = "  "
+_EXPECTED = {
+    "model": "no outcome is stated for this run: what the model predicts is expected",
+    "safety": "nothing is predicted of this run: it is expected to be safe",
+}
+"""What is said of an expectation that the scenario does not state, by where it comes from."""
 ANSWERS = {True: "yes", False: "no", None: "unknown"}
 _MARKS = {
     frozenset[bool](): "·",
@@ -96,10 +101,8 @@ def result_lines(
             lines += wrapped(f"({finding.kind}{about}) {finding.message}")
         else:
             lines += wrapped(f"{finding.kind}{about}: {finding.message}")
-    if results.expectation_from == "model" and is_expected:
-        lines += wrapped(
-            "the entry names no outcome for this release: the model's prediction is expected"
-        )
+    if results.expectation_from in _EXPECTED and is_expected:
+        lines += wrapped(_EXPECTED[results.expectation_from])
     if results.build:
         lines += wrapped(f"on Kafka {results.release}: {short_build(results.build)}")
     if results.unknown:

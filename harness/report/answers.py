@@ -137,7 +137,10 @@ def expectation_of(loaded: Loaded) -> str:
     if where == "scenario" and source:
         where = f"{where} ({source})"
     reason = loaded.results.reason
-    return f"Expected by the {where}." + (f" Not met: {reason}" if reason else "")
+    expected = f"Expected by the {where}."
+    if where == "safety":
+        expected = "Expected to be safe: nothing is predicted of this run."
+    return expected + (f" Not met: {reason}" if reason else "")
 
 
 def witnesses_of(loaded: Loaded) -> tuple[Witness, ...]:

@@ -55,3 +55,7 @@ def test_the_text_has_each_brokers_registrations(run: RunDirectory) -> None:
     assert "broker epoch 3, fenced" in text
     assert "broker epoch 3, unfenced" in text
     assert "czxid" not in text
+
+
+def test_no_prediction_is_named_where_there_is_none(run: RunDirectory) -> None:
+    assert "Expected to be safe: nothing is predicted of this run." in text_report(run, width=100)
