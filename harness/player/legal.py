@@ -298,6 +298,8 @@ def _lose_epochs(view: View, fault: LoseEpochs) -> str:
     partition = view.partition(fault.topic, fault.partition)
     if partition is None or fault.broker not in partition.replicas:
         return f"broker {fault.broker} has no such replica"
+    if partition.is_tiered:
+        return "a leader deletes remote segments of lost epochs, which the model does not follow"
     return f"broker {fault.broker} runs" if fault.broker in view.running else ""
 
 
@@ -468,6 +470,7 @@ def _created(view: View, step: CreateTopic) -> View:
             replicas=replicas,
             leader=replicas[0],
             isr=frozenset(replicas),
+            is_tiered=("remote.storage.enable", "true") in step.configuration,
         )
         for index, replicas in enumerate(step.assignment)
     )

@@ -32,6 +32,7 @@ class PartitionView:
         zombies: Brokers that led it, were replaced, and cannot have heard of it.
         starts: Where the batches of its leader's log begin, as far as anybody can say.
         end: Where that log ends, likewise.
+        is_tiered: Whether its segments are copied to remote storage.
     """
 
     topic: str
@@ -42,6 +43,7 @@ class PartitionView:
     zombies: frozenset[int] = frozenset()
     starts: tuple[int, ...] = ()
     end: int = 0
+    is_tiered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

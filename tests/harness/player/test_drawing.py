@@ -452,3 +452,21 @@ def test_no_format_is_set_where_it_would_stop_replication_or_mean_nothing(releas
         }
         assert not kinds & {"configure-format", "roll-format"}
         assert release != "0.10.2.2" or "forge-epochs" not in kinds
+
+
+def test_nobody_loses_the_epochs_of_a_tiered_topic() -> None:
+    """Its leader would delete remote segments, and the model does not follow that."""
+    tiered = 0
+    for seed in range(SEEDS // 20):
+        scenario = plain(drawn(seed, mix=RARE, kafka="3.9.1"))
+        steps = [step.get("do", step) for step in scenario["steps"]]
+        topics = {
+            step["topic"]
+            for step in steps
+            if step["step"] == "CreateTopic"
+            and ["remote.storage.enable", "true"] in step["configuration"]
+        }
+        tiered += len(topics)
+        faults = [step["fault"] for step in steps if step["step"] == "Inject"]
+        assert not topics & {each["topic"] for each in faults if each["fault"] == "LoseEpochs"}
+    assert tiered, "no topic is tiered"
