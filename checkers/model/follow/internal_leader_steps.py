@@ -238,7 +238,7 @@ def _may_be_answered(
 ) -> bool:
     """Tell whether what a leader made of a request fits what was seen; it ends what nobody saw."""
     if after.stage is Stage.WAITING:
-        return True
+        return seen is None or not _would_be_known(source, after, seen, lookahead)
     if seen is not None or after.error:
         answers, differs = ((), "") if seen is None else answers_as_seen(after, seen)
         if not differs:
@@ -252,6 +252,19 @@ def _may_be_answered(
         exchange.handle(world, follower, source, after)
         return True
     return False
+
+
+def _would_be_known(source: int, waiting: Exchange, seen: Reply, lookahead: Lookahead) -> bool:
+    """Tell whether a Fetch that waits asks for what its answer says that the leader does not know.
+
+    A leader refuses such a partition as the Fetch comes, unless it loses the replica meanwhile.
+    """
+    return any(
+        said.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        and partition not in waiting.refused
+        and lookahead.keeps_until(seen.number, leader_of(source), partition)
+        for partition, said in seen.partitions.items()
+    )
 
 
 def _would_be_seen(

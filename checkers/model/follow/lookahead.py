@@ -213,6 +213,17 @@ class Lookahead:
         is_before = asked is not None and (handled is None or asked < handled)
         return (number, error_code) if is_before else None
 
+    def keeps_until(self, number: Number, leader: int, about: TopicPartition) -> bool:
+        """Tell whether a leader is told to delete no replica before an answer of it is seen."""
+        answers = self._answers.get((leader, about), [])
+        answered = next((index for index, known, _ in answers if known == number), None)
+        return answered is not None and not any(
+            stopped.partition == about and stopped.deletes
+            for index, sent in self._told[leader]
+            if index < answered
+            for stopped in sent.stopped
+        )
+
     def refused_before(
         self, leader: int, about: TopicPartition, request: Number, index: int
     ) -> Iterator[Question]:
