@@ -27,7 +27,7 @@ from kchaos import (
 from tests.support.looking import number, observations
 
 PROPERTIES = {"unclean.leader.election.enable": "true"}
-RELEASES = {"0.11.0.3": True}
+RELEASES = {"0.11.0.3": True, "1.1.1": True}
 
 
 def restarted_at(release):
