@@ -18,7 +18,14 @@ pytestmark = pytest.mark.slow
 
 _HARD = RUNS.with_name("hard_to_follow")
 STORED = {
-    OTHERS: ("compacted-2.8.2", "forged-2.0.1", "list-offsets-2.8.2", "points-2.8.2"),
+    OTHERS: (
+        "compacted-2.8.2",
+        "forged-2.0.1",
+        "late-stop-replica-2.1.1",
+        "late-update-metadata-2.1.1",
+        "list-offsets-2.8.2",
+        "points-2.8.2",
+    ),
     BORDERS: ("kafka-9491-2.4.0", "records-deleted-2.8.2", "stop-replica-2.6.0"),
     SETTINGS: ("log-directories-1.1.1", "log-directory-failed-3.9.1", "fetchers-1.1.1"),
     _HARD: ("2.3.1-told-late", "2.5.1", "2.8.2", "3.9.1-held-fetch", "3.9.1-session-without-ids"),
