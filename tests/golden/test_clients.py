@@ -43,12 +43,12 @@ TRANSACTIONS, LOST = "2.8.2-transactions", "0.10.2.2-lost"
 WITHOUT_MARKERS = "3.9.1-transactions"
 MOVED = ("2.8.2-transactions-moved", "3.9.1-transactions-moved")
 BOUNCED = tuple(f"{release}-transactions-bounced" for release in HEALTHY)
-HANGING, REFUSED = "2.8.2-hanging", "3.6.2-hanging"
+HANGING, REFUSED = ("2.3.1-hanging", "2.8.2-hanging"), "3.6.2-hanging"
 
 
 @pytest.mark.parametrize(
     "name",
-    [*HEALTHY, TRANSACTIONS, *MOVED, *BOUNCED, WITHOUT_MARKERS, LOST, HANGING, REFUSED],
+    [*HEALTHY, TRANSACTIONS, *MOVED, *BOUNCED, WITHOUT_MARKERS, LOST, *HANGING, REFUSED],
 )
 def test_what_is_said_of_a_run_with_others_clients_stays(name: str, tmp_path: Path) -> None:
     run = unpacked(name, tmp_path, runs=RUNS)
@@ -92,8 +92,9 @@ def _epoch_at(evidence: PartitionEvidence, offset: int) -> int:
     return next(batch.leader_epoch for batch in batches if batch.base_offset == offset)
 
 
-def test_a_late_batch_hangs_where_no_coordinator_is_asked(tmp_path: Path) -> None:
-    results = judge(unpacked(HANGING, tmp_path, runs=RUNS))
+@pytest.mark.parametrize("name", HANGING)
+def test_a_late_batch_hangs_where_no_coordinator_is_asked(name: str, tmp_path: Path) -> None:
+    results = judge(unpacked(name, tmp_path, runs=RUNS))
 
     assert (results.conforms, results.safe) == (True, False)
     assert [finding.kind for finding in results.findings] == ["hanging-transaction"]
