@@ -11,7 +11,7 @@ CHANGED := tests/mutants/test_mutants.py $(addprefix tests/checkers/model/,test_
 # Without compiled modules every process compiles the whole product and its tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick check test test-all cases coverage
+.PHONY: quick check test test-all cases releases coverage
 
 quick: ## unit tests without the slow ones: under half a minute
 	$(PYTEST) --dist worksteal -m "$(NO_JVM) and not slow"
@@ -27,6 +27,10 @@ test-all: check ## all there is, as CI has it (.ci/run)
 
 cases: ## each case on each of its releases; CI judges stored runs
 	KCHAOS_ALL_CASES=1 $(PLAYS) tests/cases
+
+releases: ## each known release starts and serves; CI starts those that no play of it does
+	KCHAOS_ALL_RELEASES=1 $(PLAYS) tests/clusters/test_releases_start.py \
+		tests/clusters/test_kraft_cluster.py tests/faults/test_faults_on_releases.py
 
 coverage: ## what stored runs go through of the model: writes docs/coverage.md
 	mkdir -p build

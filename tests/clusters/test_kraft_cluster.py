@@ -11,6 +11,7 @@ from kchaos.clusters.metadata.kraft import KraftMetadata
 from kchaos.clusters.releases import LINES, release_of
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
+from tests.support.plays_of_ci import not_played
 
 pytestmark = pytest.mark.cluster
 
@@ -18,7 +19,7 @@ WITH_BOTH = ("3.3.2", "3.6.2", "3.9.1")
 WITHOUT_ZOOKEEPER = [line.known[-1] for line in LINES if line.modes == ("kraft",)]
 
 
-@pytest.mark.parametrize("release", [*WITH_BOTH, *WITHOUT_ZOOKEEPER])
+@pytest.mark.parametrize("release", not_played([*WITH_BOTH, *WITHOUT_ZOOKEEPER], is_kraft=True))
 def test_every_line_with_kraft_starts_and_serves(release: str, tmp_path: Path) -> None:
     spec = ClusterSpec(brokers=brokers_of(release), mode="kraft")
     with LocalCluster(spec, work_directory=tmp_path / "work") as cluster:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kchaos.clusters.releases import KNOWN_RELEASES, LINES
 from kchaos.faults import FAULTS
 from kchaos.harness.catalogue import CATALOGUE
 from kchaos.harness.commands.measure import cells
@@ -17,10 +18,13 @@ from tests.support.plays_of_ci import (
     ENTRIES_PLAYED,
     IN_CONTAINERS,
     PLAYED,
+    SHARED,
     Cell,
     all_cells,
     exercised,
     measured_cells,
+    not_played,
+    releases_played,
     scenario_of_cell,
 )
 
@@ -101,6 +105,23 @@ def test_an_entry_is_played_in_containers_for_what_no_other_there_exercises(name
     others = exercised_by([cell for cell in IN_CONTAINERS if cell[0] != name])
 
     assert {*STEPS, *FAULTS} & exercised_by([c for c in IN_CONTAINERS if c[0] == name]) - others
+
+
+def test_a_release_that_no_play_starts_is_started_by_tests_and_all_are_if_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started, played = {*not_played(KNOWN_RELEASES)}, releases_played(is_kraft=False)
+
+    assert {*KNOWN_RELEASES} <= started | played
+    assert started & played <= {*SHARED}
+    monkeypatch.setenv("KCHAOS_ALL_RELEASES", "1")
+    assert not_played(KNOWN_RELEASES) == [*KNOWN_RELEASES]
+
+
+def test_every_line_with_kraft_alone_is_played_or_started() -> None:
+    newest = [line.known[-1] for line in LINES if line.modes == ("kraft",)]
+
+    assert {*newest} <= {*not_played(newest, is_kraft=True)} | releases_played(is_kraft=True)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -5,9 +5,11 @@ release that exercise most of what no other play does, or else on the last relea
 `BORDERS` has an entry of each seed, a document that the catalogue was begun with, that is played on
 both sides of its border. A case is played if no run of it is stored. What these do not exercise of
 the steps, faults and lines of releases that entries and cases have is added, the plays with most
-of it first. The rest is played by `kchaos measure` and `make cases`.
+of it first. The rest is played by `kchaos measure` and `make cases`. A release that a play starts
+is not started once more to see whether it does (`not_played`); `make releases` starts each.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 
@@ -154,6 +156,29 @@ IN_CONTAINERS = tuple(
     for side in sides_of(name)[: 2 if name == BOTH_DRIVERS[0] else 1]
     if side
 )
+
+
+SHARED = ("0.10.2.2", "1.1.1", "2.1.1", "2.2.2", "2.3.1", "2.8.2", "3.9.1")
+"""Releases with ZooKeeper whose cluster several tests share, so that one more test starts none."""
+
+
+def releases_played(*, is_kraft: bool) -> set[str]:
+    """Return the releases that plays start, as brokers with ZooKeeper or of KRaft clusters."""
+    clusters = [scenario_of_cell(cell).cluster for cell in PLAYED]
+    return {
+        broker.kafka
+        for cluster in clusters
+        for broker in cluster.brokers
+        if cluster.is_kraft is is_kraft
+    }
+
+
+def not_played(releases: Iterable[str], *, is_kraft: bool = False) -> list[str]:
+    """Return the releases that no play starts, and those of `SHARED`; all, if that is asked for."""
+    if os.environ.get("KCHAOS_ALL_RELEASES"):
+        return list(releases)
+    played = releases_played(is_kraft=is_kraft) - {*(() if is_kraft else SHARED)}
+    return [release for release in releases if release not in played]
 
 
 def in_one_process(cell: Cell) -> Sequence[pytest.MarkDecorator]:
