@@ -7,7 +7,8 @@ kafka.controller.ReplicaStateMachine.removeReplicasFromIsr and kafka.cluster.Par
 **Verifies**: epochs step by one and never go back; within an epoch the leader stays and keeps
 itself in the ISR; a new leader comes from the ISR before it, else the election was unclean, which
 must be enabled somewhere, and leaves it alone in the ISR; a follower joins the ISR only when it was
-far enough at some time in that epoch.
+far enough at some time in that epoch; the version that ZooKeeper counts for a znode goes up by one
+with each write, so that none is missing.
 **Does not verify**: what depends on time (who is slow, who was alive when the controller looked),
 nor which of several allowed replicas is chosen.
 """
@@ -32,11 +33,18 @@ def reason_against(world: World, new: PartitionState) -> str:
     old = world.partition_state(partition)
     if old is None:
         return ""
+    if new.leader_epoch not in (old.leader_epoch, old.leader_epoch + 1):
+        return f"leader epoch went from {old.leader_epoch} to {new.leader_epoch}, not one up"
+    if leaves_out_a_write(old, new):
+        return f"the znode's version went from {old.version} to {new.version}, not one up"
     if new.leader_epoch == old.leader_epoch:
         return _against_isr_change(world, partition, old, new)
-    if new.leader_epoch != old.leader_epoch + 1:
-        return f"leader epoch went from {old.leader_epoch} to {new.leader_epoch}, not one up"
     return _against_election(world, old, new)
+
+
+def leaves_out_a_write(old: PartitionState, new: PartitionState) -> bool:
+    """Tell whether ZooKeeper counted another write of a partition's znode between two states."""
+    return old.version >= 0 and new.version >= 0 and new.version != old.version + 1
 
 
 def _against_isr_change(

@@ -22,6 +22,7 @@ from typing import TypeVar
 
 from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
 from kchaos.checkers.model.broker.exchange import FETCH, LIST_OFFSETS
+from kchaos.checkers.model.controller.allowed import leaves_out_a_write
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import (
     NOT_LEADING,
@@ -48,23 +49,34 @@ def first_refuted_decision(record: Record) -> int | None:
 
     The partitions of a topic that is made again begin anew.
     """
-    epochs: dict[TopicPartition, int] = {}
+    states: dict[TopicPartition, PartitionState] = {}
     for index, decided in enumerate(record.decided):
         state = decided.what
         if isinstance(state, TopicCreated):
-            epochs = {about: epoch for about, epoch in epochs.items() if about.topic != state.topic}
+            states = {
+                about: before for about, before in states.items() if about.topic != state.topic
+            }
         if isinstance(state, PartitionState):
             about = TopicPartition(state.topic, state.partition)
-            before = epochs.get(about, state.leader_epoch)
-            if state.leader_epoch not in (before, before + 1):
+            before = states.get(about, state)
+            steps = state.leader_epoch - before.leader_epoch
+            if before is not state and (steps not in (0, 1) or leaves_out_a_write(before, state)):
                 return index
-            epochs[about] = state.leader_epoch
+            states[about] = state
     return None
 
 
-def first_refuted(record: Record, lookahead: Lookahead) -> tuple[int, str] | None:
-    """Return the index of the first observation that no state explains, and why; None without."""
-    bounds = _Bounds(record, lookahead)
+def first_refuted(
+    record: Record, lookahead: Lookahead, decisions: int | None = None
+) -> tuple[int, str] | None:
+    """Return the index of the first observation that no state explains, and why; None without.
+
+    Args:
+        record: What was seen.
+        lookahead: Of the same record.
+        decisions: How many decisions can be taken at most; None for all.
+    """
+    bounds = _Bounds(len(record.decided) if decisions is None else decisions, record, lookahead)
     for index, item in enumerate(record.seen):
         why = bounds.refutes(item.what)
         if why:
@@ -76,8 +88,8 @@ def first_refuted(record: Record, lookahead: Lookahead) -> tuple[int, str] | Non
 class _Bounds:
     """What a record allows at most, up to an observation."""
 
-    def __init__(self, record: Record, lookahead: Lookahead) -> None:
-        self._decisions = len(record.decided)
+    def __init__(self, decisions: int, record: Record, lookahead: Lookahead) -> None:
+        self._decisions = decisions
         self._lookahead = lookahead
         self._sent: dict[TopicPartition, list[Produce]] = defaultdict(list)
         self._ends: dict[TopicPartition, int] = defaultdict(int)

@@ -139,8 +139,8 @@ class _Search:
         self.record = record
         self.generations = generations
         self.lookahead = Lookahead(record)
-        self.refuted = first_refuted(record, self.lookahead)
         self.refuted_decision = first_refuted_decision(record)
+        self.refuted = first_refuted(record, self.lookahead, self.refuted_decision)
         self.is_complete = False
         self.looked_at = 0
         self._most_states = most_states
@@ -186,6 +186,11 @@ class _Search:
 
     def emptied_by(self) -> EmptiedBy:
         """Return what nothing explains after the states that explain the most, and why not."""
+        for node in self._deepest:
+            if self.refuted_decision == node.decided:
+                reason = self._why_not(node, True)
+                if reason is not None:
+                    return reason
         found: dict[EmptiedBy, None] = {}
         for node in self._deepest[:_MOST_REASONS]:
             order = (False,) if self._has_come_to_refuted(node) else self._order(node)

@@ -43,6 +43,13 @@ def test_impossible_states_are_reported(decision, reason):
     assert reason in found
 
 
+def test_each_write_of_a_partition_s_znode_counts_its_version_up_by_one():
+    (found,) = reasons(state(0, 0, (0, 1), version=2))
+    assert found == "the znode's version went from 0 to 2, not one up"
+    assert reasons(state(0, 0, (0, 1), version=1)) == []
+    assert reasons(state(0, 0, (0, 1))) == []
+
+
 def test_the_place_and_the_decision_are_told():
     (found,) = predict([*BASE, state(1, 5, (1,))]).disallowed
     assert found.index == len(BASE)

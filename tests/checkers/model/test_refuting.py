@@ -104,6 +104,24 @@ def test_a_leader_epoch_that_nobody_wrote_is_missed_before_the_record_is_searche
     assert prediction.emptied_by.why == "leader epoch went from 6 to 8, not one up"
 
 
+def test_a_write_of_an_isr_that_is_left_out_is_missed_before_the_record_is_searched() -> None:
+    """Without the znode's version the search of this one gave up after 60,000 states."""
+    whole = record("2.0.1-left-session", HARD)
+    (left_out,) = (
+        index
+        for index, decided in enumerate(whole.decided)
+        if isinstance(decided.what, PartitionState)
+        and (decided.what.topic, decided.what.partition, decided.what.version) == ("t", 1, 2)
+    )
+    decided = (*whole.decided[:left_out], *whole.decided[left_out + 1 :])
+    assert first_refuted_decision(whole) is None
+
+    prediction = follow(replace(whole, decided=decided), most_states=2_000)
+
+    assert prediction.emptied_by is not None
+    assert prediction.emptied_by.why == "the znode's version went from 1 to 3, not one up"
+
+
 def test_a_topic_that_is_made_again_begins_anew() -> None:
     elected = (("t", 0), ("u", 0), ("u", 1), ("u", 2))
     again = (("u", 0), ("t", 1))
