@@ -48,7 +48,9 @@ up another request before. 2.0.1-left-session: a Fetch that is not recorded name
 has left the session. 2.5.1-unlikely-write: only a write that nobody answered, and that was cut off
 again, explains what a follower asks later. 2.3.1-told-late: brokers refuse fetches of partitions
 that they are told of right then. 3.9.1-session-without-ids: after a late LeaderAndIsr without topic
-ids a fetch without them is refused in a session that was begun with ids.
+ids a fetch without them is refused in a session that was begun with ids. 0.11.0.3-left-leader, from
+an upgrade: an answer is seen to a fetch that is not recorded, of a partition that its follower then
+leaves; so it leaves after that.
 """
 
 

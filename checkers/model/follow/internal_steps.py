@@ -40,6 +40,7 @@ from kchaos.checkers.model.settle.views import replicas_of
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState, Produce
+from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import Copied, PredictedProduce
 from kchaos.checkers.model.values.requests import (
     ControlRequest,
@@ -312,7 +313,10 @@ def _speaks_as_before(
     if not isinstance(request, LeaderAndIsr):
         return False
     if not _is_to_lead(request, broker_id):
-        return _asks_as_before(state, broker_id, request.states[0], lookahead, index)
+        told = request.states[0]
+        return _asks_as_before(state, broker_id, told, lookahead, index) or _is_still_answered(
+            state, broker_id, part.number, told, lookahead, index
+        )
     about = TopicPartition(request.states[0].topic, request.states[0].partition)
     answer = lookahead.next_answered_before(broker_id, about, part.number, index)
     if answer is None or answer[1] not in _KNOWN_LATER:
@@ -348,6 +352,29 @@ def _asks_as_before(
         said = None if reply is None else reply.partitions.get(partition)
         if said is not None and said.error_code == ErrorCode.FENCED_LEADER_EPOCH:
             return True
+    return False
+
+
+def _is_still_answered(
+    state: State,
+    broker_id: int,
+    number: Number,
+    told: PartitionState,
+    lookahead: Lookahead,
+    index: int,
+) -> bool:
+    """Tell whether a follower is yet to ask, unseen, the leader that it is to leave now.
+
+    The answer is seen, and it names the partition: so it was asked before the follower left.
+    """
+    partition = TopicPartition(told.topic, told.partition)
+    world = World(state)
+    for source in world.leaders(broker_id):
+        if leader_of(source) != told.leader:
+            asked = {exchange.number for exchange in world.exchanges(broker_id, source)}
+            unseen = lookahead.unseen_before(broker_id, source, partition, number, index)
+            if any(question not in asked for question in unseen):
+                return True
     return False
 
 

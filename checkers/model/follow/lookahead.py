@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kchaos.checkers.acts import FORGED_ERRORS, ForgeAnswers, StopBroker, TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.follow.observations import (
     ClientAnswered,
     ControlAnswered,
@@ -238,6 +239,22 @@ class Lookahead:
             is_before = asked is not None and (handled is None or asked < handled)
             if is_before and error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 yield self.questions[number]
+
+    def unseen_before(
+        self, follower: int, source: int, about: TopicPartition, request: Number, index: int
+    ) -> Iterator[Number]:
+        """Yield the Fetches that were not seen, and whose answers name a partition.
+
+        Those answers come from an index on, before the follower answers this control request.
+        """
+        items = self._of_pair.get((follower, source), [])
+        handled = self._answered.get(request)
+        for at, what in items[bisect_left(items, index, key=lambda item: item[0]) :]:
+            if handled is None or at > handled:
+                return
+            is_unseen = isinstance(what, Reply) and what.number not in self.questions
+            if is_unseen and what.api == FETCH and about in what.partitions:
+                yield what.number
 
     def may_have_repeated(self, follower: int, source: int, index: int) -> bool:
         """Tell whether the links passed on a request at an index that they did not record.

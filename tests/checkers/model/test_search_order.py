@@ -394,12 +394,12 @@ def test_a_stored_run_is_explained_only_by_a_leader_that_waits_no_longer(
     assert waits_without_limit.emptied_by is not None
 
 
-def told_at(index: int, *questions: Observation) -> list[bool]:
+def told_at(index: int, *questions: Observation, leader: int = 0) -> list[bool]:
     """Whether what broker 1 does with a LeaderAndIsr of epoch 2 is unlikely before these."""
     world = cluster("2.8.2")
     world.put(("assignment", T), (0, 1))
     happen(world, state(0, 1, (0, 1)), {})
-    request = LeaderAndIsr(states=(state(0, 2, (0, 1)),))
+    request = LeaderAndIsr(states=(state(leader, 2, (0, 1)),))
     world.put(("control", 1), (replace(RECEIVED, controller_epoch=1, request=request),))
     world.put(("leaders", 1), (0,))
     before = world.state(EMPTY)
@@ -430,6 +430,17 @@ def test_a_broker_that_asks_in_the_old_epoch_hears_of_the_new_one_after_that(
     error_code = FENCED if is_fenced else 0
     answered = reply(high_watermark=0, last_offset=None, error_code=error_code)
     assert told_at(0, question, replace(answered, number=(7, 1))) == [is_unlikely]
+
+
+def test_a_broker_leaves_a_leader_after_the_unseen_fetch_whose_answer_is_seen() -> None:
+    answered = replace(reply(high_watermark=0, last_offset=None), number=(9, 5))
+    handled = ControlAnswered(number=NUMBER, api="LeaderAndIsr", broker=1, error_code=0, errors={})
+
+    assert told_at(0, answered, handled, leader=-1) == [True]
+    assert told_at(0, answered, handled, leader=0) == [False]
+    assert told_at(0, replace(answered, partitions={}), handled, leader=-1) == [False]
+    assert told_at(1, answered, handled, leader=-1) == [False]
+    assert told_at(0, handled, answered, leader=-1) == [False]
 
 
 def test_a_broker_hears_of_a_partition_after_the_fetches_that_it_refuses() -> None:
