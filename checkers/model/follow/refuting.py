@@ -47,12 +47,15 @@ from kchaos.checkers.model.values.events import PartitionState, Produce, RemoteC
 def first_refuted_decision(record: Record) -> int | None:
     """Return the index of the first decision that follows on no other; None without.
 
-    The partitions of a topic that is made again begin anew.
+    A partition's state follows on its topic, and then on its own state before. The partitions of a
+    topic that is made again begin anew.
     """
+    assigned: dict[str, int] = {}
     states: dict[TopicPartition, PartitionState] = {}
     for index, decided in enumerate(record.decided):
         state = decided.what
         if isinstance(state, TopicCreated):
+            assigned[state.topic] = len(state.assignment)
             states = {
                 about: before for about, before in states.items() if about.topic != state.topic
             }
@@ -60,6 +63,8 @@ def first_refuted_decision(record: Record) -> int | None:
             about = TopicPartition(state.topic, state.partition)
             before = states.get(about, state)
             steps = state.leader_epoch - before.leader_epoch
+            if state.partition >= assigned.get(state.topic, 0):
+                return index
             if before is not state and (steps not in (0, 1) or leaves_out_a_write(before, state)):
                 return index
             states[about] = state

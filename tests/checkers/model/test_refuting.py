@@ -122,6 +122,22 @@ def test_a_write_of_an_isr_that_is_left_out_is_missed_before_the_record_is_searc
     assert prediction.emptied_by.why == "the znode's version went from 1 to 3, not one up"
 
 
+def test_a_topic_that_is_left_out_is_missed_before_the_record_is_searched() -> None:
+    """Where only a decision told that it was missing, this one took 28,978 states."""
+    whole = record("0.11.0.3", HARD)
+    (left_out,) = (
+        index
+        for index, decided in enumerate(whole.decided)
+        if isinstance(decided.what, TopicCreated) and decided.what.topic == "u"
+    )
+    decided = (*whole.decided[:left_out], *whole.decided[left_out + 1 :])
+
+    prediction = follow(replace(whole, decided=decided), most_states=2_000)
+
+    assert prediction.emptied_by is not None
+    assert prediction.emptied_by.why == "no assignment of the partition was written before"
+
+
 def test_a_topic_that_is_made_again_begins_anew() -> None:
     elected = (("t", 0), ("u", 0), ("u", 1), ("u", 2))
     again = (("u", 0), ("t", 1))
@@ -143,12 +159,17 @@ def test_a_topic_that_is_made_again_begins_anew() -> None:
             for topic, epoch in states
         ]
 
-    made_again = Decided(what=TopicCreated(topic="u", assignment=((1, 0),)), time=1.0)
-    record_of_both = Record(seen=(), decided=(*decided(*elected), made_again, *decided(*again)))
-    of_one = replace(record_of_both, decided=(*decided(*elected), *decided(*again)))
+    made_t, made_u = (
+        Decided(what=TopicCreated(topic=topic, assignment=((1, 0),)), time=1.0) for topic in "tu"
+    )
+    first = (made_t, made_u, *decided(*elected))
+    record_of_both = Record(seen=(), decided=(*first, made_u, *decided(*again)))
+    of_one = replace(record_of_both, decided=(*first, *decided(*again)))
+    of_none = replace(record_of_both, decided=(made_t, *decided(*elected)))
 
     assert first_refuted_decision(record_of_both) is None
-    assert first_refuted_decision(of_one) == len(elected)
+    assert first_refuted_decision(of_one) == len(first)
+    assert first_refuted_decision(of_none) == 2
 
 
 def test_a_high_watermark_that_no_answer_told_is_missed_before_the_record_is_searched() -> None:
