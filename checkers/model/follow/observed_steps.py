@@ -51,6 +51,8 @@ from kchaos.checkers.model.state.state import Broker
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import (
     Action,
+    BrokerRegistered,
+    BrokerUnregistered,
     ControllerElected,
     Decision,
     PartitionState,
@@ -96,6 +98,12 @@ def take_decision(world: World, decision: Decision) -> None:
         reason = allowed.reason_against(world, decision)
         if reason:
             raise Excluded(reason)
+    if isinstance(decision, BrokerRegistered | BrokerUnregistered):
+        is_registered = decision.broker in world.registered()
+        if is_registered and isinstance(decision, BrokerRegistered):
+            raise Excluded(f"broker {decision.broker} registered, and was registered already")
+        if not is_registered and isinstance(decision, BrokerUnregistered):
+            raise Excluded(f"the registration of broker {decision.broker} ended, and it had none")
     if isinstance(decision, ControllerElected):
         # What a controller sends is seen at the links, so it needs no outboxes here.
         world.put(("elected",), decision.broker)

@@ -41,19 +41,31 @@ from kchaos.checkers.model.follow.observations import (
     Record,
     Reply,
 )
-from kchaos.checkers.model.values.events import PartitionState, Produce, RemoteCopy, TopicCreated
+from kchaos.checkers.model.values.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    PartitionState,
+    Produce,
+    RemoteCopy,
+    TopicCreated,
+)
 
 
 def first_refuted_decision(record: Record) -> int | None:
     """Return the index of the first decision that follows on no other; None without.
 
     A partition's state follows on its topic, and then on its own state before. The partitions of a
-    topic that is made again begin anew.
+    topic that is made again begin anew. Registrations of a broker begin and end in turn.
     """
+    registered: set[int] = set()
     assigned: dict[str, int] = {}
     states: dict[TopicPartition, PartitionState] = {}
     for index, decided in enumerate(record.decided):
         state = decided.what
+        if isinstance(state, BrokerRegistered | BrokerUnregistered):
+            if (state.broker in registered) is isinstance(state, BrokerRegistered):
+                return index
+            registered ^= {state.broker}
         if isinstance(state, TopicCreated):
             assigned[state.topic] = len(state.assignment)
             states = {

@@ -15,7 +15,13 @@ from kchaos.checkers.model.follow import search
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import ClientAnswered, Decided, Record, Reply
 from kchaos.checkers.model.follow.refuting import first_refuted, first_refuted_decision
-from kchaos.checkers.model.values.events import PartitionState, Produce, TopicCreated
+from kchaos.checkers.model.values.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    PartitionState,
+    Produce,
+    TopicCreated,
+)
 from kchaos.checkers.record import record_of
 from tests.golden.stored import OTHER_NAMES, RELEASES, RUNS, unpacked
 
@@ -58,6 +64,7 @@ def changed(name: str) -> Iterator[Record]:
 def test_nothing_of_a_run_as_it_was_recorded_is_refuted(name: str) -> None:
     whole = record(name)
     assert first_refuted(whole, Lookahead(whole)) is None
+    assert first_refuted_decision(whole) is None
 
 
 @pytest.mark.parametrize("name", sorted(folder.name for folder in HARD.iterdir()))
@@ -136,6 +143,36 @@ def test_a_topic_that_is_left_out_is_missed_before_the_record_is_searched() -> N
 
     assert prediction.emptied_by is not None
     assert prediction.emptied_by.why == "no assignment of the partition was written before"
+
+
+def test_the_end_of_a_registration_that_is_left_out_is_missed() -> None:
+    """Without that the search of this one gave up after 60,000 states."""
+    whole = record("1.1.1", HARD)
+    *_, left_out = (
+        at
+        for at, decided in enumerate(whole.decided)
+        if isinstance(decided.what, BrokerUnregistered)
+    )
+    decided = (*whole.decided[:left_out], *whole.decided[left_out + 1 :])
+
+    prediction = follow(replace(whole, decided=decided), most_states=4_000)
+
+    assert prediction.emptied_by is not None
+    assert prediction.emptied_by.why == "broker 2 registered, and was registered already"
+
+
+def test_a_registration_begins_before_it_ends() -> None:
+    registered, ended = (
+        Decided(what=what, time=1.0)
+        for what in (BrokerRegistered(broker=1, czxid=5), BrokerUnregistered(broker=1))
+    )
+
+    def refuted(*decided: Decided) -> int | None:
+        return first_refuted_decision(Record(seen=(), decided=decided))
+
+    assert refuted(registered, ended, registered, ended) is None
+    assert refuted(registered, registered) == 1
+    assert refuted(registered, ended, ended) == 2
 
 
 def test_a_topic_that_is_made_again_begins_anew() -> None:
