@@ -5,9 +5,10 @@
                           versions, replay command; with containers engine and images, and why
                           there were no links if so
       scenario.json       the scenario as data: cluster, topics, steps, expectation
-      actions.jsonl       the model's actions, each with step, when it began and was done (wall
-                          time), and the last zxid before it; with KRaft the last offset
-      history.jsonl       client operations: invoke, then ok, fail or info (nobody knows)
+      actions.jsonl       the model's actions but produces, each with step, when it began and was
+                          done (wall time), and the last zxid before it; with KRaft the last offset
+      history.jsonl       client operations: invoke, then ok, fail or info (nobody knows); a
+                          produce is an action of the model's too, so with step and last zxid
       observations.jsonl  steps, gates, faults, sessions and czxid, what settle saw
       clients.jsonl       what clients that are not kchaos's own sent and were answered, where links
                           are in front of the listeners for clients (`checkers.evidence.clients`)
@@ -37,10 +38,11 @@
       judgements/NAME/    prediction.json, findings.jsonl, results.json
       report.html         the page of the newest judgement; it can be made again at any time
 
-`run.json` says the format. In format 2, the newest, every file above is there that the scenario's
+`run.json` says the format. In format 3, the newest, every file above is there that the scenario's
 cluster makes, with every field that kchaos writes: what lacks one is unknown, and the answer names
-it (`checkers.evidence.files`). Runs of format 1 are judged too; they may lack `brokers/`, and then
-nothing is believed that only a broker's own settings could show.
+it (`checkers.evidence.files`). What clients sent is in `history.jsonl` alone. Runs of format 2 have
+their produces in `actions.jsonl` too, and are judged as well. So are runs of format 1, which may
+lack `brokers/`; then nothing is believed that only a broker's own settings could show.
 
 Evidence is everything but `judgements/` and `report.html`. It is appended to while the run goes on
 and never touched after the seal. A judgement is written under a temporary name, then renamed: it is
@@ -61,7 +63,7 @@ from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.folders import WORKING, held, remove_abandoned_in
 from kchaos.checkers.opening import bounded_json, read_bounded, refuse_what_is_no_file
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST = "manifest.json"
 JUDGEMENTS = "judgements"
 REPORT = "report.html"

@@ -1,6 +1,6 @@
 """Cross-checks: what is written down more than once is compared, piece by piece of evidence.
 
-A run is written down several times: what a client did in actions and in history, an act in actions
+A run is written down several times: what a client did in the history and on disk, an act in actions
 and in observations, a state in ZooKeeper's log and in a snapshot. Where they disagree, or one is
 missing that another names, nobody can say what happened, and the run is unknown.
 

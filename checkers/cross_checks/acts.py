@@ -114,13 +114,8 @@ def _acts(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
     )
     for (step, act, _), number in (done - begun).items():
         yield f"{ACTIONS} has {number} {act} in step {step} that {OBSERVATIONS} has not"
-    undone = {
-        observation.step
-        for observation in evidence.observed
-        if observation.kind in ("not-possible", "unknown")
-    }
     for (step, act, _), number in (begun - done).items():
-        if step not in undone:
+        if step not in evidence.undone:
             yield f"{OBSERVATIONS} has {number} {act} in step {step} that {ACTIONS} has not"
 
 
@@ -203,14 +198,11 @@ def _unobserved(evidence: RunEvidence) -> Iterator[str]:
     seen: dict[int, set[str]] = {}
     for observation in evidence.observed:
         seen.setdefault(observation.step, set()).add(observation.kind)
-    undone = {
-        observation.step
-        for observation in evidence.observed
-        if observation.kind in ("not-possible", "unknown")
-    }
     for number, step in enumerate(step.get("do") or step for step in evidence.scenario.steps):
         name = str(step.get("step"))
-        wanted = {"step"} | ({_LEFT[name]} if name in _LEFT and number not in undone else set())
+        wanted = {"step"} | (
+            {_LEFT[name]} if name in _LEFT and number not in evidence.undone else set()
+        )
         for kind in sorted(wanted - seen.get(number, set())):
             yield f"{OBSERVATIONS} has no {kind} of step {number}, {name}"
 

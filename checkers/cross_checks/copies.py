@@ -79,13 +79,8 @@ def _taken(evidence: RunEvidence) -> Mapping[str, str]:
     """The snapshots that a run takes which comes to its end, each with what shows that it did."""
     found = {}
     ended = len(evidence.scenario.steps)
-    undone = {
-        observation.step
-        for observation in evidence.observed
-        if observation.kind in ("not-possible", "unknown")
-    }
     for number, step in enumerate(step.get("do") or step for step in evidence.scenario.steps):
-        if step.get("step") == "TakeSnapshot" and number not in undone:
+        if step.get("step") == "TakeSnapshot" and number not in evidence.undone:
             found[str(step.get("label"))] = f"step {number} takes a snapshot"
     for observation in evidence.observed:
         why = observation.text("why")

@@ -109,14 +109,8 @@ def _listed(evidence: RunEvidence) -> Iterator[str]:
             yield f"{listed.read_at} has offsets of step {listed.step}, which did not ask for any"
             continue
         yield from _of_step(listed, step)
-    undone = {
-        observation.step
-        for observation in evidence.observed
-        if observation.kind in ("not-possible", "unknown")
-    }
-    for number in sorted(
-        steps.keys() - {listed.step for listed in evidence.listed_offsets} - undone
-    ):
+    listed_in = {listed.step for listed in evidence.listed_offsets}
+    for number in sorted(steps.keys() - listed_in - evidence.undone):
         if evidence.outcome.finished:
             yield f"{TIER} lacks the offsets for which step {number} waited"
 

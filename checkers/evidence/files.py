@@ -15,8 +15,14 @@ from kchaos.checkers.json_form import ShapeError, from_json, lacking
 from kchaos.checkers.run_directory import RunDirectory
 
 _T = TypeVar("_T")
-_NOT_IN_FORMAT_1 = (("actions.jsonl", "action: keys"), ("tier.jsonl", "fetches: keys"))
-"""What the first runs of that format lack: the keys of records, which are compared elsewhere."""
+_SINCE = {
+    ("actions.jsonl", "action: keys"): 2,
+    ("tier.jsonl", "fetches: keys"): 2,
+    ("history.jsonl", "zxid"): 3,
+    ("history.jsonl", "step"): 3,
+    ("history.jsonl", "codec"): 3,
+}
+"""The format since which every run has a field, where that is not the first."""
 
 
 @dataclass(slots=True)
@@ -97,7 +103,7 @@ class EvidenceFiles:
             f"{read_at} lacks {field!r}, which is written of every run: it was taken out, or an "
             "older kchaos played the run"
             for (name, field), read_at in self._lacking.items()
-            if written > 1 or (name, field) not in _NOT_IN_FORMAT_1
+            if written >= _SINCE.get((name, field), 1)
         )
 
     def broken_seal(self) -> tuple[str, ...]:

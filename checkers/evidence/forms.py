@@ -36,6 +36,7 @@ class _Step:
     acks: int | None = None
     codec: str | None = None
     keys: str | None = None
+    records: int | None = None
     configuration: _Pairs | None = None
     assignment: tuple[tuple[int, ...], ...] | None = None
     replicas: tuple[int, ...] = ()

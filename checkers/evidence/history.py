@@ -1,23 +1,26 @@
 """history.jsonl: what clients did, as operations.
 
 The file has a line when an operation is invoked and one when it ends: "ok", "fail" (it had no
-effect) or "info" (nobody knows). "keys" are those of the "records", where they have any. A
-read's "ok" line has "records", the values that it got, and
-"base_offset", the offset of the first; "promised" there means that they lay below the leader's high
-watermark, as every record that a consumer gets does. A produce has "timestamp_ms", the time that
-each of its records says, in milliseconds since the epoch. "probe" is true in the lines of a write
-with which settling tries whether the partition works. A fetch has "fetch_version", and its "ok"
-line the "magics" of the batches that came, how many offsets were "readable", and "answer", the
-bytes as they came (base64).
+effect) or "info" (nobody knows). "keys" are those of the "records", where they have any. The
+invocation of a produce has what the model is told of it besides: "zxid", the last one before,
+"step", and "codec", with which the batch was sent. Until format 2 a line of actions.jsonl has them.
+A read's "ok" line has "records", the values that it got, and "base_offset", the offset of the
+first; "promised" there means that they lay below the leader's high watermark, as every record that
+a consumer gets does. A produce has "timestamp_ms", the time that each of its records says, in
+milliseconds since the epoch. "probe" is true in the lines of a write with which settling tries
+whether the partition works. A fetch has "fetch_version", and its "ok" line the "magics" of the
+batches that came, how many offsets were "readable", and "answer", the bytes as they came (base64).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kchaos.checkers.errors import ScenarioDataError
+from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.json_form import NOT_WRITTEN, SOMETIMES
+from kchaos.checkers.model.values.events import Produce
 from kchaos.checkers.model.values.producers import ProducerMark
 from kchaos.checkers.segments.batch import Record, payload_digest
 
@@ -47,7 +50,7 @@ class Operation:
         invoked_at: Seconds since the epoch.
         ended_at: Likewise, or None.
         isr_when_ended: The ISR in ZooKeeper when it ended.
-        codec: What its batch was compressed with when it was sent, as the action has it.
+        codec: What its batch was compressed with when it was sent.
         timestamp_ms: Of each of its records as it was sent; None where the history does not say.
         is_probe: Whether settling wrote it to see if the partition still works: the scenario did
             not ask for it.
@@ -113,6 +116,9 @@ class HistoryLine:
     timestamp_ms: int | None = field(default=None, metadata=SOMETIMES)
     records: tuple[str | None, ...] | None = field(default=None, metadata=SOMETIMES)
     keys: tuple[str, ...] = field(default=(), metadata=SOMETIMES)
+    zxid: int | None = field(default=None, metadata=SOMETIMES)
+    step: int | None = field(default=None, metadata=SOMETIMES)
+    codec: str | None = field(default=None, metadata=SOMETIMES)
     base_offset: int | None = field(default=None, metadata=SOMETIMES)
     promised: bool | None = field(default=None, metadata=SOMETIMES)
     error: str | None = field(default=None, metadata=SOMETIMES)
@@ -127,22 +133,22 @@ class HistoryLine:
 
 _ALWAYS = ("function", "broker", "topic", "partition", "acks", "probe")
 _OF_PRODUCE = {
-    "invoke": (*_ALWAYS, "timestamp_ms", "records"),
+    "invoke": (*_ALWAYS, "timestamp_ms", "records", "zxid", "step", "codec"),
     "ok": (*_ALWAYS, "base_offset", "promised"),
     "fail": (*_ALWAYS, "error", "error_code"),
     "info": (*_ALWAYS, "error"),
 }
 
 
-def operations(files: EvidenceFiles) -> tuple[Operation, ...]:
-    """The operations of history.jsonl, in the order in which they were invoked.
+def operations(files: EvidenceFiles, lines: Iterable[HistoryLine]) -> tuple[Operation, ...]:
+    """The operations of these lines of history.jsonl, in the order in which they were invoked.
 
     Raises:
         ScenarioDataError: A line lacks a field, ends what was never invoked or had ended, or
             contradicts the one that invoked it or itself.
     """
     found: dict[str, Operation] = {}
-    for line in files.lines(HistoryLine, HISTORY):
+    for line in lines:
         name, place = line.operation, files.place(line.read_at)
         if line.type == "invoke":
             if name in found:
@@ -156,6 +162,57 @@ def operations(files: EvidenceFiles) -> tuple[Operation, ...]:
         else:
             raise ScenarioDataError(f"{place} ends {name!r}, which was not invoked before")
     return tuple(found.values())
+
+
+def produces(lines: Iterable[HistoryLine]) -> Iterator[TimedEvent]:
+    """Yields the produces of a history as actions of the model's."""
+    for line in lines:
+        if line.step is None or line.zxid is None or line.broker is None or line.partition is None:
+            continue
+        produce = Produce(
+            operation=line.operation,
+            broker=line.broker,
+            topic=line.topic or "",
+            partition=line.partition,
+            records=tuple(record or "" for record in line.records or ()),
+            acks=1 if line.acks is None else line.acks,
+            codec=line.codec or "none",
+            keys=line.keys,
+        )
+        yield TimedEvent(
+            event=produce,
+            zxid=line.zxid,
+            time=line.time,
+            step=line.step,
+            began=line.time,
+            read_at=line.read_at,
+        )
+
+
+def with_acted(
+    lines: Iterable[HistoryLine], actions: Iterable[TimedEvent]
+) -> Iterator[HistoryLine]:
+    """Yields the lines; where an older run left zxid, step and codec to its actions, with these.
+
+    Raises:
+        ScenarioDataError: An action is a produce that no line invokes, or one that lacks nothing.
+    """
+    acted = {
+        timed.event.operation: (timed.zxid, timed.step, timed.event.codec)
+        for timed in actions
+        if isinstance(timed.event, Produce)
+    }
+    for line in lines:
+        is_older = (line.type, line.function, line.zxid) == ("invoke", "produce", None)
+        if is_older and line.operation in acted:
+            zxid, step, codec = acted.pop(line.operation)
+            yield replace(line, zxid=zxid, step=step, codec=codec)
+        else:
+            yield line
+    if acted:
+        raise ScenarioDataError(
+            f"{ACTIONS} has produces that {HISTORY} does not leave to it: {sorted(acted)}"
+        )
 
 
 def _lacking(line: HistoryLine, operation: Operation) -> Iterator[str]:
@@ -198,6 +255,7 @@ def _invoked(line: HistoryLine, place: str) -> Operation:
         payloads=record_payloads(records, line.keys),
         keys=line.keys,
         invoked_at=line.time,
+        codec=line.codec or "none",
         timestamp_ms=line.timestamp_ms,
         is_probe=line.operation.startswith(_PROBE_PREFIX) if line.probe is None else line.probe,
         read_at=line.read_at,

@@ -5,6 +5,7 @@ name of each other is joined here: operations with the ISR of their time, partit
 names them.
 """
 
+import heapq
 import itertools
 import math
 import re
@@ -39,7 +40,14 @@ from kchaos.checkers.evidence.dropped import (
 )
 from kchaos.checkers.evidence.epoch_rounds import epoch_rounds
 from kchaos.checkers.evidence.files import EvidenceFiles
-from kchaos.checkers.evidence.history import Operation, operations
+from kchaos.checkers.evidence.history import (
+    HISTORY,
+    HistoryLine,
+    Operation,
+    operations,
+    produces,
+    with_acted,
+)
 from kchaos.checkers.evidence.hits import read_hits
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
 from kchaos.checkers.evidence.links import LinkMessage, read_links
@@ -238,23 +246,25 @@ class RunEvidence:
 
     @cached_property
     def actions(self) -> tuple[TimedEvent, ...]:
-        """actions.jsonl, in the order of the file, internal topics included."""
+        """What the scenario did, in its order, internal topics included.
+
+        That is actions.jsonl, and each produce of the history.
+        """
+        others = (timed for timed in self._written if not isinstance(timed.event, Produce))
+        sent = produces(self.history)
+        return tuple(heapq.merge(others, sent, key=lambda timed: (timed.zxid, timed.time)))
+
+    @cached_property
+    def _written(self) -> tuple[TimedEvent, ...]:
         return tuple(read_actions(self.files))
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
         """What clients did, others' too, in the order of invocation, with the ISR at their end."""
-        codecs = {
-            timed.event.operation: timed.event.codec
-            for timed in self.events
-            if isinstance(timed.event, Produce)
-        }
-        own = [
-            replace(operation, codec=codecs.get(operation.operation, "none"))
-            for operation in self.client_operations
-        ]
         others = self.clients.operations if self.clients is not None else ()
-        every = sorted((*own, *others), key=lambda operation: operation.invoked_at)
+        every = sorted(
+            (*self.client_operations, *others), key=lambda operation: operation.invoked_at
+        )
         return tuple(_with_isr(operation, self.events) for operation in every)
 
     @cached_property
@@ -332,12 +342,23 @@ class RunEvidence:
     @cached_property
     def client_operations(self) -> tuple[Operation, ...]:
         """What kchaos's own clients did, without what only ZooKeeper's log can tell."""
-        return operations(self.files)
+        return operations(self.files, self.history)
+
+    @cached_property
+    def history(self) -> tuple[HistoryLine, ...]:
+        """history.jsonl, as it is written since format 3."""
+        return tuple(with_acted(self.files.lines(HistoryLine, HISTORY), self._written))
 
     @cached_property
     def observed(self) -> tuple[Observed, ...]:
         """observations.jsonl."""
         return tuple(read_observed(self.files))
+
+    @cached_property
+    def undone(self) -> frozenset[int]:
+        """The numbers of the steps that were not possible, or that ended the run as unknown."""
+        kinds = ("not-possible", "unknown")
+        return frozenset(line.step for line in self.observed if line.kind in kinds)
 
     @cached_property
     def is_open_to_others(self) -> bool:

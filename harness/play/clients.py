@@ -56,7 +56,6 @@ class Clients:
                 timestamp_ms=timestamp_ms,
             )
             action = replace(action, codec=sent)
-        self.recorder.action(action, self.cluster.metadata.position())
         detail: dict[str, Any] = {
             "function": "produce",
             "broker": action.broker,
@@ -65,10 +64,17 @@ class Clients:
             "acks": action.acks,
             "probe": is_probe,
         }
-        records = list(action.records)
-        more = {"timestamp_ms": timestamp_ms, "records": records}
-        keys = {"keys": list(action.keys)} if action.keys else {}
-        self.recorder.history(action.operation, "invoke", **detail, **more, **keys)
+        self.recorder.history(
+            action.operation,
+            "invoke",
+            **detail,
+            timestamp_ms=timestamp_ms,
+            records=action.records,
+            keys=action.keys,
+            zxid=self.cluster.metadata.position(),
+            step=self.recorder.step,
+            codec=action.codec,
+        )
 
         def send() -> None:
             try:

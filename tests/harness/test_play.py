@@ -17,7 +17,7 @@ from kchaos.checkers.acts import (
     StopBroker,
 )
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model.values.events import Produce
+from kchaos.checkers.model.values.events import Snapshot
 from kchaos.faults import CutLink as CutLinkFault
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.play.play import Play
@@ -90,8 +90,7 @@ def test_a_start_is_written_with_the_configuration_that_the_process_has(play: Pl
 
 
 def test_an_action_that_takes_place_at_once_begins_when_it_is_written(play: Play) -> None:
-    produce = Produce(operation="p", broker=1, topic="t", partition=0, records=("a",), acks=1)
-    play.action(produce)
+    play.action(Snapshot(label="s"))
     (timed,) = RunEvidence(play.run).events
     assert timed.began == timed.time
 

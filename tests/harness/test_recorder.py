@@ -6,13 +6,13 @@ import pytest
 
 from kchaos.checkers.evidence.actions import read_actions
 from kchaos.checkers.evidence.files import EvidenceFiles
-from kchaos.checkers.evidence.history import operations
+from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import events
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.play.recorder import Recorder
 
 DETAIL = {"function": "produce", "broker": 1, "topic": "t", "partition": 0, "acks": -1}
-SENT = events.Produce(operation="n", broker=1, topic="t", partition=0, records=("n-0",), acks=-1)
+TAKEN = events.Snapshot(label="s")
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_an_operation_is_read_as_it_was_written(recorder: Recorder) -> None:
     asked = {"probe": False, "timestamp_ms": 5, "records": ["n-0"]}
     recorder.history("n", "invoke", **DETAIL, **asked)
     recorder.history("n", "ok", **DETAIL, probe=False, base_offset=3, promised=True)
-    (operation,) = operations(EvidenceFiles(recorder.run))
+    (operation,) = RunEvidence(recorder.run).client_operations
     assert (operation.outcome, operation.base_offset, operation.promised) == ("ok", 3, True)
     assert (operation.broker, operation.acks, operation.timestamp_ms) == (1, -1, 5)
     first, last = recorder.run.read_lines("history.jsonl")
@@ -34,9 +34,9 @@ def test_an_operation_is_read_as_it_was_written(recorder: Recorder) -> None:
 
 def test_an_action_is_read_as_it_was_written(recorder: Recorder) -> None:
     recorder.step = 2
-    recorder.action(SENT, 7, began=1.0)
+    recorder.action(TAKEN, 7, began=1.0)
     (timed,) = read_actions(EvidenceFiles(recorder.run))
-    assert (timed.event, timed.zxid, timed.step, timed.began) == (SENT, 7, 2, 1.0)
+    assert (timed.event, timed.zxid, timed.step, timed.began) == (TAKEN, 7, 2, 1.0)
 
 
 def test_a_field_that_nobody_reads_is_not_written(recorder: Recorder) -> None:

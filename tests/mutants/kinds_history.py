@@ -32,6 +32,14 @@ def _invoke(name: str, edit: Callable[[Line], object]) -> None:
     add(f"history: {name}", lambda run: run.edit_line(HISTORY, edit, _is("invoke"), "produce"))
 
 
+def _told(name: str, edit: Callable[[Line], object]) -> None:
+    """What the model is told of a produce, which runs of formats 1 and 2 have elsewhere."""
+    add(
+        f"history: {name}",
+        lambda run: run.edit_line(HISTORY, edit, lambda line: "zxid" in line, "zxid of a produce"),
+    )
+
+
 def _both(name: str, edit: Callable[[Line], object], *, acks: int | None = None) -> None:
     """Both lines of one acknowledged operation are changed alike."""
 
@@ -85,6 +93,12 @@ _invoke("another topic", lambda line: line.update(topic="other"))
 _invoke("another partition", lambda line: line.update(partition=3))
 _invoke("a function that is not known", lambda line: line.update(function="delete"))
 _invoke("a topic that is a path", lambda line: line.update(topic="../../../etc"))
+_told("an earlier zxid", lambda line: line.update(zxid=max(0, line["zxid"] - 30)))
+_told("a later zxid", lambda line: line.update(zxid=line["zxid"] + 500))
+_told("no zxid", lambda line: line.pop("zxid"))
+_told("another step", lambda line: line.update(step=line["step"] + 1))
+_told("a step that the scenario does not have", lambda line: line.update(step=900))
+_told("another codec", lambda line: line.update(codec="gzip"))
 _both("acks=1 instead of all", lambda line: line.update(acks=1), acks=-1)
 _both("acks=all instead of 1", lambda line: line.update(acks=-1), acks=1)
 _both("acks=0", lambda line: line.update(acks=0))

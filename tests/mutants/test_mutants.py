@@ -47,6 +47,15 @@ def test_no_change_of_what_only_some_runs_have_is_believed(
     assert wrong(judged) == []
 
 
+def test_no_change_of_a_produce_is_believed_that_the_history_alone_has(tmp_path: Path) -> None:
+    kinds = [kind for kind in KINDS.values() if kind.area == "history"]
+
+    judged = list(judged_mutants(unpacked("whole-3.9.1", tmp_path), kinds, tmp_path))
+
+    assert len(judged) > len(kinds) * 0.9
+    assert wrong(judged) == []
+
+
 def test_no_change_of_a_state_is_believed_of_a_partition_that_had_no_leader(
     tmp_path: Path,
 ) -> None:

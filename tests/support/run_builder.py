@@ -212,10 +212,13 @@ class RunBuilder:
 
     def act(self, action: Action, *, zxid: int | None = None) -> "RunBuilder":
         told = event_to_json(action)
-        step = self._step_of(action)
+        step = 0
+        if isinstance(action, StartBroker) and action.broker not in self.started:
+            self.started[action.broker] = action.release
+            step = -1  # The first start of a broker is before all steps.
         number = self.zxid if zxid is None else zxid
         time = self.tick()
-        if isinstance(action, events.Produce | events.Snapshot):
+        if isinstance(action, events.Snapshot):
             pass
         elif isinstance(action, events.HighWatermarkObserved):
             seen = {str(action.broker): action.high_watermark}
@@ -231,18 +234,6 @@ class RunBuilder:
     def observe(self, kind: str, step: int, time: float, **detail: Any) -> None:
         line = {"time": time, "step": step, "kind": kind, **detail}
         self.run.append("observations.jsonl", line)
-
-    def _step_of(self, action: Action) -> int:
-        """The first start of a broker is before all steps; of a probe the last step is told."""
-        if isinstance(action, StartBroker) and action.broker not in self.started:
-            self.started[action.broker] = action.release
-            return -1
-        if not isinstance(action, events.Produce) or action.operation.startswith("settle-t"):
-            return 0
-        step = {"step": "Produce", "operation": action.operation, "acks": action.acks}
-        self.steps.append(step | {"codec": action.codec})
-        self.observe("step", len(self.steps) - 1, self.clock, name="Produce")
-        return len(self.steps) - 1
 
     def history(self, operation: str, kind: str, **detail: Any) -> "RunBuilder":
         line = {"time": self.tick(), "operation": operation, "type": kind, **detail}
@@ -283,14 +274,6 @@ class RunBuilder:
             done = base_offset is not None
             told = {"operation": operation, "acknowledged": done, "error": error_code}
             self.probes[f"{topic}-0"] = told
-        action = events.Produce(
-            operation=operation,
-            broker=broker,
-            topic=topic,
-            partition=0,
-            records=tuple(values),
-            acks=acks,
-        )
         detail = {
             "function": "produce",
             "broker": broker,
@@ -300,9 +283,14 @@ class RunBuilder:
             "probe": is_probe,
         }
         sent_ms = int((self.clock + 1) * 1000)
-        self.history(operation, "invoke", **detail, records=list(values), timestamp_ms=sent_ms)
+        told = {"zxid": self.zxid, "step": len(self.steps), "codec": "none"}
+        asked = {"records": list(values), "timestamp_ms": sent_ms}
+        self.history(operation, "invoke", **detail, **asked, **told)
         self.sent_ms |= dict.fromkeys(values, sent_ms)
-        self.act(action)
+        if not operation.startswith("settle-t"):
+            self.observe("step", len(self.steps), self.tick(), name="Produce")
+            step = {"step": "Produce", "operation": operation, "acks": acks, "codec": "none"}
+            self.steps.append(step)
         if base_offset is not None:
             self.ends[topic] = base_offset + len(values)
             promised = acks == -1
@@ -530,12 +518,12 @@ class RunBuilder:
             own = {"brokers": listed, "properties": self.properties, "tiered": False}
             scenario["cluster"] = {**own, **cluster, "linked": self.is_linked or self.client_links}
         self.run.write("scenario.json", scenario | {"steps": self.steps}, replace=True)
-        actions = list(self.run.read_lines("actions.jsonl"))
-        (self.run.path / "actions.jsonl").unlink(missing_ok=True)
-        for line in actions:
-            if str(line["action"].get("operation", "")).startswith("settle-t"):
+        lines = list(self.run.read_lines("history.jsonl"))
+        (self.run.path / "history.jsonl").unlink(missing_ok=True)
+        for line in lines:
+            if "step" in line and line["operation"].startswith("settle-t"):
                 line["step"] = len(self.steps)
-            self.run.append("actions.jsonl", line)
+            self.run.append("history.jsonl", line)
         if not (self.run.path / "observations.jsonl").exists():
             self.observe("start-up", -1, self.tick())
 

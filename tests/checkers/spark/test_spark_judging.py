@@ -97,7 +97,7 @@ def test_the_runs_are_as_different_as_they_were_built(both: Both) -> None:
             "setting-of-another-type",
             "the rules failed: zookeeper/: topic t has min.insync.replicas",
         ),
-        ("act-of-another-type", "actions.jsonl:8: action: min_insync_replicas is no whole"),
+        ("act-of-another-type", "actions.jsonl:6: action: min_insync_replicas is no whole"),
     ],
 )
 def test_what_cannot_be_judged_is_unknown_and_the_others_go_on(
