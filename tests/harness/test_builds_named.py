@@ -11,6 +11,8 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.results import Results, results_line
 from kchaos.harness.commands.show import result_lines, table_text
 from kchaos.harness.player.rates import rates_of
+from kchaos.harness.report.answers import summary
+from kchaos.harness.report.loading import load
 from tests.support.clean_runs import clean_run, clean_snapshot
 
 ONE, OTHER = f"/builds/a sha256:{'a' * 64}", f"/builds/b sha256:{'b' * 64}"
@@ -69,3 +71,24 @@ def test_rates_put_only_runs_of_one_build_together(builds: tuple[str, str], rows
     }
 
     assert len(rates_of([line | {"build": build} for build in builds])) == rows
+
+
+def test_a_report_s_head_names_what_brokers_were_rolled_to(tmp_path: Path) -> None:
+    build = clean_snapshot(clean_run(tmp_path / "run"))
+
+    def roll(fault: str, **effect: str) -> None:
+        build.observe("injected", 0, build.tick(), fault=fault, name="roll", effect=effect)
+
+    roll("KillBroker", release="3.9.1")
+    roll("RollBroker", release="2.0.1", build="")
+    roll("RollBroker", release="2.0.1", build=ONE)
+    roll("RollBroker", release="1.1.1", build="")
+    head = summary(load(build.seal()))
+
+    assert "on Kafka 1.1.1, rolled to 2.0.1 and 2.0.1 (aaaaaaaa), with 2 brokers" in head
+
+
+def test_a_report_s_head_says_nothing_of_rolls_where_there_was_none(tmp_path: Path) -> None:
+    head = summary(load(clean_snapshot(clean_run(tmp_path / "run")).seal()))
+
+    assert "on Kafka 1.1.1 with 2 brokers" in head
