@@ -53,6 +53,11 @@ from kchaos.checkers.model.values.requests import (
 
 _KNOWN_LATER = NOT_HERE | {ErrorCode.UNKNOWN_LEADER_EPOCH}
 """What a broker answers of a partition that it is yet to lead, or to lead in the asked epoch."""
+_SAID_OF_APPENDED = (
+    ErrorCode.REQUEST_TIMED_OUT.name,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND.name,
+)
+"""Errors of a produce that a broker says only of what it has appended."""
 
 
 def silent_steps(state: State, lookahead: Lookahead, index: int, decided: int) -> Iterator[World]:
@@ -508,11 +513,10 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
                     or lookahead.is_told_before_answering(request.broker, request.operation, index)
                 )
             )
-            # What nobody answered and no snapshot has may never have been read. A broker says that
-            # the time is over of what it has appended.
+            # What nobody answered and no snapshot has may never have been read.
             is_lost = (
                 (told is None or told.outcome == "info" or told.error in NOT_LEADING)
-                and (told is None or told.error != ErrorCode.REQUEST_TIMED_OUT.name)
+                and (told is None or told.error not in _SAID_OF_APPENDED)
                 and replica is not None
                 and _is_elsewhere(
                     lookahead.copied_end(about, outcome.base_offset, replica.leader_epoch),

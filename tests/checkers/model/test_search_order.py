@@ -327,6 +327,21 @@ def test_an_append_in_another_epoch_than_the_batch_that_is_read_is_unlikely_befo
     assert (step.known_replica(0, T).log.log_end_offset, step.is_unlikely) == (2, is_unlikely)
 
 
+@pytest.mark.parametrize(
+    ("error", "is_unlikely"),
+    [("", True), ("REQUEST_TIMED_OUT", False), ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", False)],
+)
+def test_what_a_broker_says_to_have_appended_was_read_even_if_no_snapshot_has_it(
+    error: str, *, is_unlikely: bool
+) -> None:
+    world = fetching()
+    world.put_thread(1, 0, None)
+    world.put(("sent",), (write("n", 0, acks=-1),))
+    told = ClientAnswered(operation="n", outcome="info", base_offset=-1, error=error)
+    (step,) = silent_steps(world.state(EMPTY), to_come(told), 0, 0)
+    assert (step.known_replica(0, T).log.log_end_offset, step.is_unlikely) == (2, is_unlikely)
+
+
 def asked(connection: int, number: int, fate: Fate = Fate.ARRIVES) -> Question:
     return Question(
         number=(connection, number), fate=fate, api="Fetch", follower=1, leader=0, partitions={}
