@@ -318,9 +318,13 @@ def _fetch_answered(entry: _Detail) -> FetchAnswered:
 def _control_sent(message: LinkMessage, detail: _Detail, target: int) -> ControlSent:
     api = message.api or ""
     states: tuple[PartitionState, ...] = ()
+    left_out: frozenset[TopicPartition] = frozenset()
     stopped: tuple[StopReplica, ...] = ()
     if api == "LeaderAndIsr":
         states = tuple(_state(about, entry) for about, entry in _entries(detail))
+        left_out = frozenset(
+            about for about, entry in _entries(detail) if target not in entry["replicas"]
+        )
     elif api == "StopReplica":
         deletes = bool(detail.get("delete_partitions"))
         stopped = tuple(
@@ -340,6 +344,7 @@ def _control_sent(message: LinkMessage, detail: _Detail, target: int) -> Control
         broker=target,
         broker_epoch=detail.get("broker_epoch", -1),
         states=states,
+        left_out=left_out,
         live=None if live is None else frozenset(map(_broker_id, live)),
         told=frozenset(about for about, _ in _entries(detail)),
         deleted=frozenset(

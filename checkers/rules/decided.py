@@ -21,7 +21,7 @@ names the honest races that it allows:
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kchaos.checkers.acts import (
@@ -84,7 +84,7 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
             asks_controller_for_isr(start) is not False for start in _started(evidence)
         ),
         controllers=_controllers(evidence),
-        reassigned=_reassigned(evidence),
+        assignments=_assignments(evidence),
     )
     for timed in evidence.decisions:
         event = timed.event
@@ -131,7 +131,7 @@ class _World:
         began: The zxid at which the present controller was elected.
         states: The last state of each partition, and when it was written.
         controllers: What the controllers of the brokers' releases make of an ISR.
-        reassigned: Topics whose replicas were reassigned or reordered.
+        assignments: Each topic's replicas, as often as they were written.
         followed_since: By partition and broker, since when its leader has surely taken it for
             caught up: since the leader's term began. One that joins later may be behind the
             leader's log end when it does, since it need only reach the high watermark.
@@ -143,7 +143,7 @@ class _World:
     lag_s: float
     has_alter_isr: bool
     controllers: frozenset[tuple[IsrWithout, IsrOfPreferred]] = frozenset()
-    reassigned: frozenset[str] = frozenset()
+    assignments: Mapping[str, Sequence[TopicCreated]] = field(default_factory=dict)
     registered: dict[int, int] = field(default_factory=dict)
     ever: set[int] = field(default_factory=set)
     known_dead: set[int] = field(default_factory=set)
@@ -158,6 +158,18 @@ class _World:
         """Whether another controller was elected after this epoch was taken."""
         _, taken = self.epochs.get(controller_epoch, (-1, self.began))
         return taken < self.began
+
+    def is_left_out_next(self, about: TopicPartition, broker: int, zxid: int) -> bool:
+        """Tell whether the replicas that are written next leave a broker out.
+
+        A reassignment takes it out of the ISR first: KafkaController.onPartitionReassignment,
+        0.10.2.2 to 3.9.1.
+        """
+        later = (made for made in self.assignments.get(about.topic, ()) if made.zxid > zxid)
+        made = next(later, None)
+        if made is None or about.partition >= len(made.assignment):
+            return False
+        return broker not in made.assignment[about.partition]
 
     def is_known_live(
         self, about: TopicPartition, broker: int, time: float, controller_epoch: int
@@ -268,7 +280,7 @@ def _unexplained(
                 isr_without=isr_without,
                 isr_of_preferred=isr_of_preferred,
             )
-            is_reassigned = about.topic in world.reassigned
+            is_reassigned = len(world.assignments.get(about.topic, ())) > 1
             if explain(
                 context, known, written, surely_live=surely_live, is_reassigned=is_reassigned
             ):
@@ -310,6 +322,7 @@ def _of_those_thrown_out(
     is_same_term = old.leader_epoch == new.leader_epoch
     for broker in sorted(set(old.isr) - set(new.isr)):
         is_assigned = broker in world.assigned.get(about, (broker,))
+        is_assigned = is_assigned and not world.is_left_out_next(about, broker, new.zxid)
         is_known = world.is_known_live(about, broker, time, new.controller_epoch)
         if not is_assigned or not (is_same_term or is_known):
             continue
@@ -374,11 +387,13 @@ def _controllers(evidence: RunEvidence) -> frozenset[tuple[IsrWithout, IsrOfPref
     return frozenset(controllers)
 
 
-def _reassigned(evidence: RunEvidence) -> frozenset[str]:
-    created = [
-        timed.event.topic for timed in evidence.decisions if isinstance(timed.event, TopicCreated)
-    ]
-    return frozenset(topic for topic in created if created.count(topic) > 1)
+def _assignments(evidence: RunEvidence) -> Mapping[str, Sequence[TopicCreated]]:
+    """Each topic's replicas, as often as they were written, oldest first."""
+    written: dict[str, list[TopicCreated]] = {}
+    for timed in evidence.decisions:
+        if isinstance(timed.event, TopicCreated):
+            written.setdefault(timed.event.topic, []).append(timed.event)
+    return written
 
 
 def _started(evidence: RunEvidence) -> list[StartBroker]:

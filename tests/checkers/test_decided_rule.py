@@ -141,3 +141,16 @@ def test_a_replica_of_a_failed_log_directory_may_be_taken_for_one_that_is_away(
     for events in ((), (failed, restored), (SimpleNamespace(event=elsewhere, time=6, began=5),)):
         (message,) = elected(*events)
         assert "and lived all the time" in message
+
+
+@pytest.mark.parametrize(("replicas", "wrong"), [((0,), []), ((0, 2), [f"zxid 10: {THROWN_OUT}"])])
+def test_whom_a_reassignment_leaves_out_leaves_the_isr_first(
+    monkeypatch: pytest.MonkeyPatch, replicas: tuple[int, ...], wrong: list[str]
+) -> None:
+    made = [
+        TopicCreated(topic="t", assignment=(assigned,), zxid=zxid)
+        for zxid, assigned in ((4, (0, 2)), (11, replicas))
+    ]
+
+    messages = found(monkeypatch, made[0], state(10, 1, (0,), 1), made[1])
+    assert [message for message in messages if "thrown out" in message] == wrong

@@ -77,7 +77,10 @@ def handle(world: World, broker_id: int, received: Received, *, is_last: bool = 
     if isinstance(request, StopReplica):
         return ((None, ""), (request.partition, _stop_replica(world, broker_id, request)))
     errors = tuple(
-        (TopicPartition(state.topic, state.partition), _become(world, broker_id, state))
+        (
+            TopicPartition(state.topic, state.partition),
+            _become(world, broker_id, state, is_left_out=request.is_left_out),
+        )
         for state in request.states
     )
     if any(error == leader.OUT_OF_RANGE for _, error in errors):
@@ -93,12 +96,13 @@ def handle(world: World, broker_id: int, received: Received, *, is_last: bool = 
     return ((None, ""), *errors)
 
 
-def _become(world: World, broker_id: int, state: PartitionState) -> str:
+def _become(world: World, broker_id: int, state: PartitionState, *, is_left_out: bool) -> str:
     """Handle one partition of a LeaderAndIsr (ReplicaManager.becomeLeaderOrFollower).
 
     Whether the leader lives is asked of the broker's own metadata cache, which only UpdateMetadata
     changes: a follower of a leader that is not in it does nothing and keeps its epoch
-    (ReplicaManager.makeFollowers, 0.10.2.2 to 3.9).
+    (ReplicaManager.makeFollowers, 0.10.2.2 to 3.9). A broker that is none of the replicas named
+    refuses a newer leader epoch, and goes on in its own.
     """
     partition = TopicPartition(state.topic, state.partition)
     replica = world.replica(broker_id, partition)
@@ -113,6 +117,8 @@ def _become(world: World, broker_id: int, state: PartitionState) -> str:
         return "KNOWN_LEADER_EPOCH"
     if state.leader_epoch < replica.leader_epoch:
         return "STALE_CONTROLLER_EPOCH"
+    if is_left_out:
+        return "UNKNOWN_TOPIC_OR_PARTITION"
     broker = world.broker(broker_id)
     assert broker is not None
     if broker.generation.proposed.persists_high_watermark:

@@ -311,7 +311,13 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
     requests: list[ControlRequest] = []
     if seen.api == "LeaderAndIsr":
         # A broker handles one partition after the other, and others may look in between.
-        requests += [LeaderAndIsr(states=(state,)) for state in seen.states]
+        requests += [
+            LeaderAndIsr(
+                states=(state,),
+                is_left_out=TopicPartition(state.topic, state.partition) in seen.left_out,
+            )
+            for state in seen.states
+        ]
     elif seen.api == "UpdateMetadata":
         live = frozenset(world.registered()) if seen.live is None else seen.live
         requests.append(UpdateMetadata(live=live, told=seen.told, deleted=seen.deleted))

@@ -160,9 +160,15 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsr:
-    """The controller tells a broker the state of partitions."""
+    """The controller tells a broker the state of partitions.
+
+    Attributes:
+        is_left_out: Whether the broker is none of the replicas that are named. A reassignment tells
+            those that it leaves out once more.
+    """
 
     states: tuple[PartitionState, ...]
+    is_left_out: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Event, PartitionState, Snapshot, TopicCreated
 from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, Prediction
-from kchaos.checkers.model.values.requests import Received, StopReplica
+from kchaos.checkers.model.values.requests import LeaderAndIsr, Received, StopReplica
 from tests.support.model_timelines import cluster, kill, replica, start, state, write
 
 AFTER = Snapshot(label="after")
@@ -289,3 +289,19 @@ def test_a_broker_knows_its_epoch_until_it_hears_of_the_next_registration():
     stop = StopReplica(partition=world.partitions(1)[0])
     ahead = Received(number=(1, 0), controller_epoch=1, request=stop, broker_epoch=300)
     assert handle(world, 1, ahead) == ((None, "UNKNOWN_SERVER_ERROR"),)
+
+
+@pytest.mark.parametrize(("is_left_out", "error", "epoch"), [(False, "", 1), (True, "UNKNOWN", 0)])
+def test_a_broker_that_the_replicas_leave_out_refuses_a_newer_epoch_and_keeps_its_own(
+    is_left_out, error, epoch
+):
+    before = after(*cluster("1.1.1", controller=2, replicas=(0, 1)), state(0, 0, (0, 1)))
+    world = World(before)
+    (partition,) = world.partitions(1)
+    told = LeaderAndIsr(states=(state(0, 1, (0, 1)),), is_left_out=is_left_out)
+    received = Received(number=(1, 0), controller_epoch=1, request=told)
+
+    ((_, of_all), (_, answered)) = handle(world, 1, received)
+
+    assert (of_all, answered[:7]) == ("", error)
+    assert world.known_replica(1, partition).leader_epoch == epoch
