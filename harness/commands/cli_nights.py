@@ -144,8 +144,8 @@ def _keep(text: str) -> int | None:
     "mixes",
     type=_Read("MIX[=WEIGHT]", _mix),
     multiple=True,
-    help="May be repeated.  [default: mixed=4, walks=2, and each other one but rare and "
-    "slow-disks]",
+    help="May be repeated.  [default: mixed=4, walks=2, and each other one but rare, "
+    "upgrades and slow-disks]",
 )
 @click.option(
     "--steps", type=click.IntRange(1), default=25, show_default=True, help="Acts in a schedule."
@@ -210,8 +210,9 @@ def nightly(
         raise click.UsageError("say how long with --for 2h, or how many with --runs 100")
     if shard[1] > 1 and seed is None:
         raise click.UsageError("--shard needs --seed: the parts of a night share its seed")
-    # Slow disks need FUSE, and rare schedules another release; more of their runs are unknown.
-    usual = {name: 1.0 for name in MIX_NAMES if name not in ("rare", "slow-disks")}
+    # Slow disks need FUSE, the other two another release; more of the runs of all are unknown.
+    seldom = ("rare", "upgrades", "slow-disks")
+    usual = {name: 1.0 for name in MIX_NAMES if name not in seldom}
     usual |= {"mixed": 4.0, "walks": 2.0}
     made = play_night(
         Night(

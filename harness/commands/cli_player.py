@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Those of harness.player.candidates and walks, which import too much for `--help`.
 MIX_NAMES = (
     *("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds", "formats"),
-    *("disks", "throttles", "topics", "logs", "rare", "slow-disks", "walks"),
+    *("disks", "throttles", "topics", "logs", "rare", "upgrades", "slow-disks", "walks"),
 )
 _side_by_side = click.option(
     "--side-by-side",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations, permutations
 
 from kchaos.clusters.links.details import METADATA_TOPIC
+from kchaos.clusters.settings import PROTOCOL
 from kchaos.faults import (
     ConfigureTopic,
     CutControllers,
@@ -92,6 +93,9 @@ _MIXED: dict[str, float] = {
     "await-retention": 0,
     **dict.fromkeys(RARE_KINDS, 0),
     "slow-disk": 0,
+    "upgrade": 0,
+    "go-back": 0,
+    "raise-protocol": 0,
 }
 _IN_PLACE: Mapping[str, tuple[str, ...]] = {
     "bounce": (),
@@ -107,6 +111,8 @@ SHUTDOWNS = "shutdowns"
 """The mix whose brokers ask their controller before they stop; in the others none does."""
 THROTTLES = "throttles"
 """The mix in which replication is throttled, and followers fetch with several threads."""
+UPGRADES = "upgrades"
+"""The mix that begins on the release line before, and rolls its brokers to the newer one."""
 LOGS = "logs"
 """The mix whose brokers have two log directories, and logs so small that retention deletes."""
 MIXES: Mapping[str, Mapping[str, float]] = {
@@ -125,11 +131,15 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     THROTTLES: _MIXED | {"throttle": 8, "kill": 5, "stop": 3, "heal": 6, "elect": 5},
     LOGS: _MIXED | {"await-retention": 6, "produce": 20, "heal": 6, "kill": 3, "stop": 2},
     RARE: {**_MIXED, **RARE_KINDS, **ALSO_RARE},
+    UPGRADES: _MIXED
+    | {"upgrade": 8, "go-back": 3, "raise-protocol": 8, "elect": 4, "kill": 2.5, "heal": 6},
     SLOW_DISKS: _MIXED | {"slow-disk": 12, "kill": 3, "heal": 6, "elect": 5},
 }
 """By name, what a schedule is mostly made of."""
 
-WITH_ZOOKEEPER: frozenset[str] = frozenset({"formats", LOGS, THROTTLES, "topics", RARE, SLOW_DISKS})
+WITH_ZOOKEEPER: frozenset[str] = frozenset(
+    {"formats", LOGS, THROTTLES, "topics", RARE, SLOW_DISKS, UPGRADES}
+)
 """The mixes that are mostly made of what does not act with KRaft, or was never played there."""
 
 KINDS: tuple[str, ...] = tuple(_MIXED)
@@ -325,6 +335,27 @@ def _broker_formats(view: View, draw: Draw) -> Iterator[Step]:
             yield Inject(name=f"roll-format-{draw.number}", fault=fault)
 
 
+def _upgrades(view: View, draw: Draw) -> Iterator[Step]:
+    for broker in view.brokers:
+        if view.newer and broker not in view.upgraded:
+            fault = RollBroker(broker=broker, kafka=view.newer)
+            yield Inject(name=f"upgrade-{draw.number}", fault=fault)
+
+
+def _ways_back(view: View, draw: Draw) -> Iterator[Step]:
+    for broker in sorted(view.upgraded):
+        for kafka in view.kafkas:
+            if kafka != view.newer:
+                fault = RollBroker(broker=broker, kafka=kafka)
+                yield Inject(name=f"go-back-{draw.number}", fault=fault)
+
+
+def _raised_protocols(view: View, draw: Draw) -> Iterator[Step]:
+    for broker in view.brokers if view.newer_protocol else ():
+        fault = RollBroker(broker=broker, properties=((PROTOCOL, view.newer_protocol),))
+        yield Inject(name=f"raise-protocol-{draw.number}", fault=fault)
+
+
 def _throttles(view: View, draw: Draw) -> Iterator[Step]:
     for partition in view.partitions:
         for broker in partition.replicas:
@@ -424,5 +455,8 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "await-retention": _retentions,
     "snapshot": _snapshots,
     **RARE_CANDIDATES,
+    "upgrade": _upgrades,
+    "go-back": _ways_back,
+    "raise-protocol": _raised_protocols,
     "slow-disk": slow_disks,
 }

@@ -7,6 +7,7 @@ from random import Random
 from kchaos.checkers.model.explore import drawn_kind
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import Mode, Release, release_of
+from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.spec_checks import mode_refused
 from kchaos.faults import (
@@ -26,6 +27,7 @@ from kchaos.harness.player.candidates import (
     MIXES,
     SHUTDOWNS,
     THROTTLES,
+    UPGRADES,
     WITH_ZOOKEEPER,
     duration,
     options,
@@ -48,6 +50,7 @@ from kchaos.harness.player.rare import (
     SLOW_DISKS,
     Wide,
     draw_wide,
+    older_release,
     swarm,
     tiered_configuration,
 )
@@ -70,6 +73,7 @@ _HELD = (RARE, SLOW_DISKS)
 """Mixes in which what is held inside brokers is let go by a step: a fault that had no effect until
 then says so when it is healed, which is an observation there, and would end the run later."""
 _COMPRESSED = 20
+_RECORD_BATCHES = (0, 11)
 _CODEC, _KEYS, _IN_FLIGHT = 0.2, 0.5, 0.25
 
 
@@ -107,6 +111,8 @@ def draw(
         return draw_walk(seed, kafka=kafka, steps=steps, gated=gated, release=release or kafka)
     random = Random(seed)
     cluster = _cluster(random, kafka, mix, is_kraft=is_kraft)
+    if mix == UPGRADES:
+        cluster = _before_an_upgrade(cluster, known.text)
     weights = dict(weights_of(mix, is_kraft=is_kraft))
     wide = None
     if mix == RARE:
@@ -116,7 +122,7 @@ def draw(
         cluster, weights = wide.cluster, swarm(more, weights)
     drawing = Drawing(
         random=random,
-        view=_view_of(cluster, known.number),
+        view=_view_of(cluster, kafka, known),
         weights={kind: weight * (leaning or {}).get(kind, 1) for kind, weight in weights.items()},
         wide=wide,
     )
@@ -149,6 +155,11 @@ def check_mix(mix: str, release: str, *, is_kraft: bool) -> None:
         )
     if mix not in (*MIXES, WALKS):
         raise UsageError(f"no mix named {mix!r}; known: {', '.join((*MIXES, WALKS))}")
+    if mix == UPGRADES and older_release(release) is None:
+        raise UsageError(
+            f"the mix {mix} begins on the release line before {release}, and none is known; take a "
+            "later release"
+        )
 
 
 def _cluster(random: Random, kafka: str, mix: str, *, is_kraft: bool) -> ClusterSpec:
@@ -165,6 +176,19 @@ def _cluster(random: Random, kafka: str, mix: str, *, is_kraft: bool) -> Cluster
         controllers=random.choice((1, 3)) if is_kraft else 1,
         properties=_properties(settings, mix, is_kraft),
     )
+
+
+def _before_an_upgrade(cluster: ClusterSpec, release: str) -> ClusterSpec:
+    """The same cluster on the release line before; rolls of brokers leave its protocol pinned."""
+    older = older_release(release)
+    assert older is not None, release
+    text = release_of(older).protocol_version
+    pinned = {PROTOCOL: text}
+    if release_of(older).number < _RECORD_BATCHES:
+        # Kafka refuses a message format that is newer than the protocol.
+        pinned[BROKER_FORMAT] = text
+    brokers = tuple(replace(broker, kafka=older) for broker in cluster.brokers)
+    return replace(cluster, brokers=brokers, properties={**cluster.properties, **pinned})
 
 
 def has_kraft(release: Release, mode: Mode | None) -> bool:
@@ -194,12 +218,13 @@ def _properties(settings: Settings, mix: str, is_kraft: bool) -> dict[str, str]:
 
 def view_of(scenario: Scenario, release: str = "") -> View:
     """The view at the start of a schedule."""
-    return _view_of(scenario.cluster, release_of(release or scenario.release).number)
+    return _view_of(scenario.cluster, scenario.release, release_of(release or scenario.release))
 
 
-def _view_of(cluster: ClusterSpec, number: tuple[int, ...]) -> View:
+def _view_of(cluster: ClusterSpec, kafka: str, release: Release) -> View:
     brokers = tuple(broker.id for broker in cluster.brokers)
-    kafkas = tuple(sorted({broker.kafka for broker in cluster.brokers}))
+    kafkas = tuple(sorted({kafka, *(broker.kafka for broker in cluster.brokers)}))
+    number = release.number
     first = cluster.first_broker
     # Where releases differ the older protocol is spoken, and nobody changes formats beside.
     is_mixed = len(kafkas) > 1
@@ -210,6 +235,9 @@ def _view_of(cluster: ClusterSpec, number: tuple[int, ...]) -> View:
         unclean=cluster.properties.get("unclean.leader.election.enable") == "true",
         formats=() if is_mixed or cluster.tiered else _formats(number),
         kafkas=kafkas if is_mixed else (),
+        newer=kafka if is_mixed else "",
+        newer_protocol=release.protocol_version if is_mixed else "",
+        upgraded=frozenset(broker.id for broker in cluster.brokers if broker.kafka == kafka),
         quorum=cluster.controller_ids,
     )
 

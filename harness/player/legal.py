@@ -6,6 +6,7 @@ from typing import Any
 
 from kchaos.checkers.model.controller.decisions import NO_LEADER
 from kchaos.clusters.links.details import METADATA_TOPIC
+from kchaos.clusters.settings import PROTOCOL
 from kchaos.faults import (
     ConfigureTopic,
     CutControllers,
@@ -222,12 +223,25 @@ def _new_format(view: View, fault: ConfigureTopic | RollBroker) -> str:
 
 
 def _roll(view: View, fault: RollBroker) -> str:
+    if PROTOCOL in dict(fault.properties):
+        return _end_process(view, fault) or _new_protocol(view, fault)
     return _end_process(view, fault) or _new_format(view, fault)
+
+
+def _new_protocol(view: View, fault: RollBroker) -> str:
+    if dict(fault.properties) != {PROTOCOL: view.newer_protocol}:
+        return "no such protocol may be spoken"
+    if left := sorted({*view.brokers} - view.upgraded):
+        return f"brokers {left} run the older release, which cannot read the newer protocol"
+    same = fault.broker in view.raised
+    return f"broker {fault.broker} speaks the newer protocol already" if same else ""
 
 
 def _roll_release(view: View, fault: RollBroker) -> str:
     if fault.kafka not in view.kafkas:
         return f"{fault.kafka} is none of the releases of the cluster"
+    if fault.kafka != view.newer and view.raised:
+        return f"brokers {sorted(view.raised)} speak the newer protocol: there is no way back"
     return _end_process(view, fault)
 
 
@@ -364,6 +378,18 @@ _FAULTS: Mapping[type[Any], Callable[[View, Any], str]] = {
 }
 
 
+def _rolled(view: View, fault: FastBounce | RollBroker) -> View:
+    """What runs where after a roll, and who speaks which protocol."""
+    if isinstance(fault, RollBroker) and PROTOCOL in dict(fault.properties):
+        return replace(view, raised=view.raised | {fault.broker})
+    if isinstance(fault, FastBounce) or not fault.kafka:
+        return view
+    upgraded = view.upgraded - {fault.broker}
+    if fault.kafka == view.newer:
+        upgraded |= {fault.broker}
+    return replace(view, upgraded=upgraded)
+
+
 def _injected(view: View, fault: Fault) -> View:
     match fault:
         case KillBroker(broker=node) | PauseBroker(broker=node) if node in view.quorum:
@@ -371,7 +397,7 @@ def _injected(view: View, fault: Fault) -> View:
         case KillBroker(broker=broker) | StopBroker(broker=broker):
             return gone(replace(view, running=view.running - {broker}), broker)
         case FastBounce(broker=broker) | RollBroker(broker=broker):
-            return back(gone(view, broker), broker)
+            return back(gone(_rolled(view, fault), broker), broker)
         case PauseBroker(broker=broker):
             return replace(view, paused=view.paused | {broker})
         case CutZooKeeper(broker=broker) | CutControllers(broker=broker):

@@ -65,6 +65,11 @@ class View:
         formats: Message formats that may be set; none where an old one is ignored, or stops
             replication (KAFKA-7601).
         kafkas: The releases or paths that brokers may be rolled to; none unless there are two.
+        newer: The one of `kafkas` whose protocol may be spoken once every broker runs it; "" where
+            the older protocol stays.
+        newer_protocol: That protocol, or "".
+        upgraded: Brokers that run it.
+        raised: Those that speak its protocol too: no broker goes back from there on.
         snapshots: How many were taken.
         names: Names of faults and operations that were used.
     """
@@ -82,6 +87,10 @@ class View:
     unclean: bool = False
     formats: tuple[str, ...] = ()
     kafkas: tuple[str, ...] = ()
+    newer: str = ""
+    newer_protocol: str = ""
+    upgraded: frozenset[int] = frozenset()
+    raised: frozenset[int] = frozenset()
     snapshots: int = 0
     names: frozenset[str] = frozenset()
 
@@ -115,6 +124,9 @@ def new_view(
     unclean: bool,
     formats: tuple[str, ...] = (),
     kafkas: tuple[str, ...] = (),
+    newer: str = "",
+    newer_protocol: str = "",
+    upgraded: frozenset[int] = frozenset(),
     quorum: tuple[int, ...] = (),
 ) -> View:
     """A cluster that has just started; with ZooKeeper its first broker is the controller."""
@@ -128,6 +140,9 @@ def new_view(
         unclean=unclean,
         formats=formats,
         kafkas=kafkas,
+        newer=newer,
+        newer_protocol=newer_protocol,
+        upgraded=upgraded,
     )
 
 

@@ -11,17 +11,27 @@ from typing import Any
 import pytest
 
 from kchaos.clusters.configuration import BROKER_DEFAULTS
-from kchaos.faults import FAULTS
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
+from kchaos.faults import FAULTS, RollBroker
 from kchaos.harness.errors import UsageError
-from kchaos.harness.player.candidates import KINDS, LOGS, MIXES, SHUTDOWNS, THROTTLES
-from kchaos.harness.player.drawing import draw, no_formats
+from kchaos.harness.player.candidates import (
+    KINDS,
+    LOGS,
+    MIXES,
+    SHUTDOWNS,
+    THROTTLES,
+    UPGRADES,
+)
+from kchaos.harness.player.drawing import draw, no_formats, view_of
 from kchaos.harness.player.drawn_settings import CONTROLLED_SHUTDOWN, SMALL_LOGS
+from kchaos.harness.player.legal import after, illegal_steps
 from kchaos.harness.player.rare import RARE, SLOW_DISKS
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.log_start import AwaitLogStart
-from kchaos.harness.steps.scenario_steps import CreateTopic
+from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
 
 pytestmark = pytest.mark.slow
 
@@ -404,6 +414,69 @@ def test_what_is_held_inside_a_broker_is_let_go_by_a_step(mix: str) -> None:
         checker = Checker(scenario)
         checker.check(scenario["steps"])
         assert not [fault for fault in checker.acting.values() if fault["fault"] in INSIDE]
+
+
+def rolls_of(scenario: Scenario) -> list[RollBroker]:
+    return [fault for fault in faults_of(scenario) if isinstance(fault, RollBroker)]
+
+
+@pytest.mark.parametrize(("release", "older"), [("2.8.2", "2.7.2"), ("0.11.0.3", "0.10.2.2")])
+def test_a_random_upgrade_begins_on_the_line_before_with_its_protocol_pinned(
+    release: str, older: str
+) -> None:
+    scenario = drawn(1, mix=UPGRADES, kafka=release)
+    text = release_of(older).protocol_version
+    pinned = {PROTOCOL: text} | ({BROKER_FORMAT: text} if release == "0.11.0.3" else {})
+
+    assert {broker.kafka for broker in scenario.cluster.brokers} == {older}
+    assert pinned.items() <= scenario.cluster.properties.items()
+    assert (BROKER_FORMAT in scenario.cluster.properties) == (BROKER_FORMAT in pinned)
+
+
+def test_the_protocol_is_raised_only_above_newer_brokers_and_no_broker_goes_back_after_it() -> None:
+    ways_back = raised_ones = 0
+    for seed in range(60):
+        scenario = drawn(seed, mix=UPGRADES)
+        upgraded: set[int] = set()
+        raised: set[int] = set()
+        for roll in rolls_of(scenario):
+            if roll.kafka == "2.8.2":
+                upgraded.add(roll.broker)
+            elif roll.kafka:
+                assert (roll.kafka, raised) == ("2.7.2", set())
+                upgraded.remove(roll.broker)
+                ways_back += 1
+            else:
+                assert roll.properties == ((PROTOCOL, "2.8"),)
+                assert upgraded == {broker.id for broker in scenario.cluster.brokers}
+                assert roll.broker not in raised
+                raised.add(roll.broker)
+                raised_ones += 1
+    assert ways_back > 10
+    assert raised_ones > 10
+
+
+def test_a_planted_roll_that_kafka_does_not_support_is_refused() -> None:
+    scenario = drawn(1, mix=UPGRADES, steps=0)
+    view = after(view_of(scenario), scenario.steps[0])
+    newer = [RollBroker(broker=broker, kafka="2.8.2") for broker in view.brokers]
+    raises = RollBroker(broker=0, properties=((PROTOCOL, "2.8"),))
+
+    def refused(*faults: RollBroker) -> str:
+        steps = [Inject(name=f"roll-{number}", fault=fault) for number, fault in enumerate(faults)]
+        return "; ".join(why for _, why in illegal_steps(view, steps))
+
+    assert refused(*newer, raises) == ""
+    assert "cannot read the newer protocol" in refused(*newer[1:], raises)
+    assert "there is no way back" in refused(*newer, raises, RollBroker(broker=1, kafka="2.7.2"))
+    assert "speaks the newer protocol already" in refused(*newer, raises, raises)
+
+
+def test_the_oldest_release_has_no_random_upgrades() -> None:
+    with pytest.raises(
+        UsageError, match=r"on the release line before 0\.10\.2\.2, and none is known"
+    ):
+        drawn(1, mix=UPGRADES, kafka="0.10.2.2")
 
 
 def test_a_kind_to_which_a_night_leans_is_drawn_more_often() -> None:
