@@ -17,9 +17,9 @@ def not_settled(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     Observed, these are the reasons in `outcome.json`, one finding for each kind and broker, with
     what the replica's log has in other than the leader's as evidence. Predicted, replication has
     stopped for a running replica outside the ISR whose fetcher is failed, dead or for ever
-    truncating. Besides, on both sides: a partition without a leader although a broker of its ISR
-    runs is `offline-partition`; fewer in-sync replicas than min.insync.replicas, although enough
-    replicas run, is `under-min-isr`.
+    truncating, and for one outside the ISR whose broker ended itself. Besides, on both sides: a
+    partition without a leader although a broker of its ISR runs is `offline-partition`; fewer
+    in-sync replicas than min.insync.replicas, although enough replicas run, is `under-min-isr`.
 
     A reason that the last snapshot, which is taken later, refutes is no finding: replication to a
     follower has not stopped if it is in the ISR then and holds exactly what the leader holds, the
@@ -65,7 +65,8 @@ def _has_caught_up(evidence: PartitionEvidence, broker: int) -> bool:
 def _predicted(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]:
     for replica in evidence.predicted or ():
         is_out = replica.broker != evidence.leader and replica.broker not in evidence.isr
-        if is_out and replica.is_running and replica.fetcher in _STOPPED:
+        has_stopped = replica.is_running and replica.fetcher in _STOPPED
+        if is_out and (has_stopped or replica.fetcher == "exited"):
             yield "replication-stopped", replica.broker, f"its fetcher is {replica.fetcher}"
 
 

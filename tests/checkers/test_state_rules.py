@@ -166,19 +166,21 @@ def test_too_few_in_sync_replicas_are_found_only_if_enough_run() -> None:
     assert shown(not_settled(down, OBSERVED)) == []
 
 
-def test_a_predicted_fetcher_that_failed_has_stopped_replication() -> None:
+def test_a_predicted_fetcher_that_failed_or_whose_broker_exited_has_stopped() -> None:
     predicted = (
         replica(0, fetcher="none"),
         replica(1, fetcher="failed"),
         replica(2, fetcher="dead-thread"),
         replica(3, fetcher="fetching"),
         replica(4, fetcher="failed", is_running=False),
+        replica(5, fetcher="exited", is_running=False),
     )
     planted = evidence(replica(0), isr=(0,), predicted=predicted)
 
     assert shown(not_settled(planted, PREDICTED)) == [
         ("replication-stopped", (1,), -1, -1),
         ("replication-stopped", (2,), -1, -1),
+        ("replication-stopped", (5,), -1, -1),
     ]
 
 

@@ -99,11 +99,11 @@ def copy(world: World, seen: RemoteCopy) -> TierRefused | None:
     replica = world.replica(seen.broker, seen.partition)
     refused = _why_not_copied(world, seen, replica, known)
     if refused is not None:
-        told = (
-            f"broker {seen.broker} copied {seen.start_offset} to {seen.end_offset} with leader "
-            f"epochs {[*map(list, seen.leader_epochs)]} to the remote tier; {refused.why}"
+        return replace(
+            refused,
+            why=f"broker {seen.broker} copied {seen.start_offset} to {seen.end_offset} with leader "
+            f"epochs {[*map(list, seen.leader_epochs)]} to the remote tier; {refused.why}",
         )
-        return replace(refused, why=told)
     if replica is not None:
         begun = RemoteSegment(
             segment_id=seen.segment_id,
@@ -327,8 +327,10 @@ def note_read(world: World, event: TierRead) -> TierRefused | None:
         role = "no replica" if replica is None else replica.role
         return TierRefused(why=f"broker {event.broker} is {role}", is_pending=True)
     if event.end_offset > replica.high_watermark:
-        why = f"broker {event.broker}'s high watermark is {replica.high_watermark}"
-        return TierRefused(why=why, is_pending=True)
+        return TierRefused(
+            why=f"broker {event.broker}'s high watermark is {replica.high_watermark}",
+            is_pending=True,
+        )
     refused = _note_local_start(world, event.broker, partition, event.local_start_offset)
     if refused:
         return TierRefused(why=refused)

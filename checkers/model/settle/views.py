@@ -54,6 +54,8 @@ def _predicted(
 def _fetcher(
     world: World, broker_id: int, broker: Broker, partition: TopicPartition, replica: Replica
 ) -> str:
+    if broker.has_exited:
+        return "exited"
     if partition in broker.failed:
         return "failed"
     if replica.role is not Role.FOLLOWER or replica.leader is None:

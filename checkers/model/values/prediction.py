@@ -42,8 +42,9 @@ class PredictedReplica:
             The first is what memory holds once everything has settled, or what the checkpoint of
             a stopped broker holds; the others, ascending, are older values since the checkpoint
             was last known, which the checkpoint file of a live broker may still hold.
-        fetcher: "none", "truncating", "fetching", "failed" (KIP-461), "dead-thread", or
-            "cannot-rebuild": it asks for what its leader has no more, and the remote tier has not.
+        fetcher: "none", "truncating", "fetching", "failed" (KIP-461), "dead-thread",
+            "cannot-rebuild": it asks for what its leader has no more, and the remote tier has not,
+            or "exited": its broker has ended itself.
         is_running: Whether the process ran.
         is_hosted: Whether the process had got a LeaderAndIsr that names it.
         is_high_watermark_pinned: Whether the checkpoint file of the running broker was seen to hold
