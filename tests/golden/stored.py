@@ -26,6 +26,8 @@ BORDERS = Path(__file__).with_name("borders")
 """Runs on both sides of the border of a rule (`tests.golden.test_borders`)."""
 SETTINGS = Path(__file__).with_name("settings")
 """Runs with settings that the model follows (`tests.golden.test_settings`)."""
+ENTRIES = Path(__file__).with_name("entries")
+"""Runs of entries of the catalogue, which CI judges in place of a play."""
 CASES = Path(__file__).with_name("cases")
 """Runs of cases of `tests/cases`, mostly on the newest release of each."""
 RELEASES = tuple(

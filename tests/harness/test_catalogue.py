@@ -1,19 +1,25 @@
 """Every entry of the catalogue, as CI plays it: see `tests.support.plays_of_ci`."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kchaos.checkers.judge import judge
 from kchaos.checkers.results import results_line
 from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.runner import RunOptions, play
-from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.run.scenario import Scenario, with_points
+from tests.golden import stored
 from tests.support.plays_of_ci import (
     ENTRIES_PLAYED,
+    STORED_ENTRIES,
     Cell,
+    candidates_for,
     in_one_process,
 )
 
@@ -56,6 +62,29 @@ def test_an_entry_gives_what_it_says_and_conforms(
     assert all(witness.found for witness in played.results.witness)
     assert said, "nothing was told while it happened"
     played_with_processes[name, case, release] = results_line(played.results)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STORED_ENTRIES)
+def test_the_stored_run_is_one_of_the_entry_as_it_stands_and_gives_what_it_says(
+    name: str, tmp_path: Path
+) -> None:
+    folder = STORED_ENTRIES[name]
+    run = stored.unpacked(folder.name, tmp_path, runs=folder.parent)
+    of_run = Scenario.from_json(run.read("scenario.json"))
+    assert of_run.release is not None
+    scenario = scenario_of(entry_named(name), of_run.case, of_run.release)
+    cluster = with_points(scenario.cluster, scenario.steps)
+    as_written = json.loads(json.dumps(replace(scenario, cluster=cluster).to_json()))
+
+    results = judge(run)
+
+    assert (name, of_run.case, of_run.release) in candidates_for(name)
+    assert of_run == Scenario.from_json(as_written)
+    assert results.conforms is (None if scenario.cluster.is_kraft else True)
+    assert (results.expected, results.expectation_from) == (True, "scenario")
+    assert results.witness
+    assert all(witness.found for witness in results.witness)
 
 
 @pytest.mark.parametrize(("name", "case", "release"), CELLS)

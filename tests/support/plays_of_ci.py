@@ -1,7 +1,8 @@
 """What CI plays on real brokers, chosen by what each play exercises.
 
 Each entry of the catalogue is played once, where its bug shows if it does: in the case and on the
-release that exercise most of what no other play does, or else on the last release that has it.
+release that exercise most of what no other play does, or else on the last release that has it. An
+entry with a stored run as it stands is judged from that.
 `BORDERS` has an entry of each seed, a document that the catalogue was begun with, that is played on
 both sides of its border. A case is played if no run of it is stored. What these do not exercise of
 the steps, faults and lines of releases that entries and cases have is added, the plays with most
@@ -12,6 +13,7 @@ is not started once more to see whether it does (`not_played`); `make releases` 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,7 @@ from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.scenario_steps import STEPS
 from tests.cases.plays import CASES, STORED_CASES, newest_release, scenario_of_case
+from tests.golden import stored
 
 BORDERS: Mapping[str, str] = {
     "KIP-279": "KAFKA-6361",
@@ -35,6 +38,16 @@ BOTH_DRIVERS = ("KAFKA-6361", "KIP-101-1", "KIP-966-last-replica")
 """Entries that are played in containers too, each for a step or a fault that the others lack; of
 the first one the fix as well. What the last one loses is in KRaft's metadata log, which controllers
 and brokers have."""
+
+STORED_ENTRIES: Mapping[str, Path] = {
+    "KIP-380-stale-stop-replica": stored.OTHERS / "late-stop-replica-2.1.1",
+    "KIP-380-stale-update-metadata": stored.OTHERS / "late-update-metadata-2.1.1",
+    "KIP-405-1": stored.OTHERS / "built-upon-the-tier-3.6.2",
+    "KIP-405-4": stored.OTHERS / "misled-by-the-tier-3.6.2",
+    "KIP-501-min-isr": stored.OTHERS / "points-2.8.2",
+    **{folder.name: folder for folder in sorted(stored.ENTRIES.iterdir())},
+}
+"""Entries whose stored run CI judges in place of a play (`python -m tests.golden.make --entry`)."""
 
 Cell = tuple[str, str, str]
 """The entry, its case and the release; or "" and a case of `tests/cases` with its release."""
@@ -130,7 +143,8 @@ def _chosen() -> list[Cell]:
         missing.difference_update(cells[most])
 
     # Those with the fewest plays to choose from come first.
-    of_others = [_candidates(name) for name in CATALOGUE if not any(name in c for c in chosen)]
+    begun = {*STORED_ENTRIES, *(name for name, _, _ in chosen)}
+    of_others = [candidates_for(name) for name in CATALOGUE if name not in begun]
     for candidates in sorted(filter(None, of_others), key=len):
         choose(candidates)
     while missing:
@@ -138,7 +152,7 @@ def _chosen() -> list[Cell]:
     return list(chosen)
 
 
-def _candidates(name: str) -> list[Cell]:
+def candidates_for(name: str) -> list[Cell]:
     """What may stand for an entry: where its bug shows, or else all, the last release first."""
     entry = entry_named(name)
     short = [cell for cell in entry.expectations if cell[0] not in entry.measured_only]
