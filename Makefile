@@ -34,7 +34,7 @@ releases: ## each known release starts and serves; CI starts those that no play 
 
 coverage: ## what stored runs go through of the model: writes docs/coverage.md
 	mkdir -p build
-	$(MEASURED) --cov-report json:build/stored.json tests/golden
+	$(MEASURED) --cov-report json:build/stored.json tests/golden tests/cases
 	$(MEASURED) --cov-report json:build/changed.json --cov-append $(CHANGED)
 	$(PYTHON) -m tests.coverage_page build/stored.json build/changed.json
 
