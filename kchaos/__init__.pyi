@@ -65,6 +65,7 @@ from kchaos.harness.steps.clients import Read as Read
 from kchaos.harness.steps.clients import WriteUntil as WriteUntil
 from kchaos.harness.steps.free_clients import LetClientsRun as LetClientsRun
 from kchaos.harness.steps.free_clients import StartClients as StartClients
+from kchaos.harness.steps.free_clients import StartWorkload as StartWorkload
 from kchaos.harness.steps.free_clients import StopClients as StopClients
 from kchaos.harness.steps.if_possible import AwaitInSync as AwaitInSync
 from kchaos.harness.steps.if_possible import AwaitLeader as AwaitLeader

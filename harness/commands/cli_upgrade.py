@@ -58,6 +58,15 @@ UPGRADE_MIXES = (
     metavar="MIX",
     help=f"Faults in each phase, drawn from a mix: {', '.join(UPGRADE_MIXES)}.",
 )
+@click.option(
+    "--free", is_flag=True, help="Clients write and read all the time, and not between rolls alone."
+)
+@click.option(
+    "--workload",
+    metavar="CMD",
+    default="",
+    help="A command of your own that runs beside it; brokers are in KCHAOS_BOOTSTRAP_SERVERS.",
+)
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How many.")
 @click.option(
     "--seed",
@@ -87,6 +96,8 @@ def upgrade(
     back: bool,
     one_roll: bool,
     mix: str | None,
+    free: bool,
+    workload: str,
     runs: int,
     seed: int | None,
     unsupported: bool,
@@ -128,6 +139,8 @@ def upgrade(
         back=back,
         one_roll=one_roll,
         mix=mix or "",
+        free=free,
+        workload=workload,
         unsupported=unsupported,
         options=options,
         say=say,

@@ -18,14 +18,13 @@ from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import UsageError
 from kchaos.harness.play.play import Play
+from kchaos.harness.play.workload import BOOTSTRAP
 from kchaos.harness.run.ending import PLANNED, finish
 from kchaos.harness.run.runner import RunOptions, begin
 from kchaos.harness.run.scenario import Scenario
 
 _A_DAY_S = 24 * 3600.0
 _ENDING_S = 10.0
-BOOTSTRAP = ("KCHAOS_BOOTSTRAP_SERVERS", "BOOTSTRAP_SERVERS")
-"""The variables in which a command finds the addresses of the brokers."""
 
 
 def playground(

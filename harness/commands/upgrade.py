@@ -4,6 +4,7 @@ import json
 import random
 import re
 import shlex
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,8 @@ def upgrade_of(
     back: bool,
     one_roll: bool,
     mix: str,
+    free: bool,
+    workload: str,
     unsupported: bool,
     options: RunOptions,
     say: Callable[[str], None],
@@ -93,9 +96,18 @@ def upgrade_of(
         back=back,
         one_roll=one_roll,
         mix=mix,
+        free=free,
+        workload=_command(workload),
     )
     require_upgrade(upgrade, unsupported=unsupported)
     return upgrade
+
+
+def _command(workload: str) -> tuple[str, ...]:
+    words = tuple(shlex.split(workload))
+    if words and shutil.which(words[0]) is None:
+        raise UsageError(f"the workload cannot be run: there is no program {words[0]}")
+    return words
 
 
 def _release(kafka: str, options: RunOptions, say: Callable[[str], None]) -> str:
@@ -192,6 +204,8 @@ def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
     words += ["--to-build", upgrade.newer] if upgrade.newer != upgrade.newer_release else []
     words += ["--back"] * upgrade.back + ["--one-roll"] * upgrade.one_roll
     words += ["--fault", upgrade.mix] if upgrade.mix else []
+    words += ["--free"] * upgrade.free
+    words += ["--workload", shlex.join(upgrade.workload)] if upgrade.workload else []
     words += ["--unsupported"] * bool(upgrade.why_unsupported)
     return shlex.join([*words, "--seed", str(seed), "--runs", str(runs)])
 

@@ -19,6 +19,7 @@ from kchaos.harness.play.fault_stack import FaultStack
 from kchaos.harness.play.free_clients import FreeClients
 from kchaos.harness.play.observer import Observer
 from kchaos.harness.play.recorder import Recorder
+from kchaos.harness.play.workload import Workload
 
 
 @dataclass(slots=True)
@@ -41,7 +42,7 @@ class Play:
     is_offline: bool = False
     waited_s: float = 0.0
     client_lines: ClientLines | None = None
-    free_clients: dict[str, FreeClients] = field(default_factory=dict)
+    free_clients: dict[str, FreeClients | Workload] = field(default_factory=dict)
     recorder: Recorder = field(init=False)
     observer: Observer = field(init=False)
     clients: Clients = field(init=False)
@@ -78,7 +79,7 @@ class Play:
         if isinstance(done, events.Action) and is_of_broker:
             self.recorder.action(done, zxid, began=began)
 
-    def running_clients(self, name: str) -> FreeClients:
+    def running_clients(self, name: str) -> FreeClients | Workload:
         """The clients of that name.
 
         Raises:

@@ -26,7 +26,7 @@ _STEADY_S = 3.0
 """How long clients run before the first act."""
 _LEAST_GAP_S, _MEAN_GAP_S = 1.0, 8.0
 _BACK_S = 90.0
-_LEFT_OUT = ("produce", "produce-to-zombie", "create-topic", "delete-topic", "snapshot")
+LEFT_OUT = ("produce", "produce-to-zombie", "create-topic", "delete-topic", "snapshot")
 """What clients do themselves, what takes their topic away, and copies of logs that they write."""
 _PROPERTIES = {
     # Kafka's own until 2.5: who cannot follow leaves the ISR, and writes go on without it.
@@ -85,7 +85,7 @@ def draw_free(
         gated=False,
         release=release,
         mode=mode,
-        leaning={kind: 0.0 if kind in _LEFT_OUT else 1.0 for kind in KINDS},
+        leaning={kind: 0.0 if kind in LEFT_OUT else 1.0 for kind in KINDS},
     )
     topic, acts = drawn.steps[0], [*_acts(drawn)]
     assert isinstance(topic, CreateTopic)

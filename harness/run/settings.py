@@ -3,6 +3,7 @@
 Both are said before a cluster starts.
 """
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from kchaos.faults import ConfigureTopic, FormatDowngrade, RollBroker
 from kchaos.faults.api import Fault
 from kchaos.harness.errors import ScenarioError, UsageError
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.steps.free_clients import StartWorkload
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
 
@@ -37,16 +39,30 @@ def require_trust(scenario: Scenario, file: Path) -> None:
     """Refuses settings that may do more to this machine than to set a number, a time or a mode.
 
     Raises:
-        UsageError: There are some; the message names each, with its place in the file.
+        UsageError: There are some, or commands that are to be run; the message names each, with
+            its place in the file.
     """
     others = [
         f"{place}: {name}" for place, name in _named_settings(scenario) if not is_listed(name)
     ]
+    if commands := [*_commands(scenario)]:
+        raise UsageError(
+            f"{file} runs commands on this machine: {'; '.join(commands)}. Look at them; --trust "
+            "plays it all the same"
+        )
     if others:
         raise UsageError(
             f"{file} has settings that may load classes, read files or connect elsewhere: "
             f"{'; '.join(others)}. Look at them; --trust plays it all the same"
         )
+
+
+def _commands(scenario: Scenario) -> Iterator[str]:
+    """Yields the place of each step that runs a command, and the command."""
+    for number, step in enumerate(scenario.steps):
+        done = step.do if isinstance(step, IfPossible) else step
+        if isinstance(done, StartWorkload):
+            yield f"step {number}: {shlex.join(done.command)}"
 
 
 def _named_settings(scenario: Scenario) -> Iterator[tuple[str, str]]:

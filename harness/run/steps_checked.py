@@ -7,7 +7,7 @@ from kchaos.checkers.witness import misspelt_witness
 from kchaos.faults.view import refused_by_mode
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.steps.free_clients import StartClients
+from kchaos.harness.steps.free_clients import StartClients, StartWorkload
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import Heal, Inject, TakeSnapshot
 
@@ -40,7 +40,7 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
         for named in _brokers_of(step):
             if named not in nodes:
                 raise ScenarioError(f"{place}: the cluster has no broker {named}: it has {nodes}")
-        if isinstance(step, StartClients) and not scenario.cluster.client_links:
+        if isinstance(step, StartClients | StartWorkload) and not scenario.cluster.client_links:
             raise ScenarioError(
                 f"{place}: what clients are promised is seen by links in front of brokers: "
                 "ClusterSpec(client_links=True)"

@@ -14,6 +14,7 @@ from kchaos.harness.play.free_clients import (
     start_free_clients,
 )
 from kchaos.harness.play.play import Play
+from kchaos.harness.play.workload import start_workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,3 +144,42 @@ class StopClients:
         """
         play.running_clients(self.name)
         play.stop_clients(self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartWorkload:
+    """A command of a user's own begins, and goes on until it is stopped or the steps are over.
+
+    It finds the brokers' addresses in KCHAOS_BOOTSTRAP_SERVERS and BOOTSTRAP_SERVERS. What its
+    clients are promised is judged by what links in front of brokers see. A command that ends by
+    itself leaves the run unknown.
+
+    Attributes:
+        command: A program and its arguments. A file with such a step is played after `--trust`.
+        name: Names it for `StopClients`.
+    """
+
+    command: tuple[str, ...]
+    name: str = "workload"
+
+    def perform(self, play: Play) -> None:
+        """Returns when it runs.
+
+        Raises:
+            ScenarioError: There is no such program, nothing would see its clients, or its name is
+                taken.
+        """
+        if play.client_lines is None:
+            raise ScenarioError(
+                f"the command {self.name!r} needs links in front of brokers: "
+                "ClusterSpec(client_links=True)"
+            )
+        if self.name in play.free_clients:
+            raise ScenarioError(f"clients named {self.name!r} run already: stop them first")
+        play.free_clients[self.name] = start_workload(
+            self.name, self.command, play.cluster.bootstrap_servers, play.cluster.work_directory
+        )
+        kinds = {self.command[0]: 1}
+        play.observed(
+            FREE_CLIENTS_STARTED, name=self.name, topic="", partitions=0, kinds=kinds, rate=0.0
+        )

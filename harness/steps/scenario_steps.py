@@ -22,7 +22,12 @@ from kchaos.harness.play.play import Play
 from kchaos.harness.steps.asking import AskAs, ConsumeFrom
 from kchaos.harness.steps.cleaning import AwaitCleaned
 from kchaos.harness.steps.clients import AwaitAnswer, Produce, Read, WriteUntil
-from kchaos.harness.steps.free_clients import LetClientsRun, StartClients, StopClients
+from kchaos.harness.steps.free_clients import (
+    LetClientsRun,
+    StartClients,
+    StartWorkload,
+    StopClients,
+)
 from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
 from kchaos.harness.steps.log_start import AwaitLogStart, DeleteRecords
 from kchaos.harness.steps.metadata import WriteWhereTold
@@ -335,6 +340,7 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitOffsets,
         WriteWhereTold,
         StartClients,
+        StartWorkload,
         LetClientsRun,
         StopClients,
         Inject,

@@ -17,19 +17,19 @@ from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import weights_of
 from kchaos.harness.player.drawing import Drawing, played
+from kchaos.harness.player.free import FREE_MIXES, LEFT_OUT
 from kchaos.harness.player.legal import after, refusal
 from kchaos.harness.player.view import new_view
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import AwaitAnswer, Produce
+from kchaos.harness.steps.free_clients import StartClients, StartWorkload, StopClients
 from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLevel, IfPossible
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, Tell
 from kchaos.harness.upgrades.pairs import require_playable, why_unsupported
 
 ENTRY = "upgrade"
 BINARIES, PROTOCOL_PHASE, FORMAT, BACK = "binaries", "protocol", "format", "back"
-MIXES = (
-    *("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds", "disks", "topics"),
-)
+MIXES = (*FREE_MIXES, "disks", "topics")
 """The mixes of which faults may be drawn; the others need brokers that are set up for them."""
 TOPIC = "t"
 BROKERS = (0, 1, 2)
@@ -47,12 +47,21 @@ PRODUCTION: Mapping[str, str] = {
     "min.insync.replicas": "2",
 }
 """What brokers are set to beside what gates need."""
+_OF_WORKLOADS = {
+    "auto.create.topics.enable": "true",
+    "default.replication.factor": "3",
+    # What groups and transactions need outlives one broker, as the topics do.
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+}
+"""Topics that a command names are made; a release before transactions ignores what is theirs."""
 _FORMATS_IGNORED = (3, 0)
-_LEADER_EPOCHS = (0, 11)
+_LEADER_EPOCHS = _PRODUCER_IDS = (0, 11)
 _ROLL_S = 120.0
 _WRITE_S = 10.0
 _BACK_IN_SYNC_S = 60.0
 _RECORDS = 5
+_RATE = 5.0
 _FAULTS = (1, 3)
 """So many random acts come before each roll."""
 
@@ -69,6 +78,8 @@ class Upgrade:
         back: Whether the old binaries return before the protocol is raised.
         one_roll: Whether binaries and protocol change in one roll, which Kafka does not support.
         mix: Of which faults are drawn in each phase; "" for none.
+        free: Whether clients write and read all the time, and not between the rolls alone.
+        workload: A command of the user's own that runs beside it; empty for none.
     """
 
     older: str
@@ -78,6 +89,8 @@ class Upgrade:
     back: bool = False
     one_roll: bool = False
     mix: str = ""
+    free: bool = False
+    workload: tuple[str, ...] = ()
 
     @property
     def pair(self) -> str:
@@ -91,6 +104,7 @@ class Upgrade:
         words = [self.older_release, "to", self.newer_release]
         words += ["build"] * (self.newer != self.newer_release)
         words += ["back"] * self.back + ["one-roll"] * self.one_roll + [self.mix] * bool(self.mix)
+        words += ["free"] * self.free
         return "-".join(words)
 
     @property
@@ -196,7 +210,8 @@ def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
         cluster=ClusterSpec(
             brokers=tuple(BrokerSpec(id=broker, kafka=upgrade.older) for broker in BROKERS),
             first_broker=first_broker,
-            properties=PRODUCTION,
+            client_links=upgrade.free or bool(upgrade.workload),
+            properties={**PRODUCTION, **(_OF_WORKLOADS if upgrade.workload else {})},
         ),
         steps=tuple(rolls.steps()),
         seed=seed,
@@ -205,7 +220,14 @@ def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
 
 def _told(upgrade: Upgrade) -> str:
     told = [", and back"] * upgrade.back + [", in one roll"] * upgrade.one_roll
+    told += [", under clients that never wait"] * upgrade.free
     return "".join(told) + (f", with faults ({upgrade.mix})" if upgrade.mix else "")
+
+
+def _weights(upgrade: Upgrade) -> Mapping[str, float]:
+    """How often each kind of act is drawn in an upgrade."""
+    left_out = dict.fromkeys(LEFT_OUT, 0.0) if upgrade.free else {}
+    return {**weights_of(upgrade.mix, is_kraft=False), **left_out} if upgrade.mix else {}
 
 
 class _Rolls:
@@ -214,8 +236,9 @@ class _Rolls:
     def __init__(self, *, random: Random, upgrade: Upgrade, first_broker: int) -> None:
         self._random = random
         self._upgrade = upgrade
-        self._writes = 0
         older = release_of(upgrade.older_release)
+        self._writes = 0
+        self._idempotent = 1 if older.number >= _PRODUCER_IDS else 0
         self._drawing = Drawing(
             random=random,
             view=new_view(
@@ -224,35 +247,57 @@ class _Rolls:
                 has_epochs=older.number >= _LEADER_EPOCHS,
                 unclean=False,
             ),
-            weights=weights_of(upgrade.mix, is_kraft=False) if upgrade.mix else {},
+            weights=_weights(upgrade),
         )
 
     def steps(self) -> Iterator[Step]:
         """Yields them all."""
         assignment = tuple(BROKERS[first:] + BROKERS[:first] for first in BROKERS)
         yield self._done(CreateTopic(topic=TOPIC, assignment=assignment))
-        yield from self._write()
+        yield from self._start_clients(len(assignment)) if self._upgrade.free else self._write()
+        if self._upgrade.workload:
+            yield StartWorkload(command=self._upgrade.workload)
         for phase in phases(self._upgrade):
             yield Tell(text=f"{phase.name}: {phase.title}")
             for broker in self._random.sample(BROKERS, len(BROKERS)):
                 yield from self._roll(phase, broker)
+        if self._upgrade.workload:
+            yield StopClients(name="workload")
+        if self._upgrade.free:
+            yield StopClients()
 
     def _roll(self, phase: Phase, broker: int) -> Iterator[Step]:
         """Faults before it, the writes under which the broker stops, and the way back into sync."""
         if self._upgrade.mix:
             for _ in range(self._random.randint(*_FAULTS)):
-                yield from played(self._drawing.next_step(), gated=True)
+                act = self._drawing.next_step()
+                # The first act of all writes, which clients may do already.
+                if not (self._upgrade.free and isinstance(act, Produce)):
+                    yield from played(act, gated=True)
             yield from self._heal_until_possible(broker)
-        yield from self._under_way()
+        if not self._upgrade.free:
+            yield from self._under_way()
         roll = RollBroker(
             broker=broker, kafka=phase.kafka, properties=phase.properties, timeout_s=_ROLL_S
         )
         yield self._done(Inject(name=f"{phase.name}-{broker}", fault=roll))
-        yield from self._answered()
+        if not self._upgrade.free:
+            yield from self._answered()
         for name, _ in self._drawing.view.acting:
             yield IfPossible(do=self._done(Heal(name=name)))
         yield IfPossible(do=AwaitInSync(timeout_s=_BACK_IN_SYNC_S))
-        yield from self._write()
+        if not self._upgrade.free:
+            yield from self._write()
+
+    def _start_clients(self, partitions: int) -> Iterator[Step]:
+        # A group's offsets are records of an internal topic, which the model is not told of.
+        yield StartClients(
+            topic=TOPIC,
+            partitions=partitions,
+            idempotent=self._idempotent,
+            in_group=0,
+            rate=_RATE,
+        )
 
     def _heal_until_possible(self, broker: int) -> Iterator[Step]:
         """Heals the oldest faults while they keep a broker from being stopped in order."""

@@ -1,5 +1,7 @@
 """Kafka's procedure as a scenario: which rolls, in which order, under which faults."""
 
+from dataclasses import replace
+
 import pytest
 
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
@@ -11,6 +13,7 @@ from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.run.settings import check_settings, named_kafkas
 from kchaos.harness.run.steps_checked import check_modes, check_steps
 from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.free_clients import StartClients, StartWorkload, StopClients
 from kchaos.harness.steps.if_possible import AwaitInSync, IfPossible
 from kchaos.harness.steps.scenario_steps import Heal, Inject
 from kchaos.harness.upgrades.procedure import (
@@ -132,13 +135,46 @@ def test_faults_act_in_each_phase_and_are_healed_before_the_operator_waits() -> 
 
 
 def test_writes_are_under_way_when_a_broker_is_asked_to_stop() -> None:
-    steps = draw_upgrade(1, upgrade("2.1.1", "2.2.2")).steps
-    for number, step in enumerate(steps):
+    scenario = draw_upgrade(1, upgrade("2.1.1", "2.2.2"))
+    for number, step in enumerate(scenario.steps):
         if isinstance(step, Inject):
-            before = steps[number - 1]
+            before = scenario.steps[number - 1]
             assert isinstance(before, IfPossible)
             assert isinstance(before.do, Produce)
             assert (before.do.acks, before.do.await_answer) == (-1, False)
+    assert not scenario.cluster.client_links
+
+
+@pytest.mark.parametrize(("older", "idempotent"), [("0.10.2.2", 0), ("2.1.1", 1)])
+@pytest.mark.parametrize("mix", ["", *MIXES])
+def test_free_clients_run_from_before_the_first_roll_until_after_the_last(
+    older: str, idempotent: int, mix: str
+) -> None:
+    scenario = draw_upgrade(1, replace(upgrade(older, "2.2.2", mix=mix), free=True))
+    kinds = [type(getattr(step, "do", step)).__name__ for step in scenario.steps]
+    start = scenario.steps[1]
+
+    assert kinds[0] == "CreateTopic"
+    assert isinstance(start, StartClients)
+    assert (start.plain, start.idempotent, start.alone, start.in_group) == (1, idempotent, 1, 0)
+    assert kinds[-1] == "StopClients"
+    assert "Inject" in kinds
+    assert not {"Produce", "DeleteTopic", "CreateTopic", "TakeSnapshot"} & {*kinds[2:]}
+    assert scenario.cluster.client_links
+
+
+@pytest.mark.parametrize("free", [True, False])
+def test_a_command_of_ones_own_runs_beside_all_rolls(*, free: bool) -> None:
+    mine = replace(upgrade("2.1.1", "2.2.2"), workload=("./my_test.sh", "--fast"), free=free)
+    scenario = draw_upgrade(1, mine)
+    workload = StartWorkload(command=("./my_test.sh", "--fast"))
+    ends = [StopClients(name="workload"), *[StopClients()] * free]
+    rolls = [number for number, step in enumerate(scenario.steps) if isinstance(step, Inject)]
+
+    assert scenario.steps.index(workload) < min(rolls)
+    assert [*scenario.steps[-len(ends) :]] == ends
+    assert scenario.cluster.properties["auto.create.topics.enable"] == "true"
+    assert scenario.cluster.client_links
 
 
 def test_what_kafka_does_not_support_is_refused_unless_it_is_wanted() -> None:

@@ -42,7 +42,9 @@ def meant(
     older: tuple[str, ...], newer: tuple[str, ...], build: Path | None = None, **more: bool
 ) -> Upgrade:
     wanted = {"back": False, "one_roll": False, "unsupported": False} | more
-    return upgrade_of(older, newer, build, mix="", options=OPTIONS, say=print, **wanted)
+    return upgrade_of(
+        older, newer, build, mix="", free=False, workload="", options=OPTIONS, say=print, **wanted
+    )
 
 
 def test_one_command_plays_one_pair() -> None:
@@ -91,6 +93,23 @@ def test_the_plan_tells_the_rolls_and_what_differs() -> None:
     assert [phase["name"] for phase in data["phases"]] == ["binaries", "protocol"]
     assert data["scenario"]["seed"] == 1
     assert json.loads(plan_json(upgrade, None))["scenario"] is None
+
+
+def test_a_workload_that_is_not_there_is_refused_before_a_cluster_starts() -> None:
+    with pytest.raises(UsageError, match=r"there is no program \./no-such-test"):
+        upgrade_of(
+            ("2.1.1",),
+            ("2.2.2",),
+            None,
+            back=False,
+            one_roll=False,
+            mix="",
+            free=False,
+            workload="./no-such-test --fast",
+            unsupported=False,
+            options=OPTIONS,
+            say=print,
+        )
 
 
 def test_what_is_unsupported_is_played_again_as_such() -> None:

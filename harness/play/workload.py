@@ -1,0 +1,73 @@
+"""A command of a user's own that runs beside the steps, and goes on until it is stopped."""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.processes import Child, spawn
+from kchaos.harness.errors import ScenarioError
+
+BOOTSTRAP = ("KCHAOS_BOOTSTRAP_SERVERS", "BOOTSTRAP_SERVERS")
+"""The variables in which a command finds the addresses of the brokers."""
+_STOP_S = 30.0
+
+
+@dataclass(slots=True)
+class Workload:
+    """A command that runs: `start_workload` has started it, and `stop` ends it.
+
+    Attributes:
+        started: When it began, by the monotonic clock.
+    """
+
+    name: str
+    child: Child
+    started: float
+    topic: str = ""
+
+    def check(self) -> None:
+        """Raises ScenarioError if it has ended by itself."""
+        if self.child.exit_code is not None:
+            lines = self.child.log_file.read_text(errors="replace").strip().splitlines()
+            raise ScenarioError(
+                f"the command {self.name!r} ended by itself with exit code "
+                f"{self.child.exit_code}: {'; '.join(lines[-5:]) or 'it said nothing'}"
+            )
+
+    def stop(self) -> Mapping[str, Any]:
+        """Asks it to end; returns what is written down of it.
+
+        Raises:
+            ScenarioError: It had ended by itself, or did not end in time and was killed.
+        """
+        self.check()
+        try:
+            self.child.stop(_STOP_S)
+        except AwaitTimeout as error:
+            self.child.kill()
+            raise ScenarioError(f"the command {self.name!r} was killed: {error}") from error
+        told = {"client": self.name, "exit_code": self.child.exit_code}
+        return {"clients": [told], "waits": [], "not_ended": []}
+
+
+def start_workload(
+    name: str, command: Sequence[str], servers: Sequence[str], folder: Path
+) -> Workload:
+    """Starts a command, which finds the brokers' addresses in `BOOTSTRAP`.
+
+    Args:
+        folder: Where its output goes, to `NAME.log`.
+
+    Raises:
+        ScenarioError: There is no such program.
+    """
+    environment = {**os.environ, **dict.fromkeys(BOOTSTRAP, ",".join(servers))}
+    try:
+        child = spawn(command, log_file=folder / f"{name}.log", env=environment, name=name)
+    except OSError as error:
+        raise ScenarioError(f"{command[0]} cannot be run: {error.strerror}") from error
+    return Workload(name=name, child=child, started=time.monotonic())

@@ -1,0 +1,83 @@
+"""A command of a user's own beside a scenario: started, found dead, stopped, and trusted first."""
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.waiting import await_until
+from kchaos.harness.errors import ScenarioError, UsageError
+from kchaos.harness.play.workload import BOOTSTRAP, Workload, start_workload
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.run.settings import require_trust
+from kchaos.harness.run.steps_checked import check_steps
+from kchaos.harness.steps.free_clients import StartWorkload
+
+SERVERS = ("127.0.0.1:1", "127.0.0.1:2")
+
+
+def started(folder: Path, program: str) -> Workload:
+    return start_workload("mine", (sys.executable, "-c", program), SERVERS, folder)
+
+
+def scenario(*, client_links: bool) -> Scenario:
+    return Scenario(
+        entry="mine",
+        case="",
+        release="3.9.1",
+        cluster=ClusterSpec(brokers=brokers_of("3.9.1"), client_links=client_links),
+        steps=(StartWorkload(command=("./my_test.sh", "a b")),),
+    )
+
+
+def test_a_command_finds_the_brokers_and_goes_on_until_it_is_stopped(tmp_path: Path) -> None:
+    file = tmp_path / "servers"
+    program = (
+        f"import os, time; open({str(file)!r}, 'w').write("
+        f"' '.join(os.environ[name] for name in {BOOTSTRAP!r})); time.sleep(600)"
+    )
+    workload = started(tmp_path, program)
+    await_until(
+        lambda: file.exists() and file.read_text(),
+        timeout_s=60,
+        waiting_for="the command to write",
+        last_seen=lambda: file.exists(),
+        abort=workload.check,
+    )
+    assert file.read_text() == " ".join([",".join(SERVERS)] * 2)
+    assert workload.started <= time.monotonic()
+    told = workload.stop()
+    assert [client["client"] for client in told["clients"]] == ["mine"]
+    assert told["clients"][0]["exit_code"] != 0
+
+
+def test_a_command_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path) -> None:
+    workload = started(tmp_path, "import sys; print('no brokers'); sys.exit(3)")
+    await_until(
+        lambda: workload.child.exit_code is not None,
+        timeout_s=60,
+        waiting_for="the command to end",
+        last_seen=lambda: workload.child.exit_code,
+    )
+    with pytest.raises(ScenarioError, match="ended by itself with exit code 3: no brokers"):
+        workload.stop()
+
+
+def test_a_program_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="/no/such/program cannot be run"):
+        start_workload("mine", ("/no/such/program",), SERVERS, tmp_path)
+
+
+def test_a_file_that_runs_commands_is_played_only_after_somebody_looked(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"step 0: \./my_test\.sh 'a b'.*--trust"):
+        require_trust(scenario(client_links=True), tmp_path / "mine.json")
+    given = Scenario.from_json(scenario(client_links=True).to_json())
+    assert given == scenario(client_links=True)
+
+
+def test_a_command_whose_clients_nobody_sees_is_refused() -> None:
+    check_steps(scenario(client_links=True))
+    with pytest.raises(ScenarioError, match="client_links=True"):
+        check_steps(scenario(client_links=False))
