@@ -291,6 +291,7 @@ class _Fetchers:
         self._unanswered: dict[tuple[int, int], Question] = {}
         self._fetched: dict[tuple[int, int, TopicPartition], tuple[Number, int]] = {}
         self._handling: dict[int, set[Number]] = defaultdict(set)
+        self._told: set[tuple[int, TopicPartition]] = set()
 
     def refutes(self, asked: Question) -> str:
         """Return why a thread cannot ask so now, or ""."""
@@ -315,7 +316,9 @@ class _Fetchers:
     def add(self, what: object) -> None:
         match what:
             case Question() if what.fate is not Fate.ABANDONED:
-                if what.api != FETCH:
+                named = {(what.number[0], about) for about in what.partitions}
+                # The first high watermark of a partition on a connection is news to the links.
+                if what.api != FETCH or not named <= self._told:
                     self._unanswered[what.follower, what.source] = what
                 if not self._handling[what.follower]:
                     self._fetched |= {
@@ -328,6 +331,8 @@ class _Fetchers:
                 if key in self._unanswered and self._unanswered[key].number == what.number:
                     del self._unanswered[key]
                 for about, said in what.partitions.items():
+                    if isinstance(said, FetchAnswered) and said.high_watermark >= 0:
+                        self._told.add((what.number[0], about))
                     if (*key, about) in self._fetched:
                         number, end = self._fetched[*key, about]
                         self._fetched[*key, about] = (number, max(end, _end_given(said)))

@@ -175,6 +175,20 @@ def test_a_registration_begins_before_it_ends() -> None:
     assert refuted(registered, ended, ended) == 2
 
 
+def test_the_first_high_watermark_on_a_connection_that_is_left_out_is_missed() -> None:
+    """Without that the search of this one gave up after 60,000 states."""
+    whole = record("3.9.1-session-without-ids", HARD)
+    left_out = 131
+    answer = whole.seen[left_out].what
+    assert isinstance(answer, Reply)
+    assert first_refuted(whole, Lookahead(whole)) is None
+
+    prediction = follow(without(whole, left_out), most_states=3_000)
+
+    assert prediction.emptied_by is not None
+    assert "no answer was seen to the Fetch that broker 0 sent" in prediction.emptied_by.why
+
+
 def test_a_topic_that_is_made_again_begins_anew() -> None:
     elected = (("t", 0), ("u", 0), ("u", 1), ("u", 2))
     again = (("u", 0), ("t", 1))
