@@ -296,11 +296,14 @@ class _Fetchers:
     def refutes(self, asked: Question) -> str:
         """Return why a thread cannot ask so now, or ""."""
         waiting = self._unanswered.get((asked.follower, asked.source))
+        unanswered = ""
         if waiting is not None and _is_later(asked, waiting.number):
-            return (
+            unanswered = (
                 f"no answer was seen to the {waiting.api} that broker {asked.follower} sent before "
                 "on that connection"
             )
+            if waiting.api != FETCH:
+                return unanswered
         for about, partition in asked.partitions.items():
             before = self._fetched.get((asked.follower, asked.source, about))
             if before is None or not isinstance(partition, FetchAsked):
@@ -311,7 +314,7 @@ class _Fetchers:
                     f"broker {asked.follower} had asked for {about.topic}-{about.partition} from "
                     f"{end} on that connection, and no answer was seen since that gave it more"
                 )
-        return ""
+        return unanswered
 
     def add(self, what: object) -> None:
         match what:
