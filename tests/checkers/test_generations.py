@@ -45,7 +45,7 @@ def asked(
 ) -> None:
     """A request to broker 1, or from it, and its answer; held if it is said what came between."""
     state = {"leader": 0, "leader_epoch": 0, "isr": [0, 1], "controller_epoch": 1}
-    about = [{"topic": "t", "partition": 0} | state]
+    about = [{"topic": "t", "partition": 0, "replicas": [0, 1]} | state]
     detail: dict[str, Any] = {"controller_id": 2, "controller_epoch": 1, "partitions": about}
     if api == "CONTROLLED_SHUTDOWN":
         detail = {"broker_id": 1}
