@@ -72,12 +72,22 @@ class _Unit:
 
 @dataclass(slots=True)
 class _Transaction:
-    """What one producer sent between two ends, and how its client ended it."""
+    """What one producer sent between two ends, and how its client ended it.
+
+    A transaction without an end is over when its producer has another epoch: the coordinator gave
+    it that one to fence what came before (TransactionCoordinator, 0.11.0.3 to 3.9).
+    """
 
     process: str
+    producer_epoch: int
     units: list[_Unit] = field(default_factory=list)
     commit_asked_at: int | None = None
     is_committed: bool | None = None
+
+    def goes_on_in(self, producer_epoch: int) -> bool:
+        """Whether what comes with this epoch belongs to it; -1 is an epoch that nobody said."""
+        is_other = producer_epoch >= 0 and producer_epoch != self.producer_epoch
+        return self.is_committed is None and not is_other
 
 
 def client_history(lines: Sequence[ClientLine], *, left_out: Iterable[str] = ()) -> ClientHistory:
@@ -158,14 +168,15 @@ class _Reading:
         if batch.is_transactional:
             self._transactional.add(key)
             of_producer = self._transactions.setdefault(batch.producer_id, [])
-            if not of_producer or of_producer[-1].is_committed is not None:
-                of_producer.append(_Transaction(process=who))
+            epoch = batch.producer_epoch
+            if not of_producer or not of_producer[-1].goes_on_in(epoch):
+                of_producer.append(_Transaction(process=who, producer_epoch=epoch))
             of_producer[-1].units.append(unit)
         return unit
 
     def _take_end(self, asked: ClientLine, answer: ClientLine | None) -> None:
         of_producer = self._transactions.get(asked.producer_id, [])
-        if not of_producer or of_producer[-1].is_committed is not None:
+        if not of_producer or not of_producer[-1].goes_on_in(asked.producer_epoch):
             return
         transaction = of_producer[-1]
         if asked.committed and transaction.commit_asked_at is None:

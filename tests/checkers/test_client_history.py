@@ -267,6 +267,21 @@ CLEAN = {
     .sends("a", at=0, **IN_TRANSACTION)
     .ends(7, committed=True, is_answered=False)
     .fetches(0, transactional("a"), isolation_level=1),
+    "a transaction that timed out before the next one of a newer epoch": Wire()
+    .sends("z", at=0)
+    .sends("a", at=1, **IN_TRANSACTION | {"producer_epoch": 0})
+    .sends("b", at=3, **IN_TRANSACTION | {"producer_epoch": 1})
+    .ends(7, committed=True)
+    .fetches(
+        0,
+        batch("z"),
+        transactional("a", at=1),
+        marker(ABORT, at=2),
+        transactional("b", at=3),
+        marker(COMMIT, at=4),
+        isolation_level=1,
+        aborted=((7, 1),),
+    ),
 }
 
 
