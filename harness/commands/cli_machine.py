@@ -16,8 +16,16 @@ from kchaos.harness.commands.cli_options import (
 
 
 @click.command()
-@click.option("--kafka", required=True, metavar="RELEASE|PATH", help="What the brokers run.")
-@click.option("--brokers", type=click.IntRange(1), default=3, show_default=True)
+@click.option(
+    "--kafka",
+    "kafkas",
+    required=True,
+    multiple=True,
+    metavar="RELEASE|PATH",
+    help="What the brokers run. May be repeated: then one for each broker, in the order of their "
+    "ids, and all speak the protocol of the oldest.",
+)
+@click.option("--brokers", type=click.IntRange(1), help="[default: 3, or one for each --kafka]")
 @click.option("--zookeepers", type=click.IntRange(1), default=1, show_default=True)
 @mode
 @click.option(
@@ -40,8 +48,8 @@ from kchaos.harness.commands.cli_options import (
 @settle_bound
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def up(
-    kafka: str,
-    brokers: int,
+    kafkas: tuple[str, ...],
+    brokers: int | None,
     zookeepers: int,
     mode: Mode | None,
     controllers: int,
@@ -57,13 +65,21 @@ def up(
     With --judge -- COMMAND it ends with the command. The exit code is 1 if something was lost or
     is not as it should be, 2 if nobody knows, and else the command's own.
     """
-    from kchaos.clusters.spec import ClusterSpec, brokers_of
+    from kchaos.clusters.spec import BrokerSpec, ClusterSpec
     from kchaos.harness.commands.playground import judged_playground, playground
 
+    of_brokers = kafkas * (brokers or 3) if len(kafkas) == 1 else kafkas
+    if len(of_brokers) != (brokers or len(of_brokers)):
+        raise click.UsageError(
+            f"--brokers {brokers}, and {len(kafkas)} times --kafka: give one for each broker, or "
+            "one for all"
+        )
     if judge != bool(command):
         raise click.UsageError("--judge and a command belong together: --judge -- ./my_test.sh")
     spec = ClusterSpec(
-        brokers=brokers_of(kafka, tuple(range(brokers))),
+        brokers=tuple(
+            BrokerSpec(id=number, kafka=kafka) for number, kafka in enumerate(of_brokers)
+        ),
         zookeepers=zookeepers,
         mode=mode,
         controllers=controllers,

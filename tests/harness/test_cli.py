@@ -42,6 +42,7 @@ KCHAOS = [sys.executable, "-m", "kchaos"]
         (["judge", "--history", "no-such.edn"], 64, "no-such.edn cannot be read"),
         (["report", "no-such-run"], 64, "no-such-run"),
         (["up", "--kafka", "0.7"], 64, "0.7"),
+        (["up", "--kafka", "1.1.1", "--kafka", "2.0.1", "--brokers", "3"], 64, "for each broker"),
         (["up", "--kafka", "3.9.1", "--judge"], 64, "--judge -- ./my_test.sh"),
         (["up", "--kafka", "3.9.1", "./my_test.sh"], 64, "--judge -- ./my_test.sh"),
         (["chaos", "--kafka", "0.7"], 64, "0.7"),
