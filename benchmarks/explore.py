@@ -48,8 +48,8 @@ def compare(processes: int, rounds: int) -> None:
     rates: dict[int, list[float]] = {1: [], processes: []}
     for _ in range(rounds):
         for count, measured in rates.items():
-            found = explore(system, most_states=_MOST_STATES, processes=count)
-            measured.append(found.distinct / found.seconds)
+            outcome = explore(system, most_states=_MOST_STATES, processes=count)
+            measured.append(outcome.distinct / outcome.seconds)
     print(f"{'processes':>9}{'states/s':>12}{'best':>12}{'per process':>14}")
     for count, measured in rates.items():
         rate = statistics.median(measured)
@@ -85,8 +85,8 @@ def model(processes: int) -> bool:
 
 def rate_of_two_replicas() -> float:
     """Return and print how many states a second the published Kip279 has with two replicas."""
-    found = explore(kip_279(_TWO_REPLICAS), most_states=_MOST_STATES)
-    rate = found.distinct / found.seconds
+    outcome = explore(kip_279(_TWO_REPLICAS), most_states=_MOST_STATES)
+    rate = outcome.distinct / outcome.seconds
     print(f"Kip279, published, 2 replicas, one process: {rate:,.0f} states/s")
     return rate
 
@@ -109,30 +109,30 @@ def is_as_known(
         log_size=bounds.log_size,
         skips_epochs=skips,
     )
-    found = explore(
+    outcome = explore(
         system_of(machine, [wanted]), most_states=_MOST_STATES, processes=processes, progress=show
     )
-    broken = len(found.violation.trace) if found.violation else None
-    said = "holds" if found.is_complete else f"breaks after {broken} steps"
-    rate = found.distinct / found.seconds / processes
+    broken = len(outcome.violation.trace) if outcome.violation else None
+    said = "holds" if outcome.is_complete else f"breaks after {broken} steps"
+    rate = outcome.distinct / outcome.seconds / processes
     print(
         f"\r{release:9}{replicas} replicas, {wanted}{', epochs skipped' * skips}: {said}; "
-        f"{found.distinct:,} states, depth {found.depth}, {found.seconds:.1f} s, {rate:,.0f} "
-        f"states/s a process, {rate / beside:.2f} of the published; bodies {found.runs:,}"
+        f"{outcome.distinct:,} states, depth {outcome.depth}, {outcome.seconds:.1f} s, {rate:,.0f} "
+        f"states/s a process, {rate / beside:.2f} of the published; bodies {outcome.runs:,}"
     )
-    return broken == steps and found.is_complete is (steps is None)
+    return broken == steps and outcome.is_complete is (steps is None)
 
 
 def is_as_counted(
     name: str, system: System, expected: tuple[int, int, int], processes: int, beside: float
 ) -> bool:
     """Explore a whole space; print the counts and return whether they are those."""
-    found = explore(system, most_states=_MOST_STATES, processes=processes, progress=show)
-    counts = (found.generated, found.distinct, found.depth)
+    outcome = explore(system, most_states=_MOST_STATES, processes=processes, progress=show)
+    counts = (outcome.generated, outcome.distinct, outcome.depth)
     verdict = "as TLC" if counts == expected else f"TLC has {expected}"
-    rate = found.distinct / found.seconds / processes
+    rate = outcome.distinct / outcome.seconds / processes
     print(
-        f"\r{name}, generated, distinct, depth: {counts}, {found.seconds:.1f} s: {verdict}; "
+        f"\r{name}, generated, distinct, depth: {counts}, {outcome.seconds:.1f} s: {verdict}; "
         f"{rate:,.0f} states/s a process, {rate / beside:.2f} of two replicas'"
     )
     return counts == expected
@@ -140,8 +140,8 @@ def is_as_counted(
 
 def is_broken_at(name: str, system: System, depth: int, processes: int) -> bool:
     """Explore up to the violation; print its depth and return whether it is that one."""
-    found = explore(system, most_states=_MOST_STATES, processes=processes)
-    at = found.depth if found.violation else None
+    outcome = explore(system, most_states=_MOST_STATES, processes=processes)
+    at = outcome.depth if outcome.violation else None
     print(f"{name}, StrongIsr is broken at depth {at}: {'as TLC' if at == depth else depth}")
     return at == depth
 

@@ -83,15 +83,15 @@ class Place:
 
     def processes(self) -> list[int]:
         """Processes of its commands that still run; what is in a container is not among them."""
-        found = []
+        pids = []
         for entry in Path("/proc").glob("[0-9]*"):
             try:
                 environment = (entry / "environ").read_bytes().split(b"\0")
             except OSError:
                 continue
             if f"{_MARK}={self.folder}".encode() in environment:
-                found.append(int(entry.name))
-        return found
+                pids.append(int(entry.name))
+        return pids
 
 
 def kill_at(
@@ -136,14 +136,14 @@ def _left(place: Place) -> Iterator[tuple[str, str]]:
 
 def _runs(place: Place) -> Counter[str]:
     """How the runs of a place turned out; they are removed."""
-    found: Counter[str] = Counter()
+    states: Counter[str] = Counter()
     for path in place.runs.glob("*"):
         # What a killed Spark job had begun is named so, and goes with the next one.
         is_run = not path.name.startswith((WORKING, "judged"))
         if is_run and not path.is_symlink() and path.is_dir():
-            found[_state(path)] += 1
+            states[_state(path)] += 1
     shutil.rmtree(place.runs, ignore_errors=True)
-    return found
+    return states
 
 
 def _state(path: Path) -> str:
@@ -185,15 +185,15 @@ def kills(
     _runs(places[0])
 
     def worker(number: int) -> Counter[str]:
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for which in range(number, count, side_by_side):
             # Half of them while the command starts what it needs, and half while it is at work,
             # however long the start takes on a busy machine. The first of those at work comes when
             # the run has just begun: of the others all may come after its end.
             moment_s = random.Random(f"{seed} {which}").uniform(0, length_s / 3)
             moment_s = 0 if which == _FIRST_AT_WORK else moment_s
-            found += kill_at(places[number], command, moment_s, since_run=which % 4 > 1)
-        return found
+            counts += kill_at(places[number], command, moment_s, since_run=which % 4 > 1)
+        return counts
 
     with ThreadPoolExecutor(side_by_side) as pool:
         return sum(pool.map(worker, range(side_by_side)), Counter())
@@ -224,7 +224,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kchaos-kills-") as work:
         for name, command in commands.items():
             count = wanted.kills // len(commands)
-            found = kills(
+            counts = kills(
                 command,
                 count=count,
                 driver=wanted.driver,
@@ -232,9 +232,9 @@ def main() -> int:
                 seed=wanted.seed,
                 work=Path(work),
             )
-            cells = "".join(f"{found[column]:>11}" for column in COLUMNS)
+            cells = "".join(f"{counts[column]:>11}" for column in COLUMNS)
             print(f"{name:26}{count:>6}{cells}", flush=True)
-            total += found
+            total += counts
     bad = {column: total[column] for column in BAD if total[column]}
     print(f"left behind: {bad}" if bad else "nothing was left behind, no run was wrong")
     return 1 if bad else 0

@@ -58,9 +58,9 @@ def _run(name: str, command: Sequence[str], path: Path, batch_count: int) -> flo
     begin = time.perf_counter()
     done = subprocess.run([*command, *files], capture_output=True, check=True)
     seconds = time.perf_counter() - begin
-    found = done.stdout.count(b"aseOffset: ")
-    if found != batch_count:
-        raise SystemExit(f"{name} printed {found} batches where {batch_count} were written")
+    printed = done.stdout.count(b"aseOffset: ")
+    if printed != batch_count:
+        raise SystemExit(f"{name} printed {printed} batches where {batch_count} were written")
     return seconds
 
 

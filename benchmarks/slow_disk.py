@@ -72,8 +72,8 @@ class Throttled:
             lines = [line.split() for line in file.read_text().splitlines()]
             return sum(int(line[2]) for line in lines if line[:2] == [self.device, "Read"])
         lines = [line.split() for line in (self.group / "io.stat").read_text().splitlines()]
-        found = [dict(f.split("=") for f in line[1:]) for line in lines if line[0] == self.device]
-        return sum(int(one["rbytes"]) for one in found)
+        counts = [dict(f.split("=") for f in line[1:]) for line in lines if line[0] == self.device]
+        return sum(int(one["rbytes"]) for one in counts)
 
 
 def run(*command: object) -> str:

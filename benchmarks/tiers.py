@@ -39,9 +39,9 @@ def _share(names: Sequence[str], rounds: int, folder: Path) -> tuple[int, float]
             evidence = RunEvidence(run)
             evidence.read()
             profile.runcall(predict_run, evidence)
-    found = [(call.code, call.callcount, call.inlinetime) for call in profile.getstats()]
-    own = [one for one in found if getattr(one[0], "co_filename", "") == tier.__file__]
-    seconds = sum(one[2] for one in found)
+    calls = [(call.code, call.callcount, call.inlinetime) for call in profile.getstats()]
+    own = [one for one in calls if getattr(one[0], "co_filename", "") == tier.__file__]
+    seconds = sum(one[2] for one in calls)
     return sum(one[1] for one in own), sum(one[2] for one in own) / seconds
 
 

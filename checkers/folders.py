@@ -129,8 +129,8 @@ def plain_folder(path: Path) -> Path:
         folder = place / f"kchaos-{os.getuid()}-{_digest(os.path.realpath(path))}-java"
         with contextlib.suppress(OSError):
             folder.mkdir(mode=0o700, exist_ok=True)
-            found = folder.lstat()
-            if found.st_uid == os.getuid() and not folder.is_symlink():
+            status = folder.lstat()
+            if status.st_uid == os.getuid() and not folder.is_symlink():
                 return folder
     raise NoPlainPath(errno.EINVAL, "Java cannot live in this folder: choose another", str(path))
 

@@ -45,8 +45,8 @@ def from_json(kind: type[_T], value: Any, *, allow_more: bool = False, **given: 
         ShapeError: A field is missing, unknown or of another type.
     """
     hint: Any = kind
-    found: _T = _dataclass(hint, allow_more)(value, given)
-    return found
+    instance: _T = _dataclass(hint, allow_more)(value, given)
+    return instance
 
 
 def to_json(value: Any) -> dict[str, Any]:
@@ -134,8 +134,8 @@ def _has_default(field: "dataclasses.Field[Any]") -> bool:
 def _nested(kind: Any) -> tuple[tuple[str, Callable[[Any], Iterator[str]]], ...]:
     """Each field with dataclasses in it, and what yields the places that they lack."""
     hints = get_type_hints(kind)
-    found = ((field.name, _inner(hints[field.name])) for field in dataclasses.fields(kind))
-    return tuple((name, inner) for name, inner in found if inner is not None)
+    inners = ((field.name, _inner(hints[field.name])) for field in dataclasses.fields(kind))
+    return tuple((name, inner) for name, inner in inners if inner is not None)
 
 
 def _inner(hint: Any) -> Callable[[Any], Iterator[str]] | None:
@@ -216,18 +216,18 @@ def _dataclass(kind: Any, allow_more: bool) -> Callable[[Any, Mapping[str, Any]]
         more = [] if allow_more else [name for name in value if name not in hints]
         if more:
             raise ShapeError(f"{kind.__name__} has no field {', '.join(sorted(more))}")
-        found = dict(given)
+        fields = dict(given)
         name = ""
         try:
             for name, inner_value in value.items():
                 if name in hints and name not in given:
                     if name not in readers:
                         readers[name] = _reader(hints[name], allow_more)
-                    found[name] = readers[name](inner_value)
+                    fields[name] = readers[name](inner_value)
         except ShapeError as error:
             raise _placed(name, error) from error
         try:
-            return kind(**found)
+            return kind(**fields)
         except ValueError as error:
             raise ShapeError(str(error)) from error
 

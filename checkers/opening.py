@@ -96,10 +96,10 @@ def _entries(directory: Path | str, depth: int) -> Iterator[os.DirEntry[str]]:
         raise RunDirectoryError(f"{directory}: folders are nested deeper than a run's ever are")
     try:
         with os.scandir(directory) as entries:
-            found = list(entries)
+            listing = list(entries)
     except OSError as error:
         raise RunDirectoryError(f"{directory} cannot be listed: {error}") from error
-    for entry in found:
+    for entry in listing:
         yield entry
         if entry.is_dir(follow_symlinks=False):
             yield from _entries(entry.path, depth + 1)
@@ -116,12 +116,12 @@ def _depth(content: bytes) -> int:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"an object has {twice!a} twice")
-    return found
+    return members
 
 
 def _refuse_constant(name: str) -> Any:

@@ -236,10 +236,10 @@ def _copies(evidence: RunEvidence, label: str, time: float) -> Iterator[Seen]:
     """
     snapshot = next((taken for taken in evidence.snapshots if taken.label == label), None)
     for broker, seen in (snapshot.brokers if snapshot is not None else {}).items():
-        found = [(about, _files(evidence, label, broker, about)) for about in evidence.partitions]
+        copies = [(about, _files(evidence, label, broker, about)) for about in evidence.partitions]
         files = tuple(
             (about, files_of_replica)
-            for about, files_of_replica in found
+            for about, files_of_replica in copies
             if files_of_replica is not None
         )
         source = f"snapshots/{label}/broker-{broker}"

@@ -272,8 +272,8 @@ class RunDirectory:
 
     def snapshots(self) -> tuple[str, ...]:
         """Labels of the snapshots that are complete, sorted by name."""
-        found = (self.path / "snapshots").glob("*/snapshot.json")
-        return tuple(sorted(file.parent.name for file in found))
+        files = (self.path / "snapshots").glob("*/snapshot.json")
+        return tuple(sorted(file.parent.name for file in files))
 
     def judgements(self) -> tuple[str, ...]:
         """Names of the judgements that exist, oldest first."""

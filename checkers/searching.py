@@ -60,5 +60,5 @@ def first_match(
     said = json.loads(done.stdout)
     if "error" in said:
         raise ScenarioDataError(f"{place}: {said['error']}")
-    found: str | None = said["found"]
-    return found
+    line: str | None = said["found"]
+    return line

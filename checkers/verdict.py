@@ -227,30 +227,30 @@ def _unexpected(
         return "safety is unknown"
     if conforms is not True:
         return "conformance is unknown" if conforms is None else "the run is not as predicted"
-    found = {finding_key(f) for f in findings if f.question in counted}
+    keys = {finding_key(f) for f in findings if f.question in counted}
     if expectation is None:
         wanted = {finding_key(f) for f in predicted if f.question is Question.SAFETY}
         wanted_safe = not wanted
     else:
         wanted = {
-            _expected_key(expected_finding, found)
+            _expected_key(expected_finding, keys)
             for expected_finding in expectation.get("findings", ())
         }
         wanted_safe = bool(expectation["safe"])
     if safe is not wanted_safe:
         return f"{'safe' if wanted_safe else 'unsafe'} was expected"
     passed = [finding.message for finding in findings if finding.kind == UNAVAILABLE]
-    if found == wanted and passed:
+    if keys == wanted and passed:
         return "; ".join(passed)
-    if found != wanted:
+    if keys != wanted:
         return "; ".join(
-            [f"expected and not found: {_told(key)}" for key in sorted(wanted - found)]
-            + [f"found and not expected: {_told(key)}" for key in sorted(found - wanted)]
+            [f"expected and not found: {_told(key)}" for key in sorted(wanted - keys)]
+            + [f"found and not expected: {_told(key)}" for key in sorted(keys - wanted)]
         )
     return ""
 
 
-def _expected_key(expected: Mapping[str, Any], found: Iterable[FindingKey]) -> FindingKey:
+def _expected_key(expected: Mapping[str, Any], keys: Iterable[FindingKey]) -> FindingKey:
     """The key of an expected finding; without a topic it is the found one that has the rest."""
     try:
         kind = expected["kind"]
@@ -264,7 +264,7 @@ def _expected_key(expected: Mapping[str, Any], found: Iterable[FindingKey]) -> F
             f"scenario.json: expected finding {dict(expected)} needs kind and brokers"
         ) from error
     topic, partition = expected.get("topic"), expected.get("partition")
-    for key in sorted(found):
+    for key in sorted(keys):
         same = key[0] == kind and key[3:] == rest
         if same and topic in (None, key[1]) and partition in (None, key[2]):
             return key

@@ -161,9 +161,9 @@ def _log_witness(
     wanted: Mapping[str, Any], pattern: str, broker: int | None, evidence: RunEvidence
 ) -> Witness:
     logs = [log for owner, log in evidence.server_logs.items() if broker in (None, owner)]
-    found = first_match(pattern, logs)
-    if found is not None:
-        return Witness(wanted=wanted, found=True, seen=found)
+    line = first_match(pattern, logs)
+    if line is not None:
+        return Witness(wanted=wanted, found=True, seen=line)
     return Witness(wanted=wanted, found=False, seen=f"no such line in {len(logs)} server logs")
 
 
@@ -178,10 +178,10 @@ def _link_witness(
 
 
 def _about(name: str) -> TopicPartition:
-    found = topic_partition(name)
-    if found is None:
+    partition = topic_partition(name)
+    if partition is None:
         raise ScenarioDataError(f"scenario.json: a witness names {name!r}, which is no partition")
-    return TopicPartition(*found)
+    return TopicPartition(*partition)
 
 
 def _epochs_witness(
@@ -221,8 +221,8 @@ def _magics_witness(
     if contents is None:
         return Witness(wanted=wanted, found=False, seen="the run has no such replica")
     runs = [magic for magic, _ in groupby(batch.magic for batch in contents.batches)]
-    found = runs == wanted["magics"].get("runs")
-    return Witness(wanted=wanted, found=found, seen=f"its batches are in magic {runs}")
+    is_as_wanted = runs == wanted["magics"].get("runs")
+    return Witness(wanted=wanted, found=is_as_wanted, seen=f"its batches are in magic {runs}")
 
 
 def _hit_witness(

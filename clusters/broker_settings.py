@@ -110,7 +110,7 @@ def _known() -> Mapping[str, frozenset[str]]:
 def names_in(table: str) -> frozenset[str]:
     """Return the settings in a table that a broker's configuration class printed."""
     return next(
-        (frozenset(found) for pattern in _NAMES if (found := pattern.findall(table))), frozenset()
+        (frozenset(names) for pattern in _NAMES if (names := pattern.findall(table))), frozenset()
     )
 
 

@@ -182,8 +182,8 @@ def forget_oldest(archives: Path, release: str) -> None:
     for file in archives.glob(f"{glob.escape(release)}-*"):
         files.setdefault(file.stem, []).append(file)
     used = {
-        key: max(file.stat().st_mtime for file in found)
-        for key, found in files.items()
+        key: max(file.stat().st_mtime for file in files_of_key)
+        for key, files_of_key in files.items()
         if re.fullmatch("[0-9a-f]{12}", key.removeprefix(f"{release}-"))
     }
     for key in sorted(used, key=used.__getitem__, reverse=True)[_MOST:]:

@@ -224,13 +224,13 @@ def tell(address: str, *, topic: str, partition: int, timeout_s: float = 10.0) -
     request = {"topics": [{"topic": topic}]}
     answer = send(address, ApiKey.METADATA, request, version=1, timeout_s=timeout_s)
     brokers = tuple(sorted(broker["node_id"] for broker in answer["brokers"]))
-    (found,) = answer["topics"]
-    for told in found["partitions"]:
+    (topic_answer,) = answer["topics"]
+    for told in topic_answer["partitions"]:
         if told["partition"] == partition:
             return PartitionMetadata(
                 error_code=told["error_code"], leader=told["leader"], brokers=brokers
             )
-    return PartitionMetadata(error_code=found["error_code"], leader=-1, brokers=brokers)
+    return PartitionMetadata(error_code=topic_answer["error_code"], leader=-1, brokers=brokers)
 
 
 def fetch_raw(
@@ -262,8 +262,12 @@ def fetch_raw(
         version=version,
         timeout_s=timeout_s,
     )
-    found = answer["topics"][0]["partitions"][0]
-    return found["error_code"], found["high_watermark"], batches_in(found)
+    partition_answer = answer["topics"][0]["partitions"][0]
+    return (
+        partition_answer["error_code"],
+        partition_answer["high_watermark"],
+        batches_in(partition_answer),
+    )
 
 
 def fetch_request(
@@ -353,9 +357,11 @@ def list_offset(
         "timeout_ms": int(timeout_s * 1000),
     }
     answer = send(address, ApiKey.LIST_OFFSETS, request, version=version, timeout_s=timeout_s)
-    found = answer["topics"][0]["partitions"][0]
+    partition_answer = answer["topics"][0]["partitions"][0]
     return ListedOffset(
-        error_code=found["error_code"], offset=found["offset"], leader_epoch=found["leader_epoch"]
+        error_code=partition_answer["error_code"],
+        offset=partition_answer["offset"],
+        leader_epoch=partition_answer["leader_epoch"],
     )
 
 

@@ -148,12 +148,12 @@ def own_jar(coordinates: str, *, file: str, name: str, folder: str, offline: boo
                     )
                 fetch((coordinates,), name=name, cache=cache, lock_file=lock_file)
     jars = jars_of(lock_file, cache)
-    found = [jar for jar in jars if jar.name == file]
-    if not found:
+    named_jars = [jar for jar in jars if jar.name == file]
+    if not named_jars:
         raise ReleaseError(f"{file} is not among the jars that were fetched for it")
-    if changed_jars({found[0]: jars[found[0]]}):
-        raise MachineError(f"{found[0]} is not what was fetched; kchaos repair removes it")
-    return found[0]
+    if changed_jars({named_jars[0]: jars[named_jars[0]]}):
+        raise MachineError(f"{named_jars[0]} is not what was fetched; kchaos repair removes it")
+    return named_jars[0]
 
 
 def present(lock_file: Path, folder: Path) -> dict[Path, str] | None:
@@ -220,13 +220,13 @@ def _release_inside(jars: tuple[Path, ...], server: Path, source: str) -> str:
     try:
         with zipfile.ZipFile(clients) as jar:
             text = jar.read("kafka/kafka-version.properties").decode("utf-8", "replace")
-        found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        properties = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     except zipfile.BadZipFile as error:
         raise ReleaseError(f"{source} is broken: {clients.name} is no jar ({error})") from error
     except KeyError:
-        found = {}
+        properties = {}
     named = _KAFKA_JAR.fullmatch(server.name)
-    version = found.get("version", "").strip() or (named[1] if named else "")
+    version = properties.get("version", "").strip() or (named[1] if named else "")
     return release_of(version).text
 
 

@@ -292,10 +292,10 @@ class JvmBroker:
     def _registered_czxid(self) -> int:
         """Return the czxid of its registration, -1 while there is none or nobody can tell."""
         try:
-            found = self.place.metadata().registration(self.id, timeout_s=_METADATA_S)
+            registration = self.place.metadata().registration(self.id, timeout_s=_METADATA_S)
         except MetadataUnavailable:
             return -1
-        return -1 if found is None else found.czxid
+        return -1 if registration is None else registration.czxid
 
     def known_brokers(self) -> int:
         """Return how many live brokers it knows of, itself included; 0 while it is away."""

@@ -584,10 +584,10 @@ def _record_definitions(distribution: Distribution) -> Mapping[str, bytes]:
     """Return what metadata records consist of in a Kafka; raise ReleaseError without that."""
     jars = [jar for jar in distribution.class_path if jar.name.startswith("kafka-metadata-")]
     try:
-        found = distribution.definitions or definitions_in_jar(jars[0])
-        RecordDefinitions.from_texts(found)
+        definitions = distribution.definitions or definitions_in_jar(jars[0])
+        RecordDefinitions.from_texts(definitions)
     except (IndexError, MetadataRecordError) as error:
         raise ReleaseError(
             f"{distribution.source} says of no metadata record what it consists of: {error}"
         ) from error
-    return found
+    return definitions

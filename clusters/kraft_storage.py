@@ -49,10 +49,10 @@ def format_storage(folder: Path, *, cluster_id: str, node_id: int) -> None:
     """
     file = folder / META_PROPERTIES
     if file.is_file():
-        found = _CLUSTER_ID.search(file.read_text(encoding="utf-8"))
-        if found is None or found[1].replace("\\", "") != cluster_id:
+        match = _CLUSTER_ID.search(file.read_text(encoding="utf-8"))
+        if match is None or match[1].replace("\\", "") != cluster_id:
             raise MachineError(
-                f"{file} is of cluster {found[1] if found else 'unknown'}, and node {node_id} is "
+                f"{file} is of cluster {match[1] if match else 'unknown'}, and node {node_id} is "
                 f"of cluster {cluster_id}: give it another folder"
             )
         return

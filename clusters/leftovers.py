@@ -69,12 +69,12 @@ def record_process(directory: Path, child: Child) -> None:
 
 def find_leftovers() -> list[Leftover]:
     """Return the work directories below the cache whose owners are dead."""
-    found = []
+    leftovers = []
     for directory in sorted(running_directory().glob("*")):
         if is_abandoned(directory):
             alive = tuple(p for p in _processes(directory) if process_start_time(p[0]) == p[1])
-            found.append(Leftover(directory=directory, processes=alive))
-    return found
+            leftovers.append(Leftover(directory=directory, processes=alive))
+    return leftovers
 
 
 def is_left(name: str) -> bool:

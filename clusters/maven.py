@@ -160,18 +160,18 @@ def _fetch(coordinates: tuple[str, ...], name: str, cache: Path, lock_file: Path
 
 def _take(artifact: Any, folder: Path) -> None:
     """Fetch a jar, check that it is whole, and copy it if it is from the user's repository."""
-    found = Path(artifact.resolve())
+    jar_path = Path(artifact.resolve())
     try:
-        with zipfile.ZipFile(found) as jar:
+        with zipfile.ZipFile(jar_path) as jar:
             broken = jar.testzip()
     except zipfile.BadZipFile as error:
-        raise MachineError(f"{found} is no jar ({error}); delete it and try again") from error
+        raise MachineError(f"{jar_path} is no jar ({error}); delete it and try again") from error
     if broken is not None:
-        raise MachineError(f"{found} is damaged at {broken}; delete it and try again")
+        raise MachineError(f"{jar_path} is damaged at {broken}; delete it and try again")
     ours = artifact.cached_path
-    if ours is not None and found != ours and folder in Path(ours).parents:
+    if ours is not None and jar_path != ours and folder in Path(ours).parents:
         Path(ours).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(found, ours)
+        shutil.copyfile(jar_path, ours)
 
 
 def _refuse_changed(folder: Path) -> None:

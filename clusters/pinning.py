@@ -21,11 +21,11 @@ def _of_known_releases() -> dict[str, str]:
     known = [folder / "kafka" / text / LOCK_FILE for text in TESTED_RELEASES]
     known += [folder / "tiered" / text / LOCK_FILE for text in KNOWN_RELEASES]
     known += sorted((folder / "byteman").glob(f"*/{LOCK_FILE}"))
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for lock_file in filter(Path.is_file, known):
         for jar, digest in jars_of(lock_file, folder).items():
-            found[jar.relative_to(folder / "maven").as_posix()] = digest
-    return found
+            digests[jar.relative_to(folder / "maven").as_posix()] = digest
+    return digests
 
 
 if __name__ == "__main__":

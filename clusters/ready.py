@@ -30,18 +30,18 @@ def fetch(kafka: str, *, driver: str, offline: bool, say: Callable[[str], None])
     if not Path(kafka).exists():
         release_of(kafka)  # refuses what does not exist before anything is said to be fetched
         say(f"fetching Kafka {kafka} and a Java for it; this is done once")
-    found = _ready(kafka, offline=False)
-    if found.source == "maven" and (others := _unpinned_jars(found)):
+    distribution = _ready(kafka, offline=False)
+    if distribution.source == "maven" and (others := _unpinned_jars(distribution)):
         say(
             f"{len(others)} jars of Kafka {kafka} have no digest in this kchaos, such as "
             f"{others[0]}: what was fetched now is trusted from now on"
         )
-    return found
+    return distribution
 
 
-def _unpinned_jars(found: Distribution) -> list[str]:
+def _unpinned_jars(distribution: Distribution) -> list[str]:
     repository = cache_directory() / "maven"
-    return unpinned(jar.relative_to(repository).as_posix() for jar in found.class_path)
+    return unpinned(jar.relative_to(repository).as_posix() for jar in distribution.class_path)
 
 
 def _ready(kafka: str, *, offline: bool) -> Distribution:

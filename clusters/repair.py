@@ -24,13 +24,13 @@ _DERIVED = ("archives", "unpacked")
 def problems_of_cache() -> list[str]:
     """Return what is wrong in the cache, a sentence each; every jar and file of Java is read."""
     cache = cache_directory()
-    found = []
+    problems = []
     for lock_file in _lock_files(cache):
         try:
-            found += [f"{jar} {what}" for jar, what in _broken_jars(lock_file, cache)]
+            problems += [f"{jar} {what}" for jar, what in _broken_jars(lock_file, cache)]
         except BrokenLock as error:
-            found.append(str(error))
-    return found + [f"{place}: {what}" for place in _javas() for what in _broken_java(place)]
+            problems.append(str(error))
+    return problems + [f"{place}: {what}" for place in _javas() for what in _broken_java(place)]
 
 
 def repair_cache(*, offline: bool, say: Callable[[str], None]) -> list[str]:
@@ -121,11 +121,11 @@ def _broken_java(place: Path) -> list[str]:
         if name.startswith("..") or name.endswith(".pyc"):
             continue
         try:
-            found = hashlib.sha256((place / name).read_bytes()).digest()
+            checksum = hashlib.sha256((place / name).read_bytes()).digest()
         except OSError as error:
             broken.append(f"{name}: {error.strerror}")
             continue
-        shown = base64.urlsafe_b64encode(found).rstrip(b"=").decode()
+        shown = base64.urlsafe_b64encode(checksum).rstrip(b"=").decode()
         if f"sha256={shown}" != digest:
             broken.append(f"{name} is not what was installed")
     return broken

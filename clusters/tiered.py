@@ -118,8 +118,8 @@ def tiered_topic_refused(configuration: Mapping[str, str], *, is_tiered: bool) -
 
 def resolved(spec: ClusterSpec, host: Host, offline: bool, kafka: str) -> Distribution:
     """Return the Kafka of that name, as a cluster of this spec runs it."""
-    found = host.resolve(kafka, offline=offline)
-    return with_tiered_storage(found, offline=offline) if spec.tiered else found
+    distribution = host.resolve(kafka, offline=offline)
+    return with_tiered_storage(distribution, offline=offline) if spec.tiered else distribution
 
 
 def with_tiered_storage(distribution: Distribution, *, offline: bool = False) -> Distribution:

@@ -39,13 +39,13 @@ def node_of(cluster: Cluster, node: int) -> Broker:
 def observe_broker(cluster: Cluster, broker: int) -> BrokerObservation:
     """Reads the broker's process and its registration, which a KRaft controller never has."""
     pid = node_of(cluster, broker).pid
-    found = cluster.metadata.registration(broker)
+    registration = cluster.metadata.registration(broker)
     return BrokerObservation(
         broker=broker,
         pid=pid,
-        czxid=None if found is None else found.czxid,
-        session_id=None if found is None else found.session_id,
-        znode=None if found is None else found.text,
+        czxid=None if registration is None else registration.czxid,
+        session_id=None if registration is None else registration.session_id,
+        znode=None if registration is None else registration.text,
     )
 
 

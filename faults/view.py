@@ -123,11 +123,11 @@ def unable(view: ClusterView, broker: int | None, *needs: type, or_controller: b
     if broker is None:
         return ""
     nodes = view.nodes if or_controller else view.brokers
-    found = nodes.get(broker)
-    if found is None:
+    node = nodes.get(broker)
+    if node is None:
         return f"the cluster has no broker {broker}: it has {sorted(nodes)}"
     for need in needs:
-        if need not in found.capabilities:
+        if need not in node.capabilities:
             return f"broker {broker} is not {need.__name__} with this driver"
     return ""
 

@@ -54,7 +54,7 @@ def disagreements(evidence: RunEvidence) -> Iterator[str]:
         CheckError: A file that none of the readers needed before cannot be read.
     """
     for check in _CHECKS:
-        found = list(check(evidence))
-        yield from found[:_MOST_OF_A_KIND]
-        if len(found) > _MOST_OF_A_KIND:
-            yield f"{len(found) - _MOST_OF_A_KIND} more like that"
+        sentences = list(check(evidence))
+        yield from sentences[:_MOST_OF_A_KIND]
+        if len(sentences) > _MOST_OF_A_KIND:
+            yield f"{len(sentences) - _MOST_OF_A_KIND} more like that"

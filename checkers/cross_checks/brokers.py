@@ -145,7 +145,7 @@ def _registered(evidence: RunEvidence) -> Mapping[int, set[str]]:
     """The addresses with which each broker registered, each list as text."""
     if evidence.is_kraft:
         return evidence.metadata_logs.endpoints
-    found: dict[int, set[str]] = {}
+    addresses: dict[int, set[str]] = {}
     for change in evidence.znode_changes:
         broker = change.path.removeprefix("/brokers/ids/")
         if broker.isdecimal() and change.data:
@@ -154,8 +154,8 @@ def _registered(evidence: RunEvidence) -> Mapping[int, set[str]]:
             except (KeyError, TypeError, ValueError):
                 continue
             if isinstance(endpoints, list):
-                found.setdefault(int(broker), set()).add(",".join(map(str, endpoints)))
-    return found
+                addresses.setdefault(int(broker), set()).add(",".join(map(str, endpoints)))
+    return addresses
 
 
 def _properties(evidence: RunEvidence, broker: int, registered: set[str]) -> Iterator[str]:

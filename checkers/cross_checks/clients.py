@@ -157,9 +157,9 @@ def _not_sent(evidence: RunEvidence, sent: Mapping[str, TimedEvent]) -> Iterator
         if step.get("step") != "Produce" or number in evidence.undone:
             continue
         batches = step.get("records") if step.get("one_record_batches") else 1
-        found = sum(timed.step == number for timed in sent.values())
-        if found != batches:
-            yield f"{HISTORY} has {found} produces of step {number}, which sent {batches}"
+        in_history = sum(timed.step == number for timed in sent.values())
+        if in_history != batches:
+            yield f"{HISTORY} has {in_history} produces of step {number}, which sent {batches}"
 
 
 def _codecs(step: Mapping[str, Any]) -> tuple[str, str]:

@@ -77,17 +77,17 @@ def copy_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
 def _taken(evidence: RunEvidence) -> Mapping[str, str]:
     """The snapshots that a run takes which comes to its end, each with what shows that it did."""
-    found = {}
+    signs = {}
     ended = len(evidence.scenario.steps)
     for number, step in enumerate(step.get("do") or step for step in evidence.scenario.steps):
         if step.get("step") == "TakeSnapshot" and number not in evidence.undone:
-            found[str(step.get("label"))] = f"step {number} takes a snapshot"
+            signs[str(step.get("label"))] = f"step {number} takes a snapshot"
     for observation in evidence.observed:
         why = observation.text("why")
         if observation.kind == "broker" and why.startswith(_WHY):
-            found[why.removeprefix(_WHY)] = f"{observation.read_at} is of a snapshot"
+            signs[why.removeprefix(_WHY)] = f"{observation.read_at} is of a snapshot"
         if observation.kind == "healed" and observation.step >= ended:
-            found[_BEFORE_HEALING] = f"{observation.read_at}: something was healed at the end"
+            signs[_BEFORE_HEALING] = f"{observation.read_at}: something was healed at the end"
     late = [action for action in evidence.actions if action.step >= ended]
     # Who ends only while the last snapshot is taken has nothing that was healed at the end.
     ends_late = {action.event.broker for action in late if isinstance(action.event, StopBroker)}
@@ -96,8 +96,8 @@ def _taken(evidence: RunEvidence) -> Mapping[str, str]:
         if isinstance(event, StartBroker) and event.broker in ends_late:
             continue
         if isinstance(event, _HEALING):
-            found[_BEFORE_HEALING] = f"{action.read_at}: something was healed at the end"
-    return found
+            signs[_BEFORE_HEALING] = f"{action.read_at}: something was healed at the end"
+    return signs
 
 
 def _last(evidence: RunEvidence) -> Iterator[str]:
@@ -137,11 +137,11 @@ def _folders(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
     folders = {broker: _folders_of(evidence, broker) for broker in taken.brokers}
     wanted = {name for names in folders.values() for name in names} | {"snapshot.json"}
     wanted |= {REMOTE} if evidence.is_tiered else set()
-    found = {entry.name for entry in root.iterdir()}
-    for name in sorted(wanted ^ found):
-        there = "is there and named nowhere" if name in found else "is missing"
+    entry_names = {entry.name for entry in root.iterdir()}
+    for name in sorted(wanted ^ entry_names):
+        there = "is there and named nowhere" if name in entry_names else "is missing"
         yield f"snapshot {taken.label!r}: {name} {there}"
-    if REMOTE in wanted & found:
+    if REMOTE in wanted & entry_names:
         number = sum(file.is_file() for file in (root / REMOTE).rglob("*"))
         if number != taken.remote_files:
             yield (
@@ -233,7 +233,7 @@ def possible_states(
     evidence: RunEvidence, about: TopicPartition, since: int, until: int
 ) -> list[StateSeen | None]:
     """The states of a partition in ZooKeeper's log at one zxid and up to another, in order."""
-    found: list[StateSeen | None] = [None]
+    states: list[StateSeen | None] = [None]
     for timed in evidence.decisions:
         event = timed.event
         if not isinstance(event, PartitionState) or timed.zxid > until:
@@ -245,8 +245,8 @@ def possible_states(
                 isr=event.isr,
                 controller_epoch=event.controller_epoch,
             )
-            found = [state] if timed.zxid <= since else [*found, state]
-    return found
+            states = [state] if timed.zxid <= since else [*states, state]
+    return states
 
 
 def _shown(state: StateSeen | None) -> str:

@@ -58,12 +58,12 @@ def point_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _counts(evidence: RunEvidence) -> Counter[_Place]:
-    found: Counter[_Place] = Counter()
+    counts: Counter[_Place] = Counter()
     for observation in evidence.observed:
         counted = observation.detail.get("counts") if observation.kind == "point-hits" else None
         for entry in counted if isinstance(counted, list) else ():
-            found[entry["broker"], entry["life"], entry["point"]] = entry["hits"]
-    return found
+            counts[entry["broker"], entry["life"], entry["point"]] = entry["hits"]
+    return counts
 
 
 def _holds(evidence: RunEvidence) -> Iterator[str]:

@@ -27,7 +27,7 @@ def is_release(kafka: str) -> bool:
 
 def short_build(build: str) -> str:
     """Builds with the first digits of their digests."""
-    return _DIGEST.sub(lambda found: found[0][: -(_WHOLE - _DIGITS)], build)
+    return _DIGEST.sub(lambda match: match[0][: -(_WHOLE - _DIGITS)], build)
 
 
 def marked(release: str, build: str) -> str:

@@ -130,13 +130,13 @@ def _of_tier(
     about: TopicPartition,
     snapshot: TakenSnapshot,
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    by_field: dict[str, Any] = {
         "remote": tuple(_remote(evidence, about, snapshot)),
         "readings": _about(evidence.tier_readings, about),
     }
     if prediction is None:
-        return found
-    return found | {
+        return by_field
+    return by_field | {
         "predicted_remote": tuple(
             RemoteEvidence(
                 segment_id=segment.segment_id,
@@ -323,8 +323,8 @@ def _never_told(
     return never_told(evidence.control, evidence.events, about, evidence.assignment(about))
 
 
-def _about(found: Sequence[_OfPartition], about: TopicPartition) -> tuple[_OfPartition, ...]:
-    return tuple(item for item in found if (item.topic, item.partition) == about)
+def _about(candidates: Sequence[_OfPartition], about: TopicPartition) -> tuple[_OfPartition, ...]:
+    return tuple(item for item in candidates if (item.topic, item.partition) == about)
 
 
 def _settle(settled: Settled | None, about: TopicPartition) -> dict[str, Any] | None:

@@ -114,19 +114,19 @@ class ControlRequest:
 
 def generations(events: Iterable[TimedEvent]) -> tuple[BrokerGeneration, ...]:
     """Every registration of every broker, in their order."""
-    found: list[BrokerGeneration] = []
+    registrations: list[BrokerGeneration] = []
     open_: dict[int, int] = {}
     for timed in events:
         match timed.event:
             case BrokerRegistered(broker=broker, czxid=czxid):
-                _close(found, open_.pop(broker, None), timed.time)
-                open_[broker] = len(found)
-                found.append(BrokerGeneration(broker=broker, czxid=czxid, since=timed.time))
+                _close(registrations, open_.pop(broker, None), timed.time)
+                open_[broker] = len(registrations)
+                registrations.append(BrokerGeneration(broker=broker, czxid=czxid, since=timed.time))
             case BrokerUnregistered(broker=broker):
-                _close(found, open_.pop(broker, None), timed.time)
+                _close(registrations, open_.pop(broker, None), timed.time)
             case _:
                 pass
-    return tuple(found)
+    return tuple(registrations)
 
 
 def control_requests(
@@ -189,10 +189,10 @@ def _starts(timed: TimedEvent, broker: int) -> bool:
     return isinstance(timed.event, StartBroker) and timed.event.broker == broker
 
 
-def _close(found: list[BrokerGeneration], index: int | None, time: float) -> None:
+def _close(registrations: list[BrokerGeneration], index: int | None, time: float) -> None:
     if index is not None:
-        generation = found[index]
-        found[index] = BrokerGeneration(
+        generation = registrations[index]
+        registrations[index] = BrokerGeneration(
             broker=generation.broker, czxid=generation.czxid, since=generation.since, until=time
         )
 
@@ -319,21 +319,21 @@ class _Reader:
         self, api: str, target: int, told: int | None, in_force: int, time: float
     ) -> int:
         """What the release that the target ran then says of the epoch."""
-        found: StartBroker | None = None
+        latest_start: StartBroker | None = None
         read_at = ""
         for timed in self.events:
             start = timed.event
             if not isinstance(start, StartBroker) or start.broker != target:
                 continue
-            if found is None or timed.time <= time:
-                found, read_at = start, timed.read_at
-        if found is None:
+            if latest_start is None or timed.time <= time:
+                latest_start, read_at = start, timed.read_at
+        if latest_start is None:
             return 0
         try:
             generation = generation_for(
-                found.release,
-                inter_broker_protocol=found.inter_broker_protocol,
-                message_format=found.message_format,
+                latest_start.release,
+                inter_broker_protocol=latest_start.inter_broker_protocol,
+                message_format=latest_start.message_format,
             )
         except ModelError as error:
             raise ScenarioDataError(f"{read_at}: {error}") from error

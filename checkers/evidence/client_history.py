@@ -111,9 +111,9 @@ class _Reading:
         self._unread: set[str] = set()
         self._beyond: set[tuple[str, str]] = set()
 
-    def history(self, found: Sequence[Exchange]) -> ClientHistory:
+    def history(self, pairs: Sequence[Exchange]) -> ClientHistory:
         """Reads all exchanges."""
-        for asked, answer in found:
+        for asked, answer in pairs:
             if asked.api == "Produce":
                 self._take_produce(asked, answer)
             elif asked.api == "EndTxn":
@@ -121,7 +121,7 @@ class _Reading:
             elif asked.api == "Fetch" and answer is not None:
                 self._take_beyond(asked, answer)
         names = self._names()
-        polls = [*_Polls(self._transactional, names, self._key, _has_markers(found)).of(found)]
+        polls = [*_Polls(self._transactional, names, self._key, _has_markers(pairs)).of(pairs)]
         sent = [*self._plain(names), *self._of_transactions(names)]
         operations = sorted((*sent, *polls), key=lambda operation: operation.index)
         return ClientHistory(
@@ -292,11 +292,11 @@ def _acknowledged(asked: ClientLine, answered: ClientPartition | None) -> int:
     return answered.base_offset
 
 
-def _has_markers(found: Iterable[Exchange]) -> bool:
+def _has_markers(pairs: Iterable[Exchange]) -> bool:
     """Whether whoever wrote the lines said how transactions ended, and which ones were aborted."""
     markers = [
         batch.control_type
-        for _, answer in found
+        for _, answer in pairs
         for came in (answer.partitions if answer is not None else ())
         for batch in came.batches
         if batch.is_control
@@ -322,9 +322,9 @@ class _Polls:
         # Where a connection's next fetch continues: between the last record and the end, inclusive.
         self._next: dict[tuple[int, str], range] = {}
 
-    def of(self, found: Iterable[Exchange]) -> Iterator[HistoryOperation]:
+    def of(self, pairs: Iterable[Exchange]) -> Iterator[HistoryOperation]:
         """Yields the polls, each after an assign where a consumer did not simply read on."""
-        for asked, answer in found:
+        for asked, answer in pairs:
             if asked.api != "Fetch":
                 continue
             for told in asked.partitions:

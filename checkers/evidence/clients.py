@@ -400,15 +400,15 @@ def _left_out(came: ClientPartition) -> set[int]:
     """
     waiting = sorted(came.aborted, key=lambda aborted: aborted[1])
     aborting: set[int] = set()
-    found: set[int] = set()
+    base_offsets: set[int] = set()
     for batch in came.batches:
         while waiting and waiting[0][1] <= batch.last_offset:
             aborting.add(waiting.pop(0)[0])
         if batch.control_type == "ABORT":
             aborting.discard(batch.producer_id)
         elif batch.is_transactional and not batch.is_control and batch.producer_id in aborting:
-            found.add(batch.base_offset)
-    return found
+            base_offsets.add(batch.base_offset)
+    return base_offsets
 
 
 def _records(operation: Operation) -> Iterator[tuple[str, int, int, str]]:
@@ -535,18 +535,18 @@ def _unseen(lines: Sequence[ClientLine], pairs: Sequence[Exchange]) -> Iterator[
 def _unfollowed(
     pairs: Sequence[Exchange], produces: Sequence[Operation]
 ) -> Mapping[TopicPartition, str]:
-    found: dict[TopicPartition, str] = {}
+    whys: dict[TopicPartition, str] = {}
     for asked, _ in pairs:
         for one in asked.partitions if asked.api == "Produce" else ():
             for why in _not_modelled(one):
-                found.setdefault(TopicPartition(one.topic or "", one.partition), why)
+                whys.setdefault(TopicPartition(one.topic or "", one.partition), why)
     for operation in produces:
         about = TopicPartition(operation.topic, operation.partition)
         if operation.error_code not in _MODELLED_ERRORS:
-            found.setdefault(about, f"a produce that was answered with {operation.error}")
+            whys.setdefault(about, f"a produce that was answered with {operation.error}")
         if len(produces) > _MOST_FOLLOWED:
-            found.setdefault(about, f"more than {_MOST_FOLLOWED} produces of clients in one run")
-    return found
+            whys.setdefault(about, f"more than {_MOST_FOLLOWED} produces of clients in one run")
+    return whys
 
 
 def _not_modelled(sent: ClientPartition) -> Iterator[str]:

@@ -62,24 +62,24 @@ def overdue_fetches(hits: Iterable[PointHit], wait_s: float) -> tuple[OverdueFet
     What a fault kept at a point it kept until it let it on. Otherwise a leader that tells when it
     begins to read for a fetch has kept it until it counted one of that follower's, or began anew.
     """
-    found: dict[tuple[int, int], OverdueFetch] = {}
+    fetches: dict[tuple[int, int], OverdueFetch] = {}
     begun: dict[tuple[int, int], tuple[int, int]] = {}
     for hit in hits:
         if hit.fate == "told":
-            _take_told(hit, found, begun)
+            _take_told(hit, fetches, begun)
             continue
         follower = _FOLLOWER.fullmatch(hit.reader)
         if follower is None:
             continue
         number = (hit.broker, hit.number)
         if hit.fate in ("held", "delayed"):
-            found[number] = OverdueFetch(
+            fetches[number] = OverdueFetch(
                 follower=int(follower[1] or follower[2]), leader=hit.broker, kept_from=hit.time
             )
-        elif number in found:
-            found[number] = replace(found[number], kept_until=hit.time)
+        elif number in fetches:
+            fetches[number] = replace(fetches[number], kept_until=hit.time)
     return tuple(
-        fetch for fetch in found.values() if _end(fetch.kept_until) - fetch.kept_from > wait_s
+        fetch for fetch in fetches.values() if _end(fetch.kept_until) - fetch.kept_from > wait_s
     )
 
 
@@ -95,7 +95,7 @@ def told_follower(hit: PointHit) -> int | None:
 
 def _take_told(
     hit: PointHit,
-    found: dict[tuple[int, int], OverdueFetch],
+    fetches: dict[tuple[int, int], OverdueFetch],
     begun: dict[tuple[int, int], tuple[int, int]],
 ) -> None:
     """A read that begins ends the one before of the same follower, as one that was counted does."""
@@ -105,10 +105,10 @@ def _take_told(
     who = (hit.broker, follower)
     before = begun.pop(who, None)
     if before is not None:
-        found[before] = replace(found[before], kept_until=hit.time)
+        fetches[before] = replace(fetches[before], kept_until=hit.time)
     if hit.point == FETCH_BEGUN:
         begun[who] = (hit.broker, hit.number)
-        found[begun[who]] = OverdueFetch(follower=follower, leader=hit.broker, kept_from=hit.time)
+        fetches[begun[who]] = OverdueFetch(follower=follower, leader=hit.broker, kept_from=hit.time)
 
 
 def dropped_followers(

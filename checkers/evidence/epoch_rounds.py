@@ -107,7 +107,7 @@ def round_in_words(round_: EpochRound) -> str:
 
 
 def _exchanges(messages: Iterable[LinkMessage]) -> list[_Exchange]:
-    found: dict[tuple[object, str], _Exchange] = {}
+    exchanges: dict[tuple[object, str], _Exchange] = {}
     # A fetch session (KIP-227) leaves out a partition about which nothing has changed.
     sessions: dict[tuple[int, int], dict[TopicPartition, Asked]] = {}
     for number, message in enumerate(messages, start=1):
@@ -115,7 +115,7 @@ def _exchanges(messages: Iterable[LinkMessage]) -> list[_Exchange]:
         if not isinstance(said, Question | Reply) or said.api == "ListOffsets":
             continue
         pair = (said.follower, said.source)
-        exchange = found.setdefault(
+        exchange = exchanges.setdefault(
             (said.number, said.api), _Exchange(said.api, said.follower, said.leader)
         )
         if isinstance(said, Question):
@@ -133,7 +133,7 @@ def _exchanges(messages: Iterable[LinkMessage]) -> list[_Exchange]:
                 exchange.fate = message.fate
         elif said.fate is Fate.ABANDONED:
             exchange.fate = exchange.fate or message.fate
-    return list(found.values())
+    return list(exchanges.values())
 
 
 def _rounds(exchange: _Exchange) -> Iterator[AskedRound]:

@@ -59,11 +59,11 @@ class EvidenceFiles:
         """
         value = self.run.read(name, self.content(name))
         try:
-            found = from_json(kind, value, allow_more=True)
+            instance = from_json(kind, value, allow_more=True)
         except ShapeError as error:
             raise RunDirectoryError(f"{self.place(name)}: {error}") from error
         self.lacks(name, lacking(kind, value))
-        return found
+        return instance
 
     def lines(self, kind: type[_T], name: str, rest: str = "") -> Iterator[_T]:
         """Yields the values in a `.jsonl` file, oldest first; nothing if there is no such file.
@@ -82,11 +82,11 @@ class EvidenceFiles:
             read_at = f"{name}:{number}"
             given: dict[str, Any] = {"read_at": read_at} | ({rest: line} if rest else {})
             try:
-                found = from_json(kind, line, allow_more=True, **given)
+                instance = from_json(kind, line, allow_more=True, **given)
             except ShapeError as error:
                 raise ScenarioDataError(f"{self.place(read_at)}: {error}") from error
             self.lacks(read_at, (field for field in lacking(kind, line) if field not in given))
-            yield found
+            yield instance
 
     def lacks(self, read_at: str, fields: Iterable[str]) -> None:
         """Notes that a file, or a line of one, lacks fields that every such run has."""

@@ -147,21 +147,21 @@ def operations(files: EvidenceFiles, lines: Iterable[HistoryLine]) -> tuple[Oper
         ScenarioDataError: A line lacks a field, ends what was never invoked or had ended, or
             contradicts the one that invoked it or itself.
     """
-    found: dict[str, Operation] = {}
+    by_name: dict[str, Operation] = {}
     for line in lines:
         name, place = line.operation, files.place(line.read_at)
         if line.type == "invoke":
-            if name in found:
+            if name in by_name:
                 raise ScenarioDataError(f"{place} invokes {name!r} once more")
-            found[name] = _invoked(line, place)
-            files.lacks(line.read_at, _lacking(line, found[name]))
-        elif name in found:
-            _refuse_contradictions(found[name], line, place)
-            files.lacks(line.read_at, _lacking(line, found[name]))
-            found[name] = _ended(found[name], line)
+            by_name[name] = _invoked(line, place)
+            files.lacks(line.read_at, _lacking(line, by_name[name]))
+        elif name in by_name:
+            _refuse_contradictions(by_name[name], line, place)
+            files.lacks(line.read_at, _lacking(line, by_name[name]))
+            by_name[name] = _ended(by_name[name], line)
         else:
             raise ScenarioDataError(f"{place} ends {name!r}, which was not invoked before")
-    return tuple(found.values())
+    return tuple(by_name.values())
 
 
 def produces(lines: Iterable[HistoryLine]) -> Iterator[TimedEvent]:

@@ -135,10 +135,10 @@ def _counted(hit: PointHit) -> LeaderView:
 
 
 def _check(hit: PointHit) -> LeaderView:
-    found = _CHECK.fullmatch(hit.seen)
-    if found is None:
+    match = _CHECK.fullmatch(hit.seen)
+    if match is None:
         raise _another_shape(hit)
-    topic, partition, end, replicas = found.groups()
+    topic, partition, end, replicas = match.groups()
     # Up to 2.3 the leader's own replica is among them.
     followers = (
         follower for follower in _followers(hit, replicas) if follower.follower != hit.broker
@@ -155,14 +155,14 @@ def _check(hit: PointHit) -> LeaderView:
 
 
 def _followers(hit: PointHit, text: str) -> Iterator[FollowerView]:
-    for found in _REPLICA.finditer(text):
-        fields = dict(_NAMED.findall(found[0]))
+    for match in _REPLICA.finditer(text):
+        fields = dict(_NAMED.findall(match[0]))
         if "lastCaughtUpTimeMs" not in fields:
             raise _another_shape(hit)
         fetched = _number(hit, fields.get("lastFetchTimeMs", "0"))
         at_leader = fields.get("lastFetchLeaderLogEndOffset")
         yield FollowerView(
-            follower=int(found[1]),
+            follower=int(match[1]),
             last_fetch_at=fetched / 1000 if fetched > 0 else None,
             last_caught_up_at=_number(hit, fields["lastCaughtUpTimeMs"]) / 1000,
             log_end_offset=_number(hit, fields.get("logEndOffset", "-1")),
@@ -171,10 +171,10 @@ def _followers(hit: PointHit, text: str) -> Iterator[FollowerView]:
 
 
 def _now(hit: PointHit) -> float:
-    found = _NOW.match(hit.seen)
-    if found is None:
+    match = _NOW.match(hit.seen)
+    if match is None:
         raise _another_shape(hit)
-    return int(found[1]) / 1000
+    return int(match[1]) / 1000
 
 
 def _number(hit: PointHit, text: str) -> int:

@@ -102,7 +102,7 @@ class MetadataLogs:
     def copies(self) -> Mapping[int, NodeLog]:
         """Each node's copy, by its id; of a node without any file an empty one."""
         root = self.files.run.path / METADATA
-        found: dict[int, NodeLog] = {}
+        logs: dict[int, NodeLog] = {}
         for folder in sorted(root.glob("node-*")):
             match = _NODE.fullmatch(folder.name)
             if match:
@@ -112,8 +112,8 @@ class MetadataLogs:
                     if file.suffix in (".log", ".checkpoint")
                 ]
                 node = int(match[1])
-                found[node] = read_node(node, [(name, self.files.content(name)) for name in names])
-        return found
+                logs[node] = read_node(node, [(name, self.files.content(name)) for name in names])
+        return logs
 
     @cached_property
     def voters(self) -> frozenset[int]:
@@ -188,7 +188,7 @@ class MetadataLogs:
             CheckpointError: One cannot be read.
         """
         root = self.files.run.path / METADATA
-        found = {}
+        cluster_ids = {}
         for folder in sorted(root.glob("node-*")):
             name = f"{METADATA}/{folder.name}/{META_PROPERTIES}"
             if (folder / META_PROPERTIES).is_file():
@@ -196,8 +196,8 @@ class MetadataLogs:
                 properties = parse_meta_properties(text, file=name)
                 if properties.get("node.id", "") != folder.name.removeprefix("node-"):
                     raise CheckpointError(f"{name} is node {properties.get('node.id')}'s")
-                found[name] = properties.get("cluster.id", "")
-        return found
+                cluster_ids[name] = properties.get("cluster.id", "")
+        return cluster_ids
 
     @cached_property
     def _folded(self) -> "_Folding":
@@ -242,7 +242,7 @@ class MetadataLogs:
     @property
     def endpoints(self) -> Mapping[int, set[str]]:
         """The addresses with which each broker registered, each list as settings have it."""
-        found: dict[int, set[str]] = {}
+        endpoints: dict[int, set[str]] = {}
         for entry in self.entries:
             record = entry.record
             if isinstance(record, MetadataRecord) and record.name == "RegisterBrokerRecord":
@@ -250,13 +250,13 @@ class MetadataLogs:
                     f"{endpoint['Name']}://{endpoint['Host']}:{endpoint['Port']}"
                     for endpoint in record.fields["EndPoints"]
                 )
-                found.setdefault(record.fields["BrokerId"], set()).add(addresses)
-        return found
+                endpoints.setdefault(record.fields["BrokerId"], set()).add(addresses)
+        return endpoints
 
     @property
     def deletions(self) -> Mapping[str, tuple[TopicDeletion, ...]]:
         """Each deletion of each topic, in their order."""
-        return {topic: tuple(found) for topic, found in self._folded.deletions.items()}
+        return {topic: tuple(deletions) for topic, deletions in self._folded.deletions.items()}
 
 
 @dataclass(slots=True)

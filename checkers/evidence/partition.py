@@ -305,8 +305,8 @@ class PartitionEvidence:
 
     def side(self, side: Side) -> tuple[ReplicaEvidence, ...]:
         """The replicas of one side, by broker."""
-        found = self.replicas if side == OBSERVED else self.predicted or ()
-        return tuple(sorted(found, key=lambda replica: replica.broker))
+        replicas = self.replicas if side == OBSERVED else self.predicted or ()
+        return tuple(sorted(replicas, key=lambda replica: replica.broker))
 
     def is_told_too_late(self, operation: Operation) -> bool:
         """Whether another's operation was not over when the files began to be copied."""
@@ -321,8 +321,8 @@ class PartitionEvidence:
 
     def in_sync(self, side: Side) -> tuple[ReplicaEvidence, ...]:
         """The replicas of one side that the ISR names, the leader first, then by broker."""
-        found = [replica for replica in self.side(side) if replica.broker in self.isr]
-        return tuple(sorted(found, key=lambda replica: replica.broker != self.leader))
+        replicas = [replica for replica in self.side(side) if replica.broker in self.isr]
+        return tuple(sorted(replicas, key=lambda replica: replica.broker != self.leader))
 
     def finding(self, kind: str, **detail: Any) -> Finding:
         """A finding about this partition at this snapshot."""
@@ -372,8 +372,8 @@ def partition_evidence(
     for row in rows:
         owner = (row["side"], row["broker"])
         if row["finding"] is not None:
-            found = from_json(Finding, json.loads(row["finding"]))
-            findings.setdefault(owner, []).append(found)
+            finding = from_json(Finding, json.loads(row["finding"]))
+            findings.setdefault(owner, []).append(finding)
         else:
             columns = {name: row[name] for name in BATCH_COLUMNS}
             batches.setdefault(owner, []).append(BatchEvidence(**columns))

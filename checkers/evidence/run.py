@@ -284,21 +284,21 @@ class RunEvidence:
         """Partitions to which others' clients wrote what the model is not told, with the reason."""
         if self.clients is None:
             return {}
-        found = dict(self.clients.unfollowed)
+        whys = dict(self.clients.unfollowed)
         for partition in self.clients.transactional:
             if self.markers is None:
-                found.setdefault(partition, "transactions whose markers the links did not tell")
+                whys.setdefault(partition, "transactions whose markers the links did not tell")
             if self.may_delete(partition.topic):
-                found.setdefault(partition, "transactions in a topic that brokers may delete from")
+                whys.setdefault(partition, "transactions in a topic that brokers may delete from")
         for operation in self.clients.operations:
             if operation.function != "produce":
                 continue
             about = TopicPartition(operation.topic, operation.partition)
             if self.is_compacted(operation.topic):
-                found.setdefault(about, "records with keys in a compacted topic")
+                whys.setdefault(about, "records with keys in a compacted topic")
             if any(self._is_in_doubt(operation, snapshot) for snapshot in self.snapshots):
-                found.setdefault(about, "records that were sent while disks were copied")
-        return found
+                whys.setdefault(about, "records that were sent while disks were copied")
+        return whys
 
     def _is_in_doubt(self, operation: Operation, snapshot: TakenSnapshot) -> bool:
         """Whether some of the copies may have been made before a client's write, others after it.
@@ -425,16 +425,16 @@ class RunEvidence:
     def partitions(self) -> tuple[TopicPartition, ...]:
         """Those that are judged, sorted: of every topic that was created or seen, and is there."""
         created = (timed.event for timed in self.events if isinstance(timed.event, TopicCreated))
-        found = {
+        partitions = {
             TopicPartition(event.topic, number)
             for event in created
             for number in range(len(event.assignment))
         }
-        found.update(*(snapshot.partitions() for snapshot in self.snapshots))
+        partitions.update(*(snapshot.partitions() for snapshot in self.snapshots))
         return tuple(
             sorted(
                 about
-                for about in found
+                for about in partitions
                 if not is_internal(about.topic) and not self._is_gone(about)
             )
         )
@@ -457,10 +457,10 @@ class RunEvidence:
     @cached_property
     def deletions(self) -> Mapping[str, Sequence[TopicDeletion]]:
         """Each deletion of each topic that somebody had deleted, internal topics left out."""
-        found = (
+        deletions = (
             self.metadata_logs.deletions if self.is_kraft else topic_deletions(self.znode_changes)
         )
-        return {topic: each for topic, each in found.items() if not is_internal(topic)}
+        return {topic: each for topic, each in deletions.items() if not is_internal(topic)}
 
     @cached_property
     def deleted_until(self) -> Mapping[TopicPartition, int]:
@@ -468,15 +468,15 @@ class RunEvidence:
 
         Leaders say so in their logs, from 1.0 on; until 2.5 without the reason.
         """
-        found: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
         for lines in self.server_logs.values():
             for line in lines:
                 said = _DELETED_RECORDS.search(line) if "log start offset to" in line else None
                 about = topic_partition(said["partition"]) if said else None
                 if said is not None and about is not None:
                     key = TopicPartition(*about)
-                    found[key] = max(found.get(key, 0), int(said["offset"]))
-        return found
+                    offsets[key] = max(offsets.get(key, 0), int(said["offset"]))
+        return offsets
 
     def assignment(self, about: TopicPartition) -> tuple[int, ...]:
         """The partition's last assignment, preferred replica first; empty without one."""
@@ -608,10 +608,10 @@ class RunEvidence:
     def broker_properties(self) -> Mapping[str, str]:
         """What scenario.json sets for all brokers or for any one of them."""
         cluster = self.scenario.cluster
-        found = dict(cluster.properties)
+        properties = dict(cluster.properties)
         for broker in cluster.brokers:
-            found.update(broker.properties)
-        return found
+            properties.update(broker.properties)
+        return properties
 
     @cached_property
     def is_tiered(self) -> bool:
@@ -668,11 +668,11 @@ class RunEvidence:
                     f"{folder}/: topic {about.topic} has min.insync.replicas {of_topic!r}"
                 )
             return int(of_topic)
-        found = 1
+        of_broker = 1
         for timed in self.events:
             if isinstance(timed.event, StartBroker) and timed.event.broker == leader:
-                found = timed.event.min_insync_replicas
-        return found
+                of_broker = timed.event.min_insync_replicas
+        return of_broker
 
 
 def _with_isr(operation: Operation, events: Sequence[TimedEvent]) -> Operation:

@@ -108,8 +108,8 @@ def read_snapshots(files: EvidenceFiles) -> tuple[TakenSnapshot, ...]:
     Raises:
         RunDirectoryError: One lacks something that judging needs.
     """
-    found = (_read(files, label) for label in files.run.snapshots())
-    return tuple(sorted(found, key=lambda snapshot: snapshot.time))
+    snapshots = (_read(files, label) for label in files.run.snapshots())
+    return tuple(sorted(snapshots, key=lambda snapshot: snapshot.time))
 
 
 def _read(files: EvidenceFiles, label: str) -> TakenSnapshot:
@@ -214,12 +214,12 @@ class CopiedFiles:
     def folders(self, label: str, broker: int) -> tuple[Path, ...]:
         """A broker's log directories as a snapshot copied them, in their order."""
         root = self._snapshot(label)
-        found = {
+        folders = {
             number: entry
             for entry in (root.iterdir() if root.is_dir() else ())
             if entry.is_dir() and (number := directory_number(entry.name, broker)) is not None
         }
-        return tuple(found[number] for number in sorted(found))
+        return tuple(folders[number] for number in sorted(folders))
 
     def _snapshot(self, label: str) -> Path:
         return self.files.run.path / "snapshots" / label

@@ -135,14 +135,14 @@ def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
     """
     if not files.has(TIER):
         return ()
-    found: dict[str, TierReading] = {}
+    readings: dict[str, TierReading] = {}
     for line in files.lines(TierLine, TIER):
         if line.kind != "read":
             continue
-        if line.operation in found:
+        if line.operation in readings:
             place = files.place(line.read_at)
             raise ScenarioDataError(f"{place} has the read {line.operation!r} once more")
-        found[line.operation] = TierReading(
+        readings[line.operation] = TierReading(
             operation=line.operation,
             broker=line.broker,
             topic=line.topic,
@@ -163,7 +163,7 @@ def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
             time=line.time,
             step=line.step,
         )
-    return tuple(found.values())
+    return tuple(readings.values())
 
 
 def _records_of(fetched: _Fetched, place: str) -> Iterator[FetchedRecord]:
@@ -220,15 +220,15 @@ def remote_events(
     """
     records = _records(files, snapshots[-1]) if snapshots else ()
     segments = {segment.segment_id: segment for segment in remote_segments(records)}
-    found = []
+    events = []
     for record in records:
         if record.segment_id not in segments:
             raise ScenarioDataError(
                 f"the metadata topic has {record.state} of {record.segment_id}, which it never "
                 "announced"
             )
-        found.append(RemoteEvent(record=record, segment=segments[record.segment_id]))
-    return tuple(found)
+        events.append(RemoteEvent(record=record, segment=segments[record.segment_id]))
+    return tuple(events)
 
 
 def _records(files: EvidenceFiles, snapshot: TakenSnapshot) -> tuple[RemoteSegmentRecord, ...]:

@@ -33,12 +33,12 @@ def tables_of(evidence: RunEvidence, partition: TopicPartition) -> Mapping[str, 
     Raises:
         SegmentError, ScenarioDataError: Files cannot be read.
     """
-    found = {
+    by_label = {
         snapshot.label: _Seen(evidence, snapshot, partition) for snapshot in evidence.snapshots
     }
-    known = sorted({epoch for seen in found.values() for epoch in seen.epochs()})
+    known = sorted({epoch for seen in by_label.values() for epoch in seen.epochs()})
     names = {epoch: f"LE-{rank}" for rank, epoch in enumerate(known)}
-    return {label: seen.table(names) for label, seen in found.items()}
+    return {label: seen.table(names) for label, seen in by_label.items()}
 
 
 class _Seen:

@@ -97,7 +97,7 @@ def topic_deletions(changes: Sequence[ZnodeChange]) -> dict[str, tuple[TopicDele
                 pass
     for topic, deletion in asked.items():
         done.setdefault(topic, []).append(deletion)
-    return {topic: tuple(found) for topic, found in done.items()}
+    return {topic: tuple(deletions) for topic, deletions in done.items()}
 
 
 def cluster_id(changes: Sequence[ZnodeChange]) -> str:
@@ -127,12 +127,12 @@ def decisions(changes: Sequence[ZnodeChange]) -> Iterator[TimedEvent]:
 
 def topic_configurations(changes: Sequence[ZnodeChange]) -> dict[str, dict[str, str]]:
     """The last configuration of each topic in `/config/topics`."""
-    found: dict[str, dict[str, str]] = {}
+    configurations: dict[str, dict[str, str]] = {}
     for change in changes:
         parts = change.path.split("/")
         if parts[1:3] == ["config", "topics"] and len(parts) == 4 and change.data:
-            found[parts[3]] = dict(_configuration(change))
-    return found
+            configurations[parts[3]] = dict(_configuration(change))
+    return configurations
 
 
 def broker_configurations(

@@ -52,11 +52,11 @@ class Decisions(Generic[Outcome]):
 
     def outcomes(self, state: State) -> list[Outcome]:
         """Return what comes of the bodies in this state, always in the same order."""
-        found: list[Outcome] = []
+        outcomes: list[Outcome] = []
         nodes = list(self._roots)
         for slot, content, origin in nodes:  # Grows meanwhile.
             if slot is None:
-                found += content
+                outcomes += content
                 continue
             try:
                 nodes += content[state[slot]]
@@ -64,7 +64,7 @@ class Decisions(Generic[Outcome]):
                 path, bodies = origin
                 content[state[slot]] = following = self._grow((*path, slot), bodies, state)
                 nodes += following
-        return found
+        return outcomes
 
     def _grow(
         self, path: tuple[int, ...], bodies: Sequence[int], state: State

@@ -112,17 +112,17 @@ class Team:
         answered = self._ask_all(
             [("claim", [asked[sender][owner] for sender in count]) for owner in count]
         )
-        found = [sum(sum(answered[owner][finder]) for owner in count) for finder in count]
+        new_by_finder = [sum(sum(answered[owner][finder]) for owner in count) for finder in count]
         kept: list[int] = []
         for finder in count:
-            kept.append(min(found[finder], room - sum(kept)))
+            kept.append(min(new_by_finder[finder], room - sum(kept)))
         self._statuses = self._ask_all(
             [
                 ("keep", [answered[owner][finder] for owner in count], kept[finder])
                 for finder in count
             ]
         )
-        return sum(found) > room
+        return sum(new_by_finder) > room
 
     def descend(self) -> bool:
         """Go on with the next level; return whether it has any states."""

@@ -68,12 +68,12 @@ def parse_remote_segment(value: bytes) -> RemoteSegmentRecord | None:
             return None
         if version != 0:
             raise RemoteLogMetadataError(f"a record of kind {kind} has version {version}, not 0")
-        found = _segment(reader) if kind == SEGMENT else _update(reader)
+        record = _segment(reader) if kind == SEGMENT else _update(reader)
     except (struct.error, IndexError, UnicodeDecodeError, KeyError, MalformedError) as error:
         raise RemoteLogMetadataError(f"a record breaks off or is damaged: {error!r}") from error
     if reader.left:
         raise RemoteLogMetadataError(f"a record has {reader.left} bytes after its end")
-    return found
+    return record
 
 
 def _segment(reader: CompactReader) -> RemoteSegmentRecord:

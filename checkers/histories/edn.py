@@ -126,12 +126,12 @@ class _Reader:
     def _next(self) -> tuple[str, str] | None:
         """The next token that is not blank, its kind first; None at the end."""
         while self._position < len(self._text):
-            found = _TOKEN.match(self._text, self._position)
-            if found is None:
+            match = _TOKEN.match(self._text, self._position)
+            if match is None:
                 what = self._text[self._position : self._position + 20].split("\n")[0]
                 raise self._error(f"{what!a} is no EDN")
-            self._position = found.end()
-            kind, text = found.lastgroup or "", found.group()
+            self._position = match.end()
+            kind, text = match.lastgroup or "", match.group()
             if kind == "blank":
                 self._line += text.count("\n")
                 continue
@@ -173,8 +173,8 @@ class _Reader:
         return text
 
     def _unescaped(self, text: str) -> str:
-        def meant(found: re.Match[str]) -> str:
-            what = found.group(1)
+        def meant(match: re.Match[str]) -> str:
+            what = match.group(1)
             if what in _ESCAPED:
                 return _ESCAPED[what]
             if len(what) == 5:

@@ -107,9 +107,9 @@ def apply_rules(
     predicted: list[Finding] = []
     crashes: list[str] = []
 
-    def collect(into: list[Finding], found: Callable[[], Iterable[Finding]]) -> None:
+    def collect(into: list[Finding], judge: Callable[[], Iterable[Finding]]) -> None:
         try:
-            into.extend(found())
+            into.extend(judge())
         except Exception:  # noqa: BLE001 - a rule's own fault makes the run unknown
             crashes.append(traceback.format_exc())
 

@@ -52,10 +52,10 @@ def generation_not_initialised(evidence: PartitionEvidence, side: Side) -> Itera
         return
     running = {replica.broker for replica in evidence.side(side) if replica.is_running}
     if side == OBSERVED:
-        found = set(evidence.never_told) - _said_by_settling(evidence)
+        untold = set(evidence.never_told) - _said_by_settling(evidence)
     else:
-        found = {replica.broker for replica in evidence.side(side) if not replica.is_hosted}
-    for broker in sorted(found & running):
+        untold = {replica.broker for replica in evidence.side(side) if not replica.is_hosted}
+    for broker in sorted(untold & running):
         yield evidence.finding(
             _UNTOLD,
             brokers=(broker,),

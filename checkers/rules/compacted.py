@@ -59,10 +59,10 @@ def cleaned(evidence: PartitionEvidence, side: Side) -> Mapping[str, Cleaned]:
         for operation in operations
     }
     kept = [
-        found
+        span
         for operation in operations
         for replica in evidence.in_sync(side)
-        for found in held(replica.batches, operation, removable[operation.operation])
+        for span in held(replica.batches, operation, removable[operation.operation])
     ]
     return {
         operation.operation: Cleaned(
@@ -97,10 +97,10 @@ def without_superseded(
     """The offsets of these ranges at which the batches have what is lost if it is gone."""
     by_operation = cleaned(evidence, side)
     excused = [
-        found
+        span
         for operation in acknowledged(evidence, side)
         if operation.operation in by_operation
-        for found in common(held(batches, operation), by_operation[operation.operation].superseded)
+        for span in common(held(batches, operation), by_operation[operation.operation].superseded)
     ]
     return without(ranges, excused)
 
@@ -116,11 +116,11 @@ def but_for_cleaning(
     alike: list[Range] = []
     for operation in acknowledged(evidence, side) if by_operation else ():
         by_cleaner = by_operation.get(operation.operation, NOT_CLEANED)
-        found: list[Range] = [(operation.base_offset, operation.last_offset)]
+        shared: list[Range] = [(operation.base_offset, operation.last_offset)]
         for replica in replicas:
             there = held(replica.batches, operation, by_cleaner.removable)
-            found = common(found, [*there, *by_cleaner.superseded])
-        alike += found
+            shared = common(shared, [*there, *by_cleaner.superseded])
+        alike += shared
     return without(ranges, alike)
 
 

@@ -17,7 +17,7 @@ def differing_ranges(one: Sequence[BatchEvidence], other: Sequence[BatchEvidence
 
     Both logs must be in offset order.
     """
-    found: list[Range] = []
+    differing: list[Range] = []
     i = j = 0
     while i < len(one) and j < len(other):
         if one[i].last_offset < other[j].base_offset:
@@ -28,9 +28,9 @@ def differing_ranges(one: Sequence[BatchEvidence], other: Sequence[BatchEvidence
             end_i, end_j = _overlapping(one, other, i, j)
             mine, theirs = one[i:end_i], other[j:end_j]
             if not _same(mine, theirs):
-                found += _shared(mine, theirs)
+                differing += _shared(mine, theirs)
             i, j = end_i, end_j
-    return merged(found)
+    return merged(differing)
 
 
 def _overlapping(

@@ -236,10 +236,10 @@ def _are_entries(
     evidence: PartitionEvidence, real: ReplicaEvidence, expected: ReplicaEvidence
 ) -> bool:
     # A release without the checkpoint has no entries, and neither has a cache that is empty.
-    found, wanted = real.epoch_entries or (), expected.epoch_entries or ()
+    entries, wanted = real.epoch_entries or (), expected.epoch_entries or ()
     if expected.may_keep_dropped_epochs and not evidence.is_final:
-        found = found[: len(wanted)]
-    return found == wanted
+        entries = entries[: len(wanted)]
+    return entries == wanted
 
 
 def _is_high_watermark(real: ReplicaEvidence, expected: ReplicaEvidence) -> bool:

@@ -338,7 +338,7 @@ def _of_those_thrown_out(
 
 def _clean_stops(evidence: RunEvidence) -> dict[int, tuple[float, ...]]:
     """When the controller may have been asked to let a broker shut down, from each moment on."""
-    found: dict[int, tuple[float, ...]] = {}
+    moments: dict[int, tuple[float, ...]] = {}
     for timed in evidence.events:
         event = timed.event
         is_late = isinstance(event, StaleRequest) and event.api == "ControlledShutdown"
@@ -346,15 +346,15 @@ def _clean_stops(evidence: RunEvidence) -> dict[int, tuple[float, ...]]:
         if is_late or is_asked or (isinstance(event, StopBroker) and event.clean):
             assert isinstance(event, StaleRequest | AskBrokerToStop | StopBroker)
             begun = timed.time if timed.began is None else timed.began
-            found[event.broker] = (*found.get(event.broker, ()), begun - _CLOCKS_S)
-    return found
+            moments[event.broker] = (*moments.get(event.broker, ()), begun - _CLOCKS_S)
+    return moments
 
 
 def _offline(
     evidence: RunEvidence,
 ) -> Mapping[tuple[TopicPartition, int], list[tuple[float, float]]]:
     """From when until when each replica's log directory had failed, at most."""
-    found: dict[tuple[TopicPartition, int], list[tuple[float, float]]] = {}
+    periods: dict[tuple[TopicPartition, int], list[tuple[float, float]]] = {}
     for timed in evidence.events:
         event = timed.event
         if isinstance(event, FailLogDirectory):
@@ -368,9 +368,9 @@ def _offline(
             )
             until = min(restored, default=math.inf)
             for each in event.partitions:
-                times = found.setdefault((TopicPartition(*each), event.broker), [])
+                times = periods.setdefault((TopicPartition(*each), event.broker), [])
                 times.append((begun - _CLOCKS_S, until))
-    return found
+    return periods
 
 
 def _controllers(evidence: RunEvidence) -> frozenset[tuple[IsrWithout, IsrOfPreferred]]:

@@ -267,14 +267,14 @@ def _joined(foreign: Sequence[Finding], *, left_out: int) -> Finding:
     partitions = {
         f"{topic}-{partition}": {
             "offsets": merged(
-                (first, last) for finding in found for first, last in _offsets(finding)
+                (first, last) for finding in findings for first, last in _offsets(finding)
             ),
             "producer_ids": sorted(
-                {each for finding in found for each in finding.evidence["producers"]}
+                {each for finding in findings for each in finding.evidence["producers"]}
             ),
-            "seen": sorted({finding.evidence["seen"] for finding in found}),
+            "seen": sorted({finding.evidence["seen"] for finding in findings}),
         }
-        for (topic, partition), found in sorted(by_partition.items())
+        for (topic, partition), findings in sorted(by_partition.items())
     }
     said = "; ".join(
         f"{name}: {_in_words(about['offsets'])}"

@@ -49,8 +49,8 @@ def ghosts(evidence: RunEvidence) -> Iterator[Finding]:
 
 def _is_leftover(directory: str, deleted: Container[str]) -> bool:
     """Whether a broker is yet to remove it: `TOPIC-PARTITION.ID-delete` (LogManager)."""
-    found = _TO_DELETE.fullmatch(directory)
-    return found is not None and found["topic"] in deleted
+    match = _TO_DELETE.fullmatch(directory)
+    return match is not None and match["topic"] in deleted
 
 
 def _with_offsets(evidence: RunEvidence, label: str, broker: int) -> Iterator[tuple[str, int]]:

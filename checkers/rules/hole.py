@@ -28,10 +28,10 @@ def hole(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
         span = (evidence.log_start(replica), replica.batches[-1].last_offset)
         missing = without([span], covered(replica.batches))
         held = [
-            found
+            offsets
             for other in replicas
             if other is not replica
-            for found in without_superseded(
+            for offsets in without_superseded(
                 evidence, side, common(missing, covered(other.batches)), other.batches
             )
         ]

@@ -47,28 +47,28 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
         return
     by_operation = cleaned(evidence, side)
     losses = [
-        found
+        lost
         for operation in acknowledged(evidence, side)
         if not evidence.is_told_too_late(operation)
-        for found in _lost(
+        for lost in _lost(
             evidence, side, operation, by_operation.get(operation.operation, NOT_CLEANED)
         )
     ]
-    broken = [found.offsets for found in losses if found.kind != "permitted-loss"]
-    for kind, reason in dict.fromkeys((found.kind, found.reason) for found in losses):
-        alike = [found for found in losses if (found.kind, found.reason) == (kind, reason)]
+    broken = [lost.offsets for lost in losses if lost.kind != "permitted-loss"]
+    for kind, reason in dict.fromkeys((lost.kind, lost.reason) for lost in losses):
+        alike = [lost for lost in losses if (lost.kind, lost.reason) == (kind, reason)]
         if kind == "permitted-loss":
             # What one operation may lose, another may have been promised: it is one loss.
             alike = [
-                replace(found, offsets=offsets)
-                for found in alike
-                for offsets in without([found.offsets], broken)
+                replace(lost, offsets=offsets)
+                for lost in alike
+                for offsets in without([lost.offsets], broken)
             ]
-        for first, last in merged(found.offsets for found in alike):
+        for first, last in merged(lost.offsets for lost in alike):
             concerned = [
-                found.operation
-                for found in alike
-                if first <= found.offsets[0] and found.offsets[1] <= last
+                lost.operation
+                for lost in alike
+                if first <= lost.offsets[0] and lost.offsets[1] <= last
             ]
             yield _finding(evidence, side, (first, last), concerned, kind, reason)
 

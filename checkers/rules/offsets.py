@@ -57,5 +57,5 @@ def inside(batches: Sequence[BatchEvidence], within: Range) -> list[BatchEvidenc
 
 def headers(batches: Sequence[BatchEvidence], within: Range) -> list[dict[str, object]]:
     """Headers of the batches in the range, for a finding; the first and the last few of many."""
-    found = [batch.header() for batch in inside(batches, within)]
-    return found if len(found) <= 20 else [*found[:10], *found[-10:]]
+    all_headers = [batch.header() for batch in inside(batches, within)]
+    return all_headers if len(all_headers) <= 20 else [*all_headers[:10], *all_headers[-10:]]

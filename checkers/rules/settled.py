@@ -34,12 +34,12 @@ def not_settled(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     """
     if not evidence.is_final:
         return
-    found: dict[tuple[str, tuple[int, ...]], list[Any]] = {}
+    by_kind: dict[tuple[str, tuple[int, ...]], list[Any]] = {}
     reasons = _observed(evidence) if side == OBSERVED else _predicted(evidence)
     outside = _left_outside(evidence) if side == OBSERVED else ()
     for kind, broker, detail in (*reasons, *_of_state(evidence, side), *outside):
-        found.setdefault((kind, (broker,) if broker >= 0 else ()), []).append(detail)
-    for (kind, brokers), details in found.items():
+        by_kind.setdefault((kind, (broker,) if broker >= 0 else ()), []).append(detail)
+    for (kind, brokers), details in by_kind.items():
         yield evidence.finding(
             kind,
             brokers=brokers,
@@ -125,12 +125,12 @@ def _difference(
         "missing": without(covered(leader.batches), covered(stopped.batches)),
         "alone": without(covered(stopped.batches), covered(leader.batches)),
     }
-    touched = [part for found in ranges.values() for part in found]
+    touched = [part for parts in ranges.values() for part in parts]
     if not touched:
         return {"difference": None}
     span = (min(first for first, _ in touched), max(last for _, last in touched))
     return {
-        "difference": {name: [list(part) for part in found] for name, found in ranges.items()}
+        "difference": {name: [list(part) for part in parts] for name, parts in ranges.items()}
         | {str(replica.broker): headers(replica.batches, span) for replica in (leader, stopped)},
         "ends": {str(replica.broker): _end(replica) for replica in (leader, stopped)},
     }

@@ -37,7 +37,7 @@ def tier_reads(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     if not evidence.is_final:
         return
     readings = {read_back.operation: read_back for read_back in evidence.readings}
-    found: dict[tuple[str, int], dict[Range, set[str]]] = {}
+    by_kind: dict[tuple[str, int], dict[Range, set[str]]] = {}
     for expected in evidence.predicted_reads:
         reading = readings.get(expected.operation)
         if side == OBSERVED and reading is None:
@@ -46,9 +46,9 @@ def tier_reads(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
             kind = _amiss(batch, side, reading, expected)
             if kind:
                 offsets = (batch.base_offset, batch.last_offset)
-                of_broker = found.setdefault((kind, expected.broker), {})
+                of_broker = by_kind.setdefault((kind, expected.broker), {})
                 of_broker.setdefault(offsets, set()).add(expected.operation)
-    for (kind, broker), amiss in sorted(found.items()):
+    for (kind, broker), amiss in sorted(by_kind.items()):
         for first, last in merged(amiss):
             named = sorted(
                 {

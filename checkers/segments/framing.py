@@ -104,12 +104,12 @@ def _later_entry(view: memoryview, torn: int, end: int, next_offset: int) -> int
     wrapped = _is_wrapper(view, torn, end)
     window = bytes(view[start : min(end, start + _SEARCH_BYTES)])
     upper_half = struct.pack(">q", next_offset)[:4] if next_offset >= 0 else bytes(4)
-    found = -1
+    index = -1
     for _ in range(_SEARCH_CANDIDATES):
-        found = window.find(upper_half, found + 1)
-        if found < 0:
+        index = window.find(upper_half, index + 1)
+        if index < 0:
             break
-        position = start + found
+        position = start + index
         size_bytes = whole_entry_bytes(view, position, end)
         if not size_bytes:
             continue

@@ -91,10 +91,10 @@ def read_message(
 
 
 def _marks(message: _Message, records: Sequence[Record]) -> str:
-    found = ["log append time"] if message.attributes & LOG_APPEND_TIME_FLAG else []
+    marks = ["log append time"] if message.attributes & LOG_APPEND_TIME_FLAG else []
     if any(record.timestamp != message.timestamp for record in records):
-        found.append("records of several times")
-    return ", ".join(found)
+        marks.append("records of several times")
+    return ", ".join(marks)
 
 
 def message_records(view: memoryview, batch: Batch) -> tuple[Record, ...]:
@@ -111,9 +111,9 @@ def message_records(view: memoryview, batch: Batch) -> tuple[Record, ...]:
 def _message(view: memoryview, position: int, size_bytes: int) -> _Message:
     offset, length, crc, magic, attributes = MESSAGE_HEADER.unpack_from(view, position)
     end = position + size_bytes
-    found = zlib.crc32(view[position + _CRC_COVERED_FROM : end])
-    if found != crc:
-        raise CorruptEntryError(f"its CRC-32 is {crc:#010x} and that of its bytes {found:#010x}")
+    own_crc = zlib.crc32(view[position + _CRC_COVERED_FROM : end])
+    if own_crc != crc:
+        raise CorruptEntryError(f"its CRC-32 is {crc:#010x} and that of its bytes {own_crc:#010x}")
     cursor = position + MESSAGE_HEADER.size
     timestamp = -1
     if magic:

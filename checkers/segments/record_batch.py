@@ -43,9 +43,9 @@ def read_record_batch(
     base_offset, _, leader_epoch, magic, crc, attributes, last_offset_delta = fields[:7]
     base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence = fields[7:12]
     record_count = fields[12]
-    found = crc32c(view[position + _CRC_COVERED_FROM : position + size_bytes])
-    if found != crc:
-        raise CorruptEntryError(f"its CRC-32C is {crc:#010x} and that of its bytes {found:#010x}")
+    own_crc = crc32c(view[position + _CRC_COVERED_FROM : position + size_bytes])
+    if own_crc != crc:
+        raise CorruptEntryError(f"its CRC-32C is {crc:#010x} and that of its bytes {own_crc:#010x}")
     _refuse_impossible(base_offset + last_offset_delta)
     codec_number = attributes & CODEC_MASK
     is_control = bool(attributes & CONTROL_FLAG)
@@ -143,7 +143,7 @@ def _refuse_impossible(last_offset: int) -> None:
 
 def _marks(fields: tuple[int, ...], records: Sequence[Record]) -> str:
     attributes, max_timestamp, producer = fields[5], fields[8], fields[9:12]
-    found = []
+    marks = []
     if attributes > CODEC_MASK or producer != _NO_PRODUCER:
         flags = {
             "transactional": attributes & TRANSACTIONAL_FLAG,
@@ -152,14 +152,14 @@ def _marks(fields: tuple[int, ...], records: Sequence[Record]) -> str:
             f"attributes {attributes & _SPARE:#x}": attributes & _SPARE,
             "producer {}, {}, {}".format(*producer): producer != _NO_PRODUCER,
         }
-        found = [name for name, is_set in flags.items() if is_set]
+        marks = [name for name, is_set in flags.items() if is_set]
     if any(record.headers for record in records):
-        found.append("headers")
+        marks.append("headers")
     if any(record.attributes for record in records):
-        found.append("attributes of records")
+        marks.append("attributes of records")
     if any(record.timestamp != max_timestamp for record in records):
-        found.append("records of several times")
-    return ", ".join(found)
+        marks.append("records of several times")
+    return ", ".join(marks)
 
 
 def _header_problem(

@@ -85,8 +85,8 @@ def metadata_records(log_directory: Path) -> Iterator[RemoteSegmentRecord]:
     directory = log_directory / METADATA_DIRECTORY
     for path in segment_files(directory) if directory.is_dir() else ():
         content = path.read_bytes()
-        found = read_segment(content, base_offset=int(path.stem), file=path.name)
-        for batch in found.batches:
+        segment = read_segment(content, base_offset=int(path.stem), file=path.name)
+        for batch in segment.batches:
             for record in () if batch.is_control else read_records(content, batch):
                 said = None if record.value is None else parse_remote_segment(record.value)
                 if said is not None:
@@ -95,16 +95,16 @@ def metadata_records(log_directory: Path) -> Iterator[RemoteSegmentRecord]:
 
 def remote_segments(records: Iterable[RemoteSegmentRecord]) -> tuple[RemoteSegment, ...]:
     """Return each segment with its newest state, in the order in which copies began."""
-    found: dict[str, RemoteSegment] = {}
+    segments: dict[str, RemoteSegment] = {}
     for record in records:
-        known = found.get(record.segment_id)
+        known = segments.get(record.segment_id)
         if record.start_offset is None or record.end_offset is None:
             if known is not None:
-                found[record.segment_id] = replace(
+                segments[record.segment_id] = replace(
                     known, state=record.state, ended_ms=record.time_ms
                 )
             continue
-        found[record.segment_id] = RemoteSegment(
+        segments[record.segment_id] = RemoteSegment(
             segment_id=record.segment_id,
             topic=record.topic,
             partition=record.partition,
@@ -117,7 +117,7 @@ def remote_segments(records: Iterable[RemoteSegmentRecord]) -> tuple[RemoteSegme
             leader_epochs=record.leader_epochs or (),
             size_bytes=record.size_bytes or 0,
         )
-    return tuple(found.values())
+    return tuple(segments.values())
 
 
 def stored_segments(store: Path) -> Iterator[StoredSegment]:

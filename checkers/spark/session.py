@@ -158,13 +158,13 @@ def _session(master: str | None) -> SparkSession:
 
 def _defaults(master: str) -> Mapping[str, str]:
     """What is set where neither spark-submit nor spark-defaults.conf has set it."""
-    found = {
+    defaults = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
     }
     if is_local(master):
-        found |= {
+        defaults |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
@@ -174,7 +174,7 @@ def _defaults(master: str) -> Mapping[str, str]:
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.sql.adaptive.enabled": "false",
         }
-    return found
+    return defaults
 
 
 def _stop(session: SparkSession, *, at_once: bool = False) -> None:

@@ -119,10 +119,10 @@ def judge_group(key: tuple[Any, ...], table: Any) -> Any:
 
     run = key[0].as_py()
     try:
-        found = record_batch(FINDING_TABLE, _said_of_group(run, table.to_pylist()))
+        rows = record_batch(FINDING_TABLE, _said_of_group(run, table.to_pylist()))
     except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
-        found = record_batch(FINDING_TABLE, [_failed_group(run, error)])
-    return pa.Table.from_batches([found])
+        rows = record_batch(FINDING_TABLE, [_failed_group(run, error)])
+    return pa.Table.from_batches([rows])
 
 
 def results_with(most_states: int) -> Callable[[tuple[Any, ...], Any], Any]:

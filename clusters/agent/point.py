@@ -56,8 +56,8 @@ class Point:
 
     def place(self, release: Release) -> Place | None:
         """Return where the point is in a release, None where it has no such place."""
-        found = None
+        latest = None
         for place in self.places:
             if place.since <= release.number:
-                found = place
-        return found if found is not None and found.java_class else None
+                latest = place
+        return latest if latest is not None and latest.java_class else None

@@ -352,13 +352,13 @@ def disk_points(names: Iterable[str]) -> tuple[str, ...]:
 
     Raises ReleaseError when a disk had to have its page cache and to have none.
     """
-    found = tuple(name for name in names if POINTS[name].of_disk is not None)
-    if len({POINTS[name].is_cached for name in found}) > 1:
+    points = tuple(name for name in names if POINTS[name].of_disk is not None)
+    if len({POINTS[name].is_cached for name in points}) > 1:
         raise ReleaseError(
-            f"one disk cannot be behind the page cache and without it: {', '.join(found)}; take "
+            f"one disk cannot be behind the page cache and without it: {', '.join(points)}; take "
             "either the cached points or the others"
         )
-    return found
+    return points
 
 
 def code_points(names: Iterable[str]) -> tuple[str, ...]:

@@ -170,12 +170,12 @@ class Container:
         self._await_started()
         with speaking(f"the engine was asked for the state of {self.name}"):
             try:
-                found = self._api.inspect_container(self.id)
+                inspection = self._api.inspect_container(self.id)
             except NotFound:
                 return _GONE
         # While it is removed it is listed still, and this is what it has in place of "exited".
-        is_leaving = found["State"].get("Status") in ("removing", "dead")
-        return _GONE if is_leaving else dict(found["State"])
+        is_leaving = inspection["State"].get("Status") in ("removing", "dead")
+        return _GONE if is_leaving else dict(inspection["State"])
 
     def _settled(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return the state once it says what sent the SIGKILL, if we did not.

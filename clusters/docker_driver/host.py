@@ -93,7 +93,7 @@ class DockerHost:
     @property
     def about(self) -> Mapping[str, str]:
         """The engine's version, and each image that was used with its id."""
-        used = [f"{name}@{found}" for name, found in sorted(self._image_ids.items())]
+        used = [f"{name}@{image_id}" for name, image_id in sorted(self._image_ids.items())]
         return {"engine": self._info.version if self._info else "", "images": ", ".join(used)}
 
     @property
@@ -233,8 +233,8 @@ class DockerHost:
             return
         with speaking(f"the former container of {host_name} cannot be removed"):
             try:
-                found = self._engine().inspect_container(former)
-                if self.run not in found["NetworkSettings"]["Networks"]:
+                inspection = self._engine().inspect_container(former)
+                if self.run not in inspection["NetworkSettings"]["Networks"]:
                     raise MachineError(
                         f"{host_name} is off its network, and a new container would be on it: "
                         "reconnect it before it is started again"
@@ -286,8 +286,8 @@ class DockerHost:
     def is_connected(self, host_name: str) -> bool:
         """Return whether the container of that name is on the network."""
         with speaking(f"the engine was asked for the network of {host_name}"):
-            found = self._engine().inspect_container(self._containers[host_name])
-        return self.run in found["NetworkSettings"]["Networks"]
+            inspection = self._engine().inspect_container(self._containers[host_name])
+        return self.run in inspection["NetworkSettings"]["Networks"]
 
     def disconnect(self, host_name: str) -> None:
         """Take the container off the network; do nothing if it is off already."""

@@ -101,8 +101,8 @@ def _look_into(api: APIClient, image: str) -> Distribution:
 def _version(file: IO[bytes]) -> str:
     """Return the version that the server's jar is named after, empty without one."""
     with tarfile.open(fileobj=file) as tar:
-        found = [_KAFKA_JAR.fullmatch(name) for name in tar.getnames()]
-    versions = [match[1] for match in found if match and not match[1].endswith(_NO_BROKER)]
+        matches = [_KAFKA_JAR.fullmatch(name) for name in tar.getnames()]
+    versions = [match[1] for match in matches if match and not match[1].endswith(_NO_BROKER)]
     return kafka_version(versions[0]) if versions else ""
 
 

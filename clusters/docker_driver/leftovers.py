@@ -47,11 +47,11 @@ def remove_run(api: APIClient, run: str, *, side_by_side: bool = True) -> None:
 def dead_runs(api: APIClient) -> dict[str, int]:
     """Return the runs whose owners are dead, with the owners' pids."""
     with speaking("the engine was asked for what dead runs left"):
-        found: list[dict[str, Any]] = [
+        labelled: list[dict[str, Any]] = [
             *api.containers(all=True, filters={"label": RUN}),
             *api.networks(filters={"label": RUN}),
         ]
-    labels = [each.get("Labels") or {} for each in found]
+    labels = [each.get("Labels") or {} for each in labelled]
     return {each[RUN]: owner_pid(each) for each in labels if is_dead(each)}
 
 

@@ -48,8 +48,8 @@ def _mount(path: Path, *, read_only: bool = False) -> Mount:
 
 def without_nested(folders: Iterable[Path]) -> list[Path]:
     """Return the folders that lie in none of the others, each once."""
-    found = sorted(set(folders))
-    return [f for f in found if not any(f != o and f.is_relative_to(o) for o in found)]
+    distinct = sorted(set(folders))
+    return [f for f in distinct if not any(f != o and f.is_relative_to(o) for o in distinct)]
 
 
 def _folders(distribution: Distribution) -> list[Path]:

@@ -94,11 +94,11 @@ def why_unbindable(host: str) -> str:
 
 def _routed() -> list[ipaddress.IPv4Network]:
     """Return the networks that this machine has routes to, the default route aside."""
-    found = []
+    networks = []
     for line in Path("/proc/net/route").read_text(encoding="ascii").splitlines()[1:]:
         _, destination, _, _, _, _, _, mask, *_ = line.split()
         address = ipaddress.IPv4Address(bytes.fromhex(destination)[::-1])
         netmask = ipaddress.IPv4Address(bytes.fromhex(mask)[::-1])
         if int(netmask):
-            found.append(ipaddress.IPv4Network(f"{address}/{netmask}", strict=False))
-    return found
+            networks.append(ipaddress.IPv4Network(f"{address}/{netmask}", strict=False))
+    return networks

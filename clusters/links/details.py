@@ -128,14 +128,14 @@ class TopicNames:
 
 def partitions_of(topics: list[dict[str, Any]]) -> list[tuple[PartitionKey, Any]]:
     """The partitions below a message's topics, each with what the message says of it."""
-    found: list[tuple[PartitionKey, Any]] = []
+    partitions: list[tuple[PartitionKey, Any]] = []
     for topic in topics:
         name = topic.get("topic", topic.get("topic_id", ""))
         for partition in topic.get("partitions", ()):
             number = partition if isinstance(partition, int) else partition.get("partition")
             if number is not None:
-                found.append(((name, number), partition))
-    return found
+                partitions.append(((name, number), partition))
+    return partitions
 
 
 def detail_of(

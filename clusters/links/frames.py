@@ -93,15 +93,15 @@ class FrameStream:
             self._start = self._end = 0
             self._end = self._receive(self._view[: min(most_bytes, BUFFER_BYTES)])
         end = min(self._end, self._start + most_bytes)
-        found = self._view[self._start : end]
+        chunk = self._view[self._start : end]
         self._start = end
-        return found
+        return chunk
 
     def rest(self) -> memoryview:
         """What was read after the last whole frame when the stream ended."""
-        found = self._view[self._start : self._end]
+        rest = self._view[self._start : self._end]
         self._start = self._end
-        return found
+        return rest
 
     def _receive(self, space: memoryview) -> int:
         if not self._ahead:

@@ -70,10 +70,10 @@ class ZooKeeperMetadata:
             return self.client.get_async(path).get(timeout=timeout_s)
 
         asks = self._look if timeout_s is None else self._ask
-        found = asks(get, f"{_IDS}/{broker}")
-        if found is None:
+        znode = asks(get, f"{_IDS}/{broker}")
+        if znode is None:
             return None
-        data, stat = found
+        data, stat = znode
         return Registration(czxid=stat.czxid, session_id=stat.ephemeralOwner, text=data.decode())
 
     def fence(self, broker: int) -> None:
@@ -105,10 +105,10 @@ class ZooKeeperMetadata:
     def state(self, topic: str, partition: int) -> LeaderAndIsr | None:
         """Return what the partition's state znode says."""
         path = f"{_TOPICS}/{topic}/partitions/{partition}/state"
-        found = self._look(self.client.get, path)
-        if found is None:
+        znode = self._look(self.client.get, path)
+        if znode is None:
             return None
-        data, stat = json.loads(found[0]), found[1]
+        data, stat = json.loads(znode[0]), znode[1]
         return LeaderAndIsr(
             leader=data["leader"],
             leader_epoch=data["leader_epoch"],
@@ -198,8 +198,8 @@ class ZooKeeperMetadata:
 
     def _read(self, path: str) -> Any:
         """Return the JSON value of a znode, None if there is none."""
-        found = self._look(self.client.get, path)
-        return None if found is None else json.loads(found[0])
+        znode = self._look(self.client.get, path)
+        return None if znode is None else json.loads(znode[0])
 
     def _create(self, path: str, value: Mapping[str, Any]) -> None:
         self._ask(partial(self.client.create, makepath=True), path, json.dumps(value).encode())

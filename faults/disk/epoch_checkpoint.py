@@ -14,11 +14,11 @@ def stopped_with_epochs(view: ClusterView, broker: int) -> str:
     why_not = unable(view, broker, Collectable)
     if why_not:
         return why_not
-    found = view.brokers[broker]
-    if found.is_running:
+    broker_view = view.brokers[broker]
+    if broker_view.is_running:
         return f"broker {broker} runs: kill or stop it before its epoch file is touched"
-    if found.release.startswith("0.10."):
-        return f"broker {broker} runs {found.release}, which keeps no leader epochs"
+    if broker_view.release.startswith("0.10."):
+        return f"broker {broker} runs {broker_view.release}, which keeps no leader epochs"
     return ""
 
 

@@ -58,9 +58,9 @@ class RollBroker:
         )
         if why_not or self.kafka:
             return why_not
-        found = view.brokers[self.broker]
-        properties = {**found.properties, **dict(self.properties)}
-        return broker_settings_refused(release_of(found.release), properties)
+        broker_view = view.brokers[self.broker]
+        properties = {**broker_view.properties, **dict(self.properties)}
+        return broker_settings_refused(release_of(broker_view.release), properties)
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:

@@ -269,7 +269,7 @@ def _state(cluster: Cluster, topic: str, partition: int) -> tuple[Any, ...]:
 
 def _endpoints(cluster: Cluster, live: tuple[int, ...]) -> dict[int, dict[str, Any]]:
     """Where brokers can be reached, as they registered; the addresses stay over their starts."""
-    found: dict[int, dict[str, Any]] = {}
+    endpoints: dict[int, dict[str, Any]] = {}
     for broker in live:
         registration = cluster.metadata.registration(broker)
         if registration is None:
@@ -281,7 +281,7 @@ def _endpoints(cluster: Cluster, live: tuple[int, ...]) -> dict[int, dict[str, A
         inner = next(
             (listener for listener in listeners if listener[0] == "INTERNAL"), listeners[0]
         )
-        found[broker] = {
+        endpoints[broker] = {
             "host": inner[1],
             "port": inner[2],
             "endpoints": [
@@ -289,7 +289,7 @@ def _endpoints(cluster: Cluster, live: tuple[int, ...]) -> dict[int, dict[str, A
                 for name, host, port in listeners
             ],
         }
-    return found
+    return endpoints
 
 
 def _listener(text: str) -> tuple[str, str, int]:

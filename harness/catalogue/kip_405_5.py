@@ -149,13 +149,13 @@ def _asked(when: str, request: str, error_code: int, **answer: Any) -> Mapping[s
     return {"observed": {"kind": "asked", **fields, **answer}}
 
 
-def _reader_of(when: str, of_leader: int, of_epoch: int, **found: Any) -> tuple[Any, ...]:
-    """What the page's reader must have got: the same on every release, but for `found`.
+def _reader_of(when: str, of_leader: int, of_epoch: int, **of_consumer: Any) -> tuple[Any, ...]:
+    """What the page's reader must have got: the same on every release, but for `of_consumer`.
 
     Args:
         of_leader: The error of a Fetch that only leaders answer.
         of_epoch: That of OffsetForLeaderEpoch.
-        found: What Kafka's own consumer got.
+        of_consumer: What Kafka's own consumer got.
     """
     answered = [-1, -1] if of_epoch else [0, 5]
     return (
@@ -164,7 +164,7 @@ def _reader_of(when: str, of_leader: int, of_epoch: int, **found: Any) -> tuple[
         _asked(when, "Fetch v11, current_leader_epoch", _FENCED, records=[]),
         _asked(when, "Fetch v12, last_fetched_epoch", 0, records=[], diverging=[0, 5]),
         _asked(when, "OffsetForLeaderEpoch", of_epoch, answered=answered),
-        {"observed": {"kind": "consumed", "operation": f"consumer-{when}", **found}},
+        {"observed": {"kind": "consumed", "operation": f"consumer-{when}", **of_consumer}},
     )
 
 

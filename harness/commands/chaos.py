@@ -123,8 +123,8 @@ def _drawn(
     scenarios = []
     for kafka in wanted.kafkas:
         # A broken or unknown Kafka is refused before the first cluster starts.
-        found = fetch(kafka, driver=options.driver, offline=options.offline, say=say)
-        release = release_of(found.release).judged_as
+        distribution = fetch(kafka, driver=options.driver, offline=options.offline, say=say)
+        release = release_of(distribution.release).judged_as
         if why := no_formats(wanted.mix, release):
             say(why)
         scenarios += [

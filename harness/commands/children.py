@@ -157,5 +157,5 @@ def _last_object(said: str) -> Mapping[str, Any]:
     lines = [line for line in said.splitlines() if line.startswith("{")]
     if not lines:
         raise RuntimeError(f"a play gave no result:\n{said[-2000:]}")
-    found: dict[str, Any] = json.loads(lines[-1])
-    return found
+    json_object: dict[str, Any] = json.loads(lines[-1])
+    return json_object

@@ -58,9 +58,9 @@ def compare(
     )
     if write is not None:
         refuse_page(write, document)
-    found = compare_document(document, run=run, bounds=bounds, say=sayer())
+    comparison = compare_document(document, run=run, bounds=bounds, say=sayer())
     if write is not None:
-        write_page(write, found)
-        return exit_code_for(found)
-    click.echo(json.dumps(to_json(found)) if as_json else printable(text_of(found)))
-    return exit_code_for(found)
+        write_page(write, comparison)
+        return exit_code_for(comparison)
+    click.echo(json.dumps(to_json(comparison)) if as_json else printable(text_of(comparison)))
+    return exit_code_for(comparison)

@@ -283,9 +283,9 @@ def tables(runs: tuple[Path, ...], output: Path) -> None:
     from kchaos.harness.run.directories import find_runs
     from kchaos.harness.summary.tables import append, rows_of
 
-    found = find_runs(runs)
-    append(map(rows_of, found), output)
-    click.echo(f"{len(found)} runs in {output}")
+    directories = find_runs(runs)
+    append(map(rows_of, directories), output)
+    click.echo(f"{len(directories)} runs in {output}")
 
 
 @click.command()

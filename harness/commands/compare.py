@@ -83,8 +83,8 @@ def _table(comparison: Comparison, width: int) -> Iterator[str]:
 
 
 def _short(row: Row, key: str) -> str:
-    found = row.cells.get(key)
-    return "-" if found is None else found.text or str(found.result)
+    cell = row.cells.get(key)
+    return "-" if cell is None else cell.text or str(cell.result)
 
 
 def _table_row(name: str, texts: Sequence[str], cell: int) -> Iterator[str]:

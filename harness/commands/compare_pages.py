@@ -88,13 +88,13 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
 
 def _details(row: Row, keys: Sequence[str]) -> Iterator[str]:
     """What went wrong, once for all columns in which it went the same way."""
-    found: dict[tuple[str, ...], list[str]] = {}
+    keys_by_detail: dict[tuple[str, ...], list[str]] = {}
     cells: Mapping[str, object] = row.cells
     for key in keys:
         if key not in cells:
             continue
         cell = row.cells[key]
         if cell.result in (Result.WRONG, Result.UNKNOWN):
-            found.setdefault(cell.detail, []).append(key)
-    for detail, columns in found.items():
+            keys_by_detail.setdefault(cell.detail, []).append(key)
+    for detail, columns in keys_by_detail.items():
         yield f"- **{row.name}**, {', '.join(columns)}: {'; '.join(detail)}"

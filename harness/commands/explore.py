@@ -222,9 +222,9 @@ def explore_release(
     if wanted.scenario is not None and not wanted.scenario.absolute().parent.is_dir():
         raise UsageError(f"{wanted.scenario} cannot be written: there is no such folder")
     try:
-        found = _explored(wanted, say)
+        outcome = _explored(wanted, say)
         schedule = None
-        if found.violation is not None and wanted.scenario is not None:
+        if outcome.violation is not None and wanted.scenario is not None:
             schedule = _schedule(wanted, say)
     except (MemoryError, SystemError) as error:
         if isinstance(error, SystemError) and _NO_REASON not in str(error):
@@ -237,12 +237,12 @@ def explore_release(
         written = _write_scenario(schedule, wanted.releases, wanted.scenario)
         wanted = dataclasses.replace(wanted, scenario=written)
     if as_json:
-        write(json.dumps(_to_json(wanted, found, schedule)))
+        write(json.dumps(_to_json(wanted, outcome, schedule)))
     else:
-        write("\n".join(_lines(wanted, found, schedule)))
-    if found.violation is not None:
+        write("\n".join(_lines(wanted, outcome, schedule)))
+    if outcome.violation is not None:
         return FINDING
-    return AS_EXPECTED if found.is_complete else UNKNOWN
+    return AS_EXPECTED if outcome.is_complete else UNKNOWN
 
 
 def _explored(wanted: Wanted, say: Callable[[str], None]) -> Exploration:
@@ -276,7 +276,7 @@ def _schedule(wanted: Wanted, say: Callable[[str], None]) -> Schedule | None:
         if replicas < named or (replicas > named and len(set(wanted.releases)) > 1):
             continue
         say(f"searching a schedule of faults for {replicas} replicas, up to {most_states} states")
-        found, _ = find_schedule(
+        schedule, _ = find_schedule(
             Schedules(
                 generations=wanted.generations(replicas),
                 records=records,
@@ -286,8 +286,8 @@ def _schedule(wanted: Wanted, say: Callable[[str], None]) -> Schedule | None:
             most_memory_mib=wanted.memory_mib,
             progress=_progress(say),
         )
-        if found is not None:
-            return found
+        if schedule is not None:
+            return schedule
     return None
 
 
@@ -339,26 +339,26 @@ def _faults_text(faults: Faults) -> str:
     return f"; faults: {', '.join(said)}" if said else ""
 
 
-def _lines(wanted: Wanted, found: Exploration, schedule: Schedule | None) -> list[str]:
+def _lines(wanted: Wanted, outcome: Exploration, schedule: Schedule | None) -> list[str]:
     lines = [_bounds_of(wanted)]
     properties = " and ".join(wanted.properties)
-    if found.violation is not None:
-        trace = [str(step) for step in found.violation.trace]
+    if outcome.violation is not None:
+        trace = [str(step) for step in outcome.violation.trace]
         lines.append(
-            f"{found.violation.invariant} breaks after {len(trace)} steps, no way is shorter:"
+            f"{outcome.violation.invariant} breaks after {len(trace)} steps, no way is shorter:"
         )
         lines += [f"{number:4}. {step}" for number, step in enumerate(trace, start=1)]
-        lines.append(f"  so {found.violation.message}")
-    elif found.is_complete:
+        lines.append(f"  so {outcome.violation.message}")
+    elif outcome.is_complete:
         lines.append(f"{properties}: holds in every state")
     else:
-        lines.append(f"{properties}: unknown, for {_BOUNDS[found.limit]} ended it; give more")
+        lines.append(f"{properties}: unknown, for {_BOUNDS[outcome.limit]} ended it; give more")
     lines.append(
-        f"{found.distinct:,} states, found {found.generated:,} times; depth {found.depth}; "
-        f"{found.seconds:.1f} s, {found.distinct / max(found.seconds, 1e-9):,.0f} states/s; "
-        f"processes: {wanted.processes}; bodies ran {found.runs:,} times"
+        f"{outcome.distinct:,} states, found {outcome.generated:,} times; depth {outcome.depth}; "
+        f"{outcome.seconds:.1f} s, {outcome.distinct / max(outcome.seconds, 1e-9):,.0f} states/s; "
+        f"processes: {wanted.processes}; bodies ran {outcome.runs:,} times"
     )
-    if found.violation is not None and wanted.scenario is not None:
+    if outcome.violation is not None and wanted.scenario is not None:
         lines += _schedule_lines(schedule, wanted.scenario)
     return lines
 
@@ -376,8 +376,8 @@ def _schedule_lines(schedule: Schedule | None, file: Path) -> list[str]:
     ]
 
 
-def _to_json(wanted: Wanted, found: Exploration, schedule: Schedule | None) -> dict[str, Any]:
-    violation = found.violation
+def _to_json(wanted: Wanted, outcome: Exploration, schedule: Schedule | None) -> dict[str, Any]:
+    violation = outcome.violation
     return {
         **{
             field.name: getattr(wanted, field.name)
@@ -385,17 +385,17 @@ def _to_json(wanted: Wanted, found: Exploration, schedule: Schedule | None) -> d
             if field.name not in ("scenario", "faults")
         },
         "faults": dataclasses.asdict(wanted.faults),
-        "holds": False if violation else True if found.is_complete else None,
+        "holds": False if violation else True if outcome.is_complete else None,
         "broken": violation.invariant if violation else None,
         "message": violation.message if violation else "",
         "steps": [str(step) for step in violation.trace] if violation else [],
-        "limit": found.limit,
-        "states": found.distinct,
-        "generated": found.generated,
-        "depth": found.depth,
-        "runs": found.runs,
-        "seconds": round(found.seconds, 3),
-        "states_per_second": round(found.distinct / max(found.seconds, 1e-9)),
+        "limit": outcome.limit,
+        "states": outcome.distinct,
+        "generated": outcome.generated,
+        "depth": outcome.depth,
+        "runs": outcome.runs,
+        "seconds": round(outcome.seconds, 3),
+        "states_per_second": round(outcome.distinct / max(outcome.seconds, 1e-9)),
         "schedule": [text_of(act) for act in schedule.acts] if schedule else [],
         "scenario": str(wanted.scenario) if schedule else None,
     }

@@ -154,13 +154,13 @@ def _row(key: tuple[str, str, str], group: Sequence[Line]) -> str:
 
 
 def _findings(line: Line) -> str:
-    found = [
+    texts = [
         f"{finding['kind']} {finding['first_offset']}-{finding['last_offset']}"
         if finding["first_offset"] >= 0
         else str(finding["kind"])
         for finding in line["findings"]
     ]
-    return ", ".join(sorted(found)) or "none"
+    return ", ".join(sorted(texts)) or "none"
 
 
 def _word(answer: bool | None) -> str:

@@ -159,12 +159,12 @@ def _expected_text(results: Sequence[Results]) -> str:
 
 def _short(findings: Iterable[Finding]) -> str:
     """The safety findings in a few words: kind and offsets."""
-    found = [
+    texts = [
         f"{finding.kind} {_offsets(finding)}".strip()
         for finding in findings
         if finding.question is Question.SAFETY
     ]
-    return ", ".join(dict.fromkeys(found)) or "none"
+    return ", ".join(dict.fromkeys(texts)) or "none"
 
 
 def _offsets(finding: Finding) -> str:

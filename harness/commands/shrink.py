@@ -76,13 +76,13 @@ def shrink(
             say(f"played {player.played} times, it does not show that again: see --tries")
             return UNKNOWN
         release = str(directory.read("run.json")["release"])
-        found = smallest(
+        shrunk = smallest(
             scenario.steps,
             player.showing,
             at_once=max(1, side_by_side // tries),
             is_legal=_legality(scenario, release),
         )
-    told = player.told(found)
+    told = player.told(shrunk)
     write(json.dumps(told) if as_json else _text(told))
     return exit_code_for_lines([player.line])
 
@@ -140,13 +140,13 @@ class _Player:
                 return index // self.tries
         return None
 
-    def told(self, found: Shrunk[Any]) -> dict[str, object]:
+    def told(self, shrunk: Shrunk[Any]) -> dict[str, object]:
         """The object of `--json`."""
         return {
             "scenario": str(self.file),
-            "steps": len(found.steps),
+            "steps": len(shrunk.steps),
             "of": len(self.scenario.steps),
-            "minimal": found.is_minimal,
+            "minimal": shrunk.is_minimal,
             "plays": self.played,
             "signs": self.line["signs"],
             "run": self.line["run"],

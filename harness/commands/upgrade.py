@@ -79,12 +79,12 @@ def upgrade_of(
         )
     claimed = release_of(newer[0]).text if newer else ""
     if build is not None:
-        found = fetch(str(build), driver=options.driver, offline=options.offline, say=say)
-        nearest = release_of(found.release).judged_as
+        kafka = fetch(str(build), driver=options.driver, offline=options.offline, say=say)
+        nearest = release_of(kafka.release).judged_as
         if claimed and release_of(nearest).number != release_of(claimed).number:
             than = "older" if release_of(nearest) < release_of(claimed) else "newer"
             raise UsageError(
-                f"{build} says that it is {found.release}, which is {than} than {claimed}: name "
+                f"{build} says that it is {kafka.release}, which is {than} than {claimed}: name "
                 f"the release that it follows, --to {nearest}"
             )
         claimed = nearest
@@ -113,8 +113,8 @@ def _command(workload: str) -> tuple[str, ...]:
 def _release(kafka: str, options: RunOptions, say: Callable[[str], None]) -> str:
     if not Path(kafka).exists():
         return release_of(kafka).text
-    found = fetch(kafka, driver=options.driver, offline=options.offline, say=say)
-    return release_of(found.release).judged_as
+    distribution = fetch(kafka, driver=options.driver, offline=options.offline, say=say)
+    return release_of(distribution.release).judged_as
 
 
 def play_upgrade(

@@ -64,8 +64,8 @@ def document_named(name: str) -> Document:
     Raises:
         ComparisonError: None has that name; the message lists them.
     """
-    found = {known.casefold(): document for known, document in DOCUMENTS.items()}
-    document = found.get(name.casefold())
+    documents = {known.casefold(): document for known, document in DOCUMENTS.items()}
+    document = documents.get(name.casefold())
     if document is None:
         raise ComparisonError(
             f"no document with alternatives is named {name!r}; known: {', '.join(DOCUMENTS)}"

@@ -117,16 +117,16 @@ def replicas_cell(ended: Ended) -> Cell:
 
 def client_cell(log: Log, generation: Generation) -> Cell:
     """Return whether an old client can read a log."""
-    found = served(log, generation)
-    is_right = not found.unreadable
+    sent = served(log, generation)
+    is_right = not sent.unreadable
     return Cell(
         result=Result.RIGHT if is_right else Result.WRONG,
-        text=f"{'right' if is_right else 'wrong'}, {found.converted} of {len(log.batches)} looked "
+        text=f"{'right' if is_right else 'wrong'}, {sent.converted} of {len(log.batches)} looked "
         "through",
-        numbers={"converted": found.converted, "unreadable": found.unreadable},
+        numbers={"converted": sent.converted, "unreadable": sent.unreadable},
         detail=(
             f"formats in the log: {', '.join(f'magic {batch.magic}' for batch in log.batches)}",
-            f"sent to an old client as they are, in the new format: {found.unreadable}",
+            f"sent to an old client as they are, in the new format: {sent.unreadable}",
         ),
     )
 

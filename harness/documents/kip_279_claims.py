@@ -17,17 +17,17 @@ from kchaos.harness.documents.searching import Bounds, Say, explored
 
 def _says_bits(said: str, cell: Cell, wanted: int) -> Claim:
     bits = int(cell.numbers["extra bits"])
-    found = f"{bits:+} bits"
+    words = f"{bits:+} bits"
     if cell.numbers["epochs named"]:
-        found += f", and {bits + COUNT_BITS:+} with the length that Kafka writes before an array"
-    return Claim(said=said, found=found, holds=bits == wanted)
+        words += f", and {bits + COUNT_BITS:+} with the length that Kafka writes before an array"
+    return Claim(said=said, found=words, holds=bits == wanted)
 
 
 def _says_rounds(said: str, rows: tuple[Row, ...], wanted: Mapping[str, int]) -> Claim:
     known = {row.name: row.cells for row in rows}
-    found = {key: int(known["1, n=20"][key].numbers["rounds"]) for key in wanted}
-    text = ", ".join(f"{key}: {count}" for key, count in found.items())
-    return Claim(said=said, found=f"rounds in scenario 1: {text}", holds=found == wanted)
+    rounds = {key: int(known["1, n=20"][key].numbers["rounds"]) for key in wanted}
+    text = ", ".join(f"{key}: {count}" for key, count in rounds.items())
+    return Claim(said=said, found=f"rounds in scenario 1: {text}", holds=rounds == wanted)
 
 
 def _says_high_watermark(said: str, known: Mapping[str, Mapping[str, Cell]]) -> Claim:
@@ -35,12 +35,12 @@ def _says_high_watermark(said: str, known: Mapping[str, Mapping[str, Cell]]) -> 
     told = {
         high_watermark: known[f"3, HW={high_watermark}"]["proposal"] for high_watermark in (0, 2)
     }
-    found = "; ".join(
+    words = "; ".join(
         f"with HW={high_watermark}: {', '.join(cell.detail)}"
         for high_watermark, cell in told.items()
     )
     holds = all(cell.result is Result.RIGHT for cell in told.values())
-    return Claim(said=said, found=found, holds=holds)
+    return Claim(said=said, found=words, holds=holds)
 
 
 def _rounds(key: str, changes: int, common: Common, *, is_checkpointed: bool = False) -> int:

@@ -56,9 +56,9 @@ def generations(base: str = BASE) -> Mapping[str, Generation]:
     """Return what a broker does in each column, laid over a release without KIP-279."""
     before = generation_for(base, without=["KIP-279"])
     columns = {**TRUNCATING, "clean 2": (OLD_LEADER_LEAVES,)}
-    found = {key: with_proposals(before, *proposals) for key, proposals in columns.items()}
-    found[SHIPPED] = generation_for(SHIPPED if base == BASE else base)
-    return found
+    behaviours = {key: with_proposals(before, *proposals) for key, proposals in columns.items()}
+    behaviours[SHIPPED] = generation_for(SHIPPED if base == BASE else base)
+    return behaviours
 
 
 def extra_bits(column: str, rounds: int, named_epochs: tuple[int, ...] = ()) -> int:

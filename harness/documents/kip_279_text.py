@@ -21,10 +21,10 @@ def to_batch_edge(truncate: Truncate) -> Truncate:
     """Return the truncation that goes on down to the end of the last whole batch below."""
 
     def truncate_to_batch_edge(answer: EpochEnd, follower: FollowerLog) -> TruncationState:
-        found = truncate(answer, follower)
-        log = follower.log.truncate_to(found.offset)
+        truncation = truncate(answer, follower)
+        log = follower.log.truncate_to(truncation.offset)
         edge = log.log_end_offset if log is follower.log else log.end_offset_on_disk()
-        return replace(found, offset=edge)
+        return replace(truncation, offset=edge)
 
     return truncate_to_batch_edge
 

@@ -95,7 +95,7 @@ def compare_run(folder: Path, say: Say) -> Comparison:
 
 
 def _runs_in(folder: Path) -> Runs:
-    found: dict[tuple[int, str], RunEvidence] = {}
+    runs: dict[tuple[int, str], RunEvidence] = {}
     is_run = (folder / "scenario.json").is_file()
     for path in [folder] if is_run else sorted(folder.iterdir()):
         if path.is_symlink() or not (path / "scenario.json").is_file():
@@ -105,10 +105,10 @@ def _runs_in(folder: Path) -> Runs:
         if named is None:
             continue
         key = int(named[1]), evidence.about.brokers[0].release
-        known = found.get(key)
+        known = runs.get(key)
         if known is None or _began(known) < _began(evidence):
-            found[key] = evidence
-    return found
+            runs[key] = evidence
+    return runs
 
 
 def _began(evidence: RunEvidence) -> float:
@@ -222,18 +222,18 @@ def _of_an_old_follower(evidence: RunEvidence) -> Iterator[Claim]:
 
 
 def _aux_state(evidence: RunEvidence, follower: int, *, said: str, offset: int, size: int) -> Claim:
-    found = [
+    caches = [
         (int(match[1]), int(match[2]))
         for line in evidence.server_logs.get(follower, ())
         if (match := _BUILT.search(line)) is not None
     ]
-    if not found:
+    if not caches:
         return Claim(said=said, found="its server.log says nothing of it", holds=False)
-    count = f"{found[0][1]} {'entry' if found[0][1] == 1 else 'entries'}"
-    words = f"it built a cache with {count} up to offset {found[0][0]}"
-    if found[0][1] < size:
+    count = f"{caches[0][1]} {'entry' if caches[0][1] == 1 else 'entries'}"
+    words = f"it built a cache with {count} up to offset {caches[0][0]}"
+    if caches[0][1] < size:
         words += "; what is missing came with the batches that it fetched"
-    return Claim(said=said, found=words, holds=found[0] == (offset, size))
+    return Claim(said=said, found=words, holds=caches[0] == (offset, size))
 
 
 def _of_a_reader(evidence: RunEvidence) -> Claim:
@@ -267,7 +267,7 @@ def _readers(runs: Runs, releases: Iterable[str]) -> Iterator[Comparison]:
     answers = {
         release: dict(_answers(runs_of_release)) for release, runs_of_release in of_five.items()
     }
-    keys = list(dict.fromkeys(key for found in answers.values() for key in found))
+    keys = list(dict.fromkeys(key for texts in answers.values() for key in texts))
     yield Comparison(
         document="KIP-405",
         title="a reader at offset 3 of LE-1 asks broker B (scenario 5, the last sentence)",
@@ -279,9 +279,9 @@ def _readers(runs: Runs, releases: Iterable[str]) -> Iterator[Comparison]:
                 name=_READERS.get(when, when),
                 question=request,
                 cells={
-                    release: Cell(text=found[when, request])
-                    for release, found in answers.items()
-                    if (when, request) in found
+                    release: Cell(text=texts[when, request])
+                    for release, texts in answers.items()
+                    if (when, request) in texts
                 },
             )
             for when, request in keys

@@ -109,7 +109,7 @@ def compare_run(path: Path, _say: Say) -> Comparison:
         CheckError: The run cannot be read, or its leaders told nothing of their followers.
     """
     evidence = RunEvidence(RunDirectory.open(path))
-    found = [
+    named_lines = [
         (
             f"{partition.name} led by {term.leader}, epoch {term.leader_epoch}",
             *line,
@@ -118,7 +118,7 @@ def compare_run(path: Path, _say: Say) -> Comparison:
         for line in time_lines(evidence, partition)
         for term in line[:1]
     ]
-    if not found:
+    if not named_lines:
         raise ComparisonError(
             f"{path}: no leader told what it knew of its followers; play an entry of KIP-501, or "
             "name the points fetch-counted and isr-check in a broker's spec"
@@ -127,8 +127,8 @@ def compare_run(path: Path, _say: Say) -> Comparison:
         document="KIP-501",
         title=TITLE,
         columns=(Column(key=_RECORDED, title="what the run recorded"), *_COLUMNS),
-        rows=tuple(row for result in found for row in _rows_of(*result)),
-        claims=tuple(_as_recorded(name, term, line) for name, term, line in found),
+        rows=tuple(row for result in named_lines for row in _rows_of(*result)),
+        claims=tuple(_as_recorded(name, term, line) for name, term, line in named_lines),
         notes=("Times are seconds since the term's first look at the ISR.",),
     )
 

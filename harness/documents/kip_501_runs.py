@@ -190,7 +190,7 @@ def _kept(
 
     One that the leader only told of it kept until it counted that follower, or began anew for it.
     """
-    found: dict[int, tuple[PointHit, float]] = {}
+    kept: dict[int, tuple[PointHit, float]] = {}
     begun: dict[int, int] = {}
     for hit in hits:
         if hit.broker != term.leader:
@@ -199,24 +199,24 @@ def _kept(
         if follower is not None and term.began <= hit.time < term.ended:
             before = begun.pop(follower, None)
             if before is not None:
-                found[before] = (found[before][0], hit.time)
+                kept[before] = (kept[before][0], hit.time)
             if hit.point == FETCH_BEGUN and _offset(hit, partition) >= 0:
-                begun[follower], found[hit.number] = hit.number, (hit, math.inf)
+                begun[follower], kept[hit.number] = hit.number, (hit, math.inf)
         if not hit.reader.isdecimal():
             continue
         if hit.fate in ("held", "delayed") and term.began <= hit.time < term.ended:
             if _offset(hit, partition) >= 0:
-                found[hit.number] = (hit, math.inf)
-        elif hit.fate == "released" and hit.number in found:
-            found[hit.number] = (found[hit.number][0], hit.time)
-    return list(found.values())
+                kept[hit.number] = (hit, math.inf)
+        elif hit.fate == "released" and hit.number in kept:
+            kept[hit.number] = (kept[hit.number][0], hit.time)
+    return list(kept.values())
 
 
 def _offset(hit: PointHit, partition: TopicPartition) -> int:
     """Where the fetch starts in the partition, -1 if it does not name it."""
     named = _OFFSET.format(topic=re.escape(partition.topic), partition=partition.partition)
-    found = re.search(named, hit.seen)
-    return int(found[1]) if found else -1
+    match = re.search(named, hit.seen)
+    return int(match[1]) if match else -1
 
 
 def _log_ends(

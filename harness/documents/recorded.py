@@ -68,17 +68,17 @@ def rows_of(run: Path, columns: Mapping[str, Laid], say: Callable[[str], None]) 
 
 
 def _starts(run: Path, events: list[Event]) -> Mapping[int, StartBroker]:
-    found: dict[int, StartBroker] = {}
+    starts: dict[int, StartBroker] = {}
     for event in events:
         if not isinstance(event, StartBroker):
             continue
-        known = found.setdefault(event.broker, event)
+        known = starts.setdefault(event.broker, event)
         if known != event:
             raise ComparisonError(
                 f"broker {event.broker} of {run} starts again with another release or other "
                 f"settings; compare a run in which every broker stays as it is"
             )
-    return found
+    return starts
 
 
 def _last_leaders(events: list[Event]) -> Mapping[TopicPartition, int]:

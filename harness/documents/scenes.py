@@ -195,8 +195,8 @@ def _counting(generation: Generation, named: list[int]) -> Generation:
 
 def _logs(state: State) -> dict[int, Log]:
     world = World(state)
-    found = {broker: world.replica(broker, PARTITION) for broker in world.assignment(PARTITION)}
-    return {broker: replica.log for broker, replica in found.items() if replica is not None}
+    replicas = {broker: world.replica(broker, PARTITION) for broker in world.assignment(PARTITION)}
+    return {broker: replica.log for broker, replica in replicas.items() if replica is not None}
 
 
 def _leader(state: State) -> Replica | None:

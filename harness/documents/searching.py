@@ -46,23 +46,23 @@ def explored(machine: Machine, wanted: str, bounds: Bounds, preferred: int | Non
     if preferred is not None:
         moves = [move for move in system.moves if _may_happen(move.label, preferred)]
         system = replace(system, moves=moves)
-    found = explore(system, most_states=bounds.most_states)
-    numbers = {"states": found.distinct, "depth": found.depth}
-    if found.violation is not None:
-        trace = tuple(str(step) for step in found.violation.trace)
+    outcome = explore(system, most_states=bounds.most_states)
+    numbers = {"states": outcome.distinct, "depth": outcome.depth}
+    if outcome.violation is not None:
+        trace = tuple(str(step) for step in outcome.violation.trace)
         return Cell(
             result=Result.WRONG,
             text=f"breaks after {len(trace)}",
             numbers=numbers | {"steps": len(trace)},
-            detail=(*trace, f"so {found.violation.message}"),
+            detail=(*trace, f"so {outcome.violation.message}"),
         )
-    if found.is_complete:
+    if outcome.is_complete:
         return Cell(result=Result.RIGHT, text="holds", numbers=numbers)
     return Cell(
         result=Result.UNKNOWN,
         text="unknown",
         numbers=numbers,
-        detail=(f"{found.limit} ended it after {found.distinct:,} states",),
+        detail=(f"{outcome.limit} ended it after {outcome.distinct:,} states",),
     )
 
 

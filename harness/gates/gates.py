@@ -338,8 +338,8 @@ def contents(play: Play, broker: int, partition: TopicPartition) -> PartitionCon
 
 def last_offset(play: Play, broker: int, partition: TopicPartition) -> int:
     """Offset of the last record on the broker's disk, or -1."""
-    found = contents(play, broker, partition)
-    return found.batches[-1].last_offset if found is not None and found.batches else -1
+    log = contents(play, broker, partition)
+    return log.batches[-1].last_offset if log is not None and log.batches else -1
 
 
 def check_causes_of_death(play: Play) -> None:

@@ -104,8 +104,8 @@ def lasting_difference(
 
 
 def _identities(play: Play, broker: int, partition: TopicPartition) -> list[tuple[int, ...]]:
-    found = gates.contents(play, broker, partition)
-    return [] if found is None else [_identity(batch) for batch in found.batches]
+    log = gates.contents(play, broker, partition)
+    return [] if log is None else [_identity(batch) for batch in log.batches]
 
 
 def _identity(batch: Batch) -> tuple[int, ...]:

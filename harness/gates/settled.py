@@ -51,5 +51,5 @@ class Settled:
 
     def seen(self, partition: TopicPartition) -> Mapping[str, Any]:
         """What was seen last of a partition."""
-        found: Mapping[str, Any] = self.last_seen[f"{partition.name}"]
-        return found
+        seen: Mapping[str, Any] = self.last_seen[f"{partition.name}"]
+        return seen

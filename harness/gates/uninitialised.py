@@ -87,9 +87,9 @@ def _received(play: Play, broker: int) -> list[LinkRecord]:
 
 def _in_words(play: Play, broker: int) -> str:
     """What is known of a broker that was told nothing yet."""
-    found = play.cluster.metadata.registration(broker)
+    znode = play.cluster.metadata.registration(broker)
     updates = sum(record.api_key == ApiKey.UPDATE_METADATA for record in _received(play, broker))
     return (
-        f"broker {broker} is registered with czxid {None if found is None else found.czxid}, and "
+        f"broker {broker} is registered with czxid {None if znode is None else znode.czxid}, and "
         f"its process got no LeaderAndIsr and {updates or 'no'} UpdateMetadata"
     )

@@ -118,14 +118,14 @@ def after(view: View, step: Step) -> View:
 
 def illegal_steps(view: View, steps: Sequence[Step]) -> list[tuple[int, str]]:
     """Index and reason of each step that is not legal where it stands."""
-    found = []
+    refusals = []
     for index, step in enumerate(steps):
         why = refusal(view, step)
         if why:
-            found.append((index, why))
+            refusals.append((index, why))
         else:
             view = after(view, step)
-    return found
+    return refusals
 
 
 # -- faults -----------------------------------------------------------------------------------

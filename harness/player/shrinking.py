@@ -142,20 +142,20 @@ class _Search(Generic[Part]):
 
     def _leave_out(self, part: int) -> bool:
         """Leaves out parts of that size wherever it can; whether it could anywhere."""
-        found = False
+        has_left_out = False
         end = len(self.steps)
         while end > 0:
             batch = self._next(part, end)
             if not batch:
-                return found
+                return has_left_out
             index = self.showing([steps for _, steps in batch])
             if index is None:
                 end = batch[-1][0]
             else:
-                found = True
+                has_left_out = True
                 start, self.steps = batch[index]
                 end = min(start, len(self.steps))
-        return found
+        return has_left_out
 
     def _next(self, part: int, end: int) -> list[tuple[int, tuple[Part, ...]]]:
         """The next candidates that were not asked about, from the end of the schedule on.

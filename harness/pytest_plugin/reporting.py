@@ -150,8 +150,8 @@ def _finding_line(finding: "Finding") -> str:
 def _error_lines(broker: int, log: Path) -> list[str]:
     if not log.is_file():
         return []
-    found = [line for line in log.read_bytes().splitlines() if _ERROR.search(line)]
-    return [f"broker {broker}: {line.decode('utf-8', 'replace')}" for line in found[-_ERROR_LINES:]]
+    lines = [line for line in log.read_bytes().splitlines() if _ERROR.search(line)]
+    return [f"broker {broker}: {line.decode('utf-8', 'replace')}" for line in lines[-_ERROR_LINES:]]
 
 
 def pytest_report_collectionfinish(

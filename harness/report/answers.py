@@ -100,8 +100,8 @@ def unknown_reasons(loaded: Loaded) -> tuple[str, ...]:
 def tracebacks(loaded: Loaded) -> tuple[str, ...]:
     """The tracebacks that the run and the judgement recorded."""
     crashes = () if loaded.results is None else loaded.results.crashes
-    found = (*crashes, loaded.evidence.outcome.traceback)
-    return tuple(dict.fromkeys(trace for trace in found if trace))
+    traces = (*crashes, loaded.evidence.outcome.traceback)
+    return tuple(dict.fromkeys(trace for trace in traces if trace))
 
 
 def warnings(loaded: Loaded) -> tuple[str, ...]:

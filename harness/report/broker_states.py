@@ -129,7 +129,7 @@ def story_names(loaded: Loaded) -> Mapping[int, str]:
     A fault "B-down" on broker 1 says that B is broker 1, and a cut "A-B" between 0 and 1 who both
     are. Letters that two brokers would have are no names.
     """
-    found: dict[str, set[int]] = {}
+    candidates: dict[str, set[int]] = {}
     for step in loaded.scenario.steps:
         step = step.get("do") or step
         fault = step.get("fault")
@@ -144,8 +144,8 @@ def story_names(loaded: Loaded) -> Mapping[int, str]:
             continue
         for letter, broker in zip(parts, whom, strict=True):
             if isinstance(broker, int):
-                found.setdefault(letter, set()).add(broker)
-    named = {letter: brokers.pop() for letter, brokers in found.items() if len(brokers) == 1}
+                candidates.setdefault(letter, set()).add(broker)
+    named = {letter: brokers.pop() for letter, brokers in candidates.items() if len(brokers) == 1}
     return {broker: letter for letter, broker in sorted(named.items())}
 
 

@@ -33,10 +33,10 @@ class ControlRow:
 def control_rows(loaded: Loaded) -> tuple[ControlRow, ...]:
     """Every control request that was answered, late ones too; none without links."""
     try:
-        found = loaded.evidence.control
+        requests = loaded.evidence.control
     except CheckError:
         return ()  # The judgement says what cannot be read.
-    return tuple(_row(request) for request in found or ())
+    return tuple(_row(request) for request in requests or ())
 
 
 def most_of(rows: Sequence[ControlRow], most: int) -> tuple[ControlRow, ...]:

@@ -66,14 +66,14 @@ def shadow_rows(loaded: Loaded) -> tuple[ShadowRow, ...]:
     """Each solution in each term whose leader dropped somebody, or would have been given up."""
     evidence, rows = loaded.evidence, []
     try:
-        found = [
+        terms = [
             (partition, *term)
             for partition in (evidence.partitions if evidence.leader_views else ())
             for term in time_lines(evidence, partition)
         ]
     except CheckError:
         return ()  # The judgement says what cannot be read.
-    for partition, term, line in found:
+    for partition, term, line in terms:
         courses = [
             ("recorded", None),
             ("as shipped, by its rule", play(line, SHIPPED)),

@@ -135,9 +135,9 @@ def _folded(drawn: DrawnPartition, findings: Sequence[Finding]) -> str:
     ):
         return ""
     holding = [replica.found for replica in view.replicas if replica.found is not None]
-    logs = {tuple(map(identity, found.batches)) for found in holding}
+    logs = {tuple(map(identity, disk_log.batches)) for disk_log in holding}
     if len(holding) == len(view.replicas) and len(logs) == 1:
-        (batches,) = {found.batches for found in holding[:1]}
+        (batches,) = {disk_log.batches for disk_log in holding[:1]}
         if not batches:
             return "every replica is empty, as predicted"
         first, last = batches[0].base_offset, batches[-1].last_offset
@@ -209,17 +209,17 @@ def _state(replica: ReplicaView) -> str:
 
 def lanes_of(replica: ReplicaView) -> list[tuple[str, Lane]]:
     """The replica's lanes by side: predicted first, then as on disk; a missing one left out."""
-    found, foreseen, cleaned = replica.found, replica.foreseen, replica.cleaned_until
+    disk_log, foreseen, cleaned = replica.found, replica.foreseen, replica.cleaned_until
     lanes = []
     if foreseen is not None:
-        other = found.batches if found else ()
+        other = disk_log.batches if disk_log else ()
         end = foreseen.log_end_offset
         lane = lane_of(foreseen.batches, other, log_end_offset=end, cleaned_until=cleaned)
         lanes.append(("predicted", lane))
-    if found is not None:
+    if disk_log is not None:
         beside = foreseen.batches if foreseen else None
-        end = found.log_end_offset
-        lane = lane_of(found.batches, beside, log_end_offset=end, cleaned_until=cleaned)
+        end = disk_log.log_end_offset
+        lane = lane_of(disk_log.batches, beside, log_end_offset=end, cleaned_until=cleaned)
         lanes.append(("on disk", lane))
     return lanes
 
@@ -264,14 +264,14 @@ def _lanes(replica: ReplicaView, place: Any) -> list[DrawnLane]:
 
 def _merged(replica: ReplicaView, drawn: list[DrawnLane]) -> list[DrawnLane]:
     """One lane in place of two that say the same; else both."""
-    found, foreseen = replica.found, replica.foreseen
-    if found is None or foreseen is None:
+    disk_log, foreseen = replica.found, replica.foreseen
+    if disk_log is None or foreseen is None:
         return drawn
     on_disk = drawn[-1]
     ends = {lane.log_end_offset for lane in drawn}
     if len(ends) > 1 or any(lane.differences for lane in drawn):
         return drawn
-    if found.high_watermark not in foreseen.high_watermarks:
+    if disk_log.high_watermark not in foreseen.high_watermarks:
         return drawn
     description = on_disk.description.replace("on disk", "on disk as predicted")
     return [replace(on_disk, side="as predicted", description=description)]

@@ -45,14 +45,14 @@ class Decisions:
 
     def eligible(self, state: PartitionState) -> tuple[int, ...]:
         """Who might lead besides the ISR when the state was written."""
-        found: tuple[int, ...] = ()
+        eligible: tuple[int, ...] = ()
         for timed in self.events:
             match timed.event:
                 case EligibleReplicas(topic=state.topic, partition=state.partition) as change:
-                    found = change.eligible if change.zxid <= state.zxid else found
+                    eligible = change.eligible if change.zxid <= state.zxid else eligible
                 case _:
                     pass
-        return found
+        return eligible
 
     @property
     def states(self) -> tuple[tuple[TimedEvent, PartitionState], ...]:

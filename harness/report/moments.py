@@ -180,7 +180,7 @@ def moments(
     rounds: Sequence[AskedRound],
 ) -> tuple[Moment, ...]:
     """Everything in one list, oldest first; each moment names the faults that acted then."""
-    found = [
+    all_moments = [
         *_steps(loaded),
         *_of_faults(faults),
         *_of_decisions(decisions),
@@ -195,7 +195,7 @@ def moments(
         *_of_told(loaded),
         *(_of_round(each) for each in rounds if each.time is not None),
     ]
-    found.sort(key=lambda moment: moment.time)
+    all_moments.sort(key=lambda moment: moment.time)
     return tuple(
         replace(
             moment,
@@ -205,7 +205,7 @@ def moments(
                 if fault.injected <= moment.time <= (fault.healed or float("inf"))
             ),
         )
-        for moment in found
+        for moment in all_moments
     )
 
 

@@ -186,10 +186,10 @@ def _cache(view: PartitionView) -> dict[str, Any]:
     replicas = []
     for replica in view.replicas:
         foreseen = replica.foreseen.epoch_entries if replica.foreseen else None
-        found = replica.found.epoch_entries if replica.found else None
-        entries = sorted({*(foreseen or ()), *(found or ())})
+        disk_entries = replica.found.epoch_entries if replica.found else None
+        entries = sorted({*(foreseen or ()), *(disk_entries or ())})
         rows = [
-            (entry, foreseen is not None and entry in foreseen, entry in (found or ()))
+            (entry, foreseen is not None and entry in foreseen, entry in (disk_entries or ()))
             for entry in entries
         ]
         replicas.append(
@@ -197,7 +197,7 @@ def _cache(view: PartitionView) -> dict[str, Any]:
                 "broker": replica.broker,
                 "rows": rows,
                 "is_predicted": foreseen is not None,
-                "is_found": found is not None,
+                "is_found": disk_entries is not None,
             }
         )
     return {"name": view.name, "snapshot": view.snapshot, "replicas": replicas}

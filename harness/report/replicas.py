@@ -98,17 +98,17 @@ def partition_views(loaded: Loaded) -> tuple[PartitionView, ...]:
 
 def _views_of_snapshot(loaded: Loaded, snapshot: TakenSnapshot) -> Iterable[PartitionView]:
     copied, label = loaded.evidence.copied, snapshot.label
-    found = {
+    disk_logs = {
         (partition, broker): _found(copied, label, broker, partition)
         for broker, partition in copied.replicas(label, snapshot.brokers)
     }
     foreseen = _foreseen(loaded.prediction, label)
     cleaned = _cleaned_until(loaded, label)
     for partition in sorted(
-        {judged for judged, _ in (*found, *foreseen) if not is_internal(judged.topic)}
+        {judged for judged, _ in (*disk_logs, *foreseen) if not is_internal(judged.topic)}
     ):
         state = snapshot.state(partition)
-        ids = sorted({broker for of, broker in (*found, *foreseen) if of == partition})
+        ids = sorted({broker for of, broker in (*disk_logs, *foreseen) if of == partition})
         yield PartitionView(
             topic=partition.topic,
             partition=partition.partition,
@@ -122,7 +122,7 @@ def _views_of_snapshot(loaded: Loaded, snapshot: TakenSnapshot) -> Iterable[Part
                     is_running=snapshot.brokers[broker].is_running
                     if broker in snapshot.brokers
                     else None,
-                    found=found.get((partition, broker)),
+                    found=disk_logs.get((partition, broker)),
                     foreseen=foreseen.get((partition, broker)),
                     cleaned_until=cleaned.get(partition, 0),
                 )
@@ -137,15 +137,15 @@ def _cleaned_until(loaded: Loaded, label: str) -> dict[TopicPartition, int]:
         events = [timed.event for timed in loaded.evidence.actions]
     except CheckError:
         return {}  # The judgement says what cannot be read.
-    found: dict[TopicPartition, int] = {}
+    cleaned: dict[TopicPartition, int] = {}
     for event in events:
         if isinstance(event, Snapshot) and event.label == label:
             break
         if isinstance(event, LogCleaned):
             # Who fetches from a log that was cleaned lacks the same.
             partition = TopicPartition(event.topic, event.partition)
-            found[partition] = max(found.get(partition, 0), event.cleaned_until)
-    return found
+            cleaned[partition] = max(cleaned.get(partition, 0), event.cleaned_until)
+    return cleaned
 
 
 def _remote(loaded: Loaded, label: str, partition: TopicPartition) -> dict[str, Any]:

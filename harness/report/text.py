@@ -102,8 +102,8 @@ def _head(paper: Paper, loaded: Loaded, views: Sequence[PartitionView]) -> None:
     if answers.expectation_of(loaded):
         paper.add(answers.expectation_of(loaded), style="quiet")
     for witness in answers.witnesses_of(loaded):
-        found = "found" if witness.found else "NOT FOUND"
-        said = f"witness {found}: {witness_text(witness.wanted)}; {witness.seen}"
+        verdict = "found" if witness.found else "NOT FOUND"
+        said = f"witness {verdict}: {witness_text(witness.wanted)}; {witness.seen}"
         paper.add(said, indent=2, hang=2, style="quiet" if witness.found else "no")
 
 
@@ -188,13 +188,13 @@ def _replica(paper: Paper, loaded: Loaded, view: PartitionView, replica: Replica
 
 def _is_alike(replica: ReplicaView, lanes: Sequence[tuple[str, Lane]]) -> bool:
     """Whether both sides can be told in one line: the log, its end, and the high watermark."""
-    found, foreseen = replica.found, replica.foreseen
+    disk_log, foreseen = replica.found, replica.foreseen
     return (
-        found is not None
+        disk_log is not None
         and foreseen is not None
         and not any(span.differs for _, lane in lanes for span in lane.spans)
-        and found.log_end_offset == foreseen.log_end_offset
-        and found.high_watermark in foreseen.high_watermarks
+        and disk_log.log_end_offset == foreseen.log_end_offset
+        and disk_log.high_watermark in foreseen.high_watermarks
     )
 
 
@@ -222,20 +222,20 @@ def _span(span: Span) -> str:
 
 def _caches(paper: Paper, views: Sequence[PartitionView]) -> None:
     rows = [
-        (view, replica, found, foreseen)
+        (view, replica, disk_entries, foreseen)
         for view in views[:MOST_PARTITIONS]
         for replica in view.replicas
-        for found in [replica.found.epoch_entries if replica.found else None]
+        for disk_entries in [replica.found.epoch_entries if replica.found else None]
         for foreseen in [replica.foreseen.epoch_entries if replica.foreseen else None]
-        if found is not None or foreseen
+        if disk_entries is not None or foreseen
     ]
     if not rows:
         return
     paper.heading("Epoch caches  (epoch@start offset)")
-    for view, replica, found, foreseen in rows:
+    for view, replica, disk_entries, foreseen in rows:
         who = f"{view.name} broker {replica.broker} {view.snapshot}: "
-        text = who + _entries(found)
-        if foreseen is not None and foreseen != found:
+        text = who + _entries(disk_entries)
+        if foreseen is not None and foreseen != disk_entries:
             paper.add(f"{text}  * predicted {_entries(foreseen)}", indent=2, hang=4, style="no")
         else:
             paper.add(text, indent=2, hang=4)
@@ -288,9 +288,13 @@ def _round(pair: Pair, has_prediction: bool) -> str:
 def _time(paper: Paper, loaded: Loaded) -> None:
     decisions = decisions_of(loaded)
     faults = faults_of(loaded)
-    found = moments(loaded, decisions=decisions, faults=faults, writes=writes_of(loaded), rounds=())
-    begun = min((moment.time for moment in found if moment.kind == "step"), default=0.0)
-    told = [moment for moment in found if moment.kind != "step" and not _is_first(moment, begun)]
+    all_moments = moments(
+        loaded, decisions=decisions, faults=faults, writes=writes_of(loaded), rounds=()
+    )
+    begun = min((moment.time for moment in all_moments if moment.kind == "step"), default=0.0)
+    told = [
+        moment for moment in all_moments if moment.kind != "step" and not _is_first(moment, begun)
+    ]
     paper.heading("Time line (seconds; | while a fault acts)")
     for problem in decisions.problems:
         paper.add(f"! decisions are missing: {problem}", indent=2, hang=2, style="unknown")

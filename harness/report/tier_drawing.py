@@ -174,11 +174,11 @@ def draw_readings(
     readings: Iterable[TierReading], partition: TopicPartition
 ) -> DrawnReadings | None:
     """Every reading of a partition, or None where nobody read it."""
-    found = [reading for reading in readings if (reading.topic, reading.partition) == partition]
-    if not found:
+    shown = [reading for reading in readings if (reading.topic, reading.partition) == partition]
+    if not shown:
         return None
-    first = min(reading.first_offset for reading in found)
-    end = max(first + 1, *(reading.end_offset for reading in found))
+    first = min(reading.first_offset for reading in shown)
+    end = max(first + 1, *(reading.end_offset for reading in shown))
 
     def place(offset: float) -> float:
         return round(100 * (offset - first) / (end - first), 3)
@@ -194,10 +194,10 @@ def draw_readings(
                 description=f"{reading.operation} from broker {reading.broker}: "
                 f"{_in_words(reading)}",
             )
-            for reading in found
+            for reading in shown
         ),
         axis=tuple((offset, place(offset)) for offset in ticks(first, end)),
-        left_out=sum(len(reading.fetches) > MOST_OFFSETS for reading in found),
+        left_out=sum(len(reading.fetches) > MOST_OFFSETS for reading in shown),
     )
 
 

@@ -34,13 +34,13 @@ def tier_sections(
 
 def in_words(reading: TierReading) -> str:
     """A reading as stretches of offsets, by where they were served from."""
-    found = {
+    sources = {
         offset: source_of(reading, fetch)
         for fetch in reading.fetches
         for offset in [record.offset for record in fetch.records] or [fetch.offset]
     }
     stretches = []
-    for source, group in groupby(sorted(found), key=lambda offset: found[offset]):
+    for source, group in groupby(sorted(sources), key=lambda offset: sources[offset]):
         offsets = list(group)
         span = f"{offsets[0]}-{offsets[-1]}" if offsets[1:] else f"{offsets[0]}"
         stretches.append(f"{span} {source}")

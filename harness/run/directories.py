@@ -16,13 +16,13 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     Raises:
         UsageError: A path is no run directory and holds none.
     """
-    found: dict[Path, None] = {}
+    runs: dict[Path, None] = {}
     for path in paths:
         inside = [path] if _is_run(path) else sorted(filter(_is_run, _children(path)))
         if not inside:
             raise UsageError(f"{path} is no run directory, and holds none: there is no run.json")
-        found |= dict.fromkeys(run.resolve() for run in inside)
-    return list(found)
+        runs |= dict.fromkeys(run.resolve() for run in inside)
+    return list(runs)
 
 
 def _is_run(path: Path) -> bool:

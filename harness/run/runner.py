@@ -84,21 +84,21 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
     scenario = replace(scenario, cluster=with_points(scenario.cluster, scenario.steps))
     check_steps(scenario)
     _make_runs_directory(options.runs_directory)
-    found = {
+    distributions = {
         kafka: fetch(kafka, driver=options.driver, offline=options.offline, say=say)
         for kafka in kafkas_of(scenario)
     }
     for kafka in sorted(
         {broker.kafka for broker in scenario.cluster.brokers if not broker.judged_as}
     ):
-        release = found[kafka].release
+        release = distributions[kafka].release
         nearest = release_of(release).judged_as
         if nearest != release:
             say(
                 f"{release} is judged by the rules of {nearest}, the nearest release that was "
                 "published; --protocol, or judged_as, names another one"
             )
-    releases = {kafka: one.release for kafka, one in found.items()}
+    releases = {kafka: one.release for kafka, one in distributions.items()}
     check_settings(scenario, releases)
     check_modes(scenario, releases)
     started = time.time()
@@ -117,7 +117,7 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
         try:
             stack.enter_context(cluster)
         except (BrokerExited, AwaitTimeout) as error:
-            return _never_came_up(scenario, cluster, options, found, started, error)
+            return _never_came_up(scenario, cluster, options, distributions, started, error)
         now = begin(scenario, cluster, options=options, started=started, say=say)
         failure = _perform_all(scenario, now)
         return finish(now, started=started, failure=failure, settle_bound_s=options.settle_bound_s)
@@ -137,14 +137,14 @@ def _never_came_up(
     scenario: Scenario,
     cluster: Cluster,
     options: RunOptions,
-    found: Mapping[str, Distribution],
+    distributions: Mapping[str, Distribution],
     started: float,
     error: Exception,
 ) -> RunDirectory:
     """The sealed run of a cluster that did not start: unknown, with every log there is."""
     brokers = {}
     for broker in scenario.cluster.brokers:
-        kafka = found[broker.kafka]
+        kafka = distributions[broker.kafka]
         judged_as = broker.judged_as or release_of(kafka.release).judged_as
         brokers[broker.id] = _told(kafka.release, judged_as, kafka.build)
     run = _new_run(scenario, cluster, options, brokers, started)

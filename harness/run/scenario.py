@@ -217,13 +217,13 @@ def _values(value: Any) -> dict[str, Any]:
 
 
 def _plain_values(part: Step | Fault) -> dict[str, Any]:
-    found = _values(part)
-    for name in found.keys() - _STEPS_THEMSELVES:
+    fields = _values(part)
+    for name in fields.keys() - _STEPS_THEMSELVES:
         try:
-            json.dumps(found[name])
+            json.dumps(fields[name])
         except (TypeError, ValueError):
             raise ScenarioError(
-                f"{type(part).__name__}.{name} is {found[name]!r}: a field is a plain JSON value, "
+                f"{type(part).__name__}.{name} is {fields[name]!r}: a field is a plain JSON value, "
                 "and what is alike for all values is a ClassVar"
             ) from None
-    return found
+    return fields

@@ -94,13 +94,13 @@ class AskAs:
         )
         timeout_s = 2 * _WAIT_MS / 1000
         answer = send(address, ApiKey.FETCH, request, version=version, timeout_s=timeout_s)
-        found = answer["topics"][0]["partitions"][0]
-        diverging = found.get("diverging_epoch")
+        partition_answer = answer["topics"][0]["partitions"][0]
+        diverging = partition_answer.get("diverging_epoch")
         return {
-            "error_code": found["error_code"],
+            "error_code": partition_answer["error_code"],
             "records": [
                 [record.offset, (record.value or b"").decode()]
-                for record in records_of(batches_in(found), self.offset)
+                for record in records_of(batches_in(partition_answer), self.offset)
             ],
             **(
                 {}
@@ -122,10 +122,10 @@ class AskAs:
             version=_EPOCH_VERSION,
             timeout_s=10.0,
         )
-        found = answer["topics"][0]["partitions"][0]
+        partition_answer = answer["topics"][0]["partitions"][0]
         return {
-            "error_code": found["error_code"],
-            "answered": [found["leader_epoch"], found["end_offset"]],
+            "error_code": partition_answer["error_code"],
+            "answered": [partition_answer["leader_epoch"], partition_answer["end_offset"]],
         }
 
 
@@ -179,7 +179,7 @@ class ConsumeFrom:
             abort=gates.no_exit(play),
         )
         running = [broker for broker in play.cluster.brokers.values() if broker.is_running]
-        found = consume(
+        consumed = consume(
             running[0].release,
             bootstrap=",".join(broker.client_address for broker in running),
             topic=self.topic,
@@ -196,10 +196,10 @@ class ConsumeFrom:
             partition=self.partition,
             offset=self.offset,
             leader_epoch=self.leader_epoch,
-            records=[list(record) for record in found.records],
-            error=found.error,
-            exit_code=found.exit_code,
-            said=list(found.said[-_MOST_LINES:]),
+            records=[list(record) for record in consumed.records],
+            error=consumed.error,
+            exit_code=consumed.exit_code,
+            said=list(consumed.said[-_MOST_LINES:]),
         )
 
     def _commit(self, play: Play) -> int | str:

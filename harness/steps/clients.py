@@ -206,7 +206,7 @@ class Read:
             return None
 
         try:
-            found = await_until(
+            fetched = await_until(
                 read,
                 timeout_s=self.timeout_s,
                 waiting_for=f"broker {broker} to give a consumer {self.records} records of "
@@ -217,7 +217,7 @@ class Read:
             )
             values = [
                 _text(record, offset=self.offset + index)
-                for index, record in enumerate(found.records)
+                for index, record in enumerate(fetched.records)
             ]
         except (ClusterError, ScenarioError) as error:
             play.recorder.history(self.operation, "fail", **detail, error=str(error))

@@ -85,8 +85,8 @@ class DeleteRecords:
             )
         except (NoAnswer, NotSent) as error:
             raise NotPossible(f"nobody answered DeleteRecords: {error}") from error
-        found = answer["topics"][0]["partitions"][0]
-        return found["error_code"], found["low_watermark"]
+        partition_answer = answer["topics"][0]["partitions"][0]
+        return partition_answer["error_code"], partition_answer["low_watermark"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,24 +105,24 @@ class AwaitLogStart:
 
     def perform(self, play: Play) -> None:
         """Returns once each log begins there; the model is told where."""
-        found: dict[int, int | None] = {}
+        starts: dict[int, int | None] = {}
 
         def holds() -> bool:
-            found.update({broker: self._start(play, broker) for broker in self.brokers})
-            return all(start is not None and start >= wanted for start in found.values())
+            starts.update({broker: self._start(play, broker) for broker in self.brokers})
+            return all(start is not None and start >= wanted for start in starts.values())
 
         wanted = self.log_start_offset
         await_until(
             holds,
             timeout_s=self.timeout_s,
             waiting_for=f"{self.topic}-{self.partition} to begin at {wanted} on {self.brokers}",
-            last_seen=lambda: f"it begins at {found}",
+            last_seen=lambda: f"it begins at {starts}",
             remedy="retention looks every log.retention.check.interval.ms, first 30 s after a "
             "broker's start, at segments below the high watermark; the checkpoint is written every "
             "log.flush.start.offset.checkpoint.interval.ms",
             abort=gates.no_exit(play),
         )
-        for broker, start in found.items():
+        for broker, start in starts.items():
             assert start is not None
             about = {"broker": broker, "topic": self.topic, "partition": self.partition}
             seen = events.LogStartObserved(

@@ -93,19 +93,19 @@ class AwaitLocalStart:
 
     def perform(self, play: Play) -> None:
         """Returns once its first segment is that one."""
-        found: list[int] = []
+        base_offsets: list[int] = []
 
         def holds() -> bool:
             directory = play.observer.partition_directory(self.broker, self.topic, self.partition)
-            found[:] = _base_offsets(directory)
-            return found[:1] == [self.offset]
+            base_offsets[:] = _base_offsets(directory)
+            return base_offsets[:1] == [self.offset]
 
         await_until(
             holds,
             timeout_s=self.timeout_s,
             waiting_for=f"broker {self.broker}'s log of {self.topic}-{self.partition} to begin at "
             f"{self.offset}",
-            last_seen=lambda: f"segments {found}",
+            last_seen=lambda: f"segments {base_offsets}",
             remedy="is it copied, and local.retention.bytes small enough? see its server.log",
             abort=gates.no_exit(play),
         )
@@ -114,7 +114,7 @@ class AwaitLocalStart:
             broker=self.broker,
             topic=self.topic,
             partition=self.partition,
-            base_offsets=list(found),
+            base_offsets=list(base_offsets),
         )
 
 
@@ -174,12 +174,14 @@ def segments_of(play: Play, partition: TopicPartition) -> list[RemoteSegment]:
     for broker in play.cluster.brokers.values():
         if (broker.log_directory / METADATA_DIRECTORY).is_dir():
             try:
-                found = remote_segments(metadata_records(broker.log_directory))
+                segments = remote_segments(metadata_records(broker.log_directory))
             except RemoteLogMetadataError as error:
                 raise ScenarioError(
                     f"the remote store's metadata cannot be read: {error}"
                 ) from error
-            return [segment for segment in found if (segment.topic, segment.partition) == partition]
+            return [
+                segment for segment in segments if (segment.topic, segment.partition) == partition
+            ]
     return []
 
 

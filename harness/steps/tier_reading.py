@@ -66,11 +66,11 @@ class TierRead:
             AwaitTimeout: The broker does not lead, does not have the log, or does not answer.
             ScenarioError: It gave no answer to a Fetch.
         """
-        found: list[tuple[tuple[int, int, int], list[dict[str, Any]]]] = []
+        readings: list[tuple[tuple[int, int, int], list[dict[str, Any]]]] = []
 
         def stands_still() -> bool:
             ends = self._ends(play)
-            found[:] = [(ends, list(self._fetches(play, ends[0], ends[2])))]
+            readings[:] = [(ends, list(self._fetches(play, ends[0], ends[2])))]
             return self._ends(play)[:2] == ends[:2]
 
         await_until(
@@ -78,11 +78,11 @@ class TierRead:
             timeout_s=self.timeout_s,
             waiting_for=f"broker {self.broker} to let go of nothing of {self.topic}-"
             f"{self.partition} while it is read",
-            last_seen=lambda: found[0][0],
+            last_seen=lambda: readings[0][0],
             remedy="see its server.log",
             abort=gates.no_exit(play),
         )
-        (first, local, end), fetches = found[0]
+        (first, local, end), fetches = readings[0]
         read: dict[str, Any] = {
             "operation": self.operation,
             "broker": self.broker,
@@ -238,7 +238,7 @@ def listed(
 def _fetched(
     play: Play, read: TierRead, offset: int, *, max_wait_ms: int = _REMOTE_READ_MS
 ) -> Fetched:
-    found: list[Fetched] = []
+    answers: list[Fetched] = []
 
     def is_answered() -> bool:
         try:
@@ -254,7 +254,7 @@ def _fetched(
             )
         except (NoAnswer, NotSent) as error:
             raise ScenarioError(f"a Fetch from {offset} on was not answered: {error}") from error
-        found[:] = [answer]
+        answers[:] = [answer]
         return answer.error_code != ErrorCode.REPLICA_NOT_AVAILABLE
 
     await_until(
@@ -262,27 +262,27 @@ def _fetched(
         timeout_s=read.timeout_s,
         waiting_for=f"broker {read.broker} to know what {read.topic}-{read.partition} has in the "
         "remote store",
-        last_seen=lambda: found,
+        last_seen=lambda: answers,
         remedy="see the lines of its RemoteLogMetadataManager in its server.log",
         abort=gates.no_exit(play),
     )
-    return found[0]
+    return answers[0]
 
 
-def _line(offset: int, found: Fetched) -> dict[str, Any]:
+def _line(offset: int, fetched: Fetched) -> dict[str, Any]:
     return {
         "offset": offset,
-        "error_code": found.error_code,
-        "records": [[record.offset, (record.value or b"").decode()] for record in found.records],
-        "keys": [None if record.key is None else record.key.decode() for record in found.records],
+        "error_code": fetched.error_code,
+        "records": [[record.offset, (record.value or b"").decode()] for record in fetched.records],
+        "keys": [None if record.key is None else record.key.decode() for record in fetched.records],
     }
 
 
 def _each(play: Play, read: TierRead, offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
     """One Fetch for each offset; of what comes, only the record at that offset counts."""
     for offset in offsets:
-        found = _fetched(play, read, offset)
-        line = _line(offset, found)
+        fetched = _fetched(play, read, offset)
+        line = _line(offset, fetched)
         yield {**line, "records": line["records"][:1], "keys": line["keys"][:1]}
 
 
@@ -290,6 +290,6 @@ def _all(play: Play, read: TierRead, first: int, end: int) -> Iterator[dict[str,
     """Fetches until the end is reached; after one that brings nothing, from the next offset on."""
     offset = first
     while offset < end:
-        found = _fetched(play, read, offset)
-        yield _line(offset, found)
-        offset = found.records[-1].offset + 1 if found.records else offset + 1
+        fetched = _fetched(play, read, offset)
+        yield _line(offset, fetched)
+        offset = fetched.records[-1].offset + 1 if fetched.records else offset + 1

@@ -235,13 +235,13 @@ def _run_json(run: RunOfUpgrade) -> dict[str, Any]:
 
 def _findings(told: SignOff) -> list[dict[str, Any]]:
     """Each fingerprint once, with how many runs have it."""
-    found = [
+    findings = [
         (finding.fingerprint, finding.kind, finding.question.value, finding.message, run.name)
         for run in told.runs
         for finding in run.findings
     ]
     rows = []
-    for (fingerprint, kind), same in groupby(sorted(found), key=lambda row: row[:2]):
+    for (fingerprint, kind), same in groupby(sorted(findings), key=lambda row: row[:2]):
         each = list(same)
         rows.append(
             {

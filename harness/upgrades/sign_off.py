@@ -198,11 +198,11 @@ def run_of(path: Path, upgrade: Upgrade) -> RunOfUpgrade:
     """One run; what cannot be read of it makes it unknown."""
     loaded = load(RunDirectory.open(path))
     evidence, results = loaded.evidence, loaded.results
-    unknown, found = "", []
+    unknown, run_phases = "", []
     try:
         measured = None if results is None else results.availability
-        found = list(_phases(evidence, upgrade, measured))
-        unknown = _unfinished(evidence, upgrade, found)
+        run_phases = list(_phases(evidence, upgrade, measured))
+        unknown = _unfinished(evidence, upgrade, run_phases)
     except CheckError as error:
         unknown = f"it cannot be read: {error}"
     if results is None:
@@ -217,8 +217,8 @@ def run_of(path: Path, upgrade: Upgrade) -> RunOfUpgrade:
         safe=None if results is None else results.safe,
         unknown=unknown,
         findings=_told(results),
-        phases=found,
-        promised=sum(phase.promised for phase in found),
+        phases=run_phases,
+        promised=sum(phase.promised for phase in run_phases),
         lost=_lost(results),
         availability=(None if results is None else results.availability) or Availability(),
         seconds=None if results is None else results.seconds,
@@ -244,16 +244,16 @@ def _lost(results: Results | None) -> int:
     return len(offsets)
 
 
-def _unfinished(evidence: RunEvidence, upgrade: Upgrade, found: Sequence[PhaseOfRun]) -> str:
+def _unfinished(evidence: RunEvidence, upgrade: Upgrade, run_phases: Sequence[PhaseOfRun]) -> str:
     """Why the run shows nothing of the upgrade, whatever its verdict; "" if it went all the way."""
     if evidence.scenario.entry != ENTRY or evidence.scenario.case != upgrade.case:
         return f"it is no run of {upgrade.pair}"
-    rolls = {phase.name: {roll.broker for roll in phase.rolls} for phase in found}
+    rolls = {phase.name: {roll.broker for roll in phase.rolls} for phase in run_phases}
     ids = {broker.id for broker in evidence.scenario.cluster.brokers}
     for phase in phases(upgrade):
         if missing := sorted(ids - rolls.get(phase.name, set())):
             return f"in the phase {phase.name} the brokers {missing} were not rolled"
-    silent = [phase.name for phase in found if phase.rolls and not phase.promised]
+    silent = [phase.name for phase in run_phases if phase.rolls and not phase.promised]
     return f"nothing was promised to a client in the phase {silent[0]}" if silent else ""
 
 

@@ -66,15 +66,15 @@ def go_on_without_asking(world: World, broker_id: int, source: int) -> bool:
             give_up_reset(world, broker_id, source)
         return thread.reset.is_asked
     generation = broker.generation
-    found = False
+    has_truncated = False
     for partition, fetch in thread.partitions:
         if fetch.state is not FetcherState.TRUNCATING:
             continue
         last_epoch = latest_epoch(world.known_replica(broker_id, partition).entries)
         if generation.epoch_request_version is None or not generation.asks_for_epoch(last_epoch):
             following.truncate_without_asking(world, broker_id, source, partition)
-            found = True
-    return found
+            has_truncated = True
+    return has_truncated
 
 
 def give_up_reset(world: World, broker_id: int, source: int) -> None:
@@ -367,7 +367,7 @@ def _handle_answers(
 
 def rounds(world: World, broker_id: int, source: int, exchange: Exchange) -> list[EpochRound]:
     """Return what an answer says about leader epochs."""
-    found = []
+    epoch_rounds = []
     asked = dict(exchange.asked)
     for partition, answer in exchange.answers:
         if answer.error or isinstance(answer, OffsetAnswer):
@@ -377,7 +377,7 @@ def rounds(world: World, broker_id: int, source: int, exchange: Exchange) -> lis
             continue
         by_fetch = isinstance(answer, FetchAnswer)
         tells = by_fetch or _tells_epoch(world, broker_id, source)
-        found.append(
+        epoch_rounds.append(
             EpochRound(
                 follower=broker_id,
                 leader=leader_of(source),
@@ -389,7 +389,7 @@ def rounds(world: World, broker_id: int, source: int, exchange: Exchange) -> lis
                 by_fetch=by_fetch,
             )
         )
-    return found
+    return epoch_rounds
 
 
 def _high_watermark(world: World, leader: int, partition: TopicPartition) -> int:

@@ -38,18 +38,18 @@ def furthest(world: World, broker_id: int, partition: TopicPartition, replica: R
     """Return the offset at which a log may begin at most by now."""
     broker = world.broker(broker_id)
     assert broker is not None
-    found = [replica.log.log_start_offset]
+    offsets = [replica.log.log_start_offset]
     began = world.get(("began", broker_id, partition))
     if began is not None:
-        found.append(min(began, replica.log.log_end_offset))
+        offsets.append(min(began, replica.log.log_end_offset))
     if world.get(("deletes", partition.topic)):
         beyond = broker.generation.deletes_beyond_high_watermark
         end = replica.log.log_end_offset
-        found.append(end if beyond else min(replica.high_watermark, end))
+        offsets.append(end if beyond else min(replica.high_watermark, end))
     asked = world.get(("asked to delete", partition))
     if asked is not None and replica.role is Role.LEADER:
-        found.append(min(asked, replica.high_watermark))
-    return max(found)
+        offsets.append(min(asked, replica.high_watermark))
+    return max(offsets)
 
 
 def move(world: World, broker_id: int, partition: TopicPartition, start: int) -> None:

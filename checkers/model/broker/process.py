@@ -158,7 +158,7 @@ def _forget(world: World, broker_id: int, partition: TopicPartition, replica: Re
 
 
 def _note_impossible(
-    world: World, broker_id: int, partition: TopicPartition, found: int, allowed: set[int]
+    world: World, broker_id: int, partition: TopicPartition, high_watermark: int, allowed: set[int]
 ) -> None:
     world.notes.append(
         ImpossibleHighWatermark(
@@ -166,7 +166,7 @@ def _note_impossible(
             broker=broker_id,
             topic=partition.topic,
             partition=partition.partition,
-            high_watermark=found,
+            high_watermark=high_watermark,
             allowed=tuple(sorted(allowed)),
         )
     )

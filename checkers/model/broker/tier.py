@@ -42,8 +42,8 @@ class TierRefused:
 
 def remote(world: World, partition: TopicPartition) -> Remote:
     """Return the partition's segments in the remote tier, in the order in which copies began."""
-    found: Remote = world.get(("remote", partition)) or ()
-    return found
+    segments: Remote = world.get(("remote", partition)) or ()
+    return segments
 
 
 def take(world: World, what: RemoteCopy | TierRead | Snapshot) -> TierRefused | None:
@@ -290,7 +290,7 @@ def holder(entries: Entries, offset: int, known: Remote) -> RemoteSegment | None
     .handleSegmentWithCopySegmentFinishedState, 3.6.2 to 3.9).
     """
     epoch = epoch_at(entries, offset)
-    found: dict[int, RemoteSegment] = {}
+    by_start: dict[int, RemoteSegment] = {}
     highest = -1
     for remote_copy in known:
         starts = [entry.start_offset for entry in remote_copy.leader_epochs if entry.epoch == epoch]
@@ -298,14 +298,14 @@ def holder(entries: Entries, offset: int, known: Remote) -> RemoteSegment | None
             continue
         last = _last_offset(remote_copy, epoch)
         # What is copied anew takes the place of what it covers.
-        for covered in [start for start in found if start >= starts[0] and highest <= last]:
-            del found[covered]
-        found[starts[0]] = remote_copy
+        for covered in [start for start in by_start if start >= starts[0] and highest <= last]:
+            del by_start[covered]
+        by_start[starts[0]] = remote_copy
         highest = max(highest, last)
-    below = [start for start in found if start <= offset]
+    below = [start for start in by_start if start <= offset]
     if not below:
         return None
-    segment = found[max(below)]
+    segment = by_start[max(below)]
     return segment if offset <= _last_offset(segment, epoch) else None
 
 

@@ -118,13 +118,13 @@ class Acting:
 
     def healed(self, state: State) -> list[tuple[Move, State]]:
         """Return the acts that heal every fault, sessions first, and the state after each."""
-        found = []
+        steps = []
         while (act := healing(World(state))) is not None:
             after = self.after(state, act)
             assert after is not None, f"{act} heals what acts"
             state = after
-            found.append((act, state))
-        return found
+            steps.append((act, state))
+        return steps
 
     def _instant_controller(self, played: Played, replicas: tuple[int, ...]) -> InstantController:
         brokers = (played.world.broker(broker_id) for broker_id in played.world.broker_ids())

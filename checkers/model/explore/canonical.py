@@ -59,26 +59,26 @@ def _varying(
 ) -> tuple[Component, ...]:
     pairs = [(replica, other) for replica in replicas for other in replicas if replica != other]
     epochs = range(CONTROLLER_EPOCH, last_controller + 1)
-    found: list[Component] = [RECORDS]
-    found += [PROMISED] if remembers_promises else []
-    found += [BLAMELESS, GAVE_UP] if remembers_blameless else []
-    found += [("state", PARTITION)]
-    found += [("replica", replica, PARTITION) for replica in replicas]
-    found += [("outbox", epoch, replica) for epoch in epochs for replica in replicas]
-    found += [("isr change", replica, PARTITION) for replica in replicas]
+    components: list[Component] = [RECORDS]
+    components += [PROMISED] if remembers_promises else []
+    components += [BLAMELESS, GAVE_UP] if remembers_blameless else []
+    components += [("state", PARTITION)]
+    components += [("replica", replica, PARTITION) for replica in replicas]
+    components += [("outbox", epoch, replica) for epoch in epochs for replica in replicas]
+    components += [("isr change", replica, PARTITION) for replica in replicas]
     if grain.has_requests:
-        found += [("isr request", replica, PARTITION) for replica in replicas]
+        components += [("isr request", replica, PARTITION) for replica in replicas]
     if grain.splits_reads:
-        found += [("appended", replica, PARTITION) for replica in replicas]
+        components += [("appended", replica, PARTITION) for replica in replicas]
     if grain.has_queues:
-        found += [("control", replica) for replica in replicas]
-        found += [EVENTS]
-        found += [("new epoch", replica) for replica in replicas if faults.expiries]
-    found += [("broker", replica) for replica in replicas]
-    found += [("leaders", replica) for replica in replicas]
-    found += [("thread", *pair) for pair in pairs]
-    found += [("exchanges", *pair) for pair in pairs]
-    return (*found, *_varying_with_faults(replicas, epochs, faults))
+        components += [("control", replica) for replica in replicas]
+        components += [EVENTS]
+        components += [("new epoch", replica) for replica in replicas if faults.expiries]
+    components += [("broker", replica) for replica in replicas]
+    components += [("leaders", replica) for replica in replicas]
+    components += [("thread", *pair) for pair in pairs]
+    components += [("exchanges", *pair) for pair in pairs]
+    return (*components, *_varying_with_faults(replicas, epochs, faults))
 
 
 def _varying_with_faults(
@@ -171,15 +171,15 @@ def _counts(machine: Machine, request: Exchange) -> bool:
 
 def promises(world: World, changes: Mapping[Component, Any]) -> frozenset[tuple[int, str]]:
     """Return what was below some leader's high watermark up to now."""
-    found: frozenset[tuple[int, str]] = world.get(PROMISED)
+    promised: frozenset[tuple[int, str]] = world.get(PROMISED)
     for component, value in changes.items():
         if component[0] == "replica" and value is not None and value.role is Role.LEADER:
-            found |= {
+            promised |= {
                 (batch.base_offset, batch.payload)
                 for batch in value.log.batches
                 if batch.last_offset < value.high_watermark
             }
-    return found
+    return promised
 
 
 def relevant_replica(generation: Generation, replica: Replica) -> Replica:

@@ -299,16 +299,16 @@ def replace_leader(world: World, machine: Machine, *, by_isr: bool) -> bool:
         for broker_id in world.assignment(PARTITION)
         if broker_id in state.isr and broker_id in _live(world)
     ]
-    found = (
+    candidates = (
         [broker_id for broker_id in able if broker_id != state.leader] + [state.leader]
         if by_isr
         else able
     )
-    if not found:
+    if not candidates:
         return False
     if machine.remembers_blameless:
         world.put(GAVE_UP, world.get(GAVE_UP) | {state.leader})
-    return _decide_next(world, machine, LeaderAndIsr(leader=found[0], isr=state.isr))
+    return _decide_next(world, machine, LeaderAndIsr(leader=candidates[0], isr=state.isr))
 
 
 def _decide_next(world: World, machine: Machine, decided: LeaderAndIsr) -> bool:

@@ -175,10 +175,10 @@ def pop_event(world: World) -> Event | None:
 
 
 def _waiting(world: World, broker: int) -> tuple[Received, ...]:
-    found: tuple[Received, ...] = world.get(("control", broker)) or ()
-    return found
+    received: tuple[Received, ...] = world.get(("control", broker)) or ()
+    return received
 
 
 def _events(world: World) -> tuple[Event, ...]:
-    found: tuple[Event, ...] = world.get(EVENTS) or ()
-    return found
+    events: tuple[Event, ...] = world.get(EVENTS) or ()
+    return events

@@ -97,21 +97,21 @@ def find_schedule(
         moves=[Move(move, body(move)) for move in playing.acts()],
         invariants={"healed": lambda read: playing.broken_when_healed(states[read("state")])},
     )
-    found = explore(
+    exploration = explore(
         system, most_states=most_states, most_memory_mib=most_memory_mib, progress=progress
     )
-    if found.violation is None:
-        return None, found
-    way = [states[visited["state"]] for visited in found.violation.states]
-    acts = [move for move in found.violation.trace if isinstance(move, Act)]
+    if exploration.violation is None:
+        return None, exploration
+    way = [states[visited["state"]] for visited in exploration.violation.states]
+    acts = [move for move in exploration.violation.trace if isinstance(move, Act)]
     healing = playing.healed(way[-1])
     schedule = Schedule(
         acts=(*acts, *(act for act, _ in healing)),
         states=(*way, *(state for _, state in healing)),
         healing=len(healing),
-        message=found.violation.message,
+        message=exploration.violation.message,
     )
-    return schedule, found
+    return schedule, exploration
 
 
 class _Playing:
@@ -136,13 +136,13 @@ class _Playing:
         number: int = state(RECORDS)
         if move.kind.startswith("write") and number >= self._schedules.records:
             return None
-        found = self._healed_by.pop((state, move), None)
-        if found is None:
-            found = self._acting.after(state, move, f"record-{number}")
-        if found is None:
+        after = self._healed_by.pop((state, move), None)
+        if after is None:
+            after = self._acting.after(state, move, f"record-{number}")
+        if after is None:
             return None
-        now = found(("state", PARTITION))
-        return found if now.leader_epoch <= self._schedules.leader_epoch else None
+        now = after(("state", PARTITION))
+        return after if now.leader_epoch <= self._schedules.leader_epoch else None
 
     def broken_when_healed(self, state: State) -> str:
         """Return what is wrong after every fault was healed.
@@ -178,5 +178,5 @@ def _broken(world: World, promised: Promised) -> str:
     if state.leader == -1 or any(broker is None or broker.has_exited for broker in brokers):
         # That nobody leads, or that a process has ended itself, is another matter.
         return ""
-    found = difference(world) or lost(world, promised)
-    return f"{found} after all is healed" if found else ""
+    breach = difference(world) or lost(world, promised)
+    return f"{breach} after all is healed" if breach else ""

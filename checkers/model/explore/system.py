@@ -100,13 +100,13 @@ class _Encoding:
         return lambda read: wanted(World(self.reading(read)))
 
     def _broker(self, component: Component, changing: Any) -> Broker:
-        found = self._brokers.get((component, changing))
-        if found is None:
+        broker = self._brokers.get((component, changing))
+        if broker is None:
             # Another process was the first to see it.
             after = dict(zip(_CHANGING_NAMES, changing, strict=True))
-            found = replace(self._constants(component), **after)
-            self._brokers[component, changing] = found
-        return found
+            broker = replace(self._constants(component), **after)
+            self._brokers[component, changing] = broker
+        return broker
 
 
 def _symmetry(machine: Machine) -> list[Permutation]:

@@ -151,10 +151,10 @@ def _true_leader(
 
 def _shrink(world: World, machine: Machine, action: Shrink) -> bool:
     """A follower has not fetched for `replica.lag.time.max.ms`, as far as the leader knows."""
-    found = _true_leader(world, machine, action.leader)
-    if found is None or action.follower not in found[1].isr:
+    true_leader = _true_leader(world, machine, action.leader)
+    if true_leader is None or action.follower not in true_leader[1].isr:
         return False
-    replica, state = found
+    replica, state = true_leader
     view = replica.view(action.follower)
     generation = outboxes.generation_of(world, action.leader)
     end_offset = replica.log.log_end_offset
@@ -209,11 +209,11 @@ def _relinquish(world: World, machine: Machine, action: Relinquish) -> bool:
     The leader is last in the ISR that it asks for. Controllers elect by the order of the assignment
     (PartitionStateMachine.offlinePartitionLeaderElection), which may be the same leader again.
     """
-    found = _true_leader(world, machine, action.leader)
+    true_leader = _true_leader(world, machine, action.leader)
     generation = outboxes.generation_of(world, action.leader)
-    if found is None or not generation.proposed.gives_up_when_slow:
+    if true_leader is None or not generation.proposed.gives_up_when_slow:
         return False
-    state, leader_id = found[1], action.leader
+    state, leader_id = true_leader[1], action.leader
     if not any(
         keeps(world, leader_id, broker_id) for broker_id in state.isr if broker_id != leader_id
     ):
@@ -222,10 +222,10 @@ def _relinquish(world: World, machine: Machine, action: Relinquish) -> bool:
 
 
 def _expand(world: World, machine: Machine, action: Expand) -> bool:
-    found = _true_leader(world, machine, action.leader)
-    if found is None or action.follower in found[1].isr:
+    true_leader = _true_leader(world, machine, action.leader)
+    if true_leader is None or action.follower in true_leader[1].isr:
         return False
-    replica, state = found
+    replica, state = true_leader
     view = replica.view(action.follower)
     if view is None or not view.asks_to_join or view.log_end_offset < replica.high_watermark:
         return False

@@ -172,10 +172,10 @@ def files_differ(broker: Broker | None, replica: Replica | None, seen: Files) ->
     batches = tuple(map(_header, local_batches(replica, seen)))
     if batches != seen.batches:
         return f"batches {_ranges(seen.batches)}, possible was {_ranges(batches)}"
-    found = seen.epoch_entries or ()
-    if not broker.generation.file_may_hold(found, replica.entries):
+    file_entries = seen.epoch_entries or ()
+    if not broker.generation.file_may_hold(file_entries, replica.entries):
         entries = [tuple(entry) for entry in replica.entries]
-        return f"leader epochs {list(found)}, possible was {entries}"
+        return f"leader epochs {list(file_entries)}, possible was {entries}"
     return ""
 
 

@@ -215,8 +215,8 @@ def _found(world: World, seen: Question | Reply) -> Exchange | None:
 
 
 def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
-    found = _found(world, seen)
-    if found is None:
+    request = _found(world, seen)
+    if request is None:
         if lookahead.questions[seen.number] is not seen:
             # It waited on its way, and its leader's process has ended meanwhile: nobody gets it.
             return
@@ -230,51 +230,51 @@ def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
         differs = ask(world, seen)
         if differs:
             raise Excluded(differs)
-        found = _found(world, seen)
-        assert found is not None
+        request = _found(world, seen)
+        assert request is not None
     if seen.fate is Fate.ARRIVES:
         target = world.broker(seen.leader)
         if target is not None and target.is_running and is_readable(target, seen):
-            arrived = replace(found, stage=Stage.ARRIVED)
-            exchange.change(world, seen.follower, seen.source, found, arrived)
+            arrived = replace(request, stage=Stage.ARRIVED)
+            exchange.change(world, seen.follower, seen.source, request, arrived)
         else:
-            exchange.end(world, seen.follower, seen.source, found)
+            exchange.end(world, seen.follower, seen.source, request)
     elif seen.fate is Fate.ABANDONED:
-        exchange.end(world, seen.follower, seen.source, found)
+        exchange.end(world, seen.follower, seen.source, request)
 
 
 def _reply(world: World, seen: Reply, lookahead: Lookahead) -> None:
-    found = _found(world, seen)
-    if found is None:
+    request = _found(world, seen)
+    if request is None:
         waiting = exchange.awaited(world, seen.follower, seen.source)
         if waiting is not None and is_on(waiting, seen) and waiting.stage is not Stage.DELIVERED:
             raise Excluded(is_taken(seen, waiting), is_pending=True)
         return
-    if found.stage is not Stage.ANSWERED:
-        raise Excluded(_why_not_answered(world, seen, found))
+    if request.stage is not Stage.ANSWERED:
+        raise Excluded(_why_not_answered(world, seen, request))
     follower, source = seen.follower, seen.source
     if seen.fate in (Fate.WAITS, Fate.REPLACED):
         return
     if seen.fate is Fate.FORGED:
-        found = _forged(world, found, seen, lookahead)
-    if seen.fate is Fate.ABANDONED or not found.is_awaited:
+        request = _forged(world, request, seen, lookahead)
+    if seen.fate is Fate.ABANDONED or not request.is_awaited:
         if seen.fate is not Fate.ABANDONED and not seen.error_code:
             # It went through, as the links tell, to a thread that was ended meanwhile.
-            world.notes += exchange.rounds(world, follower, source, found)
-        exchange.end(world, follower, source, found)
+            world.notes += exchange.rounds(world, follower, source, request)
+        exchange.end(world, follower, source, request)
         return
     if seen.error_code:
-        exchange.end(world, follower, source, found)
-        exchange.end_session(world, follower, source, found)
+        exchange.end(world, follower, source, request)
+        exchange.end_session(world, follower, source, request)
         return
-    world.notes += exchange.rounds(world, follower, source, found)
-    exchange.change(world, follower, source, found, replace(found, stage=Stage.DELIVERED))
+    world.notes += exchange.rounds(world, follower, source, request)
+    exchange.change(world, follower, source, request, replace(request, stage=Stage.DELIVERED))
 
 
-def _forged(world: World, found: Exchange, seen: Reply, lookahead: Lookahead) -> Exchange:
+def _forged(world: World, request: Exchange, seen: Reply, lookahead: Lookahead) -> Exchange:
     """What a link answered in the leader's place, if a fault said so."""
     answers: list[tuple[TopicPartition, Answer]] = []
-    for partition, _ in found.answers:
+    for partition, _ in request.answers:
         said = seen.partitions.get(partition)
         code = None if said is None else said.error_code
         error = lookahead.forgeries.get((seen.follower, seen.leader, -2 if code is None else code))
@@ -284,16 +284,16 @@ def _forged(world: World, found: Exchange, seen: Reply, lookahead: Lookahead) ->
                 f"broker {seen.leader}'s place, which no fault said"
             )
         answers.append((partition, EpochAnswer(error=error)))
-    forged = replace(found, answers=tuple(answers))
-    exchange.change(world, seen.follower, seen.source, found, forged)
+    forged = replace(request, answers=tuple(answers))
+    exchange.change(world, seen.follower, seen.source, request, forged)
     return forged
 
 
-def _why_not_answered(world: World, seen: Reply, found: Exchange) -> str:
+def _why_not_answered(world: World, seen: Reply, request: Exchange) -> str:
     broker = world.broker(seen.leader)
-    if broker is None or not broker.is_working or not found.is_at_leader:
-        return f"broker {seen.leader} cannot have answered: the request is {found.stage}"
-    possible, _ = exchange.answer(world, seen.follower, seen.source, found)
+    if broker is None or not broker.is_working or not request.is_at_leader:
+        return f"broker {seen.leader} cannot have answered: the request is {request.stage}"
+    possible, _ = exchange.answer(world, seen.follower, seen.source, request)
     return answers_as_seen(possible, seen)[1] or "another answer was possible before"
 
 

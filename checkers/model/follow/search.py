@@ -112,18 +112,18 @@ def follow(
     if not search.is_complete:
         state, more = _left_alone(search, last.node)
         notes += more
-    found = prediction_of(state, notes, _snapshots(notes))
-    return replace(found, emptied_by=emptied, limit=limit, states=search.looked_at)
+    prediction = prediction_of(state, notes, _snapshots(notes))
+    return replace(prediction, emptied_by=emptied, limit=limit, states=search.looked_at)
 
 
 def _snapshots(notes: list[object]) -> dict[str, tuple[PredictedReplica, ...]]:
-    found: dict[str, dict[int, tuple[PredictedReplica, ...]]] = {}
+    by_label: dict[str, dict[int, tuple[PredictedReplica, ...]]] = {}
     for note in notes:
         if isinstance(note, Copied):
-            found.setdefault(note.label, {})[note.broker] = note.replicas
+            by_label.setdefault(note.label, {})[note.broker] = note.replicas
     return {
         label: tuple(replica for _, replicas in sorted(brokers.items()) for replica in replicas)
-        for label, brokers in found.items()
+        for label, brokers in by_label.items()
     }
 
 
@@ -191,15 +191,15 @@ class _Search:
                 reason = self._why_not(node, True)
                 if reason is not None:
                     return reason
-        found: dict[EmptiedBy, None] = {}
+        reasons: dict[EmptiedBy, None] = {}
         for node in self._deepest[:_MOST_REASONS]:
             order = (False,) if self._has_come_to_refuted(node) else self._order(node)
             for decided in order[:1]:
                 reason = self._why_not(node, decided)
                 if reason is not None:
-                    found[reason] = None
+                    reasons[reason] = None
         # Where a broker could have got on, what it would have said then tells more.
-        telling = [exclusion for exclusion in found if not exclusion.is_pending] or list(found)
+        telling = [exclusion for exclusion in reasons if not exclusion.is_pending] or list(reasons)
         whys = dict.fromkeys(exclusion.why for exclusion in telling[:3])
         if self.refuted is not None and any(map(self._has_come_to_refuted, self._deepest)):
             index, why = self.refuted

@@ -153,11 +153,11 @@ def _look(probe: Probe, texts: Texts) -> Place | None:
         if text is None:
             continue
         for start, end in _regions(text, within):
-            found = wanted.search(text, start, end)
-            if found and probe.present is None:
+            match = wanted.search(text, start, end)
+            if match and probe.present is None:
                 return None
-            if found:
-                return Place(path=path, line=text.count("\n", 0, found.start()) + 1)
+            if match:
+                return Place(path=path, line=text.count("\n", 0, match.start()) + 1)
             searched = searched or Place(path=path, line=text.count("\n", 0, start) + 1)
     return None if probe.present is not None else searched
 
@@ -175,10 +175,10 @@ def _regions(text: str, within: re.Pattern[str] | None) -> list[tuple[int, int]]
     if within is None:
         return [(0, len(text))]
     regions = []
-    for found in within.finditer(text):
-        line_start = text.rfind("\n", 0, found.start()) + 1
-        line = text[line_start : found.start() + 1]
+    for match in within.finditer(text):
+        line_start = text.rfind("\n", 0, match.start()) + 1
+        line = text[line_start : match.start() + 1]
         indentation = len(line) - len(line.lstrip())
-        closing = re.compile(rf"^ {{{indentation}}}\}}", re.MULTILINE).search(text, found.end())
-        regions.append((found.start(), closing.end() if closing else len(text)))
+        closing = re.compile(rf"^ {{{indentation}}}\}}", re.MULTILINE).search(text, match.end())
+        regions.append((match.start(), closing.end() if closing else len(text)))
     return regions

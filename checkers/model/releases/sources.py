@@ -78,12 +78,12 @@ def look_up(rules: Iterable[Rule], git_dir: Path, jars: Path | None) -> Found:
     return Found(read_at=read_at, places=places)
 
 
-def differences(rules: Iterable[Rule], found: Found) -> list[str]:
+def differences(rules: Iterable[Rule], survey: Found) -> list[str]:
     """Return where what was found is not what the rules say, one sentence each."""
     said = []
     for rule in rules:
-        places = found.places[rule.name]
-        for release in found.read_at:
+        places = survey.places[rule.name]
+        for release in survey.read_at:
             declared = rule.releases.includes(parse_version(release))
             if declared and release not in places:
                 said.append(f"{rule.name}: declared for {release}, and not in its source")
@@ -94,13 +94,13 @@ def differences(rules: Iterable[Rule], found: Found) -> list[str]:
     return said
 
 
-def table(found: Found) -> str:
+def table(survey: Found) -> str:
     """Return rules by releases as text: x where the rule was found, ? for what was not read."""
-    width = max(map(len, found.places), default=0)
+    width = max(map(len, survey.places), default=0)
     lines = [f"one column for each release from {RELEASED[0]} to {RELEASED[-1]}:"]
-    for name, places in found.places.items():
+    for name, places in survey.places.items():
         marks = "".join(
-            "?" if release not in found.read_at else "x" if release in places else "."
+            "?" if release not in survey.read_at else "x" if release in places else "."
             for release in RELEASED
         )
         lines.append(f"{name:<{width}} {marks} {runs(tuple(places))}")
@@ -160,15 +160,15 @@ _PREDICTED = {
 }
 
 
-def page(rules: Iterable[Rule], found: Found) -> str:
+def page(rules: Iterable[Rule], survey: Found) -> str:
     """Return docs/rules.md: each rule with its meaning, its releases and where it was found."""
-    jars = [release for release, source in found.read_at.items() if source != "tag"]
+    jars = [release for release, source in survey.read_at.items() if source != "tag"]
     paragraphs = [
         "# Which release has which rule",
         "Written by `python -m kchaos.checkers.model.releases.sources GIT_DIR --jars DIR --write "
         "docs/rules.md`; do not edit.",
         f"Each rule was looked up in the source of every release from {RELEASED[0]} to "
-        f"{RELEASED[-1]} ({len(found.read_at)} of {len(RELEASED)}) by the identifiers in "
+        f"{RELEASED[-1]} ({len(survey.read_at)} of {len(RELEASED)}) by the identifiers in "
         "its module of `checkers/model/releases/rules/`: at the release's tag, or in the source "
         f"jars that Kafka publishes for {', '.join(jars) or 'none'}. That the identifiers are "
         "there is looked up; what they do was read by a person, and only what "
@@ -177,7 +177,7 @@ def page(rules: Iterable[Rule], found: Found) -> str:
         "for the first release of each line.",
     ]
     for rule in rules:
-        places = found.places[rule.name]
+        places = survey.places[rule.name]
         facts = [f"- Releases: {runs(tuple(places))}"]
         if rule.protocol:
             facts.append(f"- Inter-broker protocol: {rule.protocol} and later")
@@ -214,11 +214,11 @@ def _firsts(places: Mapping[str, Place]) -> str:
     return "; ".join(f"{file} {', '.join(at)}" for file, at in files.items())
 
 
-def compared(found: Found) -> str:
+def compared(survey: Found) -> str:
     """Return what `status` reads, as JSON: how each release was read, who has each rule."""
     document = {
-        "read_at": dict(found.read_at),
-        "found": {name: runs(tuple(places)) for name, places in found.places.items()},
+        "read_at": dict(survey.read_at),
+        "found": {name: runs(tuple(places)) for name, places in survey.places.items()},
     }
     return json.dumps(document, indent=1) + "\n"
 
@@ -233,21 +233,21 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--write", type=Path, help="the page to write, docs/rules.md")
     options = parser.parse_args(arguments)
     try:
-        found = look_up(EVERY_RULE, options.git_dir, options.jars)
+        survey = look_up(EVERY_RULE, options.git_dir, options.jars)
     except ModelError as error:
         print(error, file=sys.stderr)
         return 2
-    print(table(found))
-    unread = [release for release in RELEASED if release not in found.read_at]
+    print(table(survey))
+    unread = [release for release in RELEASED if release not in survey.read_at]
     if unread:
         print(f"not read, no tag and no source jar: {', '.join(unread)}")
-    said = differences(EVERY_RULE, found)
+    said = differences(EVERY_RULE, survey)
     print("\n".join(said) or "what the rules declare is what the source has")
     if options.write and (said or unread):
         print(f"{options.write} is not written: every release must be read and agree")
     elif options.write:
-        options.write.write_text(page(EVERY_RULE, found), encoding="utf-8")
-        COMPARED_FILE.write_text(compared(found), encoding="utf-8")
+        options.write.write_text(page(EVERY_RULE, survey), encoding="utf-8")
+        COMPARED_FILE.write_text(compared(survey), encoding="utf-8")
     return 1 if said else 0
 
 

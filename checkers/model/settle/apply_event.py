@@ -342,15 +342,15 @@ def _observe(world: World, event: HighWatermarkObserved) -> None:
     that came more than once, the file may have held the first.
     """
     partition = TopicPartition(event.topic, event.partition)
-    found = event.high_watermark
+    high_watermark = event.high_watermark
     possible: tuple[int, ...] = ()
     if world.replica(event.broker, partition) is not None:
         possible = world.checkpoint(event.broker, partition).possible
-    if found in possible:
-        later = possible[possible.index(found) :]
+    if high_watermark in possible:
+        later = possible[possible.index(high_watermark) :]
         world.put(
             ("checkpoint", event.broker, partition),
-            Checkpoint(known=found, possible=later, is_observed=True),
+            Checkpoint(known=high_watermark, possible=later, is_observed=True),
         )
         return
     world.notes.append(
@@ -359,7 +359,7 @@ def _observe(world: World, event: HighWatermarkObserved) -> None:
             broker=event.broker,
             topic=event.topic,
             partition=event.partition,
-            high_watermark=found,
+            high_watermark=high_watermark,
             allowed=tuple(sorted(set(possible))),
         )
     )

@@ -92,8 +92,8 @@ def prediction_of(
         reads=tuple(note for note in notes if isinstance(note, PredictedRead)),
         remote={note.label: note.segments for note in notes if isinstance(note, RemoteCopied)},
         generations={
-            broker: found.generation.name
+            broker: broker_state.generation.name
             for broker in world.broker_ids()
-            if (found := world.broker(broker)) is not None
+            if (broker_state := world.broker(broker)) is not None
         },
     )

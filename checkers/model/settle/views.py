@@ -14,14 +14,14 @@ _DROPPED = (2**31 - 1, 2**63 - 1)
 def replicas_of(state: State, *brokers: int) -> tuple[PredictedReplica, ...]:
     """Return every replica of these brokers, or of all, as its files are now."""
     world = World(state)
-    found = []
+    replicas = []
     for broker_id in brokers or world.broker_ids():
         broker = world.broker(broker_id)
         for partition in world.partitions(broker_id):
             replica = world.replica(broker_id, partition)
             if broker is not None and replica is not None:
-                found.append(_predicted(world, broker_id, broker, partition, replica))
-    return tuple(found)
+                replicas.append(_predicted(world, broker_id, broker, partition, replica))
+    return tuple(replicas)
 
 
 def _predicted(

@@ -64,18 +64,18 @@ class World:
 
     def broker_ids(self) -> tuple[int, ...]:
         """Return the brokers that have ever run, ascending."""
-        found: tuple[int, ...] = self.get(("brokers",)) or ()
-        return found
+        broker_ids: tuple[int, ...] = self.get(("brokers",)) or ()
+        return broker_ids
 
     def broker(self, broker: int) -> Broker | None:
         """Return a broker, None if it never ran."""
-        found: Broker | None = self.get(("broker", broker))
-        return found
+        broker_state: Broker | None = self.get(("broker", broker))
+        return broker_state
 
     def running(self, broker: int) -> Broker | None:
         """Return a broker whose process runs, paused or not."""
-        found = self.broker(broker)
-        return found if found is not None and found.is_running else None
+        broker_state = self.broker(broker)
+        return broker_state if broker_state is not None and broker_state.is_running else None
 
     def put_broker(self, broker: int, value: Broker) -> None:
         """Change a broker, or add one."""
@@ -87,19 +87,19 @@ class World:
 
     def partitions(self, broker: int) -> tuple[TopicPartition, ...]:
         """Return the partitions that have a replica on the broker."""
-        found: tuple[TopicPartition, ...] = self.get(("partitions", broker)) or ()
-        return found
+        partitions: tuple[TopicPartition, ...] = self.get(("partitions", broker)) or ()
+        return partitions
 
     def replica(self, broker: int, partition: TopicPartition) -> Replica | None:
         """Return a replica, None if the broker has none."""
-        found: Replica | None = self.get(("replica", broker, partition))
-        return found
+        replica: Replica | None = self.get(("replica", broker, partition))
+        return replica
 
     def known_replica(self, broker: int, partition: TopicPartition) -> Replica:
         """Return a replica that is there."""
-        found = self.replica(broker, partition)
-        assert found is not None, f"broker {broker} has no replica of {partition}"
-        return found
+        replica = self.replica(broker, partition)
+        assert replica is not None, f"broker {broker} has no replica of {partition}"
+        return replica
 
     def put_replica(self, broker: int, partition: TopicPartition, value: Replica) -> None:
         """Change a replica or add one; a new high watermark may come to be checkpointed."""
@@ -113,8 +113,8 @@ class World:
 
     def checkpoint(self, broker: int, partition: TopicPartition) -> Checkpoint:
         """Return what the broker's checkpoint file may hold for a replica that is there."""
-        found: Checkpoint = self.get(("checkpoint", broker, partition))
-        return found
+        checkpoint: Checkpoint = self.get(("checkpoint", broker, partition))
+        return checkpoint
 
     def _note_high_watermark(self, broker: int, partition: TopicPartition, offset: int) -> None:
         checkpoint = self.checkpoint(broker, partition)
@@ -132,13 +132,13 @@ class World:
 
     def leaders(self, broker: int) -> tuple[int, ...]:
         """Return the sources of the broker's fetcher threads, ascending (`values.fetchers`)."""
-        found: tuple[int, ...] = self.get(("leaders", broker)) or ()
-        return found
+        sources: tuple[int, ...] = self.get(("leaders", broker)) or ()
+        return sources
 
     def thread(self, broker: int, leader: int) -> FetcherThread | None:
         """Return a fetcher thread, None if there is none."""
-        found: FetcherThread | None = self.get(("thread", broker, leader))
-        return found
+        thread: FetcherThread | None = self.get(("thread", broker, leader))
+        return thread
 
     def put_thread(self, broker: int, leader: int, value: FetcherThread | None) -> None:
         """Change a fetcher thread, add one, or end it."""
@@ -150,8 +150,8 @@ class World:
 
     def source(self, broker: int, leader: int, partition: TopicPartition) -> int:
         """Return the source of the thread with which a broker fetches a partition."""
-        found = self.broker(broker)
-        fetchers = 1 if found is None else found.configuration.replica_fetchers
+        broker_state = self.broker(broker)
+        fetchers = 1 if broker_state is None else broker_state.configuration.replica_fetchers
         return source_of(leader, fetcher_of(partition, fetchers))
 
     def sources(self, broker: int, leader: int) -> tuple[int, ...]:
@@ -163,8 +163,8 @@ class World:
 
     def exchanges(self, broker: int, leader: int) -> tuple[Exchange, ...]:
         """Return the requests in flight between a follower and its leader, oldest first."""
-        found: tuple[Exchange, ...] = self.get(("exchanges", broker, leader)) or ()
-        return found
+        exchanges: tuple[Exchange, ...] = self.get(("exchanges", broker, leader)) or ()
+        return exchanges
 
     def put_exchanges(self, broker: int, leader: int, value: tuple[Exchange, ...]) -> None:
         """Change the requests in flight between a follower and its leader."""
@@ -174,19 +174,19 @@ class World:
 
     def assignment(self, partition: TopicPartition) -> tuple[int, ...]:
         """Return the partition's replicas, preferred one first; none before it exists."""
-        found: tuple[int, ...] = self.get(("assignment", partition)) or ()
-        return found
+        assignment: tuple[int, ...] = self.get(("assignment", partition)) or ()
+        return assignment
 
     def partition_state(self, partition: TopicPartition) -> PartitionState | None:
         """Return the partition's state as ZooKeeper has it."""
-        found: PartitionState | None = self.get(("state", partition))
-        return found
+        state: PartitionState | None = self.get(("state", partition))
+        return state
 
     def min_insync_replicas(self, broker: Broker, partition: TopicPartition) -> int:
         """Return `min.insync.replicas` of the topic, or of the broker where it has none."""
         of_topic = self.topic_configuration(broker.configuration.broker, partition.topic)
-        found = of_topic.get("min.insync.replicas")
-        return int(found) if found is not None else broker.configuration.min_insync_replicas
+        setting = of_topic.get("min.insync.replicas")
+        return int(setting) if setting is not None else broker.configuration.min_insync_replicas
 
     def allows_unclean_election(self, topic: str, brokers: Iterable[Broker]) -> bool:
         """Return `unclean.leader.election.enable` of the topic, or of any broker where it has none.
@@ -195,9 +195,9 @@ class World:
         (kafka.controller.PartitionLeaderSelector and kafka.server.ReplicaFetcherThread, 0.10.2.2
         to 2.0.0).
         """
-        found = dict(self.get(("topic configuration", topic)) or ()).get(_UNCLEAN)
-        if found is not None:
-            return str(found).strip().lower() == "true"
+        setting = dict(self.get(("topic configuration", topic)) or ()).get(_UNCLEAN)
+        if setting is not None:
+            return str(setting).strip().lower() == "true"
         return any(broker.configuration.unclean_leader_election for broker in brokers)
 
     def topic_configuration(self, broker: int, topic: str) -> dict[str, str]:
@@ -225,40 +225,40 @@ class World:
 
     def controller_epochs(self) -> tuple[int, ...]:
         """Return the epochs of the controllers that have not resigned, the newest last."""
-        found: tuple[int, ...] = self.get(("controllers",)) or ()
-        return found
+        epochs: tuple[int, ...] = self.get(("controllers",)) or ()
+        return epochs
 
     def controller(self, epoch: int) -> Controller:
         """Return the controller of an epoch."""
-        found: Controller = self.get(("controller", epoch))
-        return found
+        controller: Controller = self.get(("controller", epoch))
+        return controller
 
     def outbox(self, epoch: int, broker: int) -> Outbox | None:
         """Return a controller's outbox for a broker, None while it does not know the broker."""
-        found: Outbox | None = self.get(("outbox", epoch, broker))
-        return found
+        outbox: Outbox | None = self.get(("outbox", epoch, broker))
+        return outbox
 
     # -- links ------------------------------------------------------------------------------
 
     def cuts(self) -> tuple[CutLink, ...]:
         """Return the cuts that act, in the order in which they were made."""
-        found: tuple[CutLink, ...] = self.get(("cuts",)) or ()
-        return found
+        cuts: tuple[CutLink, ...] = self.get(("cuts",)) or ()
+        return cuts
 
     def point_holds(self) -> tuple[HoldPoint, ...]:
         """Return the holds at points inside brokers, in the order in which they were made."""
-        found: tuple[HoldPoint, ...] = self.get(("point holds",)) or ()
-        return found
+        holds: tuple[HoldPoint, ...] = self.get(("point holds",)) or ()
+        return holds
 
     def holds(self) -> tuple[Hold, ...]:
         """Return the holds that act, in the order in which they were made."""
-        found: tuple[Hold, ...] = self.get(("holds",)) or ()
-        return found
+        holds: tuple[Hold, ...] = self.get(("holds",)) or ()
+        return holds
 
     def forgeries(self) -> tuple[ForgeAnswers, ...]:
         """Return what replaces answers to OffsetForLeaderEpoch, in the order in which it began."""
-        found: tuple[ForgeAnswers, ...] = self.get(("forgeries",)) or ()
-        return found
+        forgeries: tuple[ForgeAnswers, ...] = self.get(("forgeries",)) or ()
+        return forgeries
 
     def passes(self, source: int, target: int) -> bool:
         """Tell whether bytes get from one broker to another: both work, no cut is between."""

@@ -72,12 +72,12 @@ class Log:
     def segments(self) -> tuple[tuple[PredictedBatch, ...], ...]:
         """Return the batches of each segment."""
         edges = [0, *self.segment_starts]
-        found = []
+        segments = []
         for edge, following in zip(edges, [*edges[1:], self.log_end_offset], strict=True):
-            found.append(
+            segments.append(
                 tuple(batch for batch in self.batches if edge <= batch.base_offset < following)
             )
-        return tuple(found)
+        return tuple(segments)
 
     def local_batches(self) -> tuple[PredictedBatch, ...]:
         """Return what is on the local disk."""

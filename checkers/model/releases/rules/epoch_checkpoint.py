@@ -12,9 +12,9 @@ from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import Entries, EntriesOnDisk
 
 
-def file_may_be_longer(found: EntriesOnDisk, entries: Entries) -> bool:
+def file_may_be_longer(file_entries: EntriesOnDisk, entries: Entries) -> bool:
     """Tell whether the file has what memory has, and maybe more that was dropped from its end."""
-    return found[: len(entries)] == entries
+    return file_entries[: len(entries)] == entries
 
 
 ASYNCHRONOUS = Rule(

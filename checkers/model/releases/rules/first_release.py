@@ -61,9 +61,9 @@ def entries_after_truncation(entries: Entries, offset: int, is_shorter: bool) ->
     return truncate_from_end(entries, offset) if is_shorter else entries
 
 
-def file_holds_entries(found: EntriesOnDisk, entries: Entries) -> bool:
+def file_holds_entries(file_entries: EntriesOnDisk, entries: Entries) -> bool:
     """Tell whether the file is what memory has: every change is written at once."""
-    return found == entries
+    return file_entries == entries
 
 
 # -- a leader -----------------------------------------------------------------------------------
