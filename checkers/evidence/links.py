@@ -323,7 +323,9 @@ def _control_sent(message: LinkMessage, detail: _Detail, target: int) -> Control
     if api == "LeaderAndIsr":
         states = tuple(_state(about, entry) for about, entry in _entries(detail))
         left_out = frozenset(
-            about for about, entry in _entries(detail) if target not in entry.get("replicas", (target,))
+            about
+            for about, entry in _entries(detail)
+            if target not in entry.get("replicas", (target,))
         )
     elif api == "StopReplica":
         deletes = bool(detail.get("delete_partitions"))
