@@ -1,6 +1,7 @@
 """Cross-check of clients: history.jsonl beside the steps of scenario.json."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -43,6 +44,8 @@ def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
             )
     for name in sorted(told.keys() - sent.keys()):
         yield f"the model is not told of produce {name!r}"
+    for name in sorted(sent.keys() - told.keys()):
+        yield f"the model is told of produce {name!r}, which {HISTORY} does not invoke"
     for name in sorted(sent.keys() & told.keys()):
         yield from _unlike_the_step(evidence, sent[name], is_probe=told[name].is_probe)
         yield from _unlike_its_time(told[name])
@@ -124,10 +127,11 @@ def _unlike_the_step(evidence: RunEvidence, timed: TimedEvent, *, is_probe: bool
     step = step.get("do") or step
     wanted, count = str(step.get("operation")), step.get("records")
     number = name.removeprefix(f"{wanted}.")
+    is_numbered = bool(step.get("one_record_batches"))
     match step.get("step"):
-        case "Produce" if name == wanted:
+        case "Produce" if name == wanted and not is_numbered:
             records = [f"{name}-{index}" for index in range(len(action.records))]
-        case "Produce" if number != name:
+        case "Produce" if number != name and is_numbered and _is_below(count or 0, number):
             records, count = [f"{wanted}-{number}"], 1
         case "WriteUntil" if number != name:
             records, count, step = [f"{name}-0"], 1, {**step, "acks": 1}
@@ -160,6 +164,11 @@ def _not_sent(evidence: RunEvidence, sent: Mapping[str, TimedEvent]) -> Iterator
         in_history = sum(timed.step == number for timed in sent.values())
         if in_history != batches:
             yield f"{HISTORY} has {in_history} produces of step {number}, which sent {batches}"
+
+
+def _is_below(count: int, number: str) -> bool:
+    """Whether this is one of that many numbers from 0 on, as it is written in a name."""
+    return bool(re.fullmatch(r"0|[1-9][0-9]{0,17}", number)) and int(number) < count
 
 
 def _codecs(step: Mapping[str, Any]) -> tuple[str, str]:

@@ -25,6 +25,8 @@ from kchaos.checkers.model.values.producers import ProducerMark
 from kchaos.checkers.segments.batch import Record, payload_digest
 
 HISTORY = "history.jsonl"
+_APART_S = 60.0
+"""How far the line of a produce and its action in an older run may lie apart."""
 _CLOCK_STEPS_BACK_S = 1.0
 _PROBE_PREFIX = "settle-"
 """How settling names its writes; older histories mark them by nothing else."""
@@ -164,11 +166,22 @@ def operations(files: EvidenceFiles, lines: Iterable[HistoryLine]) -> tuple[Oper
     return tuple(by_name.values())
 
 
-def produces(lines: Iterable[HistoryLine]) -> Iterator[TimedEvent]:
-    """Yields the produces of a history as actions of the model's."""
+def produces(files: EvidenceFiles, lines: Iterable[HistoryLine]) -> Iterator[TimedEvent]:
+    """Yields the produces of a history as actions of the model's.
+
+    Raises:
+        ScenarioDataError: A line that invokes no produce has zxid, step or codec; or some records
+            of a produce have keys, and others none.
+    """
     for line in lines:
+        place = files.place(line.read_at)
+        if (line.type, line.function) != ("invoke", "produce"):
+            if (line.zxid, line.step, line.codec) != (None, None, None):
+                raise ScenarioDataError(f"{place} has zxid, step or codec, and invokes no produce")
+            continue
         if line.step is None or line.zxid is None or line.broker is None or line.partition is None:
             continue
+        _refuse_other_keys(line, place)
         produce = Produce(
             operation=line.operation,
             broker=line.broker,
@@ -190,28 +203,47 @@ def produces(lines: Iterable[HistoryLine]) -> Iterator[TimedEvent]:
 
 
 def with_acted(
-    lines: Iterable[HistoryLine], actions: Iterable[TimedEvent]
+    files: EvidenceFiles, lines: Iterable[HistoryLine], actions: Iterable[TimedEvent]
 ) -> Iterator[HistoryLine]:
     """Yields the lines; where an older run left zxid, step and codec to its actions, with these.
 
     Raises:
-        ScenarioDataError: An action is a produce that no line invokes, or one that lacks nothing.
+        ScenarioDataError: An action is a produce that no line invokes, or one that lacks nothing;
+            or it is there twice, or is not what its line says.
     """
-    acted = {
-        timed.event.operation: (timed.zxid, timed.step, timed.event.codec)
-        for timed in actions
-        if isinstance(timed.event, Produce)
-    }
+    acted: dict[str, tuple[TimedEvent, Produce]] = {}
+    for timed in actions:
+        if isinstance(timed.event, Produce):
+            name = timed.event.operation
+            if name in acted:
+                raise ScenarioDataError(f"{files.place(timed.read_at)} has {name!r} once more")
+            acted[name] = timed, timed.event
     for line in lines:
         is_older = (line.type, line.function, line.zxid) == ("invoke", "produce", None)
         if is_older and line.operation in acted:
-            zxid, step, codec = acted.pop(line.operation)
-            yield replace(line, zxid=zxid, step=step, codec=codec)
+            timed, action = acted.pop(line.operation)
+            _refuse_another_action(line, timed, files.place(line.read_at))
+            yield replace(line, zxid=timed.zxid, step=timed.step, codec=action.codec)
         else:
             yield line
     if acted:
         raise ScenarioDataError(
             f"{ACTIONS} has produces that {HISTORY} does not leave to it: {sorted(acted)}"
+        )
+
+
+def _refuse_another_action(line: HistoryLine, timed: TimedEvent, place: str) -> None:
+    """Refuse a produce that is another one in the actions of an older run."""
+    for of in ("broker", "topic", "partition", "acks", "records", "keys", "codec"):
+        said = getattr(line, of)
+        if said is not None and said != getattr(timed.event, of):
+            raise ScenarioDataError(
+                f"{place} invokes {line.operation!r} with other {of} than {timed.read_at}"
+            )
+    if abs(timed.time - line.time) > _APART_S:
+        raise ScenarioDataError(
+            f"{place} invokes {line.operation!r} at {line.time}, and {timed.read_at} is of "
+            f"{timed.time}"
         )
 
 
@@ -240,9 +272,7 @@ def _invoked(line: HistoryLine, place: str) -> Operation:
         raise ScenarioDataError(
             f"{place} invokes {line.operation!r} without function, broker, topic and partition"
         )
-    records = line.records or ()
-    if line.keys and len(line.keys) != len(records):
-        raise ScenarioDataError(f"{place} has {len(line.keys)} keys for {len(records)} records")
+    _refuse_other_keys(line, place)
     return Operation(
         operation=line.operation,
         function=function,
@@ -252,7 +282,7 @@ def _invoked(line: HistoryLine, place: str) -> Operation:
         acks=1 if line.acks is None else line.acks,
         outcome="pending",
         promised=False,
-        payloads=record_payloads(records, line.keys),
+        payloads=record_payloads(line.records or (), line.keys),
         keys=line.keys,
         invoked_at=line.time,
         codec=line.codec or "none",
@@ -260,6 +290,12 @@ def _invoked(line: HistoryLine, place: str) -> Operation:
         is_probe=line.operation.startswith(_PROBE_PREFIX) if line.probe is None else line.probe,
         read_at=line.read_at,
     )
+
+
+def _refuse_other_keys(line: HistoryLine, place: str) -> None:
+    records = line.records or ()
+    if line.keys and len(line.keys) != len(records):
+        raise ScenarioDataError(f"{place} has {len(line.keys)} keys for {len(records)} records")
 
 
 def _refuse_contradictions(operation: Operation, line: HistoryLine, place: str) -> None:

@@ -5,7 +5,6 @@ name of each other is joined here: operations with the ISR of their time, partit
 names them.
 """
 
-import heapq
 import itertools
 import math
 import re
@@ -251,8 +250,8 @@ class RunEvidence:
         That is actions.jsonl, and each produce of the history.
         """
         others = (timed for timed in self._written if not isinstance(timed.event, Produce))
-        sent = produces(self.history)
-        return tuple(heapq.merge(others, sent, key=lambda timed: (timed.zxid, timed.time)))
+        sent = produces(self.files, self.history)
+        return tuple(sorted((*others, *sent), key=lambda timed: (timed.zxid, timed.time)))
 
     @cached_property
     def _written(self) -> tuple[TimedEvent, ...]:
@@ -347,7 +346,7 @@ class RunEvidence:
     @cached_property
     def history(self) -> tuple[HistoryLine, ...]:
         """history.jsonl, as it is written since format 3."""
-        return tuple(with_acted(self.files.lines(HistoryLine, HISTORY), self._written))
+        return tuple(with_acted(self.files, self.files.lines(HistoryLine, HISTORY), self._written))
 
     @cached_property
     def observed(self) -> tuple[Observed, ...]:

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from kchaos.checkers.cross_checks.clients import client_disagreements
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model.values.events import Produce, event_to_json
 from kchaos.checkers.run_directory import RunDirectory
-from tests.support.clean_runs import clean_run, clean_snapshot, unknown_of
+from tests.support.clean_runs import clean_run, clean_snapshot, cluster_of_two, unknown_of
 
 TOLD = ("zxid", "step", "codec")
 
@@ -94,3 +95,144 @@ def test_a_produce_without_what_the_model_is_told_makes_the_run_unknown(tmp_path
 
     assert "history.jsonl:1 lacks 'zxid'" in said
     assert "the model is not told of produce 'both'" in said
+
+
+@pytest.mark.parametrize(
+    "told", [{"zxid": 3}, {"step": 0}, {"codec": "none"}, {"zxid": 3, "step": 0, "codec": "none"}]
+)
+def test_only_a_line_that_invokes_a_produce_is_told_to_the_model(
+    told: dict[str, Any], tmp_path: Path
+) -> None:
+    run = clean_run(tmp_path / "run").run
+    invoked, ended = run.read_lines("history.jsonl")
+
+    _edit(run, "history.jsonl", [invoked, ended | {"records": ["x"]} | told])
+    with pytest.raises(ScenarioDataError, match=r"history\.jsonl:2 .* invokes no produce"):
+        _ = RunEvidence(run).actions
+
+    read = {"time": invoked["time"], "operation": "r", "type": "invoke", "function": "read"}
+    about = {"broker": 0, "topic": "t", "partition": 0}
+    _edit(run, "history.jsonl", [invoked, ended, read | about | told])
+    with pytest.raises(ScenarioDataError, match=r"history\.jsonl:3 .* invokes no produce"):
+        _ = RunEvidence(run).actions
+
+
+def test_a_produce_that_the_model_alone_is_told_of_is_named(tmp_path: Path) -> None:
+    evidence = RunEvidence(clean_snapshot(clean_run(tmp_path / "run")).seal())
+    assert list(client_disagreements(evidence)) == []
+    sent = next(timed for timed in evidence.actions if isinstance(timed.event, Produce))
+    assert isinstance(sent.event, Produce)
+
+    more = replace(sent, step=1, event=replace(sent.event, operation="more"))
+    evidence.actions = (*evidence.actions, more)
+
+    assert list(client_disagreements(evidence)) == [
+        "the model is told of produce 'more', which history.jsonl does not invoke"
+    ]
+
+
+def test_keys_of_some_records_alone_are_refused_with_their_line(tmp_path: Path) -> None:
+    run = clean_run(tmp_path / "run").run
+    invoked, ended = run.read_lines("history.jsonl")
+
+    _edit(run, "history.jsonl", [invoked | {"keys": ["k"]}, ended])
+
+    with pytest.raises(ScenarioDataError, match=r"history\.jsonl:1 has 1 keys for 11 records"):
+        _ = RunEvidence(run).actions
+
+
+def _older_with(path: Path, *, said: dict[str, Any], acted: dict[str, Any]) -> RunDirectory:
+    """A run of format 2 in which the produce has these fields in the history or the actions."""
+    run = clean_snapshot(clean_run(path)).seal(before=_older)
+    invoked, *others = run.read_lines("history.jsonl")
+    _edit(run, "history.jsonl", [invoked | said, *others])
+    lines = list(run.read_lines("actions.jsonl"))
+    lines[2]["action"] |= acted
+    _edit(run, "actions.jsonl", lines)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("said", "acted", "other"),
+    [
+        ({}, {"broker": 1}, "broker"),
+        ({}, {"topic": "u"}, "topic"),
+        ({}, {"partition": 4}, "partition"),
+        ({}, {"acks": 1}, "acks"),
+        ({}, {"records": ["x"]}, "records"),
+        ({}, {"keys": ["k"] * 11}, "keys"),
+        ({"codec": "gzip"}, {}, "codec"),
+    ],
+)
+def test_a_produce_that_is_another_in_the_actions_of_an_older_run_is_refused(
+    said: dict[str, Any], acted: dict[str, Any], other: str, tmp_path: Path
+) -> None:
+    run = _older_with(tmp_path / "run", said={"codec": "none"}, acted={})
+    assert RunEvidence(run).actions
+
+    run = _older_with(tmp_path / "other", said=said, acted=acted)
+    told = rf"history\.jsonl:1 invokes 'both' with other {other} than actions\.jsonl:3"
+    with pytest.raises(ScenarioDataError, match=told):
+        _ = RunEvidence(run).actions
+
+
+def test_a_produce_that_an_older_run_has_at_another_time_is_refused(tmp_path: Path) -> None:
+    run = clean_snapshot(clean_run(tmp_path / "run")).seal(before=_older)
+    lines = list(run.read_lines("actions.jsonl"))
+
+    _edit(run, "actions.jsonl", [line | {"time": line["time"] + 3600} for line in lines])
+
+    with pytest.raises(ScenarioDataError, match=r"history\.jsonl:1 invokes 'both' at"):
+        _ = RunEvidence(run).actions
+
+
+def test_a_produce_that_is_there_twice_in_an_older_run_is_refused(tmp_path: Path) -> None:
+    run = clean_snapshot(clean_run(tmp_path / "run")).seal(before=_older)
+    lines = list(run.read_lines("actions.jsonl"))
+
+    _edit(run, "actions.jsonl", [*lines[:3], *lines[2:]])
+
+    with pytest.raises(ScenarioDataError, match=r"actions\.jsonl:4 has 'both' once more"):
+        _ = RunEvidence(run).actions
+
+
+def _disagreements(path: Path, numbers: list[str], step: dict[str, Any]) -> list[str]:
+    """What is said of a step `m` whose produces have these numbers."""
+    build = cluster_of_two(path)
+    for offset, number in enumerate(numbers):
+        build.produce(f"m.{number}", 0, [f"m-{number}"], acks=-1, base_offset=offset)
+        asked = build.steps.pop()
+    build.steps.append(asked | {"operation": "m"} | step)
+    return list(client_disagreements(RunEvidence(build.seal())))
+
+
+def test_produces_are_numbered_as_their_step_has_batches(tmp_path: Path) -> None:
+    batches = {"records": 5, "one_record_batches": True}
+    first = ["0", "1", "2", "3"]
+    assert _disagreements(tmp_path / "each", [*first, "4"], batches) == []
+
+    for number in ("77", "5", "04", "-1", "x"):
+        assert _disagreements(tmp_path / number, [*first, number], batches) == [
+            f"produce 'm.{number}' belongs to step 0, which is no such Produce"
+        ]
+
+
+def test_a_produce_is_numbered_only_if_its_step_sends_each_record_alone(tmp_path: Path) -> None:
+    together = {"records": 5, "one_record_batches": False}
+    assert _disagreements(tmp_path / "numbered", ["3"], together) == [
+        "produce 'm.3' belongs to step 0, which is no such Produce"
+    ]
+
+    build = clean_run(tmp_path / "together")
+    build.steps[0] |= {"records": 11, "one_record_batches": True}
+    said = list(client_disagreements(RunEvidence(build.seal())))
+    assert "produce 'both' belongs to step 0, which is no such Produce" in said
+
+
+def test_actions_are_in_the_order_of_their_zxids_and_times(tmp_path: Path) -> None:
+    run = clean_snapshot(clean_run(tmp_path / "run")).seal()
+    in_order = _without_place(run)
+
+    _edit(run, "actions.jsonl", list(run.read_lines("actions.jsonl"))[::-1])
+
+    assert _without_place(run) == in_order

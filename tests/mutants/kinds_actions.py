@@ -48,6 +48,20 @@ def _with(name: str, action: dict[str, Any], *, at: float = 0.6) -> None:
     add(f"actions: {name}", mutate)
 
 
+_action("a produce with other acks", "Produce", lambda action: action.update(acks=-action["acks"]))
+_action(
+    "a produce to another broker",
+    "Produce",
+    lambda action: action.update(broker=1 - action["broker"]),
+)
+_action("a produce of other records", "Produce", lambda action: action.update(records=["other"]))
+_action(
+    "a produce of one record more",
+    "Produce",
+    lambda action: action.update(records=[*action["records"], "more"]),
+)
+_action("a produce to another topic", "Produce", lambda action: action.update(topic="u"))
+_action("a produce to another partition", "Produce", lambda action: action.update(partition=4))
 _action("a produce of another name", "Produce", lambda action: action.update(operation="renamed"))
 _action("a produce with another codec", "Produce", lambda action: action.update(codec="gzip"))
 _without("a produce is not there", "Produce")
@@ -180,8 +194,8 @@ _line("an earlier zxid", lambda line: line.update(zxid=max(0, line["zxid"] - 30)
 _line("a later zxid", lambda line: line.update(zxid=line["zxid"] + 500), "Produce")
 _line("a zxid that is no number", lambda line: line.update(zxid="x"))
 _line("a zxid that is not finite", lambda line: line.update(zxid=float("inf")))
-_line("an hour later", lambda line: line.update(time=line["time"] + 3600), "CutLink")
-_line("an hour earlier", lambda line: line.update(time=line["time"] - 3600), "HealLink")
+_line("an hour later", lambda line: line.update(time=line["time"] + 3600), "Produce", "CutLink")
+_line("an hour earlier", lambda line: line.update(time=line["time"] - 3600), "Produce", "HealLink")
 _line("a time that is not finite", lambda line: line.update(time=float("nan")))
 _line("a beginning after the end", lambda line: line.update(began=line["time"] + 50), "StopBroker")
 _line("a step that the scenario does not have", lambda line: line.update(step=900))
@@ -208,7 +222,7 @@ def _swapped(run: RunCopy) -> str:
 @kind("actions: a line is there twice")
 def _twice(run: RunCopy) -> str:
     lines = run.lines(ACTIONS)
-    at = run.pick([i for i, line in enumerate(lines) if _is("CutLink")(line)], "cut")
+    at = run.pick([i for i, line in enumerate(lines) if _is("Produce")(line)], "produce")
     run.write_lines(ACTIONS, [*lines[: at + 1], *lines[at:]])
     return f"{ACTIONS}:{at + 1}"
 
