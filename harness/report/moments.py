@@ -233,6 +233,10 @@ def _steps(loaded: Loaded) -> Iterable[Moment]:
         elif kind == "not-possible":
             text = f"not possible: {line.text('reason')}"
             yield Moment(time=time, kind="step", text=text)
+        elif kind == "reassigned-again":
+            partition = f"{line.text('topic')}-{line.text('partition')}"
+            text = f"the reassignment of {partition} was lost, and is asked for again"
+            yield Moment(time=time, kind="step", text=text)
         elif kind == "settled":
             yield Moment(time=time, kind="step", text=f"settle: {line.text('state')}")
         elif kind == "unknown":

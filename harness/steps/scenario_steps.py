@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.clusters.releases import release_of
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import Fault
 from kchaos.faults.configuration.configure_topic import refused_by_brokers
@@ -48,6 +49,9 @@ from kchaos.harness.steps.tier import AwaitLocalStart, AwaitOffsets, AwaitTiered
 from kchaos.harness.steps.tier_reading import TierRead, read_before
 from kchaos.harness.steps.topics import DeleteTopic
 from kchaos.harness.steps.transactions import WriteAfterAbort
+
+_LOSES_NO_REASSIGNMENT = (2, 4)
+"""From here on the controller reads the request before it deletes it (docs/kafka.md)."""
 
 
 class Step(Protocol):
@@ -379,13 +383,23 @@ STEPS: Mapping[str, type[Any]] = {
 def reassign(
     play: Play, topic: str, partition: int, replicas: tuple[int, ...], timeout_s: float
 ) -> None:
-    """Asks for other replicas, or another order; returns when the controller has done it."""
+    """Asks for other replicas, or another order; returns when the controller has done it.
+
+    What was lost is asked for again where a broker, which may have been the controller, runs a
+    release that loses some. Each time is observed.
+    """
     metadata = play.cluster.metadata
     metadata.reassign(topic, partition, replicas)
+    may_lose = any(
+        release_of(broker.judged_as).number < _LOSES_NO_REASSIGNMENT
+        for broker in play.cluster.brokers.values()
+    )
 
     def is_done() -> bool:
-        if metadata.has_lost_reassignment(topic, partition, replicas):
+        if may_lose and metadata.has_lost_reassignment(topic, partition, replicas):
             metadata.reassign(topic, partition, replicas)
+            lost = {"topic": topic, "partition": partition, "replicas": list(replicas)}
+            play.observed("reassigned-again", **lost)
         is_reassigned = not metadata.is_reassigning()
         return is_reassigned and [*metadata.assignment(topic)[partition]] == [*replicas]
 

@@ -7,8 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.harness.gates import gates
+from kchaos.harness.play.play import Play
 from kchaos.harness.steps.scenario_steps import ReorderReplicas
 from tests.support.stand_ins import Moments, StandInCluster, Stat, ZooKeeper, play_on
 
@@ -33,18 +35,39 @@ class LosesTheFirst(ZooKeeper):
         self.nodes[TOPIC] = (data, Stat(self.last_zxid, 0))
 
 
-def test_a_request_that_was_deleted_unread_is_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def play_and_zookeeper(folder: Path, *releases: str) -> tuple[Play, LosesTheFirst]:
+    """A play on brokers of these releases, whose first reassignment is lost."""
     zookeeper = LosesTheFirst(Moments())
     zookeeper.assign([0, 1])
-    cluster = StandInCluster(folder=tmp_path, metadata=ZooKeeperMetadata(cast(Any, zookeeper)))
+    cluster = StandInCluster(folder=folder, metadata=ZooKeeperMetadata(cast(Any, zookeeper)))
+    for broker, release in enumerate(releases):
+        cluster.brokers[broker].judged_as = release
+    return play_on(cluster, folder), zookeeper
+
+
+@pytest.mark.parametrize("releases", [("2.3.1", "2.3.1"), ("2.4.1", "2.3.1")])
+def test_a_request_that_was_deleted_unread_is_written_again_and_the_run_tells_it(
+    releases: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play, zookeeper = play_and_zookeeper(tmp_path, *releases)
     monkeypatch.setattr(gates, "await_state", lambda *_, **__: SimpleNamespace())
     monkeypatch.setattr(gates, "await_delivered", lambda *_, **__: None)
 
-    ReorderReplicas(topic="t", partition=0, replicas=(1, 0), timeout_s=5).perform(
-        play_on(cluster, tmp_path)
-    )
+    ReorderReplicas(topic="t", partition=0, replicas=(1, 0), timeout_s=5).perform(play)
 
     assert zookeeper.requests == 2
-    assert cluster.metadata.assignment("t") == {0: [1, 0]}
+    assert play.cluster.metadata.assignment("t") == {0: [1, 0]}
+    (seen,) = play.run.read_lines("observations.jsonl")
+    assert (seen["kind"], seen["topic"], seen["partition"], seen["replicas"]) == (
+        "reassigned-again",
+        "t",
+        0,
+        [1, 0],
+    )
+
+
+def test_a_request_that_a_release_from_2_4_on_dropped_is_not_written_again(tmp_path: Path) -> None:
+    play, zookeeper = play_and_zookeeper(tmp_path, "2.4.0", "2.4.1")
+    with pytest.raises(AwaitTimeout, match="t-0 to have the replicas"):
+        ReorderReplicas(topic="t", partition=0, replicas=(1, 0), timeout_s=0.5).perform(play)
+    assert zookeeper.requests == 1

@@ -65,6 +65,13 @@ def test_every_page_is_well_formed_and_has_every_section(tmp_path: Path, make: A
     assert {f"#{section}" for section in SECTIONS} == set(targets)
 
 
+def test_a_reassignment_that_was_asked_for_again_is_told(tmp_path: Path) -> None:
+    build = diverged(tmp_path / "run")
+    assert "the reassignment of t-0 was lost" not in render(build.run)
+    observe(build, "reassigned-again", topic="t", partition=0, replicas=[1, 0])
+    assert "the reassignment of t-0 was lost, and is asked for again" in render(build.run)
+
+
 def test_the_page_refers_to_nothing_outside_itself(tmp_path: Path) -> None:
     html = render(judged(tmp_path / "run"))
 
