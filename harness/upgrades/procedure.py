@@ -104,7 +104,7 @@ class Upgrade:
         words = [self.older_release, "to", self.newer_release]
         words += ["build"] * (self.newer != self.newer_release)
         words += ["back"] * self.back + ["one-roll"] * self.one_roll + [self.mix] * bool(self.mix)
-        words += ["free"] * self.free
+        words += ["free"] * self.free + ["workload"] * bool(self.workload)
         return "-".join(words)
 
     @property
@@ -221,6 +221,7 @@ def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
 def _told(upgrade: Upgrade) -> str:
     told = [", and back"] * upgrade.back + [", in one roll"] * upgrade.one_roll
     told += [", under clients that never wait"] * upgrade.free
+    told += [", beside a command of one's own"] * bool(upgrade.workload)
     return "".join(told) + (f", with faults ({upgrade.mix})" if upgrade.mix else "")
 
 

@@ -175,6 +175,10 @@ def test_a_command_of_ones_own_runs_beside_all_rolls(*, free: bool) -> None:
     assert [*scenario.steps[-len(ends) :]] == ends
     assert scenario.cluster.properties["auto.create.topics.enable"] == "true"
     assert scenario.cluster.client_links
+    without = draw_upgrade(1, replace(mine, workload=()))
+    assert scenario.case == f"{without.case}-workload"
+    told = without.title.removesuffix(", seed 1")
+    assert scenario.title == f"{told}, beside a command of one's own, seed 1"
 
 
 def test_what_kafka_does_not_support_is_refused_unless_it_is_wanted() -> None:
