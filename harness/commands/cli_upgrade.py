@@ -64,7 +64,6 @@ UPGRADE_MIXES = (
 @click.option(
     "--workload",
     metavar="CMD",
-    default="",
     help="A command of your own that runs beside it; brokers are in KCHAOS_BOOTSTRAP_SERVERS.",
 )
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How many.")
@@ -97,7 +96,7 @@ def upgrade(
     one_roll: bool,
     mix: str | None,
     free: bool,
-    workload: str,
+    workload: str | None,
     runs: int,
     seed: int | None,
     unsupported: bool,

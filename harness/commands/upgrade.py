@@ -19,6 +19,7 @@ from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
 from kchaos.harness.commands.show import wrapped
 from kchaos.harness.commands.versions import rules_between
 from kchaos.harness.errors import UsageError
+from kchaos.harness.play.workload import is_blank
 from kchaos.harness.player.lines import Line
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
@@ -57,7 +58,7 @@ def upgrade_of(
     one_roll: bool,
     mix: str,
     free: bool,
-    workload: str,
+    workload: str | None,
     unsupported: bool,
     options: RunOptions,
     say: Callable[[str], None],
@@ -67,6 +68,7 @@ def upgrade_of(
     Args:
         older: What was given as the Kafka to come from; newer likewise.
         build: A build of one's own that stands for the newer one.
+        workload: A command as in a shell; None for none.
 
     Raises:
         UsageError: It is not one pair, or none that can be played, or Kafka does not support it.
@@ -103,9 +105,21 @@ def upgrade_of(
     return upgrade
 
 
-def _command(workload: str) -> tuple[str, ...]:
-    words = tuple(shlex.split(workload))
-    if words and shutil.which(words[0]) is None:
+def _command(workload: str | None) -> tuple[str, ...]:
+    if workload is None:
+        return ()
+    try:
+        words = tuple(shlex.split(workload))
+    except ValueError as error:
+        raise UsageError(
+            f"the workload {workload!r} cannot be read as a command: {error}. Quote it as in a "
+            "shell: each quotation mark is closed, and no backslash comes last"
+        ) from error
+    if is_blank(words):
+        raise UsageError(
+            "the workload is empty: name a program and its arguments, or leave --workload out"
+        )
+    if shutil.which(words[0]) is None:
         raise UsageError(f"the workload cannot be run: there is no program {words[0]}")
     return words
 

@@ -54,6 +54,11 @@ class Workload:
         return {"clients": [told], "waits": [], "not_ended": []}
 
 
+def is_blank(command: Sequence[str]) -> bool:
+    """Whether a command names no program."""
+    return not "".join(command[:1]).strip()
+
+
 def start_workload(
     name: str, command: Sequence[str], servers: Sequence[str], folder: Path
 ) -> Workload:

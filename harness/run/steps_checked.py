@@ -6,6 +6,7 @@ from typing import Any
 from kchaos.checkers.witness import misspelt_witness
 from kchaos.faults.view import refused_by_mode
 from kchaos.harness.errors import ScenarioError
+from kchaos.harness.play.workload import is_blank
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.free_clients import StartClients, StartWorkload
 from kchaos.harness.steps.if_possible import IfPossible
@@ -21,8 +22,8 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
     Raises:
         ScenarioError: A step names a broker that the cluster does not have, heals what does not
             act, injects under a name that still acts, takes a snapshot under a label for the
-            second time, or starts clients that nothing would see; or a witness of the
-            expectation has no documented form.
+            second time, starts clients that nothing would see, or a command without a program;
+            or a witness of the expectation has no documented form.
     """
     wanted = (scenario.expectation or {}).get("witness", ())
     for number, witness in enumerate(wanted if isinstance(wanted, list | tuple) else (wanted,)):
@@ -32,6 +33,9 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
     acting: set[str] = set()
     labels: set[str] = set()
     for number, step in enumerate(scenario.steps):
+        done = step.do if isinstance(step, IfPossible) else step
+        if isinstance(done, StartWorkload) and is_blank(done.command):
+            raise ScenarioError(f"step {number} (StartWorkload): the command names no program")
         if isinstance(step, IfPossible):
             continue
         place = f"step {number} ({type(step).__name__})"

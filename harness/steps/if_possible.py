@@ -13,7 +13,7 @@ from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.errors import FaultError
-from kchaos.harness.errors import NotPossible
+from kchaos.harness.errors import NotPossible, ScenarioError
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.cluster_look import ClusterLook, PartitionLook, look_at
 from kchaos.harness.play.play import Play
@@ -40,10 +40,19 @@ class IfPossible:
     leader epoch it was appended, still makes the run unknown.
 
     Attributes:
-        do: The step.
+        do: The step; no other `IfPossible`.
     """
 
     do: Performed
+
+    def __post_init__(self) -> None:
+        """Refuses a second one within: whoever looks for a step looks one level deep.
+
+        Raises:
+            ScenarioError: There is one.
+        """
+        if isinstance(self.do, IfPossible):
+            raise ScenarioError("an IfPossible within an IfPossible: leave one of them out")
 
     def perform(self, play: Play) -> None:
         """Performs the step, or says why it could not be performed."""

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.run.settings import require_trust
 from kchaos.harness.run.steps_checked import check_steps
 from kchaos.harness.steps.free_clients import StartWorkload
+from kchaos.harness.steps.if_possible import IfPossible
 
 SERVERS = ("127.0.0.1:1", "127.0.0.1:2")
 
@@ -75,6 +77,27 @@ def test_a_file_that_runs_commands_is_played_only_after_somebody_looked(tmp_path
         require_trust(scenario(client_links=True), tmp_path / "mine.json")
     given = Scenario.from_json(scenario(client_links=True).to_json())
     assert given == scenario(client_links=True)
+
+
+def test_no_step_of_a_file_hides_a_command_two_levels_deep() -> None:
+    data = scenario(client_links=True).to_json()
+    (hidden,) = data["steps"]
+    data["steps"] = [{"step": "IfPossible", "do": {"step": "IfPossible", "do": hidden}}]
+    with pytest.raises(ScenarioError, match=r"steps\[0\]: an IfPossible within an IfPossible"):
+        Scenario.from_json(data)
+    data["steps"] = [{"step": "IfPossible", "do": hidden}]
+    with pytest.raises(UsageError, match=r"step 0: \./my_test\.sh 'a b'.*--trust"):
+        require_trust(Scenario.from_json(data), Path("mine.json"))
+
+
+@pytest.mark.parametrize("command", [(), ("",), (" ", "x")])
+def test_a_command_without_a_program_is_refused_also_where_it_may_be_impossible(
+    command: tuple[str, ...],
+) -> None:
+    step = StartWorkload(command=command)
+    for steps in ((step,), (IfPossible(do=step),)):
+        with pytest.raises(ScenarioError, match=r"step 0 .*the command names no program"):
+            check_steps(replace(scenario(client_links=True), steps=steps))
 
 
 def test_a_command_whose_clients_nobody_sees_is_refused() -> None:

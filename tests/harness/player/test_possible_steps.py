@@ -144,7 +144,7 @@ def test_a_fault_that_was_never_injected_cannot_be_healed_or_awaited(
         IfPossible(do=Inject(name="a", fault=CutLink(source=0, target=1))),
         IfPossible(do=Inject(name="b", fault=PreferredElection(topic="t", partition=0))),
         IfPossible(do=AwaitInSync(timeout_s=3.0)),
-        IfPossible(do=IfPossible(do=Heal(name="a"))),
+        IfPossible(do=Heal(name="a")),
     ],
 )
 def test_a_step_in_a_step_survives_its_json_form(step: Any) -> None:

@@ -39,11 +39,24 @@ class Found:
 
 
 def meant(
-    older: tuple[str, ...], newer: tuple[str, ...], build: Path | None = None, **more: bool
+    older: tuple[str, ...],
+    newer: tuple[str, ...],
+    build: Path | None = None,
+    workload: str | None = None,
+    unsupported: bool = False,
 ) -> Upgrade:
-    wanted = {"back": False, "one_roll": False, "unsupported": False} | more
     return upgrade_of(
-        older, newer, build, mix="", free=False, workload="", options=OPTIONS, say=print, **wanted
+        older,
+        newer,
+        build,
+        back=False,
+        one_roll=False,
+        mix="",
+        free=False,
+        workload=workload,
+        unsupported=unsupported,
+        options=OPTIONS,
+        say=print,
     )
 
 
@@ -95,21 +108,23 @@ def test_the_plan_tells_the_rolls_and_what_differs() -> None:
     assert json.loads(plan_json(upgrade, None))["scenario"] is None
 
 
-def test_a_workload_that_is_not_there_is_refused_before_a_cluster_starts() -> None:
-    with pytest.raises(UsageError, match=r"there is no program \./no-such-test"):
-        upgrade_of(
-            ("2.1.1",),
-            ("2.2.2",),
-            None,
-            back=False,
-            one_roll=False,
-            mix="",
-            free=False,
-            workload="./no-such-test --fast",
-            unsupported=False,
-            options=OPTIONS,
-            say=print,
-        )
+@pytest.mark.parametrize(
+    ("workload", "said"),
+    [
+        ("./no-such-test --fast", r"there is no program \./no-such-test"),
+        ("a 'b", "No closing quotation.* each quotation mark is closed"),
+        ("a \\", "No escaped character.* no backslash comes last"),
+        ("", "the workload is empty: .* leave --workload out"),
+        (" ", "the workload is empty"),
+        ("''", "the workload is empty"),
+    ],
+)
+def test_a_workload_that_cannot_run_is_refused_before_a_cluster_starts(
+    workload: str, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        meant(("2.1.1",), ("2.2.2",), workload=workload)
+    assert meant(("2.1.1",), ("2.2.2",)).workload == ()
 
 
 def test_what_is_unsupported_is_played_again_as_such() -> None:
