@@ -84,10 +84,9 @@ class _Transaction:
     commit_asked_at: int | None = None
     is_committed: bool | None = None
 
-    def goes_on_in(self, producer_epoch: int) -> bool:
-        """Whether what comes with this epoch belongs to it; -1 is an epoch that nobody said."""
-        is_other = producer_epoch >= 0 and producer_epoch != self.producer_epoch
-        return self.is_committed is None and not is_other
+    def is_over(self, producer_epoch: int) -> bool:
+        """Whether it has ended, or the producer has a newer epoch."""
+        return self.is_committed is not None or producer_epoch > self.producer_epoch
 
 
 def client_history(lines: Sequence[ClientLine], *, left_out: Iterable[str] = ()) -> ClientHistory:
@@ -169,16 +168,23 @@ class _Reading:
             self._transactional.add(key)
             of_producer = self._transactions.setdefault(batch.producer_id, [])
             epoch = batch.producer_epoch
-            if not of_producer or not of_producer[-1].goes_on_in(epoch):
+            if of_producer and epoch < of_producer[-1].producer_epoch:
+                # What a fenced producer still sends is of no transaction that goes on.
+                late = _Transaction(process=who, producer_epoch=epoch, units=[unit])
+                of_producer.insert(-1, late)
+                return unit
+            if not of_producer or of_producer[-1].is_over(epoch):
                 of_producer.append(_Transaction(process=who, producer_epoch=epoch))
             of_producer[-1].units.append(unit)
         return unit
 
     def _take_end(self, asked: ClientLine, answer: ClientLine | None) -> None:
         of_producer = self._transactions.get(asked.producer_id, [])
-        if not of_producer or not of_producer[-1].goes_on_in(asked.producer_epoch):
+        if not of_producer or of_producer[-1].is_committed is not None:
             return
         transaction = of_producer[-1]
+        if asked.producer_epoch not in (-1, transaction.producer_epoch):
+            return
         if asked.committed and transaction.commit_asked_at is None:
             transaction.commit_asked_at = asked.sequence
         if answer is not None and answer.error_code == 0 and not answer.not_judged:

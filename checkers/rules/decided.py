@@ -85,6 +85,11 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
         ),
         controllers=_controllers(evidence),
         assignments=_assignments(evidence),
+        written=_written(evidence),
+        deleted={
+            topic: [deletion.zxid for deletion in deletions]
+            for topic, deletions in evidence.deletions.items()
+        },
     )
     for timed in evidence.decisions:
         event = timed.event
@@ -132,6 +137,8 @@ class _World:
         states: The last state of each partition, and when it was written.
         controllers: What the controllers of the brokers' releases make of an ISR.
         assignments: Each topic's replicas, as often as they were written.
+        written: The zxids at which a partition's state was written.
+        deleted: The zxids at which a topic was deleted.
         followed_since: By partition and broker, since when its leader has surely taken it for
             caught up: since the leader's term began. One that joins later may be behind the
             leader's log end when it does, since it need only reach the high watermark.
@@ -144,6 +151,8 @@ class _World:
     has_alter_isr: bool
     controllers: frozenset[tuple[IsrWithout, IsrOfPreferred]] = frozenset()
     assignments: Mapping[str, Sequence[TopicCreated]] = field(default_factory=dict)
+    written: Mapping[TopicPartition, Sequence[int]] = field(default_factory=dict)
+    deleted: Mapping[str, Sequence[int]] = field(default_factory=dict)
     registered: dict[int, int] = field(default_factory=dict)
     ever: set[int] = field(default_factory=set)
     known_dead: set[int] = field(default_factory=set)
@@ -159,17 +168,21 @@ class _World:
         _, taken = self.epochs.get(controller_epoch, (-1, self.began))
         return taken < self.began
 
-    def is_left_out_next(self, about: TopicPartition, broker: int, zxid: int) -> bool:
-        """Tell whether the replicas that are written next leave a broker out.
+    def is_left_out_next(self, partition: TopicPartition, broker: int, zxid: int) -> bool:
+        """Tell whether a reassignment that goes on leaves a broker out by what is written next.
 
-        A reassignment takes it out of the ISR first: KafkaController.onPartitionReassignment,
-        0.10.2.2 to 3.9.1.
+        It takes the broker out of the ISR first: KafkaController.onPartitionReassignment, 0.10.2.2
+        to 3.9.1. Until then the assignment has the new replicas beside the former ones.
         """
-        later = (made for made in self.assignments.get(about.topic, ()) if made.zxid > zxid)
+        later = (made for made in self.assignments.get(partition.topic, ()) if made.zxid > zxid)
         made = next(later, None)
-        if made is None or about.partition >= len(made.assignment):
+        if made is None or partition.partition >= len(made.assignment):
             return False
-        return broker not in made.assignment[about.partition]
+        replicas = made.assignment[partition.partition]
+        if broker in replicas or not {*replicas} <= {*self.assigned.get(partition, ())}:
+            return False
+        between = (*self.written.get(partition, ()), *self.deleted.get(partition.topic, ()))
+        return not any(zxid < other < made.zxid for other in between)
 
     def is_known_live(
         self, about: TopicPartition, broker: int, time: float, controller_epoch: int
@@ -394,6 +407,16 @@ def _assignments(evidence: RunEvidence) -> Mapping[str, Sequence[TopicCreated]]:
         if isinstance(timed.event, TopicCreated):
             written.setdefault(timed.event.topic, []).append(timed.event)
     return written
+
+
+def _written(evidence: RunEvidence) -> Mapping[TopicPartition, Sequence[int]]:
+    """The zxids at which each partition's state was written, oldest first."""
+    zxids: dict[TopicPartition, list[int]] = {}
+    for timed in evidence.decisions:
+        if isinstance(timed.event, PartitionState):
+            partition = TopicPartition(timed.event.topic, timed.event.partition)
+            zxids.setdefault(partition, []).append(timed.event.zxid)
+    return zxids
 
 
 def _started(evidence: RunEvidence) -> list[StartBroker]:

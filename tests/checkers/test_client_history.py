@@ -394,3 +394,26 @@ def test_a_run_in_which_a_fetch_passed_over_a_record_is_unsafe(tmp_path: Path) -
     assert "client 'kafka-python" in lost[0].message
     assert NOT_TOLD in results.not_checked
     assert "polls passed by acknowledged records of python-0 at offset 0" in results.outcome
+
+
+def test_a_late_batch_of_a_fenced_producer_hides_no_loss_of_the_transaction_that_goes_on() -> None:
+    newer = IN_TRANSACTION | {"producer_epoch": 1}
+    late = {"producer_epoch": 0, "base_sequence": 5, "error": ErrorCode.INVALID_PRODUCER_EPOCH}
+    wire = (
+        Wire()
+        .sends("z", at=0)
+        .sends("a", at=1, **newer)
+        .sends("late", **IN_TRANSACTION | late)
+        .sends("b", at=2, **newer | {"base_sequence": 1})
+        .ends(7, committed=True)
+        .fetches(
+            0,
+            batch("z"),
+            transactional("b", at=2),
+            marker(COMMIT, at=3),
+            batch("y", at=4),
+            isolation_level=1,
+        )
+    )
+
+    assert "lost-write" in wire.names()

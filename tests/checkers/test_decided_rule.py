@@ -143,14 +143,31 @@ def test_a_replica_of_a_failed_log_directory_may_be_taken_for_one_that_is_away(
         assert "and lived all the time" in message
 
 
-@pytest.mark.parametrize(("replicas", "wrong"), [((0,), []), ((0, 2), [f"zxid 10: {THROWN_OUT}"])])
+TOLD = [f"zxid 10: {THROWN_OUT}"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "more", "wrong"),
+    [
+        ((0, 2), (0,), (), []),
+        ((0, 2, 3), (0, 3), (), []),
+        ((0, 2), (0, 2), (), TOLD),
+        ((0, 2), (0, 3), (), TOLD),
+        ((0, 2), (0,), (state(11, 2, (0,), 1),), TOLD),
+    ],
+    ids=["fewer", "another one", "it stays", "none goes on", "a state in between"],
+)
 def test_whom_a_reassignment_leaves_out_leaves_the_isr_first(
-    monkeypatch: pytest.MonkeyPatch, replicas: tuple[int, ...], wrong: list[str]
+    monkeypatch: pytest.MonkeyPatch,
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    more: tuple[Decision, ...],
+    wrong: list[str],
 ) -> None:
     made = [
-        TopicCreated(topic="t", assignment=(assigned,), zxid=zxid)
-        for zxid, assigned in ((4, (0, 2)), (11, replicas))
+        TopicCreated(topic="t", assignment=(replicas,), zxid=zxid)
+        for zxid, replicas in ((4, before), (12, after))
     ]
 
-    messages = found(monkeypatch, made[0], state(10, 1, (0,), 1), made[1])
+    messages = found(monkeypatch, made[0], state(10, 1, (0,), 1), *more, made[1])
     assert [message for message in messages if "thrown out" in message] == wrong
