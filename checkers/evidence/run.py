@@ -314,29 +314,37 @@ class RunEvidence:
             and operation.invoked_at < timed.time <= snapshot.copied_from
             for timed in self.events
         )
-        about = TopicPartition(operation.topic, operation.partition)
-        return not is_gone and not self._stood_still(about, snapshot)
+        partition = TopicPartition(operation.topic, operation.partition)
+        return not is_gone and not self._stood_still(partition, snapshot)
 
-    def _stood_still(self, about: TopicPartition, snapshot: TakenSnapshot) -> bool:
-        """Whether each copy of a log ends where settling saw that log end, before it was copied."""
+    def _stood_still(self, partition: TopicPartition, snapshot: TakenSnapshot) -> bool:
+        """Whether each copied log ends where settling saw it end, before anything was copied."""
         settled = self.outcome.settle
         if settled is None or not snapshot.is_final:
             return False
-        seen = (settled.last_seen or {}).get(about.name)
+        seen = (settled.last_seen or {}).get(partition.name)
         ends = seen.get("ends") if isinstance(seen, Mapping) else None
-        return isinstance(ends, Mapping) and ends == {
-            str(broker): self._copied_end(snapshot.label, broker, about)
-            for broker in snapshot.brokers
-            if str(broker) in ends
-        }
+        copied = self._copied_ends(snapshot, partition)
+        return isinstance(ends, Mapping) and bool(copied) and ends == copied
 
-    def _copied_end(self, label: str, broker: int, about: TopicPartition) -> int | None:
-        """Where a copied log ends (exclusive); None if its files cannot be read as segments."""
-        try:
-            contents = self.copied.contents(label, broker, about)
-        except SegmentError:
-            return None
-        return contents.batches[-1].last_offset + 1 if contents and contents.batches else 0
+    def _copied_ends(
+        self, snapshot: TakenSnapshot, partition: TopicPartition
+    ) -> Mapping[str, int | None]:
+        """By broker where a copied log ends (exclusive); None if that cannot be read as segments.
+
+        A broker without a copy of the partition is left out.
+        """
+        ends: dict[str, int | None] = {}
+        for broker in snapshot.brokers:
+            try:
+                contents = self.copied.contents(snapshot.label, broker, partition)
+            except SegmentError:
+                ends[str(broker)] = None
+                continue
+            if contents is not None:
+                batches = contents.batches
+                ends[str(broker)] = batches[-1].last_offset + 1 if batches else 0
+        return ends
 
     @cached_property
     def client_operations(self) -> tuple[Operation, ...]:

@@ -258,6 +258,9 @@ SENT_LATE = "records that were sent while disks were copied"
         # The log went on after settling: a write that came then may come again between copies.
         ({"ends": {"0": 11, "1": 11}}, SENT_LATE),
         ({"ends": {"0": 12, "1": 11}}, SENT_LATE),
+        # Nobody saw where the logs ended, or where one of those that were copied did.
+        ({"ends": {}}, SENT_LATE),
+        ({"ends": {"0": 12}}, SENT_LATE),
         # A replica that was not copied may have it or not.
         ({"ends": {"0": 12, "1": 12, "2": 12}}, SENT_LATE),
         # Only the process to which it was sent can have appended it.

@@ -475,7 +475,7 @@ class RunBuilder:
             "bound_from": "the least there is",
             "probes": list(self.probes.values()),
             "last_seen": {
-                name: state | ({"ends": dict(ends)} if ends else {})
+                name: state | ({"ends": dict(ends)} if ends is not None else {})
                 for name, state in self.states.items()
             },
         }
