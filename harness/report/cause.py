@@ -250,7 +250,7 @@ def _never_asked(story: _Story, followers: Sequence[int], began: float) -> Itera
 
 def _loss(story: _Story) -> Iterator[CauseStep]:
     """Promised records that are gone: who acknowledged them, who was elected, what was cut."""
-    lost = {each["operation"] for each in story.finding.evidence.get("operations", ())}
+    lost = _named(story.finding.evidence.get("operations"))
     done = [
         each
         for each in story.loaded.evidence.client_operations
@@ -296,7 +296,6 @@ def _loss(story: _Story) -> Iterator[CauseStep]:
             )
     first, last = story.finding.first_offset, story.finding.last_offset
     offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
-    others = story.finding.evidence.get("held_instead", {})
     holders = {
         replica.broker
         for replica in story.replicas
@@ -304,7 +303,7 @@ def _loss(story: _Story) -> Iterator[CauseStep]:
             batch.base_offset <= last and batch.last_offset >= first for batch in _batches(replica)
         )
     }
-    kept = holders - {int(broker) for broker in others}
+    kept = holders - _brokers(story.finding.evidence.get("held_instead"))
     held = [f"batches at {offsets} are on {brokers_text(sorted(kept))}"] if kept else []
     if holders - kept:
         held.append(f"{brokers_text(sorted(holders - kept))} hold other records at {offsets}")
@@ -347,6 +346,19 @@ def _stopped(story: _Story) -> Iterator[CauseStep]:
     for note in logged[:1]:
         yield CauseStep(section="findings", text=f"{note.message[:1].upper()}{note.message[1:]}.")
     yield _said(story.finding)
+
+
+def _named(operations: object) -> set[str]:
+    """The operations that a finding names; what has another form is passed over."""
+    given = operations if isinstance(operations, list | tuple) else ()
+    names = [each.get("operation") for each in given if isinstance(each, Mapping)]
+    return {name for name in names if isinstance(name, str)}
+
+
+def _brokers(by_broker: object) -> set[int]:
+    """The brokers by which a finding's evidence is told, likewise."""
+    given = by_broker if isinstance(by_broker, Mapping) else ()
+    return {int(broker) for broker in given if str(broker).isdecimal()}
 
 
 def _own_term(done: Operation, story: _Story) -> _Term | None:

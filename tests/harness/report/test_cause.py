@@ -281,3 +281,18 @@ def test_a_former_leader_that_acknowledges_is_told_from_the_unclean_election_on(
         "In the end no in-sync replica has these records; brokers 0 and 1 hold other records at "
         "offset 0.",
     ]
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        {"operations": None, "held_instead": None},
+        {"operations": ["x", {}, {"operation": 1}], "held_instead": {"x": []}},
+        {"operations": 7, "held_instead": [1]},
+    ],
+)
+def test_evidence_of_another_form_is_passed_over(tmp_path: Path, evidence: dict[str, Any]) -> None:
+    loss = LOSS | {"evidence": evidence}
+    run = judge_as(diverged(tmp_path / "run").seal(), findings=[loss])
+
+    assert told(run)
