@@ -37,6 +37,8 @@ RELEASES = tuple(
 OTHER_NAMES = tuple(sorted(folder.name for folder in OTHERS.iterdir()))
 # What says where and by whom a run was played; nothing is judged by it.
 _OF_LOGS = r"Kafka version|advertised\.listeners = | ERROR "
+# What is written beside the evidence later, and says where the run lay.
+_MADE_LATER = (JUDGEMENTS, MANIFEST, "report.html")
 _OF_THE_MACHINE = ("command", "replay", "platform", "python")
 
 
@@ -132,7 +134,7 @@ def _small(run: RunDirectory, path: Path, lines: str) -> RunDirectory:
     wanted = re.compile("|".join(filter(None, (_OF_LOGS, lines))))
     expectation = run.read("scenario.json").get("expectation") or {}
     has_log_witness = any("log" in one for one in expectation.get("witness") or ())
-    shutil.copytree(run.path, path, ignore=shutil.ignore_patterns(JUDGEMENTS, MANIFEST))
+    shutil.copytree(run.path, path, ignore=shutil.ignore_patterns(*_MADE_LATER))
     for log in path.glob("brokers/*/*.log") if not has_log_witness else ():
         kept = [line for line in log.read_text().splitlines() if wanted.search(line)]
         log.write_text("".join(f"{line}\n" for line in kept))
