@@ -234,11 +234,11 @@ def with_acted(
 
 def _refuse_another_action(line: HistoryLine, timed: TimedEvent, place: str) -> None:
     """Refuse a produce that is another one in the actions of an older run."""
-    for of in ("broker", "topic", "partition", "acks", "records", "keys", "codec"):
-        said = getattr(line, of)
-        if said is not None and said != getattr(timed.event, of):
+    for name in ("broker", "topic", "partition", "acks", "records", "keys", "codec"):
+        said = getattr(line, name)
+        if said is not None and said != getattr(timed.event, name):
             raise ScenarioDataError(
-                f"{place} invokes {line.operation!r} with other {of} than {timed.read_at}"
+                f"{place} invokes {line.operation!r} with other {name} than {timed.read_at}"
             )
     if abs(timed.time - line.time) > _APART_S:
         raise ScenarioDataError(

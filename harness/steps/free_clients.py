@@ -63,13 +63,7 @@ class StartClients:
         Raises:
             ScenarioError: Nothing would see what they are promised, or such clients run already.
         """
-        if play.client_lines is None:
-            raise ScenarioError(
-                f"the clients {self.name!r} need links in front of brokers: "
-                "ClusterSpec(client_links=True)"
-            )
-        if self.name in play.free_clients:
-            raise ScenarioError(f"clients named {self.name!r} run already: stop them first")
+        _check_startable(play, self.name)
         folder = play.cluster.work_directory
         settings = FreeClientSettings(
             name=self.name,
@@ -169,13 +163,7 @@ class StartWorkload:
             ScenarioError: There is no such program, nothing would see its clients, or its name is
                 taken.
         """
-        if play.client_lines is None:
-            raise ScenarioError(
-                f"the command {self.name!r} needs links in front of brokers: "
-                "ClusterSpec(client_links=True)"
-            )
-        if self.name in play.free_clients:
-            raise ScenarioError(f"clients named {self.name!r} run already: stop them first")
+        _check_startable(play, self.name)
         play.free_clients[self.name] = start_workload(
             self.name, self.command, play.cluster.bootstrap_servers, play.cluster.work_directory
         )
@@ -183,3 +171,12 @@ class StartWorkload:
         play.observed(
             FREE_CLIENTS_STARTED, name=self.name, topic="", partitions=0, kinds=kinds, rate=0.0
         )
+
+
+def _check_startable(play: Play, name: str) -> None:
+    if play.client_lines is None:
+        raise ScenarioError(
+            f"the clients {name!r} need links in front of brokers: ClusterSpec(client_links=True)"
+        )
+    if name in play.free_clients:
+        raise ScenarioError(f"clients named {name!r} run already: stop them first")

@@ -35,10 +35,10 @@ RELEASES = tuple(
 )
 """Those with a golden run."""
 OTHER_NAMES = tuple(sorted(folder.name for folder in OTHERS.iterdir()))
-# What says where and by whom a run was played; nothing is judged by it.
 _OF_LOGS = r"Kafka version|advertised\.listeners = | ERROR "
-# What is written beside the evidence later, and says where the run lay.
+# What is written beside the evidence later; a report says where the run lay.
 _MADE_LATER = (JUDGEMENTS, MANIFEST, "report.html")
+# What says where and by whom a run was played; nothing is judged by it.
 _OF_THE_MACHINE = ("command", "replay", "platform", "python")
 
 
