@@ -66,6 +66,7 @@ RUNS: Mapping[str, Border] = {
     "kafka-9491-2.4.0": Border(also=("KAFKA-9491",)),
     "kafka-9491-2.4.1": Border(without=("KAFKA-9491",)),
     "high-watermark-beyond-log-1.1.1": Border(without=("KAFKA-3978",)),
+    "refused-while-told-3.6.2": Border(without=("KAFKA-9579",)),
     "records-deleted-1.1.1": Border(without=("KIP-107",)),
     "records-deleted-2.8.2": Border(without=("KAFKA-6975",)),
 }

@@ -16,9 +16,12 @@ from kchaos.checkers.model.follow.observations import FetchAnswered, Reply
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
+from kchaos.checkers.model.values.replica import Role
 from kchaos.checkers.model.values.requests import (
     Exchange,
     FetchAnswer,
+    LeaderAndIsr,
+    Received,
     Stage,
 )
 
@@ -113,6 +116,8 @@ def _go_on(  # noqa: C901
         tier_sends_away(world, leader_of(source), request, seen)
     if request.stage is Stage.ARRIVED and not request.refused:
         yield from _refused_first(state, follower, source, request, seen)
+    if request.stage is Stage.ARRIVED and seen is not None:
+        yield from _refused_while_told(state, follower, source, request, seen)
     if request.stage is Stage.ARRIVED:
         after, _ = exchange.read(world, follower, source, request, asking, withheld)
     elif request.stage is Stage.READ:
@@ -185,6 +190,57 @@ def _refused_first(
     if refused:
         exchange.change(world, follower, source, request, replace(request, refused=refused))
         yield world
+
+
+def _refused_while_told(
+    state: State, follower: int, source: int, request: Exchange, seen: Reply
+) -> Iterator[World]:
+    """A leader refuses a partition while it handles the LeaderAndIsr that it begins or ends with.
+
+    It has taken over one half of it: the leader epoch, or who leads (KAFKA-9579).
+    """
+    world, leader_id = World(state), leader_of(source)
+    broker = world.broker(leader_id)
+    if broker is None or request.api != FETCH or not broker.generation.may_refuse_while_told:
+        return
+    refused = {
+        partition
+        for partition, asked in request.asked
+        if (said := seen.partitions.get(partition)) is not None
+        and said.error_code == ErrorCode.NOT_LEADER_FOR_PARTITION
+        and asked.leader_epoch in _epochs_half_told(world, leader_id, partition)
+    }
+    if not refused:
+        return
+    looked = exchange.look(world, follower, source, request)
+    answers = tuple(
+        (partition, FetchAnswer(error=leader.NOT_LEADER) if partition in refused else answer)
+        for partition, answer in looked.answers
+    )
+    half_told = replace(looked, answers=answers)
+    exchange.change(world, follower, source, looked, half_told)
+    after, _ = exchange.count(world, follower, source, half_told)
+    answers, differs = answers_as_seen(after, seen)
+    if not differs:
+        exchange.change(world, follower, source, after, replace(after, answers=answers))
+        yield world
+
+
+def _epochs_half_told(world: World, broker_id: int, partition: TopicPartition) -> set[int]:
+    """Return the leader epochs that a broker is about to begin to lead in, or to end."""
+    replica = world.replica(broker_id, partition)
+    received: tuple[Received, ...] = world.get(("control", broker_id)) or ()
+    told = [
+        state
+        for part in received
+        if part.errors is None and isinstance(part.request, LeaderAndIsr)
+        for state in part.request.states
+        if (state.topic, state.partition) == partition
+    ]
+    begun = {state.leader_epoch for state in told if state.leader == broker_id}
+    ends = any(state.leader != broker_id for state in told)
+    leads = replica is not None and replica.role is Role.LEADER
+    return begun | ({replica.leader_epoch} if replica is not None and leads and ends else set())
 
 
 def _at_once(

@@ -544,6 +544,9 @@ MEMBERSHIP = {
         old=False,
         new=True,
     ),
+    "KAFKA-9579": Shown(
+        release="3.6.2", look=explains("refused-while-told-3.6.2"), old=False, new=True
+    ),
     "leader's state after the fetch": Shown(
         release="1.1.0", look=explains("moved-high-watermark-1.1.0"), old=False, new=True
     ),
