@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
 NAMES = ("harness", "tests", "checkers", "clusters", "faults")
 INSTALLS = ("wheel", "editable")
+RELEASED = "7.8.9"
+"""The tag of the copy of the checkout that becomes a wheel."""
 # What an environment without Spark lacks, and kchaos itself.
 _LEFT_OUT = ("kchaos", "__editable__", "pyspark", "pyarrow", "pandas")
 
@@ -32,6 +35,8 @@ class Environment:
         self.commands = folder / "bin"
         self._borrow_dependencies(folder)
         checkout = _copy_of_the_checkout(folder)
+        if install == "wheel":
+            _commit(checkout, tag=f"v{RELEASED}")
         what = [str(self._sdist(checkout))] if install == "wheel" else ["-e", str(checkout)]
         if install == "strict":
             what += ["--config-settings", "editable_mode=strict"]
@@ -76,6 +81,20 @@ def _copy_of_the_checkout(folder: Path) -> Path:
     """Where it is built; setuptools would leave its work in the checkout, for two at a time."""
     left_out = shutil.ignore_patterns(".*", "build", "*.egg-info", "kchaos-runs", "__pycache__")
     return Path(shutil.copytree(ROOT, folder / "checkout", symlinks=True, ignore=left_out))
+
+
+def _commit(folder: Path, *, tag: str = "") -> None:
+    """Commit what is in a folder, with a tag or without."""
+    author = ["-c", "user.name=kchaos", "-c", "user.email=kchaos@localhost"]
+    _git(folder, "init", "--quiet")
+    _git(folder, "add", "--all")
+    _git(folder, *author, "commit", "--quiet", "--allow-empty", "--no-verify", "--message", "all")
+    if tag:
+        _git(folder, *author, "tag", "--annotate", tag, "--message", tag)
+
+
+def _git(folder: Path, *arguments: str) -> None:
+    subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True)
 
 
 @pytest.fixture(scope="module")
@@ -263,3 +282,58 @@ def test_a_known_bug_is_reproduced_from_the_wheel(
     done = there.run([*command, "--case", "n20", "--json"], cwd=tmp_path)
     (line,) = map(json.loads, done.stdout.splitlines())
     assert (line["conforms"], line["safe"], line["expected"]) == (True, True, True)
+
+
+def test_the_wheel_of_a_tag_has_its_version(
+    environment: Callable[[str], Environment], tmp_path: Path
+) -> None:
+    there = environment("wheel")
+    printed = there.run([str(there.commands / "kchaos"), "--version"], cwd=tmp_path).stdout
+    assert printed == f"kchaos, version {RELEASED}\n"
+
+
+def _sources(folder: Path) -> Path:
+    """What says the version of a checkout, in a folder of its own."""
+    folder.mkdir()
+    for name in ("pyproject.toml", ".git_archival.txt", ".gitattributes"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def _version(folder: Path) -> str:
+    command = [sys.executable, "-W", "ignore", "-m", "setuptools_scm"]
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def test_a_version_is_that_of_the_tag_and_counts_the_commits_after_it(tmp_path: Path) -> None:
+    checkout = _sources(tmp_path / "checkout")
+    _commit(checkout, tag="v7.8.9")
+    assert _version(checkout) == "7.8.9"
+    _commit(checkout)
+    assert _version(checkout).startswith("7.8.10.dev1+g")
+
+
+def test_a_checkout_without_tags_counts_as_work_on_the_first_version(tmp_path: Path) -> None:
+    checkout = _sources(tmp_path / "checkout")
+    _commit(checkout)
+    _commit(checkout)
+    shallow = tmp_path / "shallow"
+    _git(tmp_path, "clone", "--quiet", "--depth", "1", checkout.as_uri(), str(shallow))
+    assert _version(checkout).startswith("0.1.0.dev2+g")
+    assert _version(shallow).startswith("0.1.0.dev1+g")
+
+
+@pytest.mark.parametrize(("tag", "version"), [("v7.8.9", "7.8.9"), ("", "0.1.0.dev0")])
+def test_a_tarball_has_the_version_of_its_tag(tmp_path: Path, tag: str, version: str) -> None:
+    checkout = _sources(tmp_path / "checkout")
+    _commit(checkout, tag=tag)
+    _git(checkout, "archive", "--output", str(tmp_path / "all.tar"), "HEAD")
+    files = tmp_path / "files"
+    with tarfile.open(tmp_path / "all.tar") as archive:
+        archive.extractall(files)
+    assert _version(files) == version
+
+
+def test_files_without_git_have_a_version(tmp_path: Path) -> None:
+    assert _version(_sources(tmp_path / "files")) == "0.1.0.dev0"
