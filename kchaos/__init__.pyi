@@ -50,7 +50,9 @@ from kchaos.harness.errors import RunUnknown as RunUnknown
 from kchaos.harness.errors import ScenarioError as ScenarioError
 from kchaos.harness.errors import UsageError as UsageError
 from kchaos.harness.play.play import Play as Play
+from kchaos.harness.player.draw import Draw as Draw
 from kchaos.harness.player.drawing import draw as draw
+from kchaos.harness.player.view import View as View
 from kchaos.harness.pytest_plugin.live import Acting as Acting
 from kchaos.harness.pytest_plugin.live import Chaos as Chaos
 from kchaos.harness.pytest_plugin.shared import SharedCluster as SharedCluster

@@ -120,6 +120,18 @@ class ClusterAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartsAbout:
+    """Steps and faults that are not kchaos's: where they come from, and the names of all.
+
+    Attributes:
+        name: Of a file, whose text the scenario carries, or of a package.
+    """
+
+    name: str
+    defines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioAbout:
     """What scenario.json says, as far as judging and showing go.
 
@@ -128,6 +140,7 @@ class ScenarioAbout:
         steps: As data, whose types `forms` has checked.
         expectation: None to take the model's answer; `checkers.verdict` says what may be there,
             and refuses what may not.
+        parts: Where its steps and faults come from, if not from kchaos.
     """
 
     entry: str = ""
@@ -138,6 +151,7 @@ class ScenarioAbout:
     cluster: ClusterAsked = ClusterAsked()
     steps: tuple[Mapping[str, Any], ...] = ()
     expectation: Any = field(default=None, metadata=SOMETIMES)
+    parts: tuple[PartsAbout, ...] = field(default=(), metadata=SOMETIMES)
 
     def __post_init__(self) -> None:
         """Check the types of the steps."""

@@ -1,8 +1,9 @@
 """The catalogue: one small file per known bug; a new one is imported and listed here."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from pathlib import Path
 
 from kchaos.clusters.releases import Mode
 from kchaos.clusters.spec import ClusterSpec
@@ -63,6 +64,7 @@ from kchaos.harness.catalogue.kip_966_last_known_leader import KIP_966_LAST_KNOW
 from kchaos.harness.catalogue.kip_966_last_replica import KIP_966_LAST_REPLICA
 from kchaos.harness.catalogue.kraft_form import kraft_cluster, kraft_steps
 from kchaos.harness.errors import UsageError
+from kchaos.harness.run.own_parts import FILES, OwnParts, installed_parts, parts_of_file
 from kchaos.harness.run.scenario import Scenario
 
 CATALOGUE: Mapping[str, Entry] = {
@@ -126,13 +128,73 @@ CATALOGUE: Mapping[str, Entry] = {
 }
 
 
+_OF_FILE = "::"
+
+
+def entries_there(own: Iterable[OwnParts] = ()) -> Mapping[str, Entry]:
+    """Every entry by its name: of the catalogue, of installed packages, and of these parts.
+
+    Raises:
+        UsageError: A package cannot be loaded, or an entry is named like another one.
+    """
+    entries = dict(CATALOGUE)
+    for parts in {parts.module: parts for parts in (*installed_parts(), *own)}.values():
+        for entry in _entries_of(parts):
+            if entry.name in entries:
+                raise UsageError(
+                    f"{parts.name}: there is an entry {entry.name} already: give yours another name"
+                )
+            entries[entry.name] = entry
+    return entries
+
+
+def _entries_of(parts: OwnParts) -> Iterator[Entry]:
+    ours = {name.lower(): entry for name, entry in CATALOGUE.items()}
+    for given, entry in parts.values.items():
+        known = ours.get(entry.name.lower()) if isinstance(entry, Entry) else None
+        if not isinstance(entry, Entry) or entry is known:
+            continue
+        if known is not None:
+            raise UsageError(
+                f"{parts.place_of(given)}: {entry.name} is an entry of kchaos: give yours another "
+                "name"
+            )
+        yield entry
+
+
+def _entry_of_file(named: str) -> Entry:
+    """The entry of a file, `FILE::NAME` where it has several."""
+    file, _, wanted = named.partition(_OF_FILE)
+    parts = parts_of_file(Path(file))
+    entries = {entry.name.lower(): entry for entry in _entries_of(parts)}
+    if not entries:
+        raise UsageError(
+            f"{file} has no entry: write BUG = Entry(name=..., cases=..., cluster=..., steps=...) "
+            f"into it, or let chaos draw what it has: kchaos chaos --parts {file}"
+        )
+    if wanted.lower() in entries:
+        return entries[wanted.lower()]
+    if wanted or len(entries) > 1:
+        names = ", ".join(f"{file}{_OF_FILE}{entry.name}" for entry in entries.values())
+        raise UsageError(f"{file} has the entries {names}: name one of them so")
+    return next(iter(entries.values()))
+
+
 def entry_named(name: str) -> Entry:
     """The entry; upper and lower case are the same.
 
+    Args:
+        name: Of the catalogue, of an entry that an installed package brings, or a file.
+
     Raises:
-        UsageError: There is none.
+        UsageError: There is none, or the file has none.
     """
+    if name.partition(_OF_FILE)[0].endswith(FILES):
+        return _entry_of_file(name)
     for known, entry in CATALOGUE.items():
+        if known.lower() == name.lower():
+            return entry
+    for known, entry in entries_there().items():
         if known.lower() == name.lower():
             return entry
     near = get_close_matches(name.upper(), CATALOGUE, n=3, cutoff=0.7)
@@ -193,4 +255,4 @@ def _judged_as(spec: ClusterSpec, judged_as: str | None) -> ClusterSpec:
     return replace(spec, brokers=brokers)
 
 
-__all__ = ["CATALOGUE", "Entry", "Expectation", "entry_named", "scenario_of"]
+__all__ = ["CATALOGUE", "Entry", "Expectation", "entries_there", "entry_named", "scenario_of"]

@@ -9,9 +9,11 @@ from typing import Any
 from kchaos.checkers.model.releases.versions import RELEASED, line_of, parse_version
 from kchaos.checkers.results import Results
 from kchaos.clusters.releases import KRAFT_RELEASES, judging_release_of
-from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
+from kchaos.harness.catalogue import entry_named, scenario_of
 from kchaos.harness.errors import RunUnknown, UsageError
+from kchaos.harness.run.own_parts import FILES
 from kchaos.harness.run.scenario import Scenario, read_scenario
+from kchaos.harness.run.settings import require_trust
 
 IsBad = Callable[[str], bool]
 """Whether a release shows the bug. Raises RunUnknown where that cannot be said."""
@@ -103,17 +105,28 @@ def _border(older: str, newer: str, is_bad: IsBad) -> Border:
     return Border(older=older, newer=newer, is_fix=is_bad(older))
 
 
-def scenario_for(name: str, case: str | None, release: str) -> Scenario:
+def scenario_file(name: str) -> Path | None:
+    """The file of a scenario, or of a run, that a name means; None if it means an entry."""
+    file = Path(name)
+    file = file / "scenario.json" if file.is_dir() else file
+    return file if file.is_file() and file.suffix != FILES else None
+
+
+def scenario_for(name: str, case: str | None, release: str, *, trusted: bool = False) -> Scenario:
     """A case of an entry, or the scenario of a file, on a release.
+
+    Args:
+        trusted: Whether a file may run commands and code, and set what may do more than that.
 
     Raises:
         UsageError: There is no such entry or case, or the release cannot show it; or the entry has
             several cases and none is named.
     """
-    file = Path(name)
-    file = file / "scenario.json" if file.is_dir() else file
-    if file.is_file():
-        scenario = read_scenario(file)
+    file = scenario_file(name)
+    if file is not None:
+        scenario = read_scenario(file, trusted=trusted)
+        if not trusted:
+            require_trust(scenario, file)
         brokers = tuple(
             replace(broker, kafka=release, judged_as=None) for broker in scenario.cluster.brokers
         )
@@ -131,8 +144,7 @@ def findings_of_bug(name: str, case: str | None) -> frozenset[str]:
 
     None where that is not written: for a file, and a case that is expected to be safe everywhere.
     """
-    entry = next((CATALOGUE[known] for known in CATALOGUE if known.lower() == name.lower()), None)
-    expectations = {} if entry is None else entry.expectations
+    expectations = {} if scenario_file(name) is not None else entry_named(name).expectations
     return frozenset(
         finding[0]
         for (of_case, _release), expected in expectations.items()

@@ -18,6 +18,7 @@ from kchaos.harness.player.drawing import draw, no_formats
 from kchaos.harness.player.free import FreeRun, draw_free
 from kchaos.harness.player.lines import Line
 from kchaos.harness.player.rates import page_of
+from kchaos.harness.run.own_parts import OwnParts
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.summary.summary import IS_UNKNOWN, UNSAFE, reasons_to_fail
@@ -38,6 +39,7 @@ class Wanted:
         steps: Of a schedule, without its gates.
         mode: Where clusters keep their metadata; None for what is usual with the release.
         free: How clients run while faults come by the clock; None for schedules of steps.
+        own: Files and packages with steps and faults that are drawn too.
     """
 
     kafkas: tuple[str, ...]
@@ -48,6 +50,7 @@ class Wanted:
     gated: bool
     mode: Mode | None = None
     free: FreeRun | None = None
+    own: tuple[OwnParts, ...] = ()
 
     @property
     def acts(self) -> int:
@@ -146,6 +149,7 @@ def _scenario(wanted: Wanted, seed: int, kafka: str, release: str) -> Scenario:
         mix=wanted.mix,
         gated=wanted.gated,
         mode=wanted.mode,
+        own=wanted.own,
     )
 
 

@@ -20,6 +20,7 @@ from kchaos.harness.commands.cli_options import (
     has_colour,
     mode,
     offline,
+    own_parts,
     runs_directory,
     sayer,
     settle_bound,
@@ -50,17 +51,20 @@ def cli() -> None:
 
 
 @cli.command("list")
+@own_parts
 @as_json
-def list_entries(as_json: bool) -> None:
+def list_entries(parts: tuple[str, ...], as_json: bool) -> None:
     """Show the catalogue of known bugs, and on which releases each shows."""
-    from kchaos.harness.catalogue import CATALOGUE
+    from kchaos.harness.catalogue import entries_there
     from kchaos.harness.commands.show import MATRIX_KEY, matrix_lines
+    from kchaos.harness.run.own_parts import parts_named
 
+    entries = entries_there(map(parts_named, parts)).values()
     if as_json:
-        for entry in CATALOGUE.values():
+        for entry in entries:
             click.echo(json.dumps(_entry_json(entry)))
         return
-    click.echo("\n".join(matrix_lines(CATALOGUE.values())))
+    click.echo("\n".join(matrix_lines(entries)))
     click.echo(f"\n{MATRIX_KEY}\nkchaos show NAME tells the story of a bug")
 
 
@@ -68,7 +72,10 @@ def list_entries(as_json: bool) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=entries)
 @as_json
 def show(names: tuple[str, ...], as_json: bool) -> None:
-    """Tell the story of NAME, a known bug of `kchaos list`: cases, releases, source."""
+    """Tell the story of NAME, a known bug of `kchaos list`: cases, releases, source.
+
+    NAME may be a file of Python that has an entry.
+    """
     from kchaos.harness.catalogue import entry_named
     from kchaos.harness.commands.show import entry_lines
 
@@ -143,7 +150,10 @@ def reproduce(
     offline: bool,
     settle_bound_s: float | None,
 ) -> int:
-    """Play NAME, a known bug of `kchaos list`, on real brokers and prove what happened."""
+    """Play NAME, a known bug of `kchaos list`, on real brokers and prove what happened.
+
+    NAME may be a file of Python that has an entry, or FILE::ENTRY where it has several.
+    """
     from kchaos.clusters.releases import judging_release_of
     from kchaos.harness.catalogue import entry_named
     from kchaos.harness.commands.exits import UNKNOWN, exit_code_for_lines
@@ -221,7 +231,7 @@ def replay(
     from kchaos.harness.run.settings import named_kafkas, require_trust
 
     file = run / "scenario.json" if run.is_dir() else run
-    scenario = read_scenario(file)
+    scenario = read_scenario(file, trusted=trust)
     if not trust:
         require_trust(scenario, file)
     say, command = sayer(), tuple(json.loads(typed)) if typed else ()
@@ -392,6 +402,7 @@ def run(arguments: Sequence[str]) -> int:
         exit_code_of,
         machine_error_in,
     )
+    from kchaos.harness.run.own_parts import own_place
 
     try:
         _require_working_directory()
@@ -409,6 +420,8 @@ def run(arguments: Sequence[str]) -> int:
         code = exit_code_of(error)
         if code == INTERRUPTED:
             return _failed("interrupted; everything was healed and stopped", code)
+        if code is None and (place := own_place(error)):
+            return _failed(f"{place}: {type(error).__name__}: {error}; mend it there", USAGE)
         if code is None:
             click.echo(printable(traceback.format_exc()), err=True)
             return _failed("this is a defect of kchaos: please report the lines above", INTERNAL)

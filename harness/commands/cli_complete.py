@@ -8,11 +8,11 @@ def entries(
     _context: click.Context, _parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
     """Entries of the catalogue whose names begin so, with their titles."""
-    from kchaos.harness.catalogue import CATALOGUE
+    from kchaos.harness.catalogue import entries_there
 
     return [
         CompletionItem(entry.name, help=entry.title)
-        for entry in CATALOGUE.values()
+        for entry in entries_there().values()
         if entry.name.lower().startswith(begun.lower())
     ]
 

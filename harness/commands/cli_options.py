@@ -59,7 +59,16 @@ mode = click.option(
 trust = click.option(
     "--trust",
     is_flag=True,
-    help="Play also settings that may load classes, read files or connect elsewhere.",
+    help="Play also settings that may load classes, read files or connect elsewhere, and run "
+    "commands and code that the scenario carries.",
+)
+own_parts = click.option(
+    "--parts",
+    "parts",
+    multiple=True,
+    metavar="FILE|PACKAGE",
+    help="A file of Python with entries, steps and faults of one's own, or an installed package "
+    "that has some; may be repeated.",
 )
 as_json = click.option(
     "--json",

@@ -12,6 +12,7 @@ from kchaos.harness.commands.cli_options import (
     driver,
     mode,
     offline,
+    own_parts,
     runs_directory,
     sayer,
     settle_bound,
@@ -103,6 +104,7 @@ def add_player_commands(group: click.Group) -> None:
     is_flag=True,
     help="With --free: a transactional producer and a read_committed consumer too.",
 )
+@own_parts
 @mode
 @_side_by_side
 @click.option(
@@ -127,6 +129,7 @@ def chaos(
     duration: str | None,
     rate: float,
     transactions: bool,
+    parts: tuple[str, ...],
     mode: Mode | None,
     side_by_side: int | None,
     results: Path | None,
@@ -150,7 +153,11 @@ def chaos(
     from kchaos.harness.commands.chaos import chaos as play_chaos
     from kchaos.harness.player.lines import Line
     from kchaos.harness.player.rates import table_text
+    from kchaos.harness.run.own_parts import parts_named
     from kchaos.harness.run.runner import RunOptions
+
+    if free and parts:
+        raise click.UsageError("--free draws nothing of one's own: leave --parts or --free out")
 
     def done(line: Line) -> None:
         if as_json:
@@ -166,6 +173,7 @@ def chaos(
             gated=gates,
             mode=mode,
             free=_free(free, duration, rate, transactions),
+            own=tuple(map(parts_named, parts)),
         ),
         side_by_side=side_by_side or default_side_by_side(),
         results=results,

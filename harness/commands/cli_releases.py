@@ -13,6 +13,7 @@ from kchaos.harness.commands.cli_options import (
     runs_directory,
     sayer,
     settle_bound,
+    trust,
 )
 
 
@@ -68,6 +69,7 @@ def versions(fetch: bool, older: str | None, newer: str | None, as_json: bool) -
     show_default=True,
     help="Plays of the releases on both sides of a border.",
 )
+@trust
 @as_json
 @runs_directory
 @driver
@@ -79,6 +81,7 @@ def bisect(
     bad: str,
     case: str | None,
     runs: int,
+    trust: bool,
     as_json: bool,
     runs_dir: Path,
     driver: str,
@@ -87,10 +90,10 @@ def bisect(
 ) -> int:
     """Find between which releases a bug came or went, by playing it.
 
-    NAME is a bug of `kchaos list`, FILE a run or a scenario. The first releases of the lines
-    between --good and --bad are bisected, and then the lines that have a backport. A release
-    shows a bug of the list if its run has a finding of a kind that is expected where the bug is;
-    it shows that of a file if its run is unsafe.
+    NAME is a bug of `kchaos list` or a file of Python that has one, FILE a run or a scenario. The
+    first releases of the lines between --good and --bad are bisected, and then the lines that have
+    a backport. A release shows a bug of the list if its run has a finding of a kind that is
+    expected where the bug is; it shows that of a file if its run is unsafe.
     """
     from kchaos.harness.commands.bisect import (
         Plays,
@@ -110,12 +113,13 @@ def bisect(
     )
     # All that can be refused is refused before a cluster starts.
     lines = lines_between(good, bad)
-    scenario_for(name, case, bad)
+    scenario_for(name, case, bad, trusted=trust)
     kinds = findings_of_bug(name, case)
 
     def play_release(release: str) -> bool | None:
         say(f"playing {release}")
-        run = play(scenario_for(name, case, release), options=options, say=lambda _text: None)
+        scenario = scenario_for(name, case, release, trusted=trust)
+        run = play(scenario, options=options, say=lambda _text: None)
         return shows_bug(judged(run, say).results, kinds)
 
     plays = Plays(play_release, say=say)

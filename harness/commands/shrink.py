@@ -42,7 +42,8 @@ def shrink(
     Args:
         plays: How many may be played in all.
         tries: How often a schedule is played until it counts as not showing it.
-        trust: Whether its settings may do more than set numbers, times and modes.
+        trust: Whether its settings may do more than set numbers, times and modes, and its code
+            may be run.
 
     Returns:
         The exit code of the smallest schedule's run; `UNKNOWN` if the whole one shows it no more.
@@ -52,7 +53,7 @@ def shrink(
     """
     directory = RunDirectory.open(run.resolve())
     file = directory.path / "scenario.json"
-    scenario = read_scenario(file)
+    scenario = read_scenario(file, trusted=trust)
     if not trust:
         require_trust(scenario, file)
     signs = frozenset(signs_of(results_to_json(judge(directory))))

@@ -1,7 +1,8 @@
 """Drawing a schedule from a seed: a list of legal steps, and the cluster that they are for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
 
 from kchaos.checkers.model.explore import drawn_kind
@@ -23,6 +24,7 @@ from kchaos.faults.api import NeedsPoints
 from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import (
+    KINDS,
     LOGS,
     MIXES,
     SHUTDOWNS,
@@ -33,7 +35,7 @@ from kchaos.harness.player.candidates import (
     options,
     weights_of,
 )
-from kchaos.harness.player.draw import Draw
+from kchaos.harness.player.draw import Candidates, Draw
 from kchaos.harness.player.drawn_settings import (
     CONTROLLED_SHUTDOWN,
     ENTRY,
@@ -56,11 +58,14 @@ from kchaos.harness.player.rare import (
 )
 from kchaos.harness.player.view import View, new_view
 from kchaos.harness.player.walks import WALKS, draw_walk
+from kchaos.harness.run.own_parts import OwnParts
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLevel, IfPossible
 from kchaos.harness.steps.scenario_steps import AwaitQuiet, CreateTopic, Heal, Inject, Step
 
+DRAWN = "DRAWN"
+"""The name under which a file or package says what is drawn of it."""
 _END_SESSION = 0.65
 _LONGER = (2, 6)
 _WRITES = ("produce", "produce-to-zombie")
@@ -87,6 +92,7 @@ def draw(
     release: str = "",
     mode: Mode | None = None,
     leaning: Mapping[str, float] | None = None,
+    own: Sequence[OwnParts] = (),
 ) -> Scenario:
     """The schedule of a seed; the same arguments and version of kchaos give the same one.
 
@@ -98,16 +104,23 @@ def draw(
         release: The release of the distribution at the path; "" if `kafka` is a release.
         mode: Where the cluster keeps its metadata; None for what is usual with the release.
         leaning: How much more often a kind of step is drawn than its mix says; walks have none.
+        own: Files and packages whose `DRAWN` says what else is drawn; walks take none.
 
     Raises:
         ReleaseError: The release has no such mode.
-        UsageError: There is no such mix.
+        UsageError: There is no such mix, or `DRAWN` has another form.
         ReleaseError: There is no such release.
     """
     known = release_of(release or kafka)
     is_kraft = has_kraft(known, mode)
     check_mix(mix, known.text, is_kraft=is_kraft)
+    kinds = own_kinds(own)
     if mix == WALKS:
+        if own:
+            raise UsageError(
+                f"the mix {WALKS} has only acts that the model says are possible, and it knows "
+                "none of your own: take another mix, such as mixed"
+            )
         return draw_walk(seed, kafka=kafka, steps=steps, gated=gated, release=release or kafka)
     random = Random(seed)
     cluster = _cluster(random, kafka, mix, is_kraft=is_kraft)
@@ -120,8 +133,10 @@ def draw(
         more = Random(f"rare {seed}")
         wide = draw_wide(more, kafka, release or kafka, cluster.properties)
         cluster, weights = wide.cluster, swarm(more, weights)
+    weights |= {name: kind.weight for name, kind in kinds.items()}
     drawing = Drawing(
         random=random,
+        own=kinds,
         view=_view_of(cluster, kafka, known),
         weights={kind: weight * (leaning or {}).get(kind, 1) for kind, weight in weights.items()},
         wide=wide,
@@ -129,7 +144,7 @@ def draw(
     acts = [drawing.first_topic(), *(drawing.next_step() for _ in range(steps))]
     return Scenario(
         entry=ENTRY,
-        case=case_of(mix, gated, mode),
+        case="-with-".join([case_of(mix, gated, mode), *(Path(part.name).stem for part in own)]),
         title=title_of(f"{steps} random steps", mix, gated, seed),
         release=kafka,
         cluster=cluster,
@@ -140,6 +155,44 @@ def draw(
         ),
         seed=seed,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnKind:
+    """A kind of step that is somebody's own: how often it is drawn, and which steps there are."""
+
+    weight: float
+    candidates: Candidates
+
+
+def own_kinds(own: Sequence[OwnParts]) -> Mapping[str, OwnKind]:
+    """What files and packages let be drawn.
+
+    Raises:
+        UsageError: One has no `DRAWN`, or of another form, or names a kind that there is already.
+    """
+    kinds: dict[str, OwnKind] = {}
+    for part in own:
+        drawn = part.values.get(DRAWN)
+        place = part.place_of(DRAWN)
+        if not isinstance(drawn, Mapping) or not drawn:
+            raise UsageError(
+                f"{place}: nothing of it is drawn: write {DRAWN} = {{'kind': (1.0, candidates)}}, "
+                "where candidates(view, draw) yields steps"
+            )
+        for kind, value in drawn.items():
+            match value:
+                case (int() | float() as weight, candidates) if weight > 0 and callable(candidates):
+                    pass
+                case _:
+                    raise UsageError(
+                        f"{place}: {DRAWN}[{kind!r}] is {value!r}: it must be a weight above 0 and "
+                        "a function of view and draw"
+                    )
+            if kind in KINDS or kind in kinds:
+                raise UsageError(f"{place}: there is a kind {kind!r} already: name yours otherwise")
+            kinds[kind] = OwnKind(weight=weight, candidates=candidates)
+    return kinds
 
 
 def check_mix(mix: str, release: str, *, is_kraft: bool) -> None:
@@ -279,6 +332,7 @@ class Drawing:
     Attributes:
         has_written: Whether the last act was a write.
         due: At which step each lasting fault is to be healed.
+        own: Kinds that are not kchaos's.
     """
 
     random: Random
@@ -288,6 +342,7 @@ class Drawing:
     number: int = 0
     has_written: bool = False
     due: dict[str, int] = field(default_factory=dict)
+    own: Mapping[str, OwnKind] = field(default_factory=dict)
 
     def first_topic(self) -> Step:
         """Makes the first topic."""
@@ -330,16 +385,19 @@ class Drawing:
 
     def _any(self, drawn: Draw) -> Step:
         possible = options(self.view, drawn)
+        for name, kind in self.own.items():
+            steps = kind.candidates(self.view, drawn)
+            possible[name] = [step for step in steps if not refusal(self.view, step)]
         if self.wide is not None and self.wide.is_keyed:
             # A consumer's record is compared with what was written, whose keys it does not know.
             possible |= {"read": []}
-        kinds = [kind for kind, steps in possible.items() if steps and self.weights[kind] > 0]
+        kinds = [name for name, steps in possible.items() if steps and self.weights[name] > 0]
         eager = () if self.has_written else _WRITES
         weights = dict(self.weights)
         if self.wide is not None:
             weights |= {kind: weights[kind] * _SEIZED for kind in _SELDOM_POSSIBLE}
-        kind = drawn_kind(self.random, kinds, weights, eager=eager)
-        return self.random.choice(possible[kind])
+        chosen = drawn_kind(self.random, kinds, weights, eager=eager)
+        return self.random.choice(possible[chosen])
 
     def _what_is_due(self) -> Step | None:
         """Healing what has acted long enough, or ending a session without a sign of life."""

@@ -27,7 +27,7 @@ from kchaos.clusters.ready import fetch
 from kchaos.clusters.releases import release_of
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.process.restart import start_of
-from kchaos.harness.errors import UsageError
+from kchaos.harness.errors import ScenarioError, UsageError
 from kchaos.harness.play.client_lines import ClientLines
 from kchaos.harness.play.collect import (
     collect_decisions,
@@ -35,6 +35,7 @@ from kchaos.harness.play.collect import (
 )
 from kchaos.harness.play.play import Play
 from kchaos.harness.run.ending import PLANNED, finish
+from kchaos.harness.run.own_parts import own_place
 from kchaos.harness.run.scenario import Scenario, with_points
 from kchaos.harness.run.settings import check_settings, kafkas_of
 from kchaos.harness.run.steps_checked import check_modes, check_steps
@@ -195,6 +196,11 @@ def perform(now: Play, index: int, step: Step) -> None:
     began = time.monotonic()
     try:
         step.perform(now)
+    except Exception as error:
+        place = "" if isinstance(error, PLANNED) else own_place(error)
+        if not place:
+            raise
+        raise ScenarioError(f"{name} failed at {place}: {type(error).__name__}: {error}") from error
     finally:
         if name.startswith("Await"):
             now.waited_s += time.monotonic() - began

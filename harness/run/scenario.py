@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import FAULTS
 from kchaos.faults.api import Fault, NeedsPoints
-from kchaos.harness.errors import ScenarioError
+from kchaos.harness.errors import ScenarioError, UsageError
+from kchaos.harness.run.own_parts import OwnParts, carried_parts, installed_parts, parts_behind
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import STEPS, Inject, Step
 
@@ -48,7 +49,8 @@ class Scenario:
     expectation: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The scenario as plain JSON values."""
+        """The scenario as plain JSON values; it carries steps and faults that are not kchaos's."""
+        parts = [part.to_json() for part in parts_behind(_classes_of(self.steps))]
         return (
             {"format": FORMAT}
             | _values(self)
@@ -56,14 +58,19 @@ class Scenario:
                 "cluster": self.cluster.to_json(),
                 "steps": [step_to_json(step) for step in self.steps],
             }
+            | ({"parts": parts} if parts else {})
         )
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Scenario":
+    def from_json(cls, data: Mapping[str, Any], *, trusted: bool = False) -> "Scenario":
         """The scenario that `to_json` wrote.
 
+        Args:
+            trusted: Whether code that it carries may be run.
+
         Raises:
-            ScenarioError: It has another shape; the message says where.
+            ScenarioError: It has another shape; the message says where. Or it carries code, and is
+                not trusted.
         """
         if not isinstance(data, Mapping):
             raise ScenarioError("it is no object, as a scenario is")
@@ -75,10 +82,11 @@ class Scenario:
             )
         try:
             cluster = ClusterSpec.from_json(data["cluster"])
-            steps = tuple(_steps(data["steps"]))
-            fields = {name: value for name, value in data.items() if name != "format"}
+            parts = carried_parts(data.get("parts", ()), trusted=trusted)
+            steps = tuple(_steps(data["steps"], parts))
+            fields = {name: data[name] for name in data if name not in ("format", "parts")}
             scenario = cls(**{**fields, "cluster": cluster, "steps": steps})
-        except ReleaseError as error:
+        except (ReleaseError, UsageError) as error:
             raise ScenarioError(f"not a scenario: {error}") from error
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ScenarioError(f"not a scenario: {error!r}") from error
@@ -86,10 +94,18 @@ class Scenario:
         return scenario
 
 
-def _steps(data: Iterable[Any]) -> Iterator[Step]:
+def _classes_of(steps: Iterable[Step]) -> Iterator[type[Any]]:
+    for step in steps:
+        done = step.do if isinstance(step, IfPossible) else step
+        yield type(done)
+        if isinstance(done, Inject):
+            yield type(done.fault)
+
+
+def _steps(data: Iterable[Any], parts: Sequence[OwnParts]) -> Iterator[Step]:
     for number, step in enumerate(data):
         try:
-            yield step_from_json(step)
+            yield step_from_json(step, parts)
         except ScenarioError as error:
             raise ScenarioError(f"steps[{number}]: {error}") from error
 
@@ -145,8 +161,11 @@ _STEPS_THEMSELVES = {"do", "fault"}
 """Fields that hold a step or a fault."""
 
 
-def read_scenario(file: Path) -> Scenario:
+def read_scenario(file: Path, *, trusted: bool = False) -> Scenario:
     """The scenario in a JSON file.
+
+    Args:
+        trusted: Whether code that it carries may be run.
 
     Raises:
         ScenarioError: The file is missing, a link, a pipe or a device, too large, is no JSON or
@@ -161,7 +180,7 @@ def read_scenario(file: Path) -> Scenario:
     except (OSError, RunDirectoryError, ValueError) as error:
         raise ScenarioError(f"{file} cannot be read as a scenario: {error}") from error
     try:
-        return Scenario.from_json(data)
+        return Scenario.from_json(data, trusted=trusted)
     except ScenarioError as error:
         raise ScenarioError(f"{file}: {error}") from error
 
@@ -180,8 +199,11 @@ def step_to_json(step: Step) -> dict[str, Any]:
     return values
 
 
-def step_from_json(data: Mapping[str, Any]) -> Step:
+def step_from_json(data: Mapping[str, Any], parts: Sequence[OwnParts] = ()) -> Step:
     """The step that `step_to_json` wrote.
+
+    Args:
+        parts: Where steps and faults are looked for that neither kchaos nor a package has.
 
     Raises:
         ScenarioError: No such step or fault, or fields that it does not have, or of another type.
@@ -192,19 +214,31 @@ def step_from_json(data: Mapping[str, Any]) -> Step:
     if "fault" in data:
         if not isinstance(data["fault"], Mapping):
             raise ScenarioError(f"{data['fault']!r} is no fault; one is an object")
-        given["fault"] = _made(FAULTS, data["fault"], "fault", {})
+        own = [part.faults for part in parts]
+        given["fault"] = _made(FAULTS, own, data["fault"], "fault", {})
     if "do" in data:
-        given["do"] = step_from_json(data["do"])
-    step: Step = _made(STEPS, data, "step", given)
+        given["do"] = step_from_json(data["do"], parts)
+    step: Step = _made(STEPS, [part.steps for part in parts], data, "step", given)
     return step
 
 
 def _made(
-    table: Mapping[str, type[Any]], data: Mapping[str, Any], key: str, given: Mapping[str, Any]
+    known: Mapping[str, type[Any]],
+    own: Iterable[Mapping[str, type[Any]]],
+    data: Mapping[str, Any],
+    key: str,
+    given: Mapping[str, Any],
 ) -> Any:
     name = data.get(key)
+    table = {named: kind for kinds in (*own, known) for named, kind in kinds.items()}
+    if isinstance(name, str) and name not in table:
+        for part in installed_parts():
+            table |= part.steps if known is STEPS else part.faults
     if not isinstance(name, str) or name not in table:
-        raise ScenarioError(f"nothing is named {name!r}; known: {', '.join(table)}")
+        raise ScenarioError(
+            f"nothing is named {name!r}; known: {', '.join(known)}. One's own comes with the run "
+            "of a file (kchaos reproduce FILE), or from a package that is installed here"
+        )
     fields = {field: value for field, value in data.items() if field != key}
     try:
         return from_json(table[name], fields, **given)

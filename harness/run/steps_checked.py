@@ -3,14 +3,16 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kchaos.checkers.evidence.forms import check_step
+from kchaos.checkers.json_form import ShapeError
 from kchaos.checkers.witness import misspelt_witness
 from kchaos.faults.view import refused_by_mode
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.play.workload import is_blank
-from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.run.scenario import Scenario, step_to_json
 from kchaos.harness.steps.free_clients import StartClients, StartWorkload
 from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.scenario_steps import Heal, Inject, TakeSnapshot
+from kchaos.harness.steps.scenario_steps import Heal, Inject, Step, TakeSnapshot
 
 _ONE_BROKER = ("broker", "source", "target", "follower", "leader")
 _BROKERS = "brokers"
@@ -22,7 +24,8 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
     Raises:
         ScenarioError: A step names a broker that the cluster does not have, heals what does not
             act, injects under a name that still acts, takes a snapshot under a label for the
-            second time, starts clients that nothing would see, or a command without a program;
+            second time, starts clients that nothing would see, or a command without a program,
+            or has a field that whoever judges takes for something else;
             or a witness of the expectation has no documented form.
     """
     wanted = (scenario.expectation or {}).get("witness", ())
@@ -34,6 +37,7 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
     labels: set[str] = set()
     for number, step in enumerate(scenario.steps):
         done = step.do if isinstance(step, IfPossible) else step
+        _check_fields(f"step {number} ({type(done).__name__})", done)
         if isinstance(done, StartWorkload) and is_blank(done.command):
             raise ScenarioError(f"step {number} (StartWorkload): the command names no program")
         if isinstance(step, IfPossible):
@@ -63,6 +67,17 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
             if step.label in labels:
                 raise ScenarioError(f"{place}: there is a snapshot {step.label!r} already")
             labels.add(step.label)
+
+
+def _check_fields(place: str, step: Step) -> None:
+    """Whoever judges reads some fields of every step; those of one's own may be of another type."""
+    try:
+        check_step(step_to_json(step))
+    except ShapeError as error:
+        raise ScenarioError(
+            f"{place}: {error}; kchaos reads a field of that name in every step and fault: give "
+            "yours another name, or that type"
+        ) from error
 
 
 def check_modes(scenario: Scenario, releases: Mapping[str, str]) -> None:

@@ -70,6 +70,41 @@ def test_a_produce_is_what_its_step_asks_for(
     assert said in unknown_of(judge(clean_snapshot(build).seal()))
 
 
+def _named(line: dict[str, Any], step: str) -> dict[str, Any]:
+    is_first = line["kind"] == "step" and line["step"] == 0
+    return {"name": step} if is_first else {}
+
+
+@pytest.mark.parametrize(
+    ("step", "defines", "said"),
+    [
+        ("WriteInTurn", ["WriteInTurn"], ""),
+        ("WriteInTurn", ["Another"], "belongs to step 0, which is no such Produce"),
+        ("Produce", ["Produce"], "belongs to step 0, which is no such Produce"),
+    ],
+    ids=["own", "not defined", "kchaos's own name"],
+)
+def test_what_a_step_of_ones_own_writes_is_judged_and_not_compared_with_its_fields(
+    step: str, defines: list[str], said: str, tmp_path: Path
+) -> None:
+    def with_parts(run: RunDirectory) -> None:
+        file = run.path / "scenario.json"
+        parts = [{"name": "my_bug.py", "defines": defines, "source": "raise SystemExit"}]
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"parts": parts}))
+        seen = list(run.read_lines("observations.jsonl"))
+        _edit(run, "observations.jsonl", [line | _named(line, step) for line in seen])
+
+    build = clean_run(tmp_path / "run")
+    build.steps[0] = {"step": step, "operation": "turns", "topic": "t"}
+
+    results = judge(clean_snapshot(build).seal(before=with_parts))
+
+    if said:
+        assert said in unknown_of(results)
+    else:
+        assert (results.conforms, results.safe, results.unknown) == (True, True, None)
+
+
 def test_a_run_of_format_2_is_read_as_one_of_format_3(tmp_path: Path) -> None:
     newer = clean_snapshot(clean_run(tmp_path / "newer")).seal()
     older = clean_snapshot(clean_run(tmp_path / "older")).seal(before=_older)

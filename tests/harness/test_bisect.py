@@ -88,7 +88,6 @@ def test_an_unknown_play_is_no_answer() -> None:
         ("kafka-14296", None, {"acknowledged-after-demotion"}),
         ("KAFKA-7164", "fetches-on", {"divergence", "truncated-below-high-watermark"}),
         ("KIP-380-upgrade-window", "two-rolls", set()),
-        ("a-file/scenario.json", None, set()),
     ],
 )
 def test_the_findings_of_a_bug_are_those_that_are_expected_where_it_is(
@@ -157,6 +156,7 @@ def test_a_file_is_played_on_each_release_and_expects_nothing(tmp_path: Path) ->
     assert scenario.release == "2.0.1"
     assert {broker.kafka for broker in scenario.cluster.brokers} == {"2.0.1"}
     assert scenario.expectation is None
+    assert findings_of_bug(str(tmp_path), None) == set()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,319 @@
+"""Steps and faults of one's own: from a file, an installed package, or the scenario with them.
+
+A file is run as it stands, and a scenario with steps of it carries its text: so a run is played
+again wherever it is. Text that a scenario carries is run for whoever trusts it, for nobody else.
+"""
+
+import ast
+import dataclasses
+import hashlib
+import linecache
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kchaos.faults import FAULTS
+from kchaos.harness.errors import ScenarioError, UsageError
+from kchaos.harness.steps.scenario_steps import STEPS
+
+GROUP = "kchaos.parts"
+"""The group of entry points under which a package names its modules."""
+FILES = ".py"
+_MOST_BYTES = 1 << 20
+_MODULES = "kchaos_own_parts_"
+_FAULT_HAS = ("lasting", "performs", "available", "inject")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnParts:
+    """What a file or a package brings.
+
+    Attributes:
+        name: The file's name, or the package's.
+        source: The file's text; "" of a package.
+        version: The package's; "" of a file.
+        module: The name under which it was imported.
+        values: All that the module names.
+        steps: Its steps, by the names of their classes.
+        faults: Its faults, likewise.
+        lines: Where in the file a name is given first.
+    """
+
+    name: str
+    source: str = ""
+    version: str = ""
+    module: str
+    values: Mapping[str, Any]
+    steps: Mapping[str, type[Any]]
+    faults: Mapping[str, type[Any]]
+    lines: Mapping[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        """What a scenario with some of its steps carries."""
+        comes_from = {"source": self.source} if self.source else {"version": self.version}
+        return {"name": self.name, "defines": [*self.steps, *self.faults], **comes_from}
+
+    def place_of(self, name: str) -> str:
+        """The file, and the line where it gives the name."""
+        return f"{self.name} line {self.lines[name]}" if name in self.lines else self.name
+
+
+_LOADED: dict[str, OwnParts] = {}
+"""By the name of its module, all that was loaded."""
+
+
+def parts_of_file(file: Path) -> OwnParts:
+    """Runs a file, and returns what it brings.
+
+    Raises:
+        UsageError: It cannot be read or run, or has a step or fault that is none; the message
+            names file, line and remedy.
+    """
+    if file.suffix != FILES:
+        raise UsageError(f"{file} is no file of Python: its name must end with {FILES}")
+    try:
+        written = file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+    if len(written) > _MOST_BYTES:
+        raise UsageError(f"{file} has more than {_MOST_BYTES:,} bytes: a run carries no such file")
+    try:
+        source = written.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file} is no text in UTF-8: {error.reason}; save it as one") from error
+    return _of_text(file.name, source, place=str(file))
+
+
+def parts_named(name: str) -> OwnParts:
+    """What a file brings, or the installed package of that name.
+
+    Raises:
+        UsageError: As of `parts_of_file`, or there is no such package.
+    """
+    if name.endswith(FILES) or "/" in name:
+        return parts_of_file(Path(name))
+    installed = installed_parts()
+    for parts in installed:
+        if parts.name == name:
+            return parts
+    known = ", ".join(parts.name for parts in installed) or "none"
+    raise UsageError(
+        f"no package {name!r} with parts for kchaos ({GROUP}) is installed; known: {known}. A file "
+        f"ends with {FILES}"
+    )
+
+
+def installed_parts() -> tuple[OwnParts, ...]:
+    """What installed packages bring by entry points of `GROUP`.
+
+    Raises:
+        UsageError: One cannot be imported, or has a step or fault that is none.
+    """
+    return tuple(map(_of_package, entry_points(group=GROUP)))
+
+
+def carried_parts(carried: Any, *, trusted: bool) -> tuple[OwnParts, ...]:
+    """What a scenario carries, or needs of a package.
+
+    Args:
+        carried: The scenario's field `parts`.
+        trusted: Whether text that this process has not run before may be run.
+
+    Raises:
+        ScenarioError: It is not trusted, has another shape, or a package is not installed.
+        UsageError: The text cannot be run.
+    """
+    if not isinstance(carried, list | tuple):
+        raise ScenarioError("parts is no list")
+    return tuple(_carried(part, trusted=trusted) for part in carried)
+
+
+def _carried(part: Any, *, trusted: bool) -> OwnParts:
+    texts = dict(part) if isinstance(part, Mapping) else {}
+    defines = texts.pop("defines", [])
+    is_known = set(texts) in ({"name", "source"}, {"name", "version"})
+    if not is_known or not all(isinstance(text, str) for text in (*texts.values(), *defines)):
+        raise ScenarioError("parts: each has the texts name, and source or version")
+    name, source = texts["name"], texts.get("source")
+    if source is None:
+        for installed in installed_parts():
+            if installed.name == name:
+                return installed
+        release = texts["version"]
+        raise ScenarioError(
+            f"it needs {', '.join(defines)} of the package {name} {release}, which is not "
+            f"installed: pip install {name}=={release}"
+        )
+    if not trusted and _module_name(name, source) not in _LOADED:
+        raise ScenarioError(
+            f"it carries code of its own: {name}, which defines {', '.join(defines)}. Look at its "
+            "text, in the field parts; --trust runs it"
+        )
+    return _of_text(name, source, place=name)
+
+
+def parts_behind(classes: Iterable[type[Any]]) -> tuple[OwnParts, ...]:
+    """The parts that define these steps and faults, each once; kchaos's own have none."""
+    behind = {}
+    for kind in classes:
+        if kind in (*STEPS.values(), *FAULTS.values()):
+            continue
+        parts = _defining(kind, _LOADED.values()) or _defining(kind, installed_parts())
+        if parts is not None:
+            behind[parts.module] = parts
+    return tuple(behind.values())
+
+
+def _defining(kind: type[Any], loaded: Iterable[OwnParts]) -> OwnParts | None:
+    return next(
+        (one for one in loaded if kind in (*one.steps.values(), *one.faults.values())), None
+    )
+
+
+def own_place(error: BaseException) -> str:
+    """The last line of somebody's own parts that an error came through; "" if it was none."""
+    place, frame = "", error.__traceback__
+    while frame is not None:
+        module = str(frame.tb_frame.f_globals.get("__name__"))
+        for loaded in _LOADED.values():
+            if loaded.source and loaded.module == module:
+                place = f"{loaded.name} line {frame.tb_lineno}"
+            elif not loaded.source and _top(loaded.module) == _top(module):
+                place = f"{module} line {frame.tb_lineno} of the package {loaded.name}"
+        frame = frame.tb_next
+    return place
+
+
+def _module_name(name: str, source: str) -> str:
+    return _MODULES + hashlib.sha256(f"{name}\0{source}".encode()).hexdigest()[:32]
+
+
+def _of_text(name: str, source: str, *, place: str) -> OwnParts:
+    module_name = _module_name(name, source)
+    if module_name in _LOADED:
+        return _LOADED[module_name]
+    module = ModuleType(module_name)
+    module.__file__ = place
+    # Types of fields are looked up there, and lines of a traceback in the cache.
+    sys.modules[module_name] = module
+    linecache.cache[place] = (len(source), None, source.splitlines(keepends=True), place)
+    try:
+        exec(compile(source, place, "exec", dont_inherit=True), vars(module))
+        return _loaded(name, module, place, source=source)
+    except (Exception, SystemExit) as error:
+        sys.modules.pop(module_name, None)
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(_why(error, name, place)) from error
+
+
+def _why(error: BaseException, name: str, place: str) -> str:
+    if isinstance(error, SyntaxError) and error.filename == place:
+        return f"{place} line {error.lineno} is no Python: {error.msg}; mend it there"
+    line, frame = 0, error.__traceback__
+    while frame is not None:
+        line = frame.tb_lineno if frame.tb_frame.f_code.co_filename == place else line
+        frame = frame.tb_next
+    where = f"{place} line {line}" if line else place
+    if isinstance(error, ModuleNotFoundError):
+        return (
+            f"{where} imports {error.name}, which is not installed: install it, or write what you "
+            f"need of it into {name}, which a run carries alone"
+        )
+    return f"{where}: {type(error).__name__}: {error}; mend it there"
+
+
+def _of_package(point: EntryPoint) -> OwnParts:
+    name = point.dist.name if point.dist is not None else point.name
+    try:
+        module = point.load()
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"the package {name} says that {point.value} has parts for kchaos ({GROUP}), and it "
+            f"cannot be imported: {type(error).__name__}: {error}; mend or uninstall {name}"
+        ) from error
+    if not isinstance(module, ModuleType):
+        raise UsageError(
+            f"the package {name} names {point.value} under {GROUP}, which is no module: name the "
+            "module that has the parts"
+        )
+    try:
+        release = version(name)
+    except PackageNotFoundError:
+        release = ""
+    return _LOADED.get(module.__name__) or _loaded(name, module, point.value, version=release)
+
+
+def _loaded(
+    name: str, module: ModuleType, place: str, *, source: str = "", version: str = ""
+) -> OwnParts:
+    lines = dict(_lines(source))
+    steps: dict[str, type[Any]] = {}
+    faults: dict[str, type[Any]] = {}
+    for given, value in vars(module).items():
+        if _is_part(module, given, value):
+            where = f"{place} line {lines[given]}" if given in lines else place
+            _require_part(where, given, value)
+            (faults if hasattr(value, "inject") else steps)[given] = value
+    parts = OwnParts(
+        name=name,
+        source=source,
+        version=version,
+        module=module.__name__,
+        values=dict(vars(module)),
+        steps=steps,
+        faults=faults,
+        lines=lines,
+    )
+    _LOADED[module.__name__] = parts
+    return parts
+
+
+def _lines(source: str) -> Iterator[tuple[str, int]]:
+    for node in reversed(ast.parse(source).body):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            yield node.name, node.lineno
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets:
+            if isinstance(target, ast.Name):
+                yield target.id, node.lineno
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _is_part(module: ModuleType, given: str, value: Any) -> bool:
+    """Whether a name of a module is that of a step or fault that it defines."""
+    return (
+        isinstance(value, type)
+        and (hasattr(value, "inject") or hasattr(value, "perform"))
+        and given == value.__name__
+        and not given.startswith("_")
+        and _top(value.__module__) == _top(module.__name__)
+        and not getattr(value, "_is_protocol", False)
+    )
+
+
+def _require_part(where: str, name: str, kind: type[Any]) -> None:
+    word = "fault" if hasattr(kind, "inject") else "step"
+    for table, ours in ((STEPS, "step"), (FAULTS, "fault")):
+        if name in table:
+            raise UsageError(
+                f"{where}: {name} is the name of a {ours} of kchaos: give yours another one"
+            )
+    if not dataclasses.is_dataclass(kind) or not vars(kind)["__dataclass_params__"].frozen:
+        raise UsageError(
+            f"{where}: the {word} {name} is no frozen dataclass, so that no run could keep it: "
+            "write @dataclass(frozen=True, kw_only=True) above it"
+        )
+    fields = {field.name for field in dataclasses.fields(kind)}
+    missing = [has for has in _FAULT_HAS if not hasattr(kind, has) and has not in fields]
+    if word == "fault" and missing:
+        raise UsageError(
+            f"{where}: the fault {name} has no {', '.join(missing)}: kchaos.Fault says what it is"
+        )
