@@ -188,7 +188,8 @@ def measure(evidence: RunEvidence) -> Availability:
     if unseen:
         not_measured.append(f"times without an acknowledged write, and stalls of readers: {unseen}")
     elif evidence.clients is not None:
-        writes = _Writes(evidence.operations, [*free_client_waits(evidence.observed)])
+        dated = [operation for operation in evidence.operations if not operation.is_said]
+        writes = _Writes(dated, [*free_client_waits(evidence.observed)])
         tried = {about: len(sent) for about, sent in writes.tried.items()}
         outages += writes.outages()
         readers = _Readers(evidence.clients.lines)

@@ -8,7 +8,8 @@
       actions.jsonl       the model's actions but produces, each with step, when it began and was
                           done (wall time), and the last zxid before it; with KRaft the last offset
       history.jsonl       client operations: invoke, then ok, fail or info (nobody knows); a
-                          produce is an action of the model's too, so with step and last zxid
+                          produce is an action of the model's too, so with step and last zxid;
+                          "said" is what a test says of its own clients
       observations.jsonl  steps, gates, faults, sessions and czxid, what settle saw
       clients.jsonl       what clients that are not kchaos's own sent and were answered, where links
                           are in front of the listeners for clients (`checkers.evidence.clients`)

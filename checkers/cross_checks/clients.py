@@ -5,9 +5,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.history import HISTORY, Operation
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.said import contradictions
 from kchaos.checkers.model.values.events import Produce
 
 _CLOCK_S = 10.0
@@ -22,7 +24,8 @@ def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
     broker, with those records, acks and codec (or none, for a batch that would grow by it), or is
     settling's probe; that each step that was done has its produces; that a produce ended before the
     next step began if its step waited for it, and that its records' timestamps are of when it was
-    invoked; that a consumer got only what was sent.
+    invoked; that a consumer got only what was sent; that links which saw all that clients did saw
+    what a test says of them, and that it says it of partitions that there are.
     **Does not verify**: of a step that names no broker, to whom it was sent: the model knows who
     led.
     """
@@ -37,6 +40,7 @@ def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
         if isinstance(timed.event, Produce)
     }
     yield from _reads(evidence)
+    yield from _said(evidence)
     for operation in evidence.client_operations:
         if operation.outcome == "pending" and evidence.outcome.finished:
             yield (
@@ -65,7 +69,7 @@ def _reads(evidence: RunEvidence) -> Iterator[str]:
             continue
         sent = {
             payload
-            for other in (*operations, *others)
+            for other in (*operations, *others, *evidence.said)
             if other.function == "produce"
             and (other.topic, other.partition) == (operation.topic, operation.partition)
             for payload in other.payloads
@@ -74,6 +78,15 @@ def _reads(evidence: RunEvidence) -> Iterator[str]:
             yield f"read {operation.operation!r} is no step of the scenario"
         if not sent.issuperset(operation.payloads):
             yield f"read {operation.operation!r} got records that nobody sent"
+
+
+def _said(evidence: RunEvidence) -> Iterator[str]:
+    """What a test says of its clients is what links saw of them, where they saw all."""
+    yield from contradictions(evidence.said, evidence.clients)
+    for operation in evidence.said:
+        about = TopicPartition(operation.topic, operation.partition)
+        if about not in evidence.partitions and about.topic not in evidence.deletions:
+            yield f"the test says that a client wrote to or read {about.name}, which is not there"
 
 
 def _unlike_its_time(told: Operation) -> Iterator[str]:

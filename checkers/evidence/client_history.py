@@ -13,6 +13,10 @@ anomaly is made of it:
   read_committed got if nobody recorded which transactions were aborted;
 - who read what in which transaction: so no circle of reads can close;
 - why a consumer asks for another offset than the next: that is taken for its own wish.
+
+What a test says of clients of its own, and no link saw, is in it too. Of that nobody knows in which
+order it was sent or read, nor how often: each piece has a process of its own, and a record that was
+at several offsets is left out.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +34,7 @@ from kchaos.checkers.evidence.clients import (
     given,
     given_beyond,
 )
+from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.formats.error_codes import appended_nothing
 from kchaos.checkers.histories.operations import HistoryOperation, Outcome, Poll, Send
 
@@ -89,20 +94,28 @@ class _Transaction:
         return self.is_committed is not None or producer_epoch > self.producer_epoch
 
 
-def client_history(lines: Sequence[ClientLine], *, left_out: Iterable[str] = ()) -> ClientHistory:
+def client_history(
+    lines: Sequence[ClientLine],
+    *,
+    left_out: Iterable[str] = (),
+    said: Sequence[Operation] = (),
+) -> ClientHistory:
     """The history of lines in the order of their sequence numbers.
 
     Args:
         left_out: Topics whose records may go or come again, so that offsets say nothing.
+        said: What a test says of its clients, and no link saw.
     """
-    return _Reading(frozenset(left_out)).history([*exchanges(lines)])
+    return _Reading(frozenset(left_out), said).history([*exchanges(lines)])
 
 
 class _Reading:
     """Collects units and transactions, then makes operations of them and of what was read."""
 
-    def __init__(self, left_out: frozenset[str]) -> None:
+    def __init__(self, left_out: frozenset[str], said: Sequence[Operation]) -> None:
         self._left_out = left_out
+        self._said = said
+        self._places: dict[tuple[str, str], set[int]] = {}
         self._units: dict[object, _Unit] = {}
         self._transactions: dict[int, list[_Transaction]] = {}
         self._partitions: dict[str, TopicPartition] = {}
@@ -119,17 +132,20 @@ class _Reading:
                 self._take_end(asked, answer)
             elif asked.api == "Fetch" and answer is not None:
                 self._take_beyond(asked, answer)
+        self._take_said(pairs)
         names = self._names()
         polls = [*_Polls(self._transactional, names, self._key, _has_markers(pairs)).of(pairs)]
         sent = [*self._plain(names), *self._of_transactions(names)]
         operations = sorted((*sent, *polls), key=lambda operation: operation.index)
+        end = operations[-1].index + 1 if operations else 0
+        operations += self._of_said(names, end)
         return ClientHistory(
             operations=tuple(operations),
             partitions=self._partitions,
             not_known=tuple(self._not_known(names)),
         )
 
-    def _key(self, told: ClientPartition) -> str | None:
+    def _key(self, told: ClientPartition | Operation) -> str | None:
         """The key of a partition; None for one of which nothing is judged."""
         if told.topic is None or is_internal(told.topic) or told.topic in self._left_out:
             return None
@@ -196,6 +212,49 @@ class _Reading:
             if key is not None and not came.error_code:
                 self._beyond |= {(key, payload) for _, payload in given_beyond(asked, came)}
 
+    def _take_said(self, pairs: Sequence[Exchange]) -> None:
+        """Note at which offsets the records are that the test speaks of, and no link saw sent."""
+        sent = {
+            (unit.key, payload) for unit in self._units.values() for payload in unit.batch.payloads
+        }
+        for operation in self._said:
+            key = self._key(operation)
+            for offset, payload in _placed(operation) if key is not None else ():
+                if operation.function == "read" and (key, payload) in sent:
+                    continue
+                self._places.setdefault((key or "", payload), set()).add(offset)
+        for asked, answer in pairs if self._places else ():
+            for came in answer.partitions if asked.api == "Fetch" and answer is not None else ():
+                key = self._key(came)
+                for offset, payload in (*given(asked, came), *given_beyond(asked, came)):
+                    if (key, payload) in self._places:
+                        self._places[key or "", payload].add(offset)
+
+    def _of_said(
+        self, names: Mapping[tuple[str, str], str], end: int
+    ) -> Iterator[HistoryOperation]:
+        for number, operation in enumerate(self._said):
+            key = self._key(operation)
+            if key is None or not operation.promised:
+                continue
+            named = [
+                (offset, names[key, payload])
+                for offset, payload in _placed(operation)
+                if (key, payload) in names
+            ]
+            is_poll = operation.function == "read"
+            start = {key: operation.base_offset}
+            poll = Poll(records={key: tuple(named)}, from_offsets=start)
+            sends = (Send(key=key, value=name, offset=offset) for offset, name in named)
+            yield HistoryOperation(
+                index=end + number,
+                process=f"said {number}",
+                outcome="ok",
+                function="poll" if is_poll else "send",
+                actions=(poll,) if is_poll else tuple(sends),
+                read_at=operation.client,
+            )
+
     def _names(self) -> Mapping[tuple[str, str], str]:
         """By key and digest the name of each record that is judged: its text, if it has one."""
         digests: dict[tuple[str, str], int] = {}
@@ -205,6 +264,13 @@ class _Reading:
             for digest, text in zip(unit.batch.payloads, values, strict=False):
                 digests[unit.key, digest] = digests.get((unit.key, digest), 0) + 1
                 texts[unit.key, digest] = text
+        for operation in self._said:
+            key = f"{operation.topic}-{operation.partition}"
+            for digest, text in zip(operation.payloads, operation.values, strict=False):
+                texts.setdefault((key, digest), text)
+        for about, offsets in self._places.items():
+            digests[about] = digests.get(about, 0) + len(offsets)
+            texts.setdefault(about, "")
         taken: dict[tuple[str, str], int] = {}
         for (key, _), text in texts.items():
             taken[key, text] = taken.get((key, text), 0) + 1
@@ -251,8 +317,21 @@ class _Reading:
             again = sum((key, payload) not in names for payload in payloads) - beyond
             if again:
                 yield f"records of {key} were sent several times with the same bytes: {again}"
+        said_again: dict[str, int] = {}
+        for (key, _), offsets in self._places.items():
+            said_again[key] = said_again.get(key, 0) + (len(offsets) > 1)
+        for key, count in said_again.items():
+            if count:
+                yield (
+                    f"records of {key} were at several offsets, and the test does not say how "
+                    f"often they were sent: {count}"
+                )
         for key in sorted(self._unread):
             yield f"records that were sent to {key} could not be read"
+
+
+def _placed(operation: Operation) -> Iterator[tuple[int, str]]:
+    yield from enumerate(operation.payloads, start=operation.base_offset)
 
 
 def _operation(

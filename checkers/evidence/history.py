@@ -10,8 +10,13 @@ a consumer gets does. A produce has "timestamp_ms", the time that each of its re
 milliseconds since the epoch. "probe" is true in the lines of a write with which settling tries
 whether the partition works. A fetch has "fetch_version", and its "ok" line the "magics" of the
 batches that came, how many offsets were "readable", and "answer", the bytes as they came (base64).
+
+A line of type "said" is a whole operation: what a test says that a client of its own had
+acknowledged ("produce") or read. It has "payloads", the digests of its records, "values" where
+these are short texts, "client", and "answered_at", when the test says that the answer came.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -28,6 +33,7 @@ HISTORY = "history.jsonl"
 _APART_S = 60.0
 """How far the line of a produce and its action in an older run may lie apart."""
 _CLOCK_STEPS_BACK_S = 1.0
+_DIGEST = re.compile(r"[0-9a-f]{16}")
 _PROBE_PREFIX = "settle-"
 """How settling names its writes; older histories mark them by nothing else."""
 
@@ -64,6 +70,10 @@ class Operation:
         transaction: How the transaction of such a batch ended, by what its coordinator answered:
             "committed", "aborted", "open" where no answer says it, "none" where it was sent outside
             of any; "" for what belongs to none.
+        is_said: Whether a test says it of a client of its own, and no link saw it. Nobody knows
+            whom it was sent to, nor when: `invoked_at` is 0, and so is `ended_at` where the test
+            does not say it.
+        values: The records' values as texts, where a test says them and they are short; else empty.
         read_at: File and line of its invocation.
     """
 
@@ -92,6 +102,8 @@ class Operation:
     client: str = ""
     producer: ProducerMark | None = None
     transaction: Transaction = ""
+    is_said: bool = False
+    values: tuple[str, ...] = ()
     read_at: str = ""
 
     @property
@@ -100,12 +112,12 @@ class Operation:
         return -1 if self.base_offset < 0 else self.base_offset + len(self.payloads) - 1
 
 
-LineType = Literal["invoke", "ok", "fail", "info"]
+LineType = Literal["invoke", "ok", "fail", "info", "said"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryLine:
-    """One line: what a client asks for ("invoke"), or how that ended; fields as at the top."""
+    """One line: what a client asks for, how that ended, or both ("said"); fields as at the top."""
 
     time: float
     operation: str
@@ -130,6 +142,10 @@ class HistoryLine:
     magics: tuple[int, ...] = field(default=(), metadata=SOMETIMES)
     readable: int | None = field(default=None, metadata=SOMETIMES)
     answer: str | None = field(default=None, metadata=SOMETIMES)
+    payloads: tuple[str, ...] = field(default=(), metadata=SOMETIMES)
+    values: tuple[str, ...] = field(default=(), metadata=SOMETIMES)
+    client: str | None = field(default=None, metadata=SOMETIMES)
+    answered_at: float | None = field(default=None, metadata=SOMETIMES)
     read_at: str = field(default="", metadata=NOT_WRITTEN)
 
 
@@ -143,7 +159,7 @@ _OF_PRODUCE = {
 
 
 def operations(files: EvidenceFiles, lines: Iterable[HistoryLine]) -> tuple[Operation, ...]:
-    """The operations of these lines of history.jsonl, in the order in which they were invoked.
+    """What kchaos's own clients did by these lines of history.jsonl, in the order of invocation.
 
     Raises:
         ScenarioDataError: A line lacks a field, ends what was never invoked or had ended, or
@@ -152,6 +168,8 @@ def operations(files: EvidenceFiles, lines: Iterable[HistoryLine]) -> tuple[Oper
     by_name: dict[str, Operation] = {}
     for line in lines:
         name, place = line.operation, files.place(line.read_at)
+        if line.type == "said":
+            continue
         if line.type == "invoke":
             if name in by_name:
                 raise ScenarioDataError(f"{place} invokes {name!r} once more")
@@ -164,6 +182,49 @@ def operations(files: EvidenceFiles, lines: Iterable[HistoryLine]) -> tuple[Oper
         else:
             raise ScenarioDataError(f"{place} ends {name!r}, which was not invoked before")
     return tuple(by_name.values())
+
+
+def said(files: EvidenceFiles, lines: Iterable[HistoryLine]) -> Iterator[Operation]:
+    """Yields what a test says that clients of its own had acknowledged, or read.
+
+    Raises:
+        ScenarioDataError: A line lacks a field, or has what no test can say.
+    """
+    for line in lines:
+        if line.type != "said":
+            continue
+        place = files.place(line.read_at)
+        topic, partition, base_offset = line.topic, line.partition, line.base_offset
+        if topic is None or partition is None or base_offset is None or base_offset < 0:
+            raise ScenarioDataError(f"{place} has no topic, partition and base offset")
+        if line.function not in ("produce", "read") or not line.payloads:
+            raise ScenarioDataError(f"{place} says neither what was acknowledged nor what was read")
+        if not all(map(_DIGEST.fullmatch, line.payloads)):
+            raise ScenarioDataError(f"{place} has payloads that are no digests")
+        if line.values and len(line.values) != len(line.payloads):
+            raise ScenarioDataError(f"{place} has {len(line.values)} values for its payloads")
+        if line.keys and len(line.keys) != len(line.payloads):
+            raise ScenarioDataError(f"{place} has {len(line.keys)} keys for its payloads")
+        if line.acks not in (-1, 1):
+            raise ScenarioDataError(f"{place} has acks {line.acks!r}, which is not -1 or 1")
+        yield Operation(
+            operation=line.operation,
+            function=line.function,
+            broker=-1,
+            topic=topic,
+            partition=partition,
+            acks=line.acks,
+            outcome="ok",
+            promised=line.function == "read" or line.acks == -1,
+            payloads=line.payloads,
+            keys=line.keys,
+            values=line.values,
+            base_offset=base_offset,
+            ended_at=line.answered_at or 0.0,
+            client=f"{line.client or 'a client'} (as the test says)",
+            is_said=True,
+            read_at=line.read_at,
+        )
 
 
 def produces(files: EvidenceFiles, lines: Iterable[HistoryLine]) -> Iterator[TimedEvent]:

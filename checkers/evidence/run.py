@@ -45,6 +45,7 @@ from kchaos.checkers.evidence.history import (
     Operation,
     operations,
     produces,
+    said,
     with_acted,
 )
 from kchaos.checkers.evidence.hits import read_hits
@@ -59,6 +60,7 @@ from kchaos.checkers.evidence.observed import (
     read_observed,
 )
 from kchaos.checkers.evidence.partition import DroppedFollower, Excuse
+from kchaos.checkers.evidence.said import joined, not_seen
 from kchaos.checkers.evidence.snapshots import CopiedFiles, TakenSnapshot, read_snapshots
 from kchaos.checkers.evidence.tier import (
     ListedOffsets,
@@ -262,7 +264,8 @@ class RunEvidence:
         """What clients did, others' too, in the order of invocation, with the ISR at their end."""
         others = self.clients.operations if self.clients is not None else ()
         every = sorted(
-            (*self.client_operations, *others), key=lambda operation: operation.invoked_at
+            (*self.said_alone, *self.client_operations, *others),
+            key=lambda operation: operation.invoked_at,
         )
         return tuple(_with_isr(operation, self.events) for operation in every)
 
@@ -274,6 +277,16 @@ class RunEvidence:
         return read_clients(self.files)
 
     @cached_property
+    def said(self) -> tuple[Operation, ...]:
+        """What a test says of clients of its own, one operation for each time that it did."""
+        return tuple(said(self.files, self.history))
+
+    @cached_property
+    def said_alone(self) -> tuple[Operation, ...]:
+        """What of it no link saw; what lies one behind the other is one operation."""
+        return joined(not_seen(self.said, self.clients))
+
+    @cached_property
     def markers(self) -> tuple[Marker, ...] | None:
         """The transaction markers that coordinators sent; None where the links do not tell them."""
         return None if self.links is None else markers_of(self.links)
@@ -281,9 +294,15 @@ class RunEvidence:
     @cached_property
     def unfollowed_clients(self) -> Mapping[TopicPartition, str]:
         """Partitions to which others' clients wrote what the model is not told, with the reason."""
+        whys = {
+            TopicPartition(operation.topic, operation.partition): "records of which the test says "
+            "where they were acknowledged, and not when they were sent"
+            for operation in self.said_alone
+            if operation.function == "produce"
+        }
         if self.clients is None:
-            return {}
-        whys = dict(self.clients.unfollowed)
+            return whys
+        whys |= self.clients.unfollowed
         for partition in self.clients.transactional:
             if self.markers is None:
                 whys.setdefault(partition, "transactions whose markers the links did not tell")

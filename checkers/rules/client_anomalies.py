@@ -64,15 +64,16 @@ def not_known(evidence: RunEvidence) -> Iterator[str]:
 
 
 def history_of(evidence: RunEvidence) -> ClientHistory | None:
-    """What links saw of clients as a history; None where there are no such links."""
-    if evidence.clients is None:
+    """What links saw of clients, and a test says of them, as a history; None without both."""
+    if evidence.clients is None and not evidence.said_alone:
         return None
     left_out = {
         about.topic
         for about in evidence.partitions
         if evidence.is_compacted(about.topic) or evidence.deletions.get(about.topic)
     }
-    return client_history(evidence.clients.lines, left_out=left_out)
+    lines = () if evidence.clients is None else evidence.clients.lines
+    return client_history(lines, left_out=left_out, said=evidence.said_alone)
 
 
 def _permitted(

@@ -86,7 +86,10 @@ def may_be_cleaned(evidence: PartitionEvidence, side: Side) -> bool:
 
 
 class OwnBatches:
-    """What kchaos's own produces left of themselves, and those of clients whom links saw."""
+    """What kchaos's own produces left of themselves, and those of clients whom links saw.
+
+    So is what a test says of clients of its own.
+    """
 
     def __init__(self, evidence: PartitionEvidence) -> None:
         writes = [operation for operation in evidence.operations if _is_write(operation)]
@@ -96,6 +99,12 @@ class OwnBatches:
         )
         self._has_unplaced = any(write.base_offset < 0 for write in writes)
         self._transactional = frozenset(evidence.transactional)
+        self._said = {
+            offset: payload
+            for write in writes
+            if write.is_said
+            for offset, payload in enumerate(write.payloads, start=write.base_offset)
+        }
         self._by_digest: dict[str, list[Operation]] = {}
         for write in writes:
             whole = join_payload_digests((payload, 1) for payload in write.payloads)
@@ -112,6 +121,8 @@ class OwnBatches:
         span = (batch.base_offset, batch.last_offset)
         if batch.payload is None:
             return self._has_unplaced or not without([span], self._placed)
+        if self._is_said(batch):
+            return True
         alike = self._by_digest.get(batch.payload, ())
         if not alike:
             is_cleaned = batch.base_offset < self._evidence.cleaned_until
@@ -126,6 +137,13 @@ class OwnBatches:
             else (operation.producer and operation.producer.producer_id) == producer_id
             for operation in alike
         )
+
+    def _is_said(self, batch: BatchEvidence) -> bool:
+        """Whether a test says of each of its records that it was acknowledged there."""
+        offsets = range(batch.base_offset, batch.last_offset + 1)
+        if not all(offset in self._said for offset in offsets):
+            return False
+        return batch.payload == join_payload_digests((self._said[offset], 1) for offset in offsets)
 
 
 def foreign_at_links(evidence: RunEvidence) -> Iterator[Finding]:

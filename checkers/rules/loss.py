@@ -6,6 +6,7 @@ from math import inf
 
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import (
+    BatchEvidence,
     Excuse,
     PartitionEvidence,
     Side,
@@ -13,7 +14,7 @@ from kchaos.checkers.evidence.partition import (
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.rules.compacted import NOT_CLEANED, Cleaned, acknowledged, cleaned, held
 from kchaos.checkers.rules.foreign import may_be_cleaned
-from kchaos.checkers.rules.offsets import Range, headers, in_words, merged, without
+from kchaos.checkers.rules.offsets import Range, headers, in_words, inside, merged, without
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,8 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     that a later acknowledgement with acks=all covered and nobody read; what others were told while
     the files were copied; what a log cleaner removed because of a later record with the same key
     that is there (`rules.compacted`); a read that ends inside a batch, for that batch; which
-    records an unclean election really cost.
+    records an unclean election really cost; whether it came before what a test says to have been
+    acknowledged, where that does not say when: then each one of the run counts.
     """
     if not evidence.is_final:
         return
@@ -83,6 +85,8 @@ def _lost(
     there += by_cleaner.superseded
     for replica in evidence.in_sync(side):
         there += held(replica.batches, operation, by_cleaner.removable)
+        if operation.is_said and operation.function == "produce":
+            there += _partly_said(evidence, side, operation, replica.batches)
     for offsets in without([all_of_it], there):
         reason = _permission(evidence, side, operation, offsets)
         kind = "committed-loss" if reason is None else "permitted-loss"
@@ -95,6 +99,26 @@ def _lost(
                     "unclean end, and lost it to nothing but the leader that they followed"
                 )
         yield _Loss(offsets=offsets, operation=operation, kind=kind, reason=reason)
+
+
+def _partly_said(
+    evidence: PartitionEvidence, side: Side, operation: Operation, batches: Sequence[BatchEvidence]
+) -> Iterator[Range]:
+    """Yields offsets of records in batches of which the test says others nothing.
+
+    Such a batch counts as the client's, and as a write of which nobody knows all (`rules.foreign`),
+    unless another operation has other records there.
+    """
+    within = (operation.base_offset, operation.last_offset)
+    others = [
+        (other.base_offset, other.last_offset)
+        for other in acknowledged(evidence, side)
+        if other.function == "produce" and not other.is_said
+    ]
+    for batch in inside(batches, within):
+        span = (batch.base_offset, batch.last_offset)
+        if span[0] < within[0] or span[1] > within[1]:
+            yield from without([(max(span[0], within[0]), min(span[1], within[1]))], others)
 
 
 def _permission(

@@ -146,8 +146,8 @@ def _batch(data: bytes | memoryview, batch: Batch) -> ClientBatch:
         records = read_records(data, batch)
     except (UndecodableError, MalformedError) as error:
         why = f"{batch.codec}: {error}"
-    keys = [_short(record.key) for record in records]
-    values = [_short(record.value) for record in records]
+    keys = [short_text(record.key) for record in records]
+    values = [short_text(record.value) for record in records]
     is_whole = len(records) == batch.last_offset - batch.base_offset + 1
     return ClientBatch(
         base_offset=batch.base_offset,
@@ -170,7 +170,7 @@ def _batch(data: bytes | memoryview, batch: Batch) -> ClientBatch:
     )
 
 
-def _short(content: bytes | None) -> str | None:
+def short_text(content: bytes | None) -> str | None:
     """The text of a key or value, None for null, for what is long, and for what is no text."""
     if content is None or len(content) > _SHORT_BYTES:
         return None

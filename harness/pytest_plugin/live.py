@@ -2,21 +2,25 @@
 
 import random
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from types import EllipsisType, TracebackType
+from typing import Any, Literal, Self
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.segments.batch import Record, payload_digest
 from kchaos.clusters.jvm_cluster import JvmCluster
 from kchaos.clusters.metadata.api import ClusterMetadata, LeaderAndIsr, MetadataUnavailable
 from kchaos.faults.api import Fault, Injection
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import HarnessError, RunUnknown, ScenarioError
 from kchaos.harness.gates.replication import log_ends
+from kchaos.harness.play.client_lines import short_text
 from kchaos.harness.pytest_plugin.options import Settings
 from kchaos.harness.run.ending import PLANNED, finish
 from kchaos.harness.run.runner import RunOptions, begin, perform
@@ -200,10 +204,17 @@ class Chaos:
         offset: int = 0,
         broker: int | None = None,
         operation: str | None = None,
+        value: bytes | str | EllipsisType | None = ...,
+        key: bytes | str | None = None,
+        client: str = "",
+        at: float | None = None,
     ) -> str:
         """A consumer reads so many records, or more; returns the operation's name.
 
         What a consumer has read is promised from then on, however it was acknowledged.
+
+        With `value` nobody is asked: the test says that a consumer of its own read that record at
+        that offset. `key`, `client` and `at` are as those of `acknowledged`.
 
         Args:
             offset: The first to read, inclusive.
@@ -212,7 +223,17 @@ class Chaos:
 
         Raises:
             AwaitTimeout: So many were not below the high watermark in time.
+            ScenarioError: The test says what no consumer can have read, or half of it.
         """
+        if not isinstance(value, EllipsisType):
+            if records != 1 or broker is not None or operation is not None:
+                raise ScenarioError(
+                    "read: with a value the test says what its own consumer read, one record each "
+                    "time, and records, broker and operation mean nothing"
+                )
+            return self._say("read", topic, partition, offset, value, key, 1, client, at)
+        if key is not None or client or at is not None:
+            raise ScenarioError("read: key, client and at need the value that was read")
         name = operation or self._new_name("read")
         self.perform(
             Read(
@@ -223,6 +244,79 @@ class Chaos:
                 offset=offset,
                 broker=broker,
             )
+        )
+        return name
+
+    def acknowledged(
+        self,
+        topic: str,
+        *,
+        partition: int = 0,
+        offset: int,
+        value: bytes | str | None,
+        key: bytes | str | None = None,
+        acks: int | str = "all",
+        client: str = "",
+        at: float | None = None,
+    ) -> str:
+        """A client of the test's own had a record acknowledged; returns the operation's name.
+
+        It is for clients that links cannot see: encrypted, compressed by what nothing here opens,
+        or with `client_links=False`. The record is promised from then on, as one that a link saw.
+        What the test does not say is not judged; a record on disk of which nobody says anything
+        leaves the run unknown, and so does what links saw otherwise.
+
+        Args:
+            value: As it was sent; text in UTF-8, None for a null value. `key` likewise.
+            acks: With which it was sent, 1 or "all".
+            client: A name for reports.
+            at: When the answer came, as `time.time()` tells it. Without it each unclean election
+                and each disk that lost something is taken to have come after it.
+
+        Raises:
+            ScenarioError: It is nothing that a client can have been answered.
+        """
+        return self._say("produce", topic, partition, offset, value, key, _acks(acks), client, at)
+
+    def _say(
+        self,
+        function: Literal["produce", "read"],
+        topic: str,
+        partition: int,
+        offset: int,
+        value: bytes | str | None,
+        key: bytes | str | None,
+        acks: int,
+        client: str,
+        at: float | None,
+    ) -> str:
+        """Writes down what the test says of a client of its own."""
+        if self._is_over:
+            raise ScenarioError("the run has ended (verdict() ends it): say it before that")
+        name = self._new_name("acknowledged" if function == "produce" else "told-read")
+        _refuse_what_no_client_is_told(name, topic, partition, offset, value, key, client)
+        now = time.time()
+        if at is not None and not self._started - 1 <= at <= now + 1:
+            raise ScenarioError(
+                f"{name}: {at} is not between the beginning of the run ({self._started}) and now "
+                f"({now}); `at` is what time.time() said when the answer came"
+            )
+        content, named = _bytes_of(value), _bytes_of(key)
+        record = Record(offset=offset, timestamp=-1, key=named, value=content)
+        text = short_text(content)
+        self._play.recorder.history(
+            name,
+            "said",
+            function=function,
+            topic=topic,
+            partition=partition,
+            acks=acks,
+            base_offset=offset,
+            payloads=(payload_digest([record]),),
+            keys=() if named is None else (named.decode(errors="backslashreplace"),),
+            values=() if text is None else (text,),
+            client=client,
+            answered_at=at,
         )
         return name
 
@@ -418,6 +512,30 @@ def _assignment(
 ) -> tuple[tuple[int, ...], ...]:
     lists = [replicas] if replicas and isinstance(replicas[0], int) else replicas
     return tuple(tuple(ids) for ids in lists)  # type: ignore[arg-type]
+
+
+def _refuse_what_no_client_is_told(
+    name: str, topic: object, partition: object, offset: object, *texts: object
+) -> None:
+    """Refuse a topic, a partition, an offset, or a value, key and client's name that none can be.
+
+    Raises:
+        ScenarioError: The message names it.
+    """
+    if not isinstance(topic, str) or not topic:
+        raise ScenarioError(f"{name}: a topic is a text that is not empty, not {topic!r}")
+    if is_internal(topic):
+        raise ScenarioError(f"{name}: {topic!r} is a topic of Kafka's own, which is not judged")
+    for what, number in (("partition", partition), ("offset", offset)):
+        if type(number) is not int or number < 0:
+            raise ScenarioError(f"{name}: {what} is a whole number from 0 on, not {number!r}")
+    for what, text in zip(("value", "key", "client"), texts, strict=True):
+        if not isinstance(text, bytes | str) and (text is not None or what == "client"):
+            raise ScenarioError(f"{name}: {what} is bytes, a text or None, not {text!r}")
+
+
+def _bytes_of(text: bytes | str | None) -> bytes | None:
+    return text.encode() if isinstance(text, str) else text
 
 
 def _acks(acks: int | str) -> int:

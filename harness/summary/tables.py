@@ -365,17 +365,19 @@ def _add_evidence(
         told = {"release": about.release, "judged_as": about.judged_as, "build": about.build}
         rows["brokers"].append({"broker": broker, **told})
     for operation in evidence.operations:
+        # Of what a test says of its own clients nobody knows when it began.
+        began = None if operation.is_said else operation.invoked_at
+        ended = operation.ended_at or None
         row = {
             **{name: getattr(operation, name) for name in _OF_AN_OPERATION},
             "records": len(operation.payloads),
             "base_offset": _known(operation.base_offset),
             "last_offset": _known(operation.last_offset),
             "error_code": operation.error_code or None,
-            "invoked": _when(operation.invoked_at),
-            "ended": _when(operation.ended_at),
-            "seconds": None
-            if operation.ended_at is None
-            else round(operation.ended_at - operation.invoked_at, 6),
+            "broker": _known(operation.broker),
+            "invoked": _when(began),
+            "ended": _when(ended),
+            "seconds": None if ended is None or began is None else round(ended - began, 6),
         }
         table = "writes" if operation.function == "produce" else "reads"
         rows[table].append({name: row[name] for name, _, _ in TABLES[table] if name in row})
