@@ -65,7 +65,7 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     (
         _S,
         "replication-stopped",
-        "everything is healed, and a replica still does not replicate",
+        "everything is healed, and replication does not recover",
         (),
     ),
     (

@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.rules.offsets import merged
+
+_MOST_RANGES = 3
 
 # The first kinds are the worst. {brokers}, {partition} and {offsets} come from the findings; those
 # of a kind and partition are told together.
@@ -28,7 +31,7 @@ SENTENCES = {
     "truncated-below-high-watermark": "{brokers} truncated {partition} below the high watermark",
     "high-watermark-regression": "the high watermark of {partition} went back on {brokers}",
     "offline-partition": "{partition} has no working leader",
-    "replication-stopped": "{brokers} do not replicate {partition} any more",
+    "replication-stopped": "replication of {partition} does not recover on {brokers}",
     "fetch-loop": "{brokers} fetch the same offset of {partition} for ever",
     "fetcher-ended": "an error ended the replication of {partition} on {brokers}",
     "out-of-sync": "{brokers} stayed out of the ISR of {partition} for no reason",
@@ -101,9 +104,14 @@ def partition_of(finding: Finding) -> str:
 def _offsets_text(findings: Sequence[Finding]) -> str:
     if not findings:
         return "its end"
-    first = min(finding.first_offset for finding in findings)
-    last = max(finding.last_offset for finding in findings)
-    return f"offset {first}" if first == last else f"offsets {first} to {last}"
+    ranges = merged((finding.first_offset, finding.last_offset) for finding in findings)
+    shown = [str(first) if first == last else f"{first} to {last}" for first, last in ranges]
+    if len(shown) > _MOST_RANGES:
+        shown = [f"{ranges[0][0]} to {ranges[-1][1]}, with gaps"]
+    *others, end = shown
+    if others:
+        return f"offsets {', '.join(others)} and {end}"
+    return f"offset{'s' if ' ' in end else ''} {end}"
 
 
 def _singular(text: str) -> str:

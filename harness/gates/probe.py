@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.formats.error_codes import DOES_NOT_LEAD, ErrorCode
+from kchaos.checkers.formats.error_codes import DOES_NOT_LEAD, ErrorCode, error_name
 from kchaos.checkers.model import events
 from kchaos.clusters.client import Produced
 from kchaos.clusters.errors import AwaitTimeout
@@ -121,8 +121,8 @@ def _refused(
         settled.add("offline-partition", about, -1, detail)
     else:
         detail = (
-            f"none of {number} probe writes was acknowledged in {settled.bound_s:g} s, the last "
-            f"one not: {answer}"
+            f"none of {number} probe writes was acknowledged in {settled.bound_s:g} s; the last "
+            f"one: {error_name(shown) if isinstance(shown, int) else shown}"
         )
         settled.add("replication-stopped", about, leader, detail)
     return -1

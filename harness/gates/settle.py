@@ -257,7 +257,10 @@ def _await_rest(
                 settled.add("offline-partition", partition, -1, detail)
         elif broker not in seen["isr"] and str(broker) not in seen["failed"]:
             settled.worsen("stalled")
-            detail = f"not in the ISR {seen['isr']} for {settled.bound_s:g} s without any change"
+            detail = (
+                f"broker {broker} was not in the ISR {seen['isr']} for {settled.bound_s:g} s, and "
+                "nothing changed"
+            )
             settled.add("replication-stopped", partition, broker, detail)
     return seen
 

@@ -1,5 +1,6 @@
 """What led to the first unsafe state, in sentences made from the evidence alone."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -7,7 +8,14 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.findings import Finding, Question
-from kchaos.checkers.model.values.events import BrokerRegistered, PartitionState
+from kchaos.checkers.formats.error_codes import error_name
+from kchaos.checkers.model.follow.observations import ControlAnswered, ControlSent
+from kchaos.checkers.model.values.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerElected,
+    PartitionState,
+)
 from kchaos.checkers.outcome import brokers_text, worst_first
 from kchaos.checkers.segments.batch import Batch
 from kchaos.harness.report.leadership import Decisions
@@ -18,11 +26,14 @@ from kchaos.harness.report.replicas import PartitionView, ReplicaView
 NOT_KNOWN = (
     "The cause is not known: no evidence of this run links a message or a decision to the finding."
 )
+_AIMED_AT = re.compile(r"\b(?:broker|source|target)=(\d+)")
 _MOST_EPOCHS = 3
 _MOST_OPERATIONS = 3
 _MOST_ELECTIONS = 3
 _MOST_FAULTS = 3
 _MOST_ROUNDS = 2
+_MOST_CUTS = 2
+_MOST_STEPS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +72,9 @@ class _Story:
         states: The partition's states with their times, oldest first.
         replicas: Of the last snapshot.
         registered: The registrations of all brokers with their times, oldest first.
+        unregistered: When each broker's registration ended for the last time, unless the broker
+            registered again.
+        controllers: The brokers that became controller with their times, oldest first.
     """
 
     loaded: Loaded
@@ -70,6 +84,8 @@ class _Story:
     rounds: tuple[AskedRound, ...]
     faults: Sequence[Fault]
     registered: tuple[tuple[float, BrokerRegistered], ...]
+    unregistered: Mapping[int, float]
+    controllers: tuple[tuple[float, int], ...]
 
     @property
     def terms(self) -> tuple[_Term, ...]:
@@ -133,10 +149,26 @@ def cause_of(
             for timed in decisions.events
             if isinstance(timed.event, BrokerRegistered)
         ),
+        unregistered=_unregistered(decisions),
+        controllers=tuple(
+            (timed.time, timed.event.broker)
+            for timed in decisions.events
+            if isinstance(timed.event, ControllerElected)
+        ),
     )
     steps = _by_time(teller(story))
     # The finding alone is no cause.
     return steps if len(steps) > 1 else (CauseStep(text=NOT_KNOWN, section="time"),)
+
+
+def _unregistered(decisions: Decisions) -> Mapping[int, float]:
+    ended: dict[int, float] = {}
+    for timed in decisions.events:
+        if isinstance(timed.event, BrokerUnregistered):
+            ended[timed.event.broker] = timed.time
+        elif isinstance(timed.event, BrokerRegistered):
+            ended.pop(timed.event.broker, None)
+    return ended
 
 
 def _by_time(steps: Iterable[CauseStep]) -> tuple[CauseStep, ...]:
@@ -183,8 +215,13 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
             section="replicas",
             brokers=(term.leader,),
             text=f"Broker {term.leader} led in leader epoch {epoch}{_acting(story, term.time)}; "
-            f"its records at {_written(story, epoch)}.",
+            f"its records at {_written(story, epoch)}{_uncleanly(story, term)}.",
         )
+    if began == float("-inf"):
+        # Batches of magic 0 and 1 name no leader epoch.
+        appended = [*_appended(story)]
+        yield from appended
+        began = max((step.time or began for step in appended), default=began)
     last_leader = story.states[-1][1].leader if story.states else -1
     followers = [broker for broker in story.finding.brokers if broker != last_leader]
     asked = [
@@ -198,16 +235,20 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
     ]
     if not asked:
         yield from _never_asked(story, followers, began)
+        for follower in followers:
+            yield from _cut_too_little(story, follower)
     for each in asked[:1]:
+        kept = [*(_kept(story, each) if each.end_offset != -1 else ())]
+        kept = kept or [*_cut_too_little(story, each.follower)]
         yield CauseStep(
             time=each.time,
             section="rounds",
             brokers=(each.leader, each.follower),
             is_fatal=story.finding.kind in ("divergence", "hole")
-            and (each.end_offset or 0) > story.finding.last_offset,
+            and ((each.end_offset or 0) > story.finding.last_offset or bool(kept)),
             text=_asked(each, story),
         )
-        yield from _kept(story, each)
+        yield from kept
     if story.finding.kind == "hole":
         yield from _holes(story)
     brokers = set(story.finding.brokers)
@@ -226,6 +267,47 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
             brokers=(state.leader,),
             text=f"The ISR became {_members(state.isr)}: {counted}.",
         )
+
+
+def _appended(story: _Story) -> Iterator[CauseStep]:
+    """Which leaders appended to the finding's offsets, by what clients were answered."""
+    of_partition = [
+        done
+        for done in story.loaded.evidence.client_operations
+        if (done.topic, done.partition) == (story.finding.topic, story.finding.partition)
+        and done.function == "produce"
+        and done.outcome == "ok"
+        and story.covers(done.base_offset, done.last_offset)
+    ]
+    for done in of_partition[:_MOST_OPERATIONS]:
+        own = _own_term(done, story)
+        if own is not None:
+            yield CauseStep(
+                time=done.ended_at or done.invoked_at,
+                section="time",
+                brokers=(done.broker,),
+                text=f"Broker {done.broker} led in leader epoch {own.leader_epoch}, and appended "
+                f"what a client sent at {_offsets(done.base_offset, done.last_offset)}"
+                f"{_uncleanly(story, own)}.",
+            )
+
+
+def _cut_too_little(story: _Story, follower: int) -> Iterator[CauseStep]:
+    """The last truncation of a follower, if it left the offsets that differ where they were."""
+    first, last = story.finding.first_offset, story.finding.last_offset
+    cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
+    about = (follower, story.finding.topic, story.finding.partition)
+    own = [cut for cut in cuts if (cut.broker, cut.topic, cut.partition) == about]
+    for cut in own[-1:]:
+        if cut.target_offset > last and story.finding.kind == "divergence":
+            is_at_mark = cut.target_offset == cut.high_watermark
+            stayed = f"{first}" if first == last else f"{first} to {last}"
+            yield CauseStep(
+                section="replicas",
+                text=f"Broker {follower} truncated its log from {cut.log_end_offset_before} to "
+                f"{cut.target_offset}{', its high watermark' if is_at_mark else ''}; {stayed} "
+                "stayed.",
+            )
 
 
 def _never_asked(story: _Story, followers: Sequence[int], began: float) -> Iterator[CauseStep]:
@@ -280,22 +362,27 @@ def _loss(story: _Story) -> Iterator[CauseStep]:
     others = [term for term in later if term.leader not in acknowledged_by]
     # With more than one election the evidence does not say at which the records were lost.
     decided = others if len(others) == 1 and not _lost_on_disk(story) else []
-    elections = [
-        _elected(story, term, is_fatal=term in decided) for term in later[:_MOST_ELECTIONS]
-    ]
+    cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
+    cut_off = [
+        cut
+        for cut in cuts
+        if (cut.topic, cut.partition) == (story.finding.topic, story.finding.partition)
+        and cut.target_offset <= story.finding.last_offset < cut.log_end_offset_before
+    ][:_MOST_CUTS]
+    # Where not all have room, unclean elections come first.
+    room = max(1, min(_MOST_ELECTIONS, _MOST_STEPS - 1 - len(promised) - len(cut_off)))
+    told = sorted(later, key=lambda term: not _uncleanly(story, term))[:room]
+    elections = [_elected(story, term, is_fatal=term in decided) for term in told]
     # What has no time of its own stays behind the last of these.
     yield from sorted([*promised, *elections], key=lambda step: step.time or 0.0)
-    cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
-    for cut in cuts:
-        about = (cut.topic, cut.partition) == (story.finding.topic, story.finding.partition)
-        if about and cut.target_offset <= story.finding.last_offset < cut.log_end_offset_before:
-            yield CauseStep(
-                section="replicas",
-                text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
-                f"{cut.target_offset}: the records left it then.",
-            )
+    for cut in cut_off:
+        yield CauseStep(
+            section="replicas",
+            text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
+            f"{cut.target_offset}: the records left it then.",
+        )
     first, last = story.finding.first_offset, story.finding.last_offset
-    offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+    offsets = _offsets(first, last)
     holders = {
         replica.broker
         for replica in story.replicas
@@ -330,13 +417,9 @@ def _stopped(story: _Story) -> Iterator[CauseStep]:
         and each.requested_epoch >= 0
         and (each.time or began) >= began
     ]
-    for each in asked[-_MOST_ROUNDS:]:
-        yield CauseStep(
-            time=each.time,
-            section="rounds",
-            brokers=(each.leader, each.follower),
-            text=_asked(each, story),
-        )
+    yield from _asked_again(story, asked)
+    yield from _not_registered(story)
+    yield from _not_accepted(story)
     logged = [
         each
         for each in story.loaded.findings
@@ -346,6 +429,114 @@ def _stopped(story: _Story) -> Iterator[CauseStep]:
     for note in logged[:1]:
         yield CauseStep(section="findings", text=f"{note.message[:1].upper()}{note.message[1:]}.")
     yield _said(story.finding)
+
+
+def _asked_again(story: _Story, asked: Sequence[AskedRound]) -> Iterator[CauseStep]:
+    """The last questions; those that are alike and follow each other are one."""
+    alike: list[list[AskedRound]] = []
+    for each in asked:
+        if alike and _asked(alike[-1][0], story) == _asked(each, story):
+            alike[-1].append(each)
+        else:
+            alike.append([each])
+    for same in alike[-_MOST_ROUNDS:]:
+        again = f" This came {len(same)} times." if len(same) > 1 else ""
+        yield CauseStep(
+            time=same[0].time,
+            section="rounds",
+            brokers=(same[0].leader, same[0].follower),
+            is_fatal=len(same) > 1,
+            text=f"{_asked(same[0], story)}{again}",
+        )
+        yield from _unknown_to_the_follower(story, same)
+
+
+def _unknown_to_the_follower(story: _Story, same: Sequence[AskedRound]) -> Iterator[CauseStep]:
+    """That no truncation can come of an answer that comes again and again."""
+    answer = same[0]
+    log = [
+        batch
+        for replica in story.replicas
+        if replica.broker == answer.follower
+        for batch in _batches(replica)
+    ]
+    end = log[-1].last_offset + 1 if log else 0
+    known = {batch.leader_epoch for batch in log}
+    if len(same) > 1 and answer.answered_epoch not in known and end <= (answer.end_offset or 0):
+        yield CauseStep(
+            section="replicas",
+            text=f"The log of broker {answer.follower} ends at {end} and has no record of leader "
+            f"epoch {answer.answered_epoch}, so it could truncate nothing by that answer.",
+        )
+
+
+def _not_registered(story: _Story) -> Iterator[CauseStep]:
+    """A broker of the finding whose registration ended and whose process went on."""
+    processes: dict[int, object] = {}
+    for line in story.loaded.evidence.observed:
+        broker = line.detail.get("broker")
+        if line.kind == "broker" and isinstance(broker, int):
+            processes[broker] = line.detail.get("pid")
+    for broker in story.finding.brokers:
+        ended = story.unregistered.get(broker)
+        if ended is not None and processes.get(broker) is not None:
+            elected = [who for time, who in story.controllers if time < ended]
+            controller = elected[-1] if elected else None
+            yield CauseStep(
+                time=ended,
+                section="brokers",
+                brokers=(broker,),
+                is_fatal=True,
+                text=f"The registration of {'controller' if broker == controller else 'broker'} "
+                f"{broker} ended{_acting(story, ended)}. Its process ran on, and it never "
+                "registered again.",
+            )
+
+
+def _not_accepted(story: _Story) -> Iterator[CauseStep]:
+    """A leader or a follower that never accepted the last leader epoch, and what it answered."""
+    last = story.terms[-1] if story.terms else None
+    if last is None:
+        return
+    about = TopicPartition(story.finding.topic, story.finding.partition)
+    sent: dict[object, tuple[ControlSent, PartitionState]] = {}
+    accepted: dict[int, PartitionState] = {}
+    refused: dict[int, tuple[float, ControlSent, int]] = {}
+    for message in story.loaded.evidence.links or ():
+        said = message.said
+        if isinstance(said, ControlSent):
+            for state in said.states:
+                if (state.topic, state.partition) == about:
+                    sent[said.number, said.api, said.broker] = (said, state)
+        elif isinstance(said, ControlAnswered):
+            request, state = sent.get((said.number, said.api, said.broker), (None, None))
+            if request is None or state is None:
+                continue
+            error = said.error_code or said.errors.get(about, 0)
+            if not error:
+                accepted[said.broker] = state
+            elif state.leader_epoch == last.leader_epoch:
+                refused[said.broker] = (message.wall_time_s, request, error)
+    for broker in dict.fromkeys((last.leader, *story.finding.brokers)):
+        own = accepted.get(broker)
+        if own is None or own.leader_epoch >= last.leader_epoch or broker in story.unregistered:
+            continue
+        ending = (
+            f"the last that it accepted was of leader epoch {own.leader_epoch}, with ISR "
+            f"{_members(own.isr)}"
+        )
+        time, request, error = refused.get(broker, (None, None, 0))
+        yield CauseStep(
+            time=time if time is not None else last.time,
+            section="brokers",
+            brokers=(broker,),
+            is_fatal=broker == last.leader,
+            text=f"No LeaderAndIsr of leader epoch {last.leader_epoch} was answered by broker "
+            f"{broker}; {ending}."
+            if request is None
+            else f"Broker {broker} refused the LeaderAndIsr of leader epoch {last.leader_epoch} "
+            f"from controller {request.controller} ({error_name(error)}); {ending}.",
+        )
 
 
 def _named(operations: object) -> set[str]:
@@ -476,21 +667,30 @@ def _said(finding: Finding) -> CauseStep:
     )
 
 
-def _elected(story: _Story, term: _Term, *, is_fatal: bool = False) -> CauseStep:
+def _uncleanly(story: _Story, term: _Term) -> str:
+    """That the leader of a leader epoch came from outside the ISR; "" if it did not."""
     before = [state.isr for time, state in story.states if time < term.time]
-    unclean = (
-        f". It was not in the ISR {_members(before[-1])} before: the election was unclean"
-        if before and before[-1] and term.leader not in before[-1]
-        else ""
-    )
+    if not story.loaded.evidence.is_kraft:
+        # Before KIP-101 a partition without a leader was written with an empty ISR.
+        before = [isr for isr in before if isr]
+    if not before or not before[-1] or term.leader in before[-1]:
+        return ""
+    return f". It was not in the ISR {_members(before[-1])} before: the election was unclean"
+
+
+def _elected(story: _Story, term: _Term, *, is_fatal: bool = False) -> CauseStep:
     return CauseStep(
         time=term.time,
         section="time",
         brokers=(term.leader,),
         is_fatal=is_fatal,
         text=f"Broker {term.leader} was elected in leader epoch {term.leader_epoch}, with "
-        f"ISR {_members(term.isr)}{_acting(story, term.time)}{unclean}.",
+        f"ISR {_members(term.isr)}{_acting(story, term.time)}{_uncleanly(story, term)}.",
     )
+
+
+def _offsets(first: int, last: int) -> str:
+    return f"offset {first}" if first == last else f"offsets {first} to {last}"
 
 
 def _members(isr: Iterable[int]) -> str:
@@ -508,18 +708,22 @@ def _written(story: _Story, epoch: int) -> str:
     first = min(batch.base_offset for _broker, batch in of_epoch)
     last = max(batch.last_offset for _broker, batch in of_epoch)
     holders = sorted({broker for broker, _batch in of_epoch})
-    offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+    offsets = _offsets(first, last)
     alone = " alone" if len(holders) == 1 else ""
     return f"{offsets} are on {brokers_text(holders)}{alone}"
 
 
 def _acting(story: _Story, time: float) -> str:
-    """Which faults acted at a time."""
+    """Which faults acted at a time, those on the brokers of the finding first."""
+    acting = [
+        (fault.what.partition("(")[0], _brokers_of(fault))
+        for fault in story.faults
+        if fault.lasts and fault.injected <= time <= (fault.healed or float("inf"))
+    ]
+    acting.sort(key=lambda fault: not set(story.finding.brokers) & set(fault[1]))
     names = [
         *dict.fromkeys(
-            f"{fault.what.partition('(')[0]} {fault.name}"
-            for fault in story.faults
-            if fault.lasts and fault.injected <= time <= (fault.healed or float("inf"))
+            f"{name} on {brokers_text(brokers)}" if brokers else name for name, brokers in acting
         )
     ]
     if len(names) > _MOST_FAULTS:
@@ -527,6 +731,11 @@ def _acting(story: _Story, time: float) -> str:
     *others, last = names or [""]
     acted = f"{', '.join(others)} and {last}" if others else last
     return f", while {acted} acted" if names else ""
+
+
+def _brokers_of(fault: Fault) -> Sequence[int]:
+    """Those that a fault was aimed at."""
+    return sorted({int(broker) for broker in _AIMED_AT.findall(fault.what)})
 
 
 def _asked(each: AskedRound, story: _Story) -> str:
@@ -601,8 +810,7 @@ def _holes(story: _Story) -> Iterator[CauseStep]:
 
 
 def _promised(done: Operation, story: _Story) -> str:
-    first, last = done.base_offset, done.last_offset
-    offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+    offsets = _offsets(done.base_offset, done.last_offset)
     if done.function == "read":
         return f"A client read {offsets} from broker {done.broker}, below the high watermark."
     ended = done.ended_at or done.invoked_at

@@ -83,7 +83,7 @@ def test_findings_of_a_kind_and_partition_are_told_together() -> None:
         message="-",
     )
     assert facts_of([DIVERGENCE, further]) == [
-        "brokers 0, 1 and 2 hold different records of t-0 at offsets 11 to 25"
+        "brokers 0, 1 and 2 hold different records of t-0 at offsets 11 to 20 and 25"
     ]
 
 
@@ -115,3 +115,15 @@ def test_a_failed_assertion_reads_like_a_sentence() -> None:
     assert "brokers 0 and 1 hold different records of t-0 at offsets 11 to 20" in shown
     assert "run: run" in shown
     assert len(shown) < 200
+
+
+def test_offsets_between_findings_are_not_told() -> None:
+    def lost(first: int, last: int) -> Finding:
+        return replace(DIVERGENCE, kind="committed-loss", first_offset=first, last_offset=last)
+
+    (fact,) = facts_of([lost(8, 9), lost(3, 3), lost(4, 4)])
+    assert fact == "promised records of t-0 are lost at offsets 3 to 4 and 8 to 9"
+    (fact,) = facts_of([lost(7, 7), lost(3, 3)])
+    assert fact == "promised records of t-0 are lost at offsets 3 and 7"
+    (fact,) = facts_of([lost(number, number) for number in (1, 3, 5, 7)])
+    assert fact == "promised records of t-0 are lost at offsets 1 to 7, with gaps"

@@ -415,7 +415,7 @@ def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Pla
             "broker": 1,
             "topic": "held",
             "partition": 0,
-            "detail": "not in the ISR [0] for 2 s without any change",
+            "detail": "broker 1 was not in the ISR [0] for 2 s, and nothing changed",
         }
     ]
     # Nothing else is at fault: the leader acknowledged what was written meanwhile.

@@ -29,6 +29,8 @@ from tests.support.report_runs import (
     diverged,
     judge_as,
     judged,
+    observe,
+    prediction_of,
 )
 from tests.support.run_builder import RunBuilder
 
@@ -60,8 +62,8 @@ def test_a_recorded_divergence_is_told_from_its_leaders_to_the_isr(tmp_path: Pat
 
     assert told(run) == [
         "Broker 0 led in leader epoch 2; its records at offsets 5 to 6 are on broker 0 alone.",
-        "Broker 1 led in leader epoch 3, while CutLink A-B acted; its records at offsets 5 to 6 "
-        "are on broker 1 alone.",
+        "Broker 1 led in leader epoch 3, while CutLink on brokers 0 and 1 acted; its records at "
+        "offsets 5 to 6 are on broker 1 alone.",
         "Broker 1 asked where leader epoch 3 ends; broker 0 answered 7, where its leader epoch 4 "
         "begins, since it has no record of leader epoch 3.",
         "Broker 1 truncated its log from 8 to 7; 5 to 6 stayed.",
@@ -114,8 +116,7 @@ def test_replication_that_stopped_is_told_by_leaders_answers_and_the_brokers_own
 
     *elected, question, logged, finding = told(run)
     assert (
-        elected[-1]
-        == "Broker 0 was elected in leader epoch 3, with ISR [0], while CutLink A-B acted."
+        elected[-1] == "Broker 0 was elected in leader epoch 3, with ISR [0], while CutLink acted."
     )
     assert question.startswith("Broker 1 asked where leader epoch 2 ends; broker 0 answered")
     assert logged == "An error ended a fetcher thread."
@@ -157,7 +158,7 @@ def test_a_broker_that_nobody_told_is_told_by_its_registrations(tmp_path: Path) 
 
     first, again, finding = told(run)
     assert first.startswith("Broker 1 registered as generation")
-    assert again.endswith("while CutLink A-B acted.")
+    assert again.endswith("while CutLink acted.")
     assert finding == "Broker 1 is registered, and nobody told it of t-0."
 
 
@@ -296,3 +297,210 @@ def test_evidence_of_another_form_is_passed_over(tmp_path: Path, evidence: dict[
     run = judge_as(diverged(tmp_path / "run").seal(), findings=[loss])
 
     assert told(run)
+
+
+def unclean(path: Path, *, first: int, second: int) -> RunBuilder:
+    """Both brokers append at offset 0, the second one after an unclean election."""
+    build = RunBuilder(path, release="1.1.1")
+    build.register(0, 0x10).register(1, 0x11)
+    build.topic("t", [0, 1]).state(0, 1, [0])
+    build.produce("a", 0, ["a"], acks=1, base_offset=0)
+    build.state(1, 2, [1])
+    build.produce("b", 1, ["b"], acks=1, base_offset=0)
+    build.state(1, 2, [1, 0])
+    logs = {0: [(0, first, ["a"])], 1: [(0, second, ["b"])]}
+    build.snapshot("final", logs, probed=False)
+    return build
+
+
+AT_0: dict[str, Any] = DIVERGENCE | {"first_offset": 0, "last_offset": 0}
+
+
+def test_a_leader_from_outside_the_isr_is_told_of_a_divergence(tmp_path: Path) -> None:
+    run = judge_as(unclean(tmp_path / "run", first=1, second=2).seal(), findings=[AT_0])
+
+    assert told(run) == [
+        "Broker 0 led in leader epoch 1; its records at offset 0 are on broker 0 alone.",
+        "Broker 1 led in leader epoch 2; its records at offset 0 are on broker 1 alone. It was not "
+        "in the ISR [0] before: the election was unclean.",
+        "The ISR became [1, 0]: brokers 0 and 1 count as in sync.",
+    ]
+
+
+def test_batches_without_leader_epochs_are_told_by_what_clients_were_answered(
+    tmp_path: Path,
+) -> None:
+    run = unclean(tmp_path / "run", first=-1, second=-1).seal()
+    cut = {"broker": 0, "topic": "t", "partition": 0, "target_offset": 1}
+    cut |= {"log_end_offset_before": 3, "high_watermark": 1}
+    judge_as(run, findings=[AT_0], prediction=prediction_of(run) | {"truncations": [cut]})
+
+    assert told(run) == [
+        "Broker 0 led in leader epoch 1, and appended what a client sent at offset 0.",
+        "Broker 1 led in leader epoch 2, and appended what a client sent at offset 0. It was not "
+        "in the ISR [0] before: the election was unclean.",
+        "Broker 0 truncated its log from 3 to 1, its high watermark; 0 stayed.",
+        "The ISR became [1, 0]: brokers 0 and 1 count as in sync.",
+    ]
+
+
+def test_a_truncation_that_cut_off_what_differs_is_not_told_as_one_that_left_it(
+    tmp_path: Path,
+) -> None:
+    run = unclean(tmp_path / "run", first=-1, second=-1).seal()
+    cut = {"broker": 0, "topic": "t", "partition": 0, "target_offset": 0}
+    cut |= {"log_end_offset_before": 3, "high_watermark": 0}
+    judge_as(run, findings=[AT_0], prediction=prediction_of(run) | {"truncations": [cut]})
+
+    assert not [text for text in told(run) if "truncated" in text]
+
+
+def test_a_follower_whose_epoch_nobody_knows_keeps_what_lies_below_its_truncation(
+    tmp_path: Path,
+) -> None:
+    build = unclean(tmp_path / "run", first=1, second=2)
+    build.epoch_round(0, 1, 7, None, -1)
+    run = build.seal()
+    cut = {"broker": 0, "topic": "t", "partition": 0, "target_offset": 1}
+    cut |= {"log_end_offset_before": 3, "high_watermark": 3}
+    judge_as(run, findings=[AT_0], prediction=prediction_of(run) | {"truncations": [cut]})
+
+    question, kept = told(run)[-2:]
+    assert question == (
+        "Broker 0 asked where leader epoch 7 ends; broker 1 answered that it does not know that "
+        "epoch."
+    )
+    assert kept == "Broker 0 truncated its log from 3 to 1; 0 stayed."
+
+
+STOPPED: dict[str, Any] = DIVERGENCE | {
+    "kind": "replication-stopped",
+    "brokers": [1],
+    "first_offset": -1,
+    "last_offset": -1,
+    "message": "it stands",
+}
+
+
+def test_an_answer_that_comes_again_is_told_once_with_why_nothing_comes_of_it(
+    tmp_path: Path,
+) -> None:
+    build = diverged(tmp_path / "run")
+    for correlation_id in (2, 3, 4):
+        build.link(wall_time_s=build.tick(), correlation_id=correlation_id, detail=asked(2))
+        answer = {"partitions": [answered(10)["partitions"][0] | {"leader_epoch": 9}]}
+        build.link(
+            wall_time_s=build.tick(),
+            correlation_id=correlation_id,
+            direction="response",
+            detail=answer,
+        )
+    run = judge_as(build.seal(), findings=[STOPPED])
+
+    again, why = told(run)[-3:-1]
+    assert again == (
+        "Broker 1 asked where leader epoch 2 ends; broker 0 answered that leader epoch 9 ends at "
+        "10. This came 3 times."
+    )
+    assert why == (
+        "The log of broker 1 ends at 5 and has no record of leader epoch 9, so it could truncate "
+        "nothing by that answer."
+    )
+
+
+@pytest.mark.parametrize("pid", [77, None])
+def test_a_broker_that_runs_and_registers_no_more_is_told_so(
+    tmp_path: Path, pid: int | None
+) -> None:
+    build = diverged(tmp_path / "run")
+    build.elect_controller(1, 0x12).close_session(0x12)
+    observe(build, "broker", why="look", broker=1, pid=pid, czxid=None, session_id=None)
+    run = judge_as(build.seal(), findings=[STOPPED])
+
+    sentence = "The registration of controller 1 ended. Its process ran on, and it never "
+    assert (f"{sentence}registered again." in told(run)) == (pid is not None)
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (
+            11,
+            "Broker 0 refused the LeaderAndIsr of leader epoch 3 from controller 7 "
+            "(STALE_CONTROLLER_EPOCH); the last that it accepted was of leader epoch 1, with ISR "
+            "[0, 1].",
+        ),
+        (
+            None,
+            "No LeaderAndIsr of leader epoch 3 was answered by broker 0; the last that it accepted "
+            "was of leader epoch 1, with ISR [0, 1].",
+        ),
+        (0, ""),
+    ],
+)
+def test_a_leader_that_does_not_know_that_it_leads_is_told_by_what_it_answered(
+    tmp_path: Path, error: int | None, sentence: str
+) -> None:
+    build = diverged(tmp_path / "run")
+    told_it(build, 1, [0, 1], error=0, correlation_id=50)
+    told_it(build, 3, [0], error=error, correlation_id=51)
+    run = judge_as(build.seal(), findings=[STOPPED])
+
+    about = [text for text in told(run) if "LeaderAndIsr" in text]
+    assert about == ([sentence] if sentence else [])
+
+
+def told_it(
+    build: RunBuilder, leader_epoch: int, isr: list[int], *, error: int | None, correlation_id: int
+) -> None:
+    """A LeaderAndIsr to broker 0 and its answer; None for no answer."""
+    about = {"topic": "t", "partition": 0}
+    state = about | {"controller_epoch": 1, "leader": 0, "leader_epoch": leader_epoch, "isr": isr}
+    state |= {"partition_epoch": 1, "replicas": [0, 1], "is_new": None}
+    number = {"source": 7, "target": 0, "correlation_id": correlation_id, "connection": 9}
+    sent = {"controller_id": 7, "controller_epoch": 1, "partitions": [state]}
+    to_it = {"api": "LEADER_AND_ISR", "api_key": 4, **number}
+    build.link(**to_it, detail=sent)
+    if error is not None:
+        answer = {"error_code": error, "partitions": [about | {"error_code": error}]}
+        build.link(**to_it, direction="response", detail=answer)
+
+
+def test_a_cause_has_at_most_six_sentences(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run", release="1.1.1")
+    build.register(0, 0x10).register(1, 0x11)
+    build.topic("t", [0, 1]).state(0, 0, [0])
+    build.produce("x", 0, ["x"], acks=-1, base_offset=0)
+    build.produce("y", 0, ["y"], acks=-1, base_offset=1)
+    build.state(0, 1, [0]).state(0, 2, [0]).state(1, 3, [1])
+    build.snapshot("final", {0: [(0, 3, ["b"])], 1: [(0, 3, ["b"])]}, probed=False)
+    run = build.seal()
+    loss = LOSS | {"first_offset": 0, "last_offset": 1}
+    cut = {"broker": 0, "topic": "t", "partition": 0, "target_offset": 0}
+    cut |= {"log_end_offset_before": 2, "high_watermark": 2}
+    judge_as(run, findings=[loss], prediction=prediction_of(run) | {"truncations": [cut]})
+
+    sentences = told(run)
+    assert len(sentences) == 6
+    # Of three elections two have room; the unclean one has decided it.
+    assert sum("was elected" in text for text in sentences) == 2
+    assert any("the election was unclean" in text for text in sentences)
+
+
+def test_faults_on_the_brokers_of_the_finding_are_named_first(tmp_path: Path) -> None:
+    steps = [
+        {"step": "Inject", "name": name, "fault": {"fault": "PauseBroker", "broker": broker}}
+        for name, broker in (("a", 5), ("b", 6), ("c", 7), ("d", 0))
+    ]
+    build = diverged(tmp_path / "run")
+    build.steps += steps
+    for name in "abcd":
+        observe(build, "injected", name=name, fault="PauseBroker", before={}, effect={})
+    build.state(1, 4, [0, 1])
+    for name in "abcd":
+        observe(build, "healed", name=name)
+    run = judge_as(build.seal(), findings=[STOPPED | {"brokers": [0]}])
+
+    assert "while PauseBroker on broker 0, PauseBroker on broker 5 and 2 other faults acted" in (
+        " ".join(told(run))
+    )
