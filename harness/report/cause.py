@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.tier import TierReading
 from kchaos.checkers.findings import Finding, Question
-from kchaos.checkers.formats.error_codes import error_name
-from kchaos.checkers.model.follow.observations import ControlAnswered, ControlSent
+from kchaos.checkers.formats.error_codes import ErrorCode, error_name
+from kchaos.checkers.model.follow.observations import ControlAnswered, ControlSent, Reply
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -22,11 +23,17 @@ from kchaos.harness.report.leadership import Decisions
 from kchaos.harness.report.loading import Loaded
 from kchaos.harness.report.moments import Fault
 from kchaos.harness.report.replicas import PartitionView, ReplicaView
+from kchaos.harness.report.tier_drawing import RemoteView
 
 NOT_KNOWN = (
     "The cause is not known: no evidence of this run links a message or a decision to the finding."
 )
 _AIMED_AT = re.compile(r"\b(?:broker|source|target)=(\d+)")
+_REBUILT = re.compile(r"Updated the epoch cache from remote tier till offset: (\d+)")
+_NOT_REBUILT = re.compile(
+    r"Couldn't build the state from remote store.*(previous remote log segment metadata was not "
+    r"found)"
+)
 _MOST_EPOCHS = 3
 _MOST_OPERATIONS = 3
 _MOST_ELECTIONS = 3
@@ -74,6 +81,7 @@ class _Story:
         registered: The registrations of all brokers with their times, oldest first.
         unregistered: When each broker's registration ended for the last time, unless the broker
             registered again.
+        remote: The partition's segments in the remote tier, in the last snapshot.
         controllers: The brokers that became controller with their times, oldest first.
     """
 
@@ -86,6 +94,7 @@ class _Story:
     registered: tuple[tuple[float, BrokerRegistered], ...]
     unregistered: Mapping[int, float]
     controllers: tuple[tuple[float, int], ...]
+    remote: tuple[RemoteView, ...]
 
     @property
     def terms(self) -> tuple[_Term, ...]:
@@ -130,7 +139,7 @@ def cause_of(
     about = (finding.topic, finding.partition)
     of_partition = [view for view in views if (view.topic, view.partition) == about]
     teller = _TELLERS.get(finding.kind)
-    needs_offsets = teller in (_differing, _loss, _cut)
+    needs_offsets = teller in (_differing, _loss, _cut, _tiered)
     if teller is None or not of_partition or (needs_offsets and finding.first_offset < 0):
         return (CauseStep(text=NOT_KNOWN, section="time"),)
     story = _Story(
@@ -155,6 +164,7 @@ def cause_of(
             for timed in decisions.events
             if isinstance(timed.event, ControllerElected)
         ),
+        remote=of_partition[-1].remote,
     )
     steps = _by_time(teller(story))
     # The finding alone is no cause.
@@ -418,6 +428,7 @@ def _stopped(story: _Story) -> Iterator[CauseStep]:
         and (each.time or began) >= began
     ]
     yield from _asked_again(story, asked)
+    yield from _rebuilt(story)
     yield from _not_registered(story)
     yield from _not_accepted(story)
     logged = [
@@ -498,10 +509,41 @@ def _not_accepted(story: _Story) -> Iterator[CauseStep]:
     last = story.terms[-1] if story.terms else None
     if last is None:
         return
-    about = TopicPartition(story.finding.topic, story.finding.partition)
-    sent: dict[object, tuple[ControlSent, PartitionState]] = {}
     accepted: dict[int, PartitionState] = {}
     refused: dict[int, tuple[float, ControlSent, int]] = {}
+    for time, request, state, error in _leader_and_isr(story):
+        if not error:
+            accepted[request.broker] = state
+        elif state.leader_epoch == last.leader_epoch:
+            refused[request.broker] = (time, request, error)
+    for broker in dict.fromkeys((last.leader, *story.finding.brokers)):
+        own = accepted.get(broker)
+        if own is None or own.leader_epoch >= last.leader_epoch or broker in story.unregistered:
+            continue
+        time, text = (
+            last.time,
+            f"No LeaderAndIsr of leader epoch {last.leader_epoch} was answered by broker {broker}",
+        )
+        if broker in refused:
+            time, request, error = refused[broker]
+            text = (
+                f"Broker {broker} refused the LeaderAndIsr of leader epoch {last.leader_epoch} "
+                f"from controller {request.controller} ({error_name(error)})"
+            )
+        yield CauseStep(
+            time=time,
+            section="brokers",
+            brokers=(broker,),
+            is_fatal=broker == last.leader,
+            text=f"{text}; the last that it accepted was of leader epoch {own.leader_epoch}, with "
+            f"ISR {_members(own.isr)}.",
+        )
+
+
+def _leader_and_isr(story: _Story) -> Iterator[tuple[float, ControlSent, PartitionState, int]]:
+    """Yields each answered LeaderAndIsr about the partition, with the error of its answer."""
+    about = TopicPartition(story.finding.topic, story.finding.partition)
+    sent: dict[object, tuple[ControlSent, PartitionState]] = {}
     for message in story.loaded.evidence.links or ():
         said = message.said
         if isinstance(said, ControlSent):
@@ -509,34 +551,145 @@ def _not_accepted(story: _Story) -> Iterator[CauseStep]:
                 if (state.topic, state.partition) == about:
                     sent[said.number, said.api, said.broker] = (said, state)
         elif isinstance(said, ControlAnswered):
-            request, state = sent.get((said.number, said.api, said.broker), (None, None))
-            if request is None or state is None:
-                continue
-            error = said.error_code or said.errors.get(about, 0)
-            if not error:
-                accepted[said.broker] = state
-            elif state.leader_epoch == last.leader_epoch:
-                refused[said.broker] = (message.wall_time_s, request, error)
-    for broker in dict.fromkeys((last.leader, *story.finding.brokers)):
-        own = accepted.get(broker)
-        if own is None or own.leader_epoch >= last.leader_epoch or broker in story.unregistered:
-            continue
-        ending = (
-            f"the last that it accepted was of leader epoch {own.leader_epoch}, with ISR "
-            f"{_members(own.isr)}"
-        )
-        time, request, error = refused.get(broker, (None, None, 0))
+            number = (said.number, said.api, said.broker)
+            if number in sent:
+                error = said.error_code or said.errors.get(about, 0)
+                yield message.wall_time_s, *sent[number], error
+
+
+def _tiered(story: _Story) -> Iterator[CauseStep]:
+    """Records that readers do not get from a broker: what it rebuilt, what is remote and local."""
+    rebuilt = [*_rebuilt(story)]
+    yield from rebuilt
+    since = rebuilt[0].time or 0.0 if rebuilt else 0.0
+    own = [term for term in story.terms if term.leader in story.finding.brokers]
+    for term in own[-1:]:
+        if term.time > since:
+            yield _elected(story, term)
+    readings = [
+        reading
+        for reading in story.loaded.evidence.tier_readings
+        if (reading.topic, reading.partition) == (story.finding.topic, story.finding.partition)
+        and reading.broker in story.finding.brokers
+    ]
+    at_the_end = readings[-1].time if readings else None
+    yield _remote(story, at_the_end)
+    for reading in readings[-1:]:
+        yield from _local(story, reading)
+        yield from _read(story, reading)
+
+
+def _rebuilt(story: _Story) -> Iterator[CauseStep]:
+    """Whether a broker of the finding was sent to the remote tier, and what its log says of it."""
+    about = TopicPartition(story.finding.topic, story.finding.partition)
+    sent = [
+        (message.wall_time_s, message.said)
+        for message in story.loaded.evidence.links or ()
+        if isinstance(message.said, Reply)
+        and message.said.follower in story.finding.brokers
+        and about in message.said.partitions
+        and message.said.partitions[about].error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+    ]
+    if not sent:
+        return
+    time, reply = sent[0]
+    again = f" This came {len(sent)} times." if len(sent) > 1 else ""
+    yield CauseStep(
+        time=time,
+        section="brokers",
+        brokers=(reply.source, reply.follower),
+        text=f"Broker {reply.follower} fetched from broker {reply.source}, which answered that the "
+        f"offset is in the remote tier (OFFSET_MOVED_TO_TIERED_STORAGE).{again}",
+    )
+    log = story.loaded.evidence.server_logs.get(reply.follower, ())
+    ended = [line for line in log if (_REBUILT.search(line) and f"Topic: {about.topic}; " in line)]
+    failed = [line for line in log if _NOT_REBUILT.search(line) and about.name in line]
+    if ended:
+        (offset,) = _REBUILT.findall(ended[-1])
         yield CauseStep(
-            time=time if time is not None else last.time,
             section="brokers",
-            brokers=(broker,),
-            is_fatal=broker == last.leader,
-            text=f"No LeaderAndIsr of leader epoch {last.leader_epoch} was answered by broker "
-            f"{broker}; {ending}."
-            if request is None
-            else f"Broker {broker} refused the LeaderAndIsr of leader epoch {last.leader_epoch} "
-            f"from controller {request.controller} ({error_name(error)}); {ending}.",
+            text=f"Broker {reply.follower} then took its leader epochs from the remote tier, up to "
+            f"offset {offset}, and fetched from there on.",
         )
+    elif failed:
+        (why,) = _NOT_REBUILT.findall(failed[-1])
+        yield CauseStep(
+            section="brokers",
+            text=f"Broker {reply.follower} could not rebuild its log from the remote tier: its own "
+            f'log says "{why}".',
+        )
+
+
+def _remote(story: _Story, time: float | None) -> CauseStep:
+    """Which segments of the remote tier have the finding's offsets at the end."""
+    first, last = story.finding.first_offset, story.finding.last_offset
+    holding = [
+        segment
+        for segment in story.remote
+        if segment.start_offset <= last and segment.end_offset >= first
+    ]
+    told = [
+        f"{_offsets(segment.start_offset, segment.end_offset)} from broker {segment.broker}"
+        f"{_epochs(segment) if story.finding.kind == 'tier-other-lineage' else ''}"
+        f"{'' if segment.state == 'COPY_SEGMENT_FINISHED' else ', a copy that did not end'}"
+        for segment in holding
+    ]
+    return CauseStep(
+        time=time,
+        section="replicas",
+        text=f"The remote tier has {_listed(told)}."
+        if told
+        else f"The remote tier has no segment with {_offsets(first, last)}.",
+    )
+
+
+def _epochs(segment: RemoteView) -> str:
+    epochs = [str(leader_epoch) for leader_epoch, _start_offset in segment.leader_epochs]
+    return f" in leader epoch {_listed(epochs)}" if epochs else ""
+
+
+def _local(story: _Story, reading: TierReading) -> Iterator[CauseStep]:
+    """Where a broker says that its local log begins, if its first batch lies elsewhere."""
+    log = [
+        batch
+        for replica in story.replicas
+        if replica.broker == reading.broker
+        for batch in _batches(replica)
+    ]
+    if log and reading.local_start_offset != log[0].base_offset:
+        yield CauseStep(
+            time=reading.time,
+            section="replicas",
+            brokers=(reading.broker,),
+            text=f"Broker {reading.broker} says that its local log begins at "
+            f"{reading.local_start_offset}, but its first local batch is at {log[0].base_offset}. "
+            "What lies between it seeks locally, and not in the remote tier.",
+        )
+
+
+def _read(story: _Story, reading: TierReading) -> Iterator[CauseStep]:
+    """What the last reader of a broker got at the finding's offsets."""
+    first, last = story.finding.first_offset, story.finding.last_offset
+    errors = {
+        fetch.error_code
+        for fetch in reading.fetches
+        if first <= fetch.offset <= last and fetch.error_code
+    }
+    got = "nothing"
+    if story.finding.kind == "tier-other-lineage":
+        got = "other records than its log has there"
+    elif errors:
+        got = _listed(sorted(error_name(code) for code in errors))
+    text = (
+        f"At the end a reader asked broker {reading.broker}, the {reading.source}, for "
+        f"{_offsets(first, last)}, and got {got}."
+    )
+    yield CauseStep(time=reading.time, section="replicas", brokers=(reading.broker,), text=text)
+
+
+def _listed(words: Sequence[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _named(operations: object) -> set[str]:
@@ -728,9 +881,7 @@ def _acting(story: _Story, time: float) -> str:
     ]
     if len(names) > _MOST_FAULTS:
         names[_MOST_FAULTS - 1 :] = [f"{len(names) - _MOST_FAULTS + 1} other faults"]
-    *others, last = names or [""]
-    acted = f"{', '.join(others)} and {last}" if others else last
-    return f", while {acted} acted" if names else ""
+    return f", while {_listed(names)} acted" if names else ""
 
 
 def _brokers_of(fault: Fault) -> Sequence[int]:
@@ -839,6 +990,7 @@ _TELLERS: Mapping[str, Callable[[_Story], Iterator[CauseStep]]] = {
     "generation-not-initialised": _untold,
     **dict.fromkeys(("truncated-below-high-watermark", "high-watermark-regression"), _cut),
     "last-replica-loss": _loss,
+    **dict.fromkeys(("tier-unreadable", "tier-other-lineage", "tier-orphan"), _tiered),
     **dict.fromkeys(("divergence", "hole", "missing-tail"), _differing),
     **dict.fromkeys(
         (

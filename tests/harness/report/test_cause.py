@@ -16,7 +16,7 @@ from kchaos.harness.report.loading import load
 from kchaos.harness.report.moments import faults_of
 from kchaos.harness.report.replicas import partition_views
 from kchaos.harness.report.rounds import observed_rounds
-from tests.golden.stored import unpacked
+from tests.golden.stored import ENTRIES, OTHERS, unpacked
 from tests.support.planted_runs import late_request_obeyed
 from tests.support.report_runs import (
     A_AGAIN,
@@ -504,3 +504,78 @@ def test_faults_on_the_brokers_of_the_finding_are_named_first(tmp_path: Path) ->
     assert "while PauseBroker on broker 0, PauseBroker on broker 5 and 2 other faults acted" in (
         " ".join(told(run))
     )
+
+
+UNREADABLE: dict[str, Any] = STOPPED | {"kind": "tier-unreadable", "message": "nobody gets them"}
+
+
+def tiered(folder: Path, name: str, runs: Path = OTHERS, **finding: Any) -> list[str]:
+    """The cause of a finding in a stored run."""
+    return told(judge_as(unpacked(name, folder, runs=runs), findings=[UNREADABLE | finding]))
+
+
+@pytest.mark.slow
+def test_a_follower_that_built_on_the_remote_tier_is_told_by_what_it_takes_for_local(
+    tmp_path: Path,
+) -> None:
+    sentences = tiered(
+        tmp_path, "built-upon-the-tier-3.6.2", brokers=[2], first_offset=0, last_offset=2
+    )
+    assert sentences == [
+        "Broker 2 fetched from broker 1, which answered that the offset is in the remote tier "
+        "(OFFSET_MOVED_TO_TIERED_STORAGE). This came 2 times.",
+        "Broker 2 then took its leader epochs from the remote tier, up to offset 3, and fetched "
+        "from there on.",
+        "Broker 2 was elected in leader epoch 6, with ISR [1, 0, 2].",
+        "The remote tier has offsets 0 to 2 from broker 1.",
+        "Broker 2 says that its local log begins at 0, but its first local batch is at 3. What "
+        "lies between it seeks locally, and not in the remote tier.",
+        "At the end a reader asked broker 2, the leader, for offsets 0 to 2, and got "
+        "OFFSET_OUT_OF_RANGE.",
+    ]
+
+
+@pytest.mark.slow
+def test_a_copy_that_did_not_end_and_an_earlier_election_are_told_for_what_they_are(
+    tmp_path: Path,
+) -> None:
+    sentences = tiered(
+        tmp_path, "KIP-405-half-uploaded", ENTRIES, brokers=[0], first_offset=0, last_offset=3
+    )
+
+    assert sentences[0].startswith("Broker 0 fetched from broker 1, which answered that the offset")
+    assert not [text for text in sentences if "was elected" in text]
+    assert (
+        "The remote tier has offsets 0 to 1 from broker 0, a copy that did not end, offsets 0 to 1 "
+        "from broker 1 and offsets 2 to 3 from broker 1."
+    ) in sentences
+
+
+@pytest.mark.slow
+def test_a_follower_that_finds_no_remote_segment_and_a_leader_that_takes_anothers_are_told(
+    tmp_path: Path,
+) -> None:
+    run = unpacked("misled-by-the-tier-3.6.2", tmp_path)
+    judge_as(run, findings=[STOPPED | {"brokers": [0]}])
+    assert (
+        'Broker 0 could not rebuild its log from the remote tier: its own log says "previous '
+        'remote log segment metadata was not found".'
+    ) in told(run)
+
+    other = UNREADABLE | {"kind": "tier-other-lineage", "first_offset": 1, "last_offset": 2}
+    assert told(judge_as(run, findings=[other])) == [
+        "Broker 1 was elected in leader epoch 1, with ISR [1], while CutLink on brokers 0 and 1 "
+        "and KillBroker on broker 0 acted. It was not in the ISR [0] before: the election was "
+        "unclean.",
+        "The remote tier has offsets 0 to 2 from broker 0 in leader epoch 0.",
+        "At the end a reader asked broker 1, the leader, for offsets 1 to 2, and got other records "
+        "than its log has there.",
+    ]
+
+
+@pytest.mark.slow
+def test_offsets_that_no_remote_segment_has_are_said_to_be_missing(tmp_path: Path) -> None:
+    sentences = tiered(
+        tmp_path, "misled-by-the-tier-3.6.2", brokers=[1], first_offset=3, last_offset=3
+    )
+    assert "The remote tier has no segment with offset 3." in sentences
