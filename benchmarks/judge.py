@@ -4,6 +4,10 @@ Run `.venv/bin/python -m benchmarks.judge` for one run: the golden runs of `test
 as those of the catalogue but without the brokers' logs, are judged in turn for some rounds. Printed
 are milliseconds a run, the median over all, and the share that the model takes to follow a run.
 
+With `--beside TREE` two processes, of this work tree and of another one, judge each run in turn.
+Printed are the processor's milliseconds a run in both, each run's least of all rounds, and the
+ratio; other load on the machine disturbs both alike.
+
 Run `.venv/bin/python -m benchmarks.judge RUN... --copies 10,100` for many, with run directories, or
 folders of them, that kchaos has made. Each number of copies is one row: as many runs as that,
 copied in turn from those given, judged by a process that calls `checkers.judge.judge` in a loop; by
@@ -22,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +45,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="One run in plain Python, or many beside Spark.")
     parser.add_argument("runs", nargs="*", type=Path, help="run directories, or folders of them")
     parser.add_argument("--rounds", type=int, default=5, help="how often to judge golden runs")
+    parser.add_argument("--beside", type=Path, metavar="TREE", help="another work tree of kchaos")
     parser.add_argument("--copies", default="10,100", help="how many runs to judge: 10,100")
     given = parser.parse_args()
+    if given.beside is not None:
+        beside(given.beside, given.rounds)
+        return
     if not given.runs:
         one_by_one(given.rounds)
         return
@@ -65,6 +74,54 @@ def one_by_one(rounds: int) -> None:
     print(f"{len(runs)} golden runs, each judged {rounds} times in plain Python")
     print(f"median {statistics.median(whole_ms):.1f} ms a run (aim: under {_AIM_MS} ms)")
     print(f"following takes {statistics.median(following):.0%} of that, the record included")
+
+
+_ON_DEMAND = """
+import sys, time
+from pathlib import Path
+from kchaos.checkers.judge import judge
+from kchaos.checkers.run_directory import RunDirectory
+for path in sys.stdin:
+    begin = time.process_time()
+    judge(RunDirectory.open(Path(path.strip())))
+    print(time.process_time() - begin, flush=True)
+"""
+
+
+def beside(other: Path, rounds: int) -> None:
+    """Print what judging a golden run costs here and in another work tree, in turn."""
+    trees = (other, Path.cwd())
+    with tempfile.TemporaryDirectory(prefix="kchaos-benchmark-") as folder, ExitStack() as ending:
+        runs = [unpacked(release, Path(folder)).path for release in RELEASES]
+        children = [
+            ending.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", _ON_DEMAND],
+                    cwd=tree,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for tree in trees
+        ]
+        # The first round fills caches, and is not counted.
+        measured = [
+            [[_asked(child, run) for child in children] for run in runs] for _ in range(rounds + 1)
+        ][1:]
+    least = [
+        [min(seconds) for seconds in zip(*run, strict=True)] for run in zip(*measured, strict=True)
+    ]
+    before, after = (1000 * statistics.mean(column) for column in zip(*least, strict=True))
+    print(f"{len(runs)} golden runs, each judged {rounds} times in both trees, in turn")
+    print(f"there {before:.1f} ms of the processor a run, here {after:.1f}: {after / before:.2f}")
+
+
+def _asked(child: "subprocess.Popen[str]", run: Path) -> float:
+    assert child.stdin is not None
+    assert child.stdout is not None
+    print(run, file=child.stdin, flush=True)
+    return float(child.stdout.readline())
 
 
 def _judged(run: RunDirectory) -> tuple[float, float]:

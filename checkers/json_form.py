@@ -45,8 +45,14 @@ def from_json(kind: type[_T], value: Any, *, allow_more: bool = False, **given: 
         ShapeError: A field is missing, unknown or of another type.
     """
     hint: Any = kind
-    instance: _T = _dataclass(hint, allow_more)(value, given)
+    instance: _T = _dataclass(hint, allow_more, True)(value, given)
     return instance
+
+
+def check_json(kind: type[Any], value: Any) -> None:
+    """Raises ShapeError as `from_json` does with `allow_more`, and makes no instance."""
+    hint: Any = kind
+    _dataclass(hint, True, False)(value, {})
 
 
 def to_json(value: Any) -> dict[str, Any]:
@@ -87,30 +93,29 @@ def lacking(kind: Any, value: Mapping[str, Any]) -> Iterator[str]:
 
 
 @cache
-def _reader(hint: Any, allow_more: bool) -> _Read:
+def _reader(hint: Any, allow_more: bool, makes: bool) -> _Read:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint in (Any, object):
         return lambda value: value
     if hint in _PLAIN:
-        types, name = _PLAIN[hint]
-        return _checked(lambda value: type(value) in types and _is_bounded(value), f"no {name}")
+        return _plain(*_PLAIN[hint])
     if origin is Literal:
         known = ", ".join(map(repr, arguments))
         return _checked(lambda value: value in arguments, f"none of {known}")
     if origin in (Union, UnionType) and len(arguments) == 2 and NoneType in arguments:
         inner = _reader(
-            next(argument for argument in arguments if argument is not NoneType), allow_more
+            next(argument for argument in arguments if argument is not NoneType), allow_more, makes
         )
         return lambda value: None if value is None else inner(value)
     if origin is tuple and arguments[-1] is Ellipsis:
-        return _many(_reader(arguments[0], allow_more))
+        return _many(_reader(arguments[0], allow_more, makes))
     if origin is tuple:
-        return _row([_reader(argument, allow_more) for argument in arguments])
+        return _row([_reader(argument, allow_more, makes) for argument in arguments])
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _mapping(arguments[0], _reader(arguments[1], allow_more))
+        return _mapping(arguments[0], _reader(arguments[1], allow_more, makes))
     if dataclasses.is_dataclass(hint):
         kind: Any = hint
-        read = _dataclass(kind, allow_more)
+        read = _dataclass(kind, allow_more, makes)
         return lambda value: read(value, {})
     raise TypeError(f"{hint} has no form in JSON")
 
@@ -156,10 +161,17 @@ def _inner(hint: Any) -> Callable[[Any], Iterator[str]] | None:
     return lambda value: (place for item in value or () for place in inner(item))
 
 
-def _is_bounded(value: Any) -> bool:
-    if type(value) is float:
-        return math.isfinite(value)
-    return type(value) is not int or -_LIMIT <= value < _LIMIT
+def _plain(types: tuple[type, ...], name: str) -> _Read:
+    def read(value: Any) -> Any:
+        kind = type(value)
+        is_bounded = kind in types and (
+            -_LIMIT <= value < _LIMIT if kind is int else kind is not float or math.isfinite(value)
+        )
+        if not is_bounded:
+            raise ShapeError(f"is no {name}, but {_shown(value)}")
+        return value
+
+    return read
 
 
 def _checked(fits: Callable[[Any], bool], what: str) -> _Read:
@@ -174,7 +186,10 @@ def _checked(fits: Callable[[Any], bool], what: str) -> _Read:
 def _many(inner: _Read) -> _Read:
     def read(value: Any) -> Any:
         _listed(value)
-        return tuple(_inside(f"[{at}]", inner, item) for at, item in enumerate(value))
+        try:
+            return tuple(map(inner, value))
+        except ShapeError:  # Once more, one by one, so that the message names the place.
+            return tuple(_inside(f"[{at}]", inner, item) for at, item in enumerate(value))
 
     return read
 
@@ -203,16 +218,18 @@ def _mapping(key: Any, inner: _Read) -> _Read:
 
 
 @cache
-def _dataclass(kind: Any, allow_more: bool) -> Callable[[Any, Mapping[str, Any]], Any]:
+def _dataclass(kind: Any, allow_more: bool, makes: bool) -> Callable[[Any, Mapping[str, Any]], Any]:
     hints = get_type_hints(kind)
     readers: dict[str, _Read] = {}  # Filled as fields occur: some are given and have no form.
     required = [field.name for field in dataclasses.fields(kind) if not _has_default(field)]
+    always = frozenset(required)
 
     def read(value: Any, given: Mapping[str, Any]) -> Any:
         _object(value)
-        lacking = [name for name in required if name not in value and name not in given]
-        if lacking:
-            raise ShapeError(f"{', '.join(lacking)} missing")
+        if not value.keys() >= always:
+            lacking = [name for name in required if name not in value and name not in given]
+            if lacking:
+                raise ShapeError(f"{', '.join(lacking)} missing")
         more = [] if allow_more else [name for name in value if name not in hints]
         if more:
             raise ShapeError(f"{kind.__name__} has no field {', '.join(sorted(more))}")
@@ -222,10 +239,12 @@ def _dataclass(kind: Any, allow_more: bool) -> Callable[[Any, Mapping[str, Any]]
             for name, inner_value in value.items():
                 if name in hints and name not in given:
                     if name not in readers:
-                        readers[name] = _reader(hints[name], allow_more)
+                        readers[name] = _reader(hints[name], allow_more, makes)
                     fields[name] = readers[name](inner_value)
         except ShapeError as error:
             raise _placed(name, error) from error
+        if not makes:
+            return None
         try:
             return kind(**fields)
         except ValueError as error:

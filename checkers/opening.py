@@ -36,21 +36,23 @@ def refuse_what_is_no_file(directory: Path) -> None:
         RunDirectoryError: One is a link, a pipe, a device or a socket, has a name that is no plain
             text, or there are too many; or the directory cannot be listed.
     """
-    number = 0
-    for number, entry in enumerate(_entries(directory, 0), start=1):
-        place = f"{directory}: {os.path.relpath(entry.path, directory)!a}"
+    for number, entry in enumerate(entries(directory), start=1):
         if number > MOST_FILES:
             raise RunDirectoryError(f"{directory} has more than {MOST_FILES} files: it is no run")
         if entry.is_symlink():
             raise RunDirectoryError(
-                f"{place} is a link, and evidence is judged only where it lies; if you trust the "
-                "run, put a copy of the file in the link's place"
+                f"{_place(directory, entry)} is a link, and evidence is judged only where it "
+                "lies; if you trust the run, put a copy of the file in the link's place"
             )
         mode = entry.stat(follow_symlinks=False).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise RunDirectoryError(f"{place} is no file but a pipe, a device or a socket")
+            raise RunDirectoryError(
+                f"{_place(directory, entry)} is no file but a pipe, a device or a socket"
+            )
         if not entry.name.isprintable():
-            raise RunDirectoryError(f"{place} has a name that kchaos and Kafka never give")
+            raise RunDirectoryError(
+                f"{_place(directory, entry)} has a name that kchaos and Kafka never give"
+            )
 
 
 def read_bounded(file: Path) -> bytes:
@@ -84,25 +86,34 @@ def bounded_json(content: bytes) -> Any:
         MOST_NESTED_JSON
     ):
         raise ValueError(f"lists and objects are nested deeper than {MOST_NESTED_JSON}")
-    value = json.loads(content.decode(), parse_constant=_refuse_constant, object_pairs_hook=_object)
+    value = _DECODER.decode(content.decode())
     if _SURROGATE.search(content):
         # What Python makes of a path's bytes that are no UTF-8 is written by kchaos too.
         json.dumps(value, ensure_ascii=False).encode(errors="surrogateescape")
     return value
 
 
-def _entries(directory: Path | str, depth: int) -> Iterator[os.DirEntry[str]]:
+def _place(directory: Path, entry: os.DirEntry[str]) -> str:
+    return f"{directory}: {os.path.relpath(entry.path, directory)!a}"
+
+
+def entries(directory: Path | str, depth: int = 0) -> Iterator[os.DirEntry[str]]:
+    """Yields every entry below a directory.
+
+    Raises:
+        RunDirectoryError: It cannot be listed, or folders are nested too deep.
+    """
     if depth > MOST_NESTED_FOLDERS:
         raise RunDirectoryError(f"{directory}: folders are nested deeper than a run's ever are")
     try:
-        with os.scandir(directory) as entries:
-            listing = list(entries)
+        with os.scandir(directory) as scanned:
+            listing = list(scanned)
     except OSError as error:
         raise RunDirectoryError(f"{directory} cannot be listed: {error}") from error
     for entry in listing:
         yield entry
         if entry.is_dir(follow_symlinks=False):
-            yield from _entries(entry.path, depth + 1)
+            yield from entries(entry.path, depth + 1)
 
 
 def _depth(content: bytes) -> int:
@@ -126,3 +137,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_object)

@@ -35,7 +35,6 @@ from kchaos.checkers.model.follow.observations import (
 from kchaos.checkers.model.follow.search import MOST_STATES
 from kchaos.checkers.model.values.events import Decision, Produce, RemoteCopy, Snapshot
 from kchaos.checkers.model.values.prediction import Prediction
-from kchaos.checkers.segments.directory import segment_files
 from kchaos.checkers.segments.errors import SegmentError
 from kchaos.checkers.segments.tier import FINISHED
 from kchaos.checkers.verdict import NOT_PREDICTED
@@ -271,5 +270,5 @@ def _local_start(
     evidence: RunEvidence, label: str, broker: int, about: TopicPartition
 ) -> int | None:
     """Where the first segment of a log begins on a disk."""
-    files = segment_files(evidence.copied.directory(label, broker, about))
+    files = evidence.copied.segments(label, broker, about)
     return int(files[0].stem) if files else None

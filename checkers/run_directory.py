@@ -62,7 +62,7 @@ from typing import Any
 
 from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.folders import WORKING, held, remove_abandoned_in
-from kchaos.checkers.opening import bounded_json, read_bounded, refuse_what_is_no_file
+from kchaos.checkers.opening import bounded_json, entries, read_bounded, refuse_what_is_no_file
 
 FORMAT = 3
 MANIFEST = "manifest.json"
@@ -225,11 +225,8 @@ class RunDirectory:
         """
         self._refuse_when_sealed(MANIFEST)
         files = {
-            str(file.relative_to(self.path)): {
-                "size_bytes": file.stat().st_size,
-                "sha256": _sha256(file),
-            }
-            for file in self._evidence()
+            name: {"size_bytes": os.stat(file).st_size, "sha256": _sha256(file)}
+            for name, file in self._evidence()
         }
         _write_whole(
             self.path / MANIFEST, json.dumps({"format": FORMAT, "files": files}, indent=1) + "\n"
@@ -253,7 +250,7 @@ class RunDirectory:
             raise RunDirectoryError(f"{self.path / MANIFEST} has no 'files'")
         _check_format(seal, self.path / MANIFEST)
         problems = []
-        present = {str(file.relative_to(self.path)): file for file in self._evidence()}
+        present = dict(self._evidence())
         for name, sealed in manifest.items():
             if not isinstance(sealed, dict) or not {"size_bytes", "sha256"} <= sealed.keys():
                 raise RunDirectoryError(
@@ -262,9 +259,9 @@ class RunDirectory:
             file = present.pop(name, None)
             if file is None:
                 problems.append(f"{name} is missing")
-            elif file.stat().st_size != sealed["size_bytes"]:
+            elif (size_bytes := os.stat(file).st_size) != sealed["size_bytes"]:
                 problems.append(
-                    f"{name} has {file.stat().st_size} bytes, sealed with {sealed['size_bytes']}"
+                    f"{name} has {size_bytes} bytes, sealed with {sealed['size_bytes']}"
                 )
             elif (known.get(name) or _sha256(file)) != sealed["sha256"]:
                 problems.append(f"{name} is not what was sealed: its SHA-256 differs")
@@ -317,15 +314,13 @@ class RunDirectory:
         _write_whole(target, text)
         return target
 
-    def _evidence(self) -> Iterator[Path]:
-        for file in sorted(self.path.rglob("*")):
-            top = file.relative_to(self.path).parts[0]
-            if (
-                file.is_file()
-                and top not in (JUDGEMENTS, MANIFEST, REPORT)
-                and not top.startswith(".")
-            ):
-                yield file
+    def _evidence(self) -> Iterator[tuple[str, str]]:
+        """Yields name and path of each file of evidence, in the order of folders and names."""
+        files = (entry.path for entry in entries(self.path) if entry.is_file())
+        names = (os.path.relpath(file, self.path) for file in files)
+        for parts in sorted(name.split(os.sep) for name in names):
+            if parts[0] not in (JUDGEMENTS, MANIFEST, REPORT) and not parts[0].startswith("."):
+                yield os.path.join(*parts), os.path.join(self.path, *parts)
 
     def _refuse_when_sealed(self, name: str) -> None:
         if self.is_sealed:
@@ -369,6 +364,6 @@ def _write_whole(target: Path, text: str) -> None:
     temporary.rename(target)
 
 
-def _sha256(file: Path) -> str:
-    with file.open("rb") as handle:
+def _sha256(file: str) -> str:
+    with open(file, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()

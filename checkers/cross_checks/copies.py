@@ -25,7 +25,7 @@ from kchaos.checkers.formats.checkpoints import (
 )
 from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.model.values.events import PartitionState, Snapshot, TopicCreated
-from kchaos.checkers.segments.directory import read_segment_file, segment_files
+from kchaos.checkers.segments.directory import read_segment_file
 from kchaos.checkers.segments.errors import SegmentError
 
 _APART_S = 60.0
@@ -185,9 +185,8 @@ def _foreign_files(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]
 def _empty_ends(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
     """An empty last segment begins where the records before it end: its name is the log's end."""
     for broker, about in evidence.copied.replicas(taken.label, taken.brokers):
-        directory = evidence.copied.directory(taken.label, broker, about)
         try:
-            files = segment_files(directory)
+            files = evidence.copied.segments(taken.label, broker, about)
         except SegmentError:
             continue  # The rules say so.
         filled = [file for file in files if file.stat().st_size]

@@ -32,7 +32,7 @@ from kchaos.checkers.model.values.prediction import (
     Prediction,
 )
 from kchaos.checkers.segments.batch import Batch
-from kchaos.checkers.segments.directory import PartitionContents, segment_files
+from kchaos.checkers.segments.directory import PartitionContents
 from kchaos.checkers.segments.tier import FINISHED, RemoteSegment
 
 _OBSERVED_ALONE = ("batches", "findings", "broken_checkpoints", "first_offset")
@@ -201,8 +201,7 @@ def _observed(
             continue
         contents = copied.contents(label, broker, about) if with_segments else None
         findings = reader_findings(contents) if contents else ()
-        directory = copied.directory(label, broker, about)
-        segments = segment_files(directory) if directory.is_dir() else ()
+        segments = copied.segments(label, broker, about)
         broken: list[str] = []
         high_watermark = _offset(broken, copied.high_watermarks, label, broker, about)
         log_start = _offset(broken, copied.log_starts, label, broker, about)

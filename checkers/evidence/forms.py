@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from kchaos.checkers.json_form import from_json
+from kchaos.checkers.json_form import check_json
 
 _Pairs = tuple[tuple[str, str], ...]
 
@@ -207,14 +207,14 @@ MESSAGE_PARTITION_FIELDS = frozenset(field.name for field in fields(_MessagePart
 
 def check_step(step: Mapping[str, Any]) -> None:
     """Raises ShapeError unless a step of scenario.json has its fields in their types."""
-    from_json(_Step, step, allow_more=True)
+    check_json(_Step, step)
 
 
 def check_observation(kind: str, detail: Mapping[str, Any]) -> None:
     """Raises ShapeError unless an observation of this kind has its fields in their types."""
-    from_json(_OBSERVATIONS.get(kind, _Observation), detail, allow_more=True)
+    check_json(_OBSERVATIONS.get(kind, _Observation), detail)
 
 
 def check_message(detail: Mapping[str, Any]) -> None:
     """Raises ShapeError unless the body of a message has its fields in their types."""
-    from_json(_Message, detail, allow_more=True)
+    check_json(_Message, detail)

@@ -108,9 +108,10 @@ def _sent_away(said: Question | Reply) -> frozenset[TopicPartition]:
 def _with_meaning(files: EvidenceFiles, message: LinkMessage) -> LinkMessage:
     try:
         check_message(message.detail or {})
-        if message.api is not None:
+        if message.api is not None and message.api != spelled(message.api):
             message = replace(message, api=spelled(message.api))
-        return replace(message, said=_said(message))
+        said = _said(message)
+        return message if said is None else replace(message, said=said)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ScenarioDataError(
             f"{files.place(message.read_at)} has a message without the documented fields: {error!r}"

@@ -23,6 +23,7 @@ from kchaos.checkers.segments.directory import (
     checkpoint_entries,
     partition_directories,
     read_partition,
+    segment_files,
 )
 
 REMOTE = "remote"
@@ -127,11 +128,14 @@ def _read(files: EvidenceFiles, label: str) -> TakenSnapshot:
 
 @dataclass(slots=True)
 class CopiedFiles:
-    """The copied log directories of a run. What was read of one is kept, so it is read once."""
+    """The copied log directories of a run. What was read or listed is kept, so it is read once."""
 
     files: EvidenceFiles
     _contents: dict[Path, PartitionContents] = field(default_factory=dict)
     _joined: dict[tuple[str, int, str], Mapping[tuple[str, int], int]] = field(default_factory=dict)
+    _folders: dict[tuple[str, int], tuple[Path, ...]] = field(default_factory=dict)
+    _directories: dict[tuple[str, int, TopicPartition], Path] = field(default_factory=dict)
+    _segments: dict[Path, tuple[Path, ...]] = field(default_factory=dict)
 
     def replicas(self, label: str, brokers: Iterable[int]) -> Iterator[tuple[int, TopicPartition]]:
         """Yields each broker with each partition of which a snapshot has a directory."""
@@ -146,10 +150,24 @@ class CopiedFiles:
 
     def directory(self, label: str, broker: int, about: TopicPartition) -> Path:
         """Where a replica's files are; the directory exists only if it had some."""
-        name = f"{about.topic}-{about.partition}"
-        places = (folder / name for folder in self.folders(label, broker))
-        first = self._snapshot(label) / folder_of(broker, 0) / name
-        return next((place for place in places if place.is_dir()), first)
+        key = (label, broker, about)
+        if key not in self._directories:
+            name = f"{about.topic}-{about.partition}"
+            places = (folder / name for folder in self.folders(label, broker))
+            first = self._snapshot(label) / folder_of(broker, 0) / name
+            self._directories[key] = next((place for place in places if place.is_dir()), first)
+        return self._directories[key]
+
+    def segments(self, label: str, broker: int, about: TopicPartition) -> tuple[Path, ...]:
+        """A replica's segments, by ascending base offset; none without a directory.
+
+        Raises:
+            SegmentError: A file's name is no base offset.
+        """
+        directory = self.directory(label, broker, about)
+        if directory not in self._segments:
+            self._segments[directory] = segment_files(directory) if directory.is_dir() else ()
+        return self._segments[directory]
 
     def contents(self, label: str, broker: int, about: TopicPartition) -> PartitionContents | None:
         """What a replica's segments and its checkpoint hold; None without a directory.
@@ -213,13 +231,15 @@ class CopiedFiles:
 
     def folders(self, label: str, broker: int) -> tuple[Path, ...]:
         """A broker's log directories as a snapshot copied them, in their order."""
-        root = self._snapshot(label)
-        folders = {
-            number: entry
-            for entry in (root.iterdir() if root.is_dir() else ())
-            if entry.is_dir() and (number := directory_number(entry.name, broker)) is not None
-        }
-        return tuple(folders[number] for number in sorted(folders))
+        if (label, broker) not in self._folders:
+            root = self._snapshot(label)
+            folders = {
+                number: entry
+                for entry in (root.iterdir() if root.is_dir() else ())
+                if (number := directory_number(entry.name, broker)) is not None and entry.is_dir()
+            }
+            self._folders[label, broker] = tuple(folders[number] for number in sorted(folders))
+        return self._folders[label, broker]
 
     def _snapshot(self, label: str) -> Path:
         return self.files.run.path / "snapshots" / label

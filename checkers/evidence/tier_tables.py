@@ -19,7 +19,6 @@ from kchaos.checkers.evidence.tier import remote_at, stored_at
 from kchaos.checkers.formats.fields import MalformedError
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.compression import UndecodableError
-from kchaos.checkers.segments.directory import segment_files
 from kchaos.checkers.segments.reader import read_records, read_segment
 from kchaos.checkers.segments.tier import FINISHED, RemoteSegment
 
@@ -74,7 +73,7 @@ class _Seen:
         """The lines of each column."""
         lines: dict[str, tuple[str, ...]] = {}
         for broker in self.brokers:
-            files = segment_files(self.copied.directory(self.label, broker, self.about))
+            files = self.copied.segments(self.label, broker, self.about)
             lines[f"broker {broker}"] = tuple(
                 line for path in files for line in _records(path, int(path.stem), names)
             )
