@@ -51,7 +51,7 @@ from kchaos.clusters.metadata.kraft import KraftMetadata
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.clusters.spec_checks import refuse_slow_disks, refuse_unknown
+from kchaos.clusters.spec_checks import refuse_slow_disks, refuse_unknown, unread_at_start
 from kchaos.clusters.waiting import await_until
 
 # What a broker says that does not reach ZooKeeper: the client of its own up to 1.0, and later.
@@ -216,7 +216,10 @@ class JvmCluster:
 
     def _start(self) -> None:
         distributions = {b.id: self._distribution_of(b.kafka) for b in self.spec.brokers}
-        refuse_unknown(self.spec, {b: release_of(d.release) for b, d in distributions.items()})
+        releases = {b: release_of(d.release) for b, d in distributions.items()}
+        refuse_unknown(self.spec, releases)
+        if unread := unread_at_start(self.spec, releases):
+            self._say(unread)
         refuse_slow_disks(self.spec, lambda: self._host.why_no_disk)
         check_memory([self.spec.broker_heap_mib] * len(distributions) + self._keepers_heaps)
         self.work_directory.mkdir(parents=True, exist_ok=True)

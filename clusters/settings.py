@@ -84,6 +84,28 @@ def broker_settings_refused(release: Release, properties: Mapping[str, str]) -> 
     return _beyond_protocol(release, properties, BROKER_FORMAT, properties.get(BROKER_FORMAT))
 
 
+def unread_protocol(brokers: Mapping[int, tuple[Release, Mapping[str, str]]]) -> str:
+    """Return which broker speaks a protocol that another one cannot read, and the remedy, or "".
+
+    Args:
+        brokers: The release and the properties of each, by id; with ZooKeeper.
+    """
+    older, (oldest, _) = min(brokers.items(), key=lambda item: item[1][0].number)
+    readable = _version(oldest.protocol_version)
+    for broker, (release, properties) in sorted(brokers.items()):
+        text = properties.get(PROTOCOL) or release.protocol_version
+        spoken = _version(text)
+        if spoken is None or readable is None or spoken[:3] <= readable[:3]:
+            continue
+        why = "" if properties.get(PROTOCOL) else ", its own, since none is set"
+        return (
+            f"broker {broker} ({release.text}) speaks {PROTOCOL} {text}{why}, which broker "
+            f"{older} ({oldest.text}) cannot read, so that replication between them may stop. Set "
+            f"it to {oldest.protocol_version} on every broker until all run {release.text}"
+        )
+    return ""
+
+
 def topic_settings_refused(
     release: Release, properties: Mapping[str, str], configuration: Mapping[str, str]
 ) -> str:

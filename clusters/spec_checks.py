@@ -13,7 +13,7 @@ from kchaos.clusters.releases import (
     Mode,
     Release,
 )
-from kchaos.clusters.settings import broker_settings_refused
+from kchaos.clusters.settings import broker_settings_refused, unread_protocol
 from kchaos.clusters.spec import ClusterSpec
 
 
@@ -38,6 +38,15 @@ def refuse_unknown(spec: ClusterSpec, releases: Mapping[int, Release]) -> None:
         )
         if why_not:
             raise ReleaseError(f"broker {broker.id}: {why_not}")
+
+
+def unread_at_start(spec: ClusterSpec, releases: Mapping[int, Release]) -> str:
+    """Return which broker speaks a protocol that another one cannot read from the start, or ""."""
+    common = {**mixed_protocol([*releases.values()]), **spec.properties}
+    brokers = {
+        broker.id: (releases[broker.id], {**common, **broker.properties}) for broker in spec.brokers
+    }
+    return "" if spec.is_kraft else unread_protocol(brokers)
 
 
 def mode_refused(spec: ClusterSpec, releases: Mapping[int, Release]) -> str:

@@ -100,7 +100,8 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
                 "published; --protocol, or judged_as, names another one"
             )
     releases = {kafka: one.release for kafka, one in distributions.items()}
-    check_settings(scenario, releases)
+    for warning in check_settings(scenario, releases):
+        say(warning)
     check_modes(scenario, releases)
     started = time.time()
     with (

@@ -17,6 +17,7 @@ from kchaos.clusters.settings import (
     TOPIC_FORMAT,
     broker_settings_refused,
     topic_settings_refused,
+    unread_protocol,
 )
 from kchaos.clusters.spec_checks import mode_refused
 from kchaos.clusters.tiered import tiered_topic_refused, tiering_refused
@@ -104,8 +105,10 @@ def kafkas_of(scenario: Scenario) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*first, *later]))
 
 
-def check_settings(scenario: Scenario, releases: Mapping[str, str]) -> None:
+def check_settings(scenario: Scenario, releases: Mapping[str, str]) -> tuple[str, ...]:
     """Goes through the scenario's settings in the order in which they come.
+
+    Returns what is played all the same: brokers that others cannot read once a step rolled one.
 
     Args:
         scenario: What is to be played.
@@ -128,6 +131,7 @@ def check_settings(scenario: Scenario, releases: Mapping[str, str]) -> None:
         if spec.tiered:
             _refuse(f"broker {broker}", tiering_refused(started.release, started.properties))
     topics: dict[str, dict[str, str]] = {}
+    unread: dict[str, str] = {}
     for index, step in enumerate(scenario.steps):
         if isinstance(step, CreateTopic):
             topics[step.topic] = dict(step.configuration)
@@ -145,6 +149,10 @@ def check_settings(scenario: Scenario, releases: Mapping[str, str]) -> None:
                 _refuse(where, tiered_topic_refused(after, is_tiered=spec.tiered))
             case RollBroker() as change:
                 _check_broker(where, brokers, change, releases)
+                told = {id_: (now.release, now.properties) for id_, now in brokers.items()}
+                if not spec.is_kraft and (why := unread_protocol(told)):
+                    unread.setdefault(why, f"from {where} on: {why}")
+    return tuple(unread.values())
 
 
 def _as_change(fault: Fault) -> Fault:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from kchaos.clusters.configuration import mixed_protocol
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
-from kchaos.clusters.spec_checks import refuse_slow_disks
+from kchaos.clusters.spec_checks import refuse_slow_disks, unread_at_start
 
 
 def test_a_cluster_survives_the_way_through_json() -> None:
@@ -77,6 +78,18 @@ def test_several_log_directories_are_counted_and_refused_where_they_are_not_foll
     )
     with pytest.raises(ReleaseError, match="broker 0 can have one log directory alone"):
         refuse_slow_disks(ClusterSpec(brokers=(slow,)), lambda: "")
+
+
+def test_a_broker_that_others_cannot_read_from_the_start_is_told() -> None:
+    releases = {0: release_of("2.1.1"), 1: release_of("2.2.2")}
+    brokers = (BrokerSpec(id=0, kafka="2.1.1"), BrokerSpec(id=1, kafka="2.2.2"))
+    # Mixed releases are pinned to the oldest, unless somebody sets another protocol.
+    assert unread_at_start(ClusterSpec(brokers=brokers), releases) == ""
+    newer = replace(brokers[1], properties={"inter.broker.protocol.version": "2.2"})
+    told = unread_at_start(ClusterSpec(brokers=(brokers[0], newer)), releases)
+    assert "broker 1 (2.2.2) speaks inter.broker.protocol.version 2.2, which broker 0" in told
+    both = {0: release_of("2.2.2"), 1: release_of("2.2.2")}
+    assert unread_at_start(ClusterSpec(brokers=(brokers[0], newer)), both) == ""
 
 
 def test_mixed_releases_speak_the_oldest_and_equal_ones_their_own_protocol() -> None:

@@ -1,6 +1,7 @@
 """Settings that brokers would refuse: said before anything starts."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -37,6 +38,34 @@ def inject(fault: Any) -> Inject:
 
 
 RELEASES = {"1.1.1": "1.1.1", "2.0.1": "2.0.1", "patched": "2.0.2"}
+
+
+def rolled(broker: int, **fields: Any) -> Inject:
+    return Inject(name=f"roll-{broker}", fault=RollBroker(broker=broker, **fields))
+
+
+def test_a_roll_without_a_pinned_protocol_is_told_once_before_the_start() -> None:
+    brokers = tuple(BrokerSpec(id=number, kafka="1.1.1") for number in (0, 1, 2))
+    unpinned = ClusterSpec(brokers=brokers)
+    rolls = tuple(rolled(broker, kafka="2.0.1") for broker in (1, 2))
+    made = Scenario(entry="test", case="", release="1.1.1", cluster=unpinned, steps=rolls)
+
+    (told,) = check_settings(made, RELEASES)
+    assert told == (
+        "from step 0 (RollBroker) on: broker 1 (2.0.1) speaks inter.broker.protocol.version 2.0, "
+        "its own, since none is set, which broker 0 (1.1.1) cannot read, so that replication "
+        "between them may stop. Set it to 1.1 on every broker until all run 2.0.1"
+    )
+
+    pinned = replace(made, cluster=replace(unpinned, properties={PROTOCOL: "1.1"}))
+    assert check_settings(pinned, RELEASES) == ()
+    raised = rolled(2, properties=((PROTOCOL, "2.0"),))
+    too_soon = replace(pinned, steps=(rolls[0], rolled(2, kafka="2.0.1"), raised))
+    (told,) = check_settings(too_soon, RELEASES)
+    assert "step 2 (RollBroker)" in told
+    assert "its own" not in told
+    whole = replace(too_soon, steps=(rolled(0, kafka="2.0.1"), *too_soon.steps))
+    assert check_settings(whole, RELEASES) == ()
 
 
 @pytest.mark.parametrize(
