@@ -1,5 +1,6 @@
-"""`kchaos bisect`: between which releases a bug came or went, by playing it."""
+"""`kchaos bisect`: between which releases or builds a bug came or went, by playing it."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
@@ -21,11 +22,12 @@ IsBad = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Border:
-    """Two releases next to each other, of which only one shows the bug.
+    """Two releases or builds next to each other, of which only one shows the bug.
 
     Attributes:
         older: The older of the two.
-        newer: The newer of the two: the next release of its line, or the first of a later line.
+        newer: The newer of the two: the next release of its line, or the first of a later line. It
+            is the first good one if `is_fix`, else the first bad one.
         is_fix: Whether the older one shows the bug; else the newer one does.
     """
 
@@ -35,13 +37,109 @@ class Border:
 
     def to_json(self) -> dict[str, Any]:
         """The object that `--json` prints for it."""
-        return asdict(self)
+        return asdict(self) | {"first_good" if self.is_fix else "first_bad": self.newer}
 
     def __str__(self) -> str:
-        """The border in words."""
+        """The border in words; a build has the name that it has in its folder."""
+        older, newer = Path(self.older).name, Path(self.newer).name
         if self.is_fix:
-            return f"fixed: {self.older} shows it, {self.newer} does not"
-        return f"came: {self.older} does not show it, {self.newer} does"
+            return f"first good {newer}: {older} shows it"
+        return f"first bad {newer}: {older} does not show it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """What is gone through.
+
+    Attributes:
+        lines: Releases by line, or builds as one line; the oldest first.
+        good: What is said not to show the bug; "" if nothing is said.
+        bad: What is said to show it; "" likewise.
+    """
+
+    lines: Sequence[Sequence[str]]
+    good: str = ""
+    bad: str = ""
+
+
+def span_of_releases(
+    name: str, case: str | None, scenario: Scenario | None, *, good: str | None, bad: str | None
+) -> Span:
+    """The releases between two that are named, or that the entry or scenario speaks of.
+
+    Of an entry these are the furthest apart of which it says that they show the bug and do not. A
+    scenario's own release shows it, and the newest one with ZooKeeper does not.
+
+    Raises:
+        UsageError: One is not named and nothing says which, or they are no releases to bisect.
+    """
+    if scenario is not None:
+        good, bad = good or RELEASED[-1], bad or scenario.release
+    elif good is None or bad is None:
+        known_good, known_bad = _stated(name, case)
+        good, bad = good or known_good, bad or known_bad
+    return Span(lines=lines_between(good, bad), good=good, bad=bad)
+
+
+def _stated(name: str, case: str | None) -> tuple[str, str]:
+    entry = entry_named(name)
+    sides: dict[bool, list[str]] = {True: [], False: []}
+    for (of_case, release), expected in entry.expectations.items():
+        if case in (None, of_case) and release in _RELEASES:
+            sides[expected.is_green].append(release)
+    good, bad = (sorted(sides[is_green], key=parse_version) for is_green in (True, False))
+    if not good or not bad:
+        raise UsageError(
+            f"{entry.name} does not name both a release that shows it and one that does not: name "
+            "--good and --bad"
+        )
+    is_fix = parse_version(good[-1]) > parse_version(bad[0])
+    return (good[-1], bad[0]) if is_fix else (good[0], bad[-1])
+
+
+def span_of_builds(folder: Path, *, good: str | None, bad: str | None) -> Span:
+    """The builds in a folder, in the order of their names, in which numbers count as numbers.
+
+    Args:
+        folder: It has distribution folders or .tgz files.
+        good: The name of one of them; None for the end of the span that does not show it.
+        bad: Likewise.
+
+    Raises:
+        UsageError: There are fewer than two, or none has such a name.
+    """
+    builds = sorted(_builds_in(folder), key=lambda build: _natural(build.name))
+    by_name = {build.name: str(build) for build in builds}
+    if len(builds) < 2:
+        raise UsageError(
+            f"{folder} has {len(builds)} builds of Kafka, and a border needs two: put distribution "
+            "folders or .tgz files into it, whose names sort from the oldest to the newest"
+        )
+    for named in (good, bad):
+        if named is not None and named not in by_name:
+            raise UsageError(f"{folder} has no build {named}; it has {', '.join(by_name)}")
+    if good is not None and good == bad:
+        raise UsageError(f"good and bad are both {good}: name two builds")
+    paths = [*by_name.values()]
+    ends = [paths.index(by_name[named]) for named in (good, bad) if named is not None]
+    if len(ends) > 1:
+        paths = paths[min(ends) : max(ends) + 1]
+    return Span(lines=[paths], good=by_name.get(good or "", ""), bad=by_name.get(bad or "", ""))
+
+
+def _builds_in(folder: Path) -> Iterator[Path]:
+    try:
+        inside = sorted(folder.iterdir())
+    except OSError as error:
+        raise UsageError(f"{folder} is no folder of builds: {error.strerror}") from error
+    for path in inside:
+        if path.suffix == ".tgz" or (path / "libs").is_dir():
+            yield path
+
+
+def _natural(name: str) -> list[tuple[str, int]]:
+    parts = re.findall(r"(\D*)(\d*)", name)
+    return [(text, int(digits or -1)) for text, digits in parts]
 
 
 def lines_between(one: str, other: str) -> list[list[str]]:
@@ -112,21 +210,40 @@ def scenario_file(name: str) -> Path | None:
     return file if file.is_file() and file.suffix != FILES else None
 
 
-def scenario_for(name: str, case: str | None, release: str, *, trusted: bool = False) -> Scenario:
+def scenario_given(name: str, *, trusted: bool) -> Scenario | None:
+    """The scenario of a file or run; None if the name means an entry.
+
+    Args:
+        trusted: Whether it may run commands and code, and set what may do more than that.
+
+    Raises:
+        ScenarioError, UsageError: It is none, or needs trust.
+    """
+    file = scenario_file(name)
+    if file is None:
+        return None
+    scenario = read_scenario(file, trusted=trusted)
+    if not trusted:
+        require_trust(scenario, file)
+    return scenario
+
+
+def scenario_for(
+    name: str, case: str | None, release: str, *, rules: str = "", trusted: bool = False
+) -> Scenario:
     """A case of an entry, or the scenario of a file, on a release.
 
     Args:
+        release: A release, or the path of a build.
+        rules: The nearest release to the build; "" for a release.
         trusted: Whether a file may run commands and code, and set what may do more than that.
 
     Raises:
         UsageError: There is no such entry or case, or the release cannot show it; or the entry has
             several cases and none is named.
     """
-    file = scenario_file(name)
-    if file is not None:
-        scenario = read_scenario(file, trusted=trusted)
-        if not trusted:
-            require_trust(scenario, file)
+    scenario = scenario_given(name, trusted=trusted)
+    if scenario is not None:
         brokers = tuple(
             replace(broker, kafka=release, judged_as=None) for broker in scenario.cluster.brokers
         )
@@ -136,7 +253,7 @@ def scenario_for(name: str, case: str | None, release: str, *, trusted: bool = F
     if case is None and len(entry.cases) > 1:
         raise UsageError(f"{entry.name} has several cases: name --case {', '.join(entry.cases)}")
     chosen = next(iter(entry.cases)) if case is None else case
-    return scenario_of(entry, chosen, release)
+    return scenario_of(entry, chosen, release, release=rules)
 
 
 def findings_of_bug(name: str, case: str | None) -> frozenset[str]:
@@ -192,17 +309,24 @@ class Plays:
         """
         return (self.answers.get(release) or self.again(release))[0]
 
-    def require(self, *, good: str, bad: str) -> None:
-        """Plays both.
+    def require(self, span: Span) -> None:
+        """Plays what is called good and bad, and both ends of the span where neither or one is.
 
         Raises:
-            UsageError: They are not as they are called.
+            UsageError: They are not as they are called, or both ends are alike.
             RunUnknown: A play was unknown.
         """
-        if not self.is_bad(bad):
-            raise UsageError(f"{bad} does not show the bug: --bad must name a release that does")
-        if self.is_bad(good):
-            raise UsageError(f"{good} shows the bug: --good must name a release that does not")
+        good, bad = Path(span.good).name, Path(span.bad).name
+        if bad and not self.is_bad(span.bad):
+            raise UsageError(f"{bad} does not show the bug: --bad must name one that does")
+        if good and self.is_bad(span.good):
+            raise UsageError(f"{good} shows the bug: --good must name one that does not")
+        first, last = span.lines[0][0], span.lines[-1][-1]
+        if not (good and bad) and self.is_bad(first) == self.is_bad(last):
+            answer = "both show the bug" if self.is_bad(first) else "neither shows the bug"
+            raise UsageError(
+                f"of {Path(first).name} and {Path(last).name} {answer}: name --good and --bad"
+            )
 
     def again(self, release: str) -> list[bool]:
         """Plays it once more; returns all of its answers.
@@ -213,10 +337,10 @@ class Plays:
         is_bad = self._play(release)
         if is_bad is None:
             raise RunUnknown(
-                f"{release} was unknown, or unsafe but not by this bug, so no border can "
-                "be told: see its report, or name other releases"
+                f"{Path(release).name} was unknown, or unsafe but not by this bug, so no border "
+                "can be told: look at its run, or name others"
             )
-        self._say(f"{release} {'shows it' if is_bad else 'does not show it'}")
+        self._say(f"{Path(release).name} {'shows it' if is_bad else 'does not show it'}")
         answers = self.answers.setdefault(release, [])
         answers.append(is_bad)
         return answers

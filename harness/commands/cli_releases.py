@@ -58,9 +58,23 @@ def versions(fetch: bool, older: str | None, newer: str | None, as_json: bool) -
 @click.command()
 @click.argument("name", metavar="NAME|FILE", shell_complete=entries)
 @click.option(
-    "--good", required=True, metavar="RELEASE", shell_complete=releases, help="Does not show it."
+    "--good",
+    metavar="RELEASE|BUILD",
+    shell_complete=releases,
+    help="Does not show it.  [default: what the bug says; of builds an end]",
 )
-@click.option("--bad", required=True, metavar="RELEASE", shell_complete=releases, help="Shows it.")
+@click.option(
+    "--bad",
+    metavar="RELEASE|BUILD",
+    shell_complete=releases,
+    help="Shows it.  [default: what the bug says, or a file's own release; of builds an end]",
+)
+@click.option(
+    "--builds",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A folder of distribution folders or .tgz files, in place of releases.",
+)
 @click.option("--case", help="Of the entry, where it has several.")
 @click.option(
     "--runs",
@@ -77,8 +91,9 @@ def versions(fetch: bool, older: str | None, newer: str | None, as_json: bool) -
 @settle_bound
 def bisect(
     name: str,
-    good: str,
-    bad: str,
+    good: str | None,
+    bad: str | None,
+    builds: Path | None,
     case: str | None,
     runs: int,
     trust: bool,
@@ -88,23 +103,29 @@ def bisect(
     offline: bool,
     settle_bound_s: float | None,
 ) -> int:
-    """Find between which releases a bug came or went, by playing it.
+    """Find between which releases or builds a bug came or went, by playing it.
 
     NAME is a bug of `kchaos list` or a file of Python that has one, FILE a run or a scenario. The
     first releases of the lines between --good and --bad are bisected, and then the lines that have
     a backport. A release shows a bug of the list if its run has a finding of a kind that is
-    expected where the bug is; it shows that of a file if its run is unsafe.
+    expected where the bug is; it shows that of a file if its run is unsafe. Builds are bisected in
+    the order of their names. Nothing but the verdict is written: `kchaos report RUN` draws a run.
     """
+    from kchaos.checkers.judge import judge
+    from kchaos.checkers.results import write_judgement
+    from kchaos.clusters.ready import fetch
+    from kchaos.clusters.releases import release_of
     from kchaos.harness.commands.bisect import (
         Plays,
         borders,
         findings_of_bug,
-        lines_between,
         scenario_for,
+        scenario_given,
         shows_bug,
+        span_of_builds,
+        span_of_releases,
     )
     from kchaos.harness.commands.exits import AS_EXPECTED, FINDING
-    from kchaos.harness.commands.reproduce import judged
     from kchaos.harness.run.runner import RunOptions, play
 
     say = sayer()
@@ -112,26 +133,38 @@ def bisect(
         runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
     )
     # All that can be refused is refused before a cluster starts.
-    lines = lines_between(good, bad)
-    scenario_for(name, case, bad, trusted=trust)
+    given = scenario_given(name, trusted=trust)
+    if builds is None:
+        span = span_of_releases(name, case, given, good=good, bad=bad)
+        scenario_for(name, case, span.bad, trusted=trust)
+    else:
+        span = span_of_builds(builds, good=good, bad=bad)
+    rules = {}
+    for build in span.lines[0] if builds is not None else ():
+        release = fetch(build, driver=driver, offline=offline, say=say).release
+        rules[build] = release_of(release).judged_as
+        scenario_for(name, case, build, rules=rules[build], trusted=trust)
     kinds = findings_of_bug(name, case)
 
-    def play_release(release: str) -> bool | None:
-        say(f"playing {release}")
-        scenario = scenario_for(name, case, release, trusted=trust)
+    def play_kafka(kafka: str) -> bool | None:
+        say(f"playing {Path(kafka).name}")
+        scenario = scenario_for(name, case, kafka, rules=rules.get(kafka, ""), trusted=trust)
         run = play(scenario, options=options, say=lambda _text: None)
-        return shows_bug(judged(run, say).results, kinds)
+        results = judge(run)
+        write_judgement(run, results)
+        say(f"run: {run.path}")
+        return shows_bug(results, kinds)
 
-    plays = Plays(play_release, say=say)
+    plays = Plays(play_kafka, say=say)
     code = AS_EXPECTED
-    plays.require(good=good, bad=bad)
-    for border in borders(lines, plays.is_bad):
+    plays.require(span)
+    for border in borders(span.lines, plays.is_bad):
         confirmed = plays.confirmed(border, runs)
         sure = all(told == f"{runs} of {runs}" for told in confirmed.values())
         code = code if sure else FINDING
         if as_json:
             click.echo(json.dumps(border.to_json() | {"confirmed": confirmed}))
         else:
-            times = ", ".join(f"{release} {told}" for release, told in confirmed.items())
+            times = ", ".join(f"{Path(kafka).name} {told}" for kafka, told in confirmed.items())
             click.echo(f"{border} ({times})")
     return code

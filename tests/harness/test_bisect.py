@@ -3,23 +3,33 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+import kchaos.checkers.judge
+import kchaos.checkers.results
+import kchaos.clusters.ready
+import kchaos.harness.run.runner
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.model.releases.versions import RELEASED, Since, parse_version
 from kchaos.checkers.results import Results
 from kchaos.harness.commands.bisect import (
     Border,
     Plays,
+    Span,
     borders,
     findings_of_bug,
     lines_between,
     scenario_for,
     shows_bug,
+    span_of_builds,
+    span_of_releases,
 )
 from kchaos.harness.commands.cli import run
 from kchaos.harness.errors import RunUnknown, UsageError
+from kchaos.harness.run.scenario import Scenario
 
 
 def bad_until(*fixed: str) -> Callable[[str], bool]:
@@ -49,7 +59,8 @@ def test_a_bug_that_came_is_told_as_such() -> None:
     came = Since("3.0.0")
     lines = lines_between("2.6.3", "3.9.1")
     (border,) = borders(lines, lambda release: came.includes(parse_version(release)))
-    assert str(border) == "came: 2.8.2 does not show it, 3.0.0 does"
+    assert str(border) == "first bad 3.0.0: 2.8.2 does not show it"
+    assert border.to_json()["first_bad"] == "3.0.0"
 
 
 def test_few_releases_are_played() -> None:
@@ -135,11 +146,16 @@ def test_releases_with_kraft_alone_are_between_others() -> None:
 
 def test_releases_that_are_not_as_they_are_called_are_refused() -> None:
     plays = Plays(lambda release: release == "1.1.1", say=lambda _text: None)
-    plays.require(good="2.0.0", bad="1.1.1")
+    lines = [["1.1.1"], ["2.0.0"]]
+    plays.require(Span(lines=lines, good="2.0.0", bad="1.1.1"))
     with pytest.raises(UsageError, match=r"--bad must name"):
-        plays.require(good="2.0.0", bad="2.0.0")
+        plays.require(Span(lines=lines, good="2.0.0", bad="2.0.0"))
     with pytest.raises(UsageError, match=r"--good must name"):
-        plays.require(good="1.1.1", bad="1.1.1")
+        plays.require(Span(lines=lines, good="1.1.1", bad="1.1.1"))
+    with pytest.raises(UsageError, match=r"of 2\.0\.0 and 2\.0\.1 neither shows the bug"):
+        plays.require(Span(lines=[["2.0.0", "2.0.1"]]))
+    with pytest.raises(UsageError, match="both show the bug"):
+        Plays(lambda _kafka: True, say=lambda _text: None).require(Span(lines=lines))
 
 
 def test_a_scenario_is_of_the_release_that_is_played() -> None:
@@ -165,7 +181,9 @@ def test_a_file_is_played_on_each_release_and_expects_nothing(tmp_path: Path) ->
         (["KAFKA-6361", "--good", "2.0.1", "--bad", "1.1.1"], "name --case"),
         (["KAFKA-1", "--good", "2.0.1", "--bad", "1.1.1"], "no bug named"),
         (["KIP-101-2", "--good", "9.9.9", "--bad", "0.10.2.2"], "9.9.9"),
-        (["KIP-101-2", "--good", "1.1.1"], "--bad"),
+        (["KIP-501-min-isr", "--case", "no-such"], "name --good and --bad"),
+        (["KIP-101-2", "--builds", "no-such-folder"], "no-such-folder is no folder of builds"),
+        (["KIP-101-2", "--builds", "."], "has 0 builds of Kafka, and a border needs two"),
     ],
 )
 def test_bad_input_is_refused_before_a_cluster_starts(
@@ -174,3 +192,116 @@ def test_bad_input_is_refused_before_a_cluster_starts(
     assert run(["bisect", *arguments, "--runs-dir", str(tmp_path)]) == 64
     assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_entry_says_between_which_releases_it_is_looked_for() -> None:
+    span = span_of_releases("KIP-101-1", "clean-elections", None, good=None, bad=None)
+    assert (span.bad, span.good) == ("0.10.2.2", "2.8.2")
+    assert (span.lines[0], span.lines[-1][-1]) == (["0.10.2.2"], "2.8.2")
+    span = span_of_releases("KIP-101-1", "clean-elections", None, good="0.11.0.0", bad=None)
+    assert span.lines == [["0.10.2.2"], ["0.11.0.0"]]
+
+
+def test_a_scenario_shows_the_bug_on_its_own_release() -> None:
+    scenario = scenario_for("KAFKA-6361", "n20", "1.1.1")
+    span = span_of_releases("a-file.json", None, scenario, good=None, bad=None)
+    assert (span.bad, span.good) == ("1.1.1", RELEASED[-1])
+
+
+def folder_of_builds(folder: Path, *names: str) -> Path:
+    for name in names:
+        (folder / name / "libs").mkdir(parents=True)
+    (folder / "notes").mkdir()
+    return folder
+
+
+def test_builds_are_in_the_order_of_their_names_and_numbers(tmp_path: Path) -> None:
+    folder = folder_of_builds(tmp_path, "build-10", "build-9", "build-2")
+    (folder / "build-11.tgz").touch()
+    order = ["build-2", "build-9", "build-10", "build-11.tgz"]
+
+    (line,) = span_of_builds(folder, good=None, bad=None).lines
+    assert [Path(build).name for build in line] == order
+    span = span_of_builds(folder, good="build-10", bad="build-9")
+    assert [Path(build).name for build in span.lines[0]] == ["build-9", "build-10"]
+    assert (Path(span.good).name, Path(span.bad).name) == ("build-10", "build-9")
+    with pytest.raises(UsageError, match="has no build build-3; it has build-2, "):
+        span_of_builds(folder, good="build-3", bad=None)
+    with pytest.raises(UsageError, match="good and bad are both build-2"):
+        span_of_builds(folder, good="build-2", bad="build-2")
+
+
+class Player:
+    """Plays nothing: answers by the name of the Kafka, and writes no report."""
+
+    def __init__(self, is_bad: Callable[[str], bool]) -> None:
+        self.is_bad = is_bad
+        self.played: list[str] = []
+
+    def play(self, scenario: Scenario, **_options: Any) -> Any:
+        self.played.append(Path(scenario.release).name)
+        return SimpleNamespace(path=Path("runs/one"), kafka=self.played[-1])
+
+    def judge(self, played: Any) -> Results:
+        is_bad = self.is_bad(played.kafka)
+        return Results(
+            conforms=True,
+            safe=not is_bad,
+            expected=True,
+            findings=(LOSS,) if is_bad else (),
+            path=played.path,
+            prediction=None,
+        )
+
+
+def play_with(monkeypatch: pytest.MonkeyPatch, is_bad: Callable[[str], bool]) -> Player:
+    player = Player(is_bad)
+    monkeypatch.setattr(kchaos.harness.run.runner, "play", player.play)
+    monkeypatch.setattr(kchaos.checkers.judge, "judge", player.judge)
+    monkeypatch.setattr(kchaos.checkers.results, "write_judgement", lambda *_: None)
+    of_build = SimpleNamespace(release="0.10.2.2")
+    monkeypatch.setattr(kchaos.clusters.ready, "fetch", lambda *_, **__: of_build)
+    return player
+
+
+def test_each_border_is_told_with_its_first_good_one_and_how_often(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    player = play_with(monkeypatch, bad_until("0.11.0.2", "1.0.1"))
+    arguments = ["bisect", "KIP-101-1", "--case", "clean-elections", "--good", "1.1.1"]
+
+    assert run([*arguments, "--bad", "0.11.0.0", "--runs", "2"]) == 0
+
+    assert capsys.readouterr().out.splitlines() == [
+        "first good 1.0.1: 1.0.0 shows it (1.0.0 2 of 2, 1.0.1 2 of 2)",
+        "first good 0.11.0.2: 0.11.0.1 shows it (0.11.0.1 2 of 2, 0.11.0.2 2 of 2)",
+    ]
+    assert player.played.count("1.0.1") == 2
+
+
+def test_builds_of_a_folder_are_bisected_and_the_first_bad_one_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    player = play_with(monkeypatch, lambda build: build in ("b10", "b11", "b12"))
+    names = [f"b{number}" for number in range(1, 13)]
+    folder = folder_of_builds(tmp_path, *names)
+    arguments = ["bisect", "KIP-101-1", "--case", "clean-elections", "--builds", str(folder)]
+
+    assert run([*arguments, "--runs", "3", "--json"]) == 0
+
+    (line,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert Path(line["first_bad"]).name == "b10"
+    assert [*line["confirmed"].values()] == ["3 of 3", "3 of 3"]
+    assert len({*player.played}) < len(names) / 2
+
+
+def test_a_border_that_does_not_hold_is_a_finding(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = {"0.10.2.2": [True, True, False], "0.11.0.0": [False, False, False]}
+    play_with(monkeypatch, lambda release: answers[release].pop(0))
+
+    arguments = ["bisect", "KIP-101-1", "--case", "clean-elections", "--good", "0.11.0.0"]
+    assert run([*arguments, "--bad", "0.10.2.2"]) == 1
+
+    assert "(0.10.2.2 2 of 3, 0.11.0.0 3 of 3)" in capsys.readouterr().out
