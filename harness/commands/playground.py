@@ -18,7 +18,7 @@ from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import UsageError
 from kchaos.harness.play.play import Play
-from kchaos.harness.play.workload import BOOTSTRAP
+from kchaos.harness.play.workload import BOOTSTRAP, cannot_run
 from kchaos.harness.run.ending import PLANNED, finish
 from kchaos.harness.run.runner import RunOptions, begin
 from kchaos.harness.run.scenario import Scenario
@@ -94,6 +94,8 @@ def judged_playground(
         ReleaseError, MachineError: It could not be started.
         UsageError: There is no such program.
     """
+    if why := cannot_run(command):
+        raise UsageError(f"nothing is started: {why}")
     cluster_spec = replace(spec, client_links=True, properties=_judged_properties(spec))
     release = next(broker.kafka for broker in spec.brokers)
     scenario = Scenario(entry="up", case="", release=release, cluster=cluster_spec, steps=())

@@ -4,7 +4,6 @@ import json
 import random
 import re
 import shlex
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
 from kchaos.harness.commands.show import wrapped
 from kchaos.harness.commands.versions import rules_between
 from kchaos.harness.errors import UsageError
-from kchaos.harness.play.workload import is_blank
+from kchaos.harness.play.workload import cannot_run, is_blank
 from kchaos.harness.player.lines import Line
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
@@ -119,8 +118,8 @@ def _command(workload: str | None) -> tuple[str, ...]:
         raise UsageError(
             "the workload is empty: name a program and its arguments, or leave --workload out"
         )
-    if shutil.which(words[0]) is None:
-        raise UsageError(f"the workload cannot be run: there is no program {words[0]}")
+    if why := cannot_run(words):
+        raise UsageError(f"the workload cannot be run: {why}")
     return words
 
 

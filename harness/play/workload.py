@@ -1,6 +1,7 @@
 """A command of a user's own that runs beside the steps, and goes on until it is stopped."""
 
 import os
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,6 +58,15 @@ class Workload:
 def is_blank(command: Sequence[str]) -> bool:
     """Whether a command names no program."""
     return not "".join(command[:1]).strip()
+
+
+def cannot_run(command: Sequence[str]) -> str:
+    """Why a command cannot be run here, as far as can be said before; "" if it can."""
+    if is_blank(command):
+        return "the command names no program"
+    if shutil.which(command[0]) is None:
+        return f"there is no program {command[0]} that may be run, neither here nor on the PATH"
+    return ""
 
 
 def start_workload(

@@ -337,22 +337,22 @@ def _broker_formats(view: View, draw: Draw) -> Iterator[Step]:
 
 def _upgrades(view: View, draw: Draw) -> Iterator[Step]:
     for broker in view.brokers:
-        if view.newer and broker not in view.upgraded:
-            fault = RollBroker(broker=broker, kafka=view.newer)
+        if view.asked and broker not in view.upgraded:
+            fault = RollBroker(broker=broker, kafka=view.asked)
             yield Inject(name=f"upgrade-{draw.number}", fault=fault)
 
 
 def _ways_back(view: View, draw: Draw) -> Iterator[Step]:
     for broker in sorted(view.upgraded):
         for kafka in view.kafkas:
-            if kafka != view.newer:
+            if kafka != view.asked:
                 fault = RollBroker(broker=broker, kafka=kafka)
                 yield Inject(name=f"go-back-{draw.number}", fault=fault)
 
 
 def _raised_protocols(view: View, draw: Draw) -> Iterator[Step]:
-    for broker in view.brokers if view.newer_protocol else ():
-        fault = RollBroker(broker=broker, properties=((PROTOCOL, view.newer_protocol),))
+    for broker in view.brokers if view.asked_protocol else ():
+        fault = RollBroker(broker=broker, properties=((PROTOCOL, view.asked_protocol),))
         yield Inject(name=f"raise-protocol-{draw.number}", fault=fault)
 
 

@@ -288,8 +288,8 @@ def _view_of(cluster: ClusterSpec, kafka: str, release: Release) -> View:
         unclean=cluster.properties.get("unclean.leader.election.enable") == "true",
         formats=() if is_mixed or cluster.tiered else _formats(number),
         kafkas=kafkas if is_mixed else (),
-        newer=kafka if is_mixed else "",
-        newer_protocol=release.protocol_version if is_mixed else "",
+        asked=kafka if is_mixed else "",
+        asked_protocol=release.protocol_version if is_mixed else "",
         upgraded=frozenset(broker.id for broker in cluster.brokers if broker.kafka == kafka),
         quorum=cluster.controller_ids,
     )

@@ -231,19 +231,20 @@ def _roll(view: View, fault: RollBroker) -> str:
 
 
 def _new_protocol(view: View, fault: RollBroker) -> str:
-    if dict(fault.properties) != {PROTOCOL: view.newer_protocol}:
+    if dict(fault.properties) != {PROTOCOL: view.asked_protocol}:
         return "no such protocol may be spoken"
     if left := sorted({*view.brokers} - view.upgraded):
-        return f"brokers {left} run the older release, which cannot read the newer protocol"
+        return f"brokers {left} do not run {view.asked} yet, whose protocol that is"
     same = fault.broker in view.raised
-    return f"broker {fault.broker} speaks the newer protocol already" if same else ""
+    return f"broker {fault.broker} speaks that protocol already" if same else ""
 
 
 def _roll_release(view: View, fault: RollBroker) -> str:
     if fault.kafka not in view.kafkas:
         return f"{fault.kafka} is none of the releases of the cluster"
-    if fault.kafka != view.newer and view.raised:
-        return f"brokers {sorted(view.raised)} speak the newer protocol: there is no way back"
+    if fault.kafka != view.asked and view.raised:
+        raised = sorted(view.raised)
+        return f"brokers {raised} speak the protocol of {view.asked}: there is no way back"
     return _end_process(view, fault)
 
 
@@ -387,7 +388,7 @@ def _rolled(view: View, fault: FastBounce | RollBroker) -> View:
     if isinstance(fault, FastBounce) or not fault.kafka:
         return view
     upgraded = view.upgraded - {fault.broker}
-    if fault.kafka == view.newer:
+    if fault.kafka == view.asked:
         upgraded |= {fault.broker}
     return replace(view, upgraded=upgraded)
 

@@ -65,9 +65,9 @@ class View:
         formats: Message formats that may be set; none where an old one is ignored, or stops
             replication (KAFKA-7601).
         kafkas: The releases or paths that brokers may be rolled to; none unless there are two.
-        newer: The one of `kafkas` whose protocol may be spoken once every broker runs it; "" where
-            the older protocol stays.
-        newer_protocol: That protocol, or "".
+        asked: The one of `kafkas` that was asked for; its protocol may be spoken once every broker
+            runs it. "" where there is one alone.
+        asked_protocol: That protocol, or "".
         upgraded: Brokers that run it.
         raised: Those that speak its protocol too: no broker goes back from there on.
         snapshots: How many were taken.
@@ -87,8 +87,8 @@ class View:
     unclean: bool = False
     formats: tuple[str, ...] = ()
     kafkas: tuple[str, ...] = ()
-    newer: str = ""
-    newer_protocol: str = ""
+    asked: str = ""
+    asked_protocol: str = ""
     upgraded: frozenset[int] = frozenset()
     raised: frozenset[int] = frozenset()
     snapshots: int = 0
@@ -124,8 +124,8 @@ def new_view(
     unclean: bool,
     formats: tuple[str, ...] = (),
     kafkas: tuple[str, ...] = (),
-    newer: str = "",
-    newer_protocol: str = "",
+    asked: str = "",
+    asked_protocol: str = "",
     upgraded: frozenset[int] = frozenset(),
     quorum: tuple[int, ...] = (),
 ) -> View:
@@ -140,8 +140,8 @@ def new_view(
         unclean=unclean,
         formats=formats,
         kafkas=kafkas,
-        newer=newer,
-        newer_protocol=newer_protocol,
+        asked=asked,
+        asked_protocol=asked_protocol,
         upgraded=upgraded,
     )
 

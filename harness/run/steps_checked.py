@@ -8,7 +8,7 @@ from kchaos.checkers.json_form import ShapeError
 from kchaos.checkers.witness import misspelt_witness
 from kchaos.faults.view import refused_by_mode
 from kchaos.harness.errors import ScenarioError
-from kchaos.harness.play.workload import is_blank
+from kchaos.harness.play.workload import cannot_run
 from kchaos.harness.run.scenario import Scenario, step_to_json
 from kchaos.harness.steps.free_clients import StartClients, StartWorkload
 from kchaos.harness.steps.if_possible import IfPossible
@@ -21,10 +21,12 @@ _BROKERS = "brokers"
 def check_steps(scenario: Scenario) -> None:  # noqa: C901
     """Refuses what could only end a run as unknown. What is done `IfPossible` may be impossible.
 
+    What clients need is asked for there too: no play makes it possible later.
+
     Raises:
         ScenarioError: A step names a broker that the cluster does not have, heals what does not
             act, injects under a name that still acts, takes a snapshot under a label for the
-            second time, starts clients that nothing would see, or a command without a program,
+            second time, starts clients that nothing would see, or a command that is not there,
             or has a field that whoever judges takes for something else;
             or a witness of the expectation has no documented form.
     """
@@ -38,8 +40,13 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
     for number, step in enumerate(scenario.steps):
         done = step.do if isinstance(step, IfPossible) else step
         _check_fields(f"step {number} ({type(done).__name__})", done)
-        if isinstance(done, StartWorkload) and is_blank(done.command):
-            raise ScenarioError(f"step {number} (StartWorkload): the command names no program")
+        if isinstance(done, StartWorkload) and (why := cannot_run(done.command)):
+            raise ScenarioError(f"step {number} (StartWorkload): {why}")
+        if isinstance(done, StartClients | StartWorkload) and not scenario.cluster.client_links:
+            raise ScenarioError(
+                f"step {number} ({type(done).__name__}): what clients are promised is seen by "
+                "links in front of brokers: ClusterSpec(client_links=True)"
+            )
         if isinstance(step, IfPossible):
             continue
         place = f"step {number} ({type(step).__name__})"
@@ -48,11 +55,6 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
         for named in _brokers_of(step):
             if named not in nodes:
                 raise ScenarioError(f"{place}: the cluster has no broker {named}: it has {nodes}")
-        if isinstance(step, StartClients | StartWorkload) and not scenario.cluster.client_links:
-            raise ScenarioError(
-                f"{place}: what clients are promised is seen by links in front of brokers: "
-                "ClusterSpec(client_links=True)"
-            )
         if isinstance(step, Inject):
             if step.name in acting:
                 raise ScenarioError(f"{place}: a fault named {step.name!r} acts already: heal it")

@@ -5,8 +5,12 @@ the protocol is raised, then the message format where an old one was kept. On th
 binaries return before the protocol is raised.
 """
 
-from collections.abc import Iterator, Mapping
+import hashlib
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 from kchaos.clusters.releases import release_of
@@ -104,7 +108,8 @@ class Upgrade:
         words = [self.older_release, "to", self.newer_release]
         words += ["build"] * (self.newer != self.newer_release)
         words += ["back"] * self.back + ["one-roll"] * self.one_roll + [self.mix] * bool(self.mix)
-        words += ["free"] * self.free + ["workload"] * bool(self.workload)
+        words += ["free"] * self.free
+        words += [_name_of(self.workload)] if self.workload else []
         return "-".join(words)
 
     @property
@@ -221,8 +226,14 @@ def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
 def _told(upgrade: Upgrade) -> str:
     told = [", and back"] * upgrade.back + [", in one roll"] * upgrade.one_roll
     told += [", under clients that never wait"] * upgrade.free
-    told += [", beside a command of one's own"] * bool(upgrade.workload)
+    told += [f", beside {shlex.join(upgrade.workload)}"] * bool(upgrade.workload)
     return "".join(told) + (f", with faults ({upgrade.mix})" if upgrade.mix else "")
+
+
+def _name_of(workload: Sequence[str]) -> str:
+    """A workload's part of a case: its program, and what tells commands of one program apart."""
+    program = re.sub(r"[^A-Za-z0-9_.]+", "-", Path(workload[0]).name)
+    return f"workload-{program}-{hashlib.sha256(shlex.join(workload).encode()).hexdigest()[:6]}"
 
 
 def _weights(upgrade: Upgrade) -> Mapping[str, float]:

@@ -45,6 +45,11 @@ KCHAOS = [sys.executable, "-m", "kchaos"]
         (["up", "--kafka", "1.1.1", "--kafka", "2.0.1", "--brokers", "3"], 64, "for each broker"),
         (["up", "--kafka", "3.9.1", "--judge"], 64, "--judge -- ./my_test.sh"),
         (["up", "--kafka", "3.9.1", "./my_test.sh"], 64, "--judge -- ./my_test.sh"),
+        (
+            ["up", "--kafka", "3.9.1", "--judge", "--", "./gone.sh"],
+            64,
+            "no program ./gone.sh",
+        ),
         (["chaos", "--kafka", "0.7"], 64, "0.7"),
         (["chaos"], 64, "--kafka"),
         (["chaos", "--kafka", "1.1.1", "--mix", "all"], 64, "'zombies'"),

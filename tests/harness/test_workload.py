@@ -14,8 +14,9 @@ from kchaos.harness.play.workload import BOOTSTRAP, Workload, start_workload
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.run.settings import require_trust
 from kchaos.harness.run.steps_checked import check_steps
-from kchaos.harness.steps.free_clients import StartWorkload
+from kchaos.harness.steps.free_clients import StartClients, StartWorkload
 from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.scenario_steps import Step
 
 SERVERS = ("127.0.0.1:1", "127.0.0.1:2")
 
@@ -100,7 +101,18 @@ def test_a_command_without_a_program_is_refused_also_where_it_may_be_impossible(
             check_steps(replace(scenario(client_links=True), steps=steps))
 
 
-def test_a_command_whose_clients_nobody_sees_is_refused() -> None:
-    check_steps(scenario(client_links=True))
-    with pytest.raises(ScenarioError, match="client_links=True"):
-        check_steps(scenario(client_links=False))
+@pytest.mark.parametrize(
+    "step",
+    [StartWorkload(command=(sys.executable,)), StartClients(topic="t", partitions=1)],
+    ids=["command", "clients"],
+)
+def test_clients_that_nobody_sees_are_refused_also_where_they_may_be_impossible(step: Step) -> None:
+    for steps in ((step,), (IfPossible(do=step),)):
+        check_steps(replace(scenario(client_links=True), steps=steps))
+        with pytest.raises(ScenarioError, match=r"step 0 .*client_links=True"):
+            check_steps(replace(scenario(client_links=False), steps=steps))
+
+
+def test_a_program_that_is_not_there_any_more_is_refused_before_a_cluster_starts() -> None:
+    with pytest.raises(ScenarioError, match=r"step 0 .*: there is no program \./my_test\.sh"):
+        check_steps(scenario(client_links=True))

@@ -467,9 +467,9 @@ def test_a_planted_roll_that_kafka_does_not_support_is_refused() -> None:
         return "; ".join(why for _, why in illegal_steps(view, steps))
 
     assert refused(*newer, raises) == ""
-    assert "cannot read the newer protocol" in refused(*newer[1:], raises)
+    assert "whose protocol that is" in refused(*newer[1:], raises)
     assert "there is no way back" in refused(*newer, raises, RollBroker(broker=1, kafka="2.7.2"))
-    assert "speaks the newer protocol already" in refused(*newer, raises, raises)
+    assert "speaks that protocol already" in refused(*newer, raises, raises)
 
 
 def test_the_oldest_release_has_no_random_upgrades() -> None:

@@ -1,5 +1,6 @@
 """Kafka's procedure as a scenario: which rolls, in which order, under which faults."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -176,9 +177,12 @@ def test_a_command_of_ones_own_runs_beside_all_rolls(*, free: bool) -> None:
     assert scenario.cluster.properties["auto.create.topics.enable"] == "true"
     assert scenario.cluster.client_links
     without = draw_upgrade(1, replace(mine, workload=()))
-    assert scenario.case == f"{without.case}-workload"
+    assert re.fullmatch(f"{without.case}-workload-my_test.sh-[0-9a-f]{{6}}", scenario.case)
+    assert scenario.case == draw_upgrade(2, mine).case
+    other = draw_upgrade(1, replace(mine, workload=("./my_test.sh", "--slow")))
+    assert other.case != scenario.case
     told = without.title.removesuffix(", seed 1")
-    assert scenario.title == f"{told}, beside a command of one's own, seed 1"
+    assert scenario.title == f"{told}, beside ./my_test.sh --fast, seed 1"
 
 
 def test_what_kafka_does_not_support_is_refused_unless_it_is_wanted() -> None:

@@ -85,6 +85,14 @@ def test_a_build_that_is_not_what_it_is_to_be_is_refused(
         meant(("2.8.2",), ("3.9.1",), tmp_path)
 
 
+def test_a_build_that_is_older_than_what_it_comes_after_is_no_upgrade(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(command, "fetch", lambda *_args, **_more: Found("2.8.2"))
+    with pytest.raises(UsageError, match=r"Kafka does not support this: .*3\.9\.1"):
+        meant(("3.9.1",), (), tmp_path)
+
+
 def test_a_build_stands_for_the_release_before_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
