@@ -402,7 +402,6 @@ def run(arguments: Sequence[str]) -> int:
         exit_code_of,
         machine_error_in,
     )
-    from kchaos.harness.run.own_parts import own_place
 
     try:
         _require_working_directory()
@@ -417,6 +416,9 @@ def run(arguments: Sequence[str]) -> int:
         error.show()
         return USAGE
     except BaseException as error:  # noqa: BLE001 - every error becomes an exit code here
+        # Not above: it imports every step and fault, and so what they need.
+        from kchaos.harness.run.own_parts import own_place
+
         code = exit_code_of(error)
         if code == INTERRUPTED:
             return _failed("interrupted; everything was healed and stopped", code)
