@@ -114,14 +114,14 @@ KAFKA_12315 = Entry(
     title="A controller that is elected a second time tells no broker what it has",
     story=(
         "Controller 0 stands still when it is about to see that brokers came and went. Meanwhile "
-        "broker 1 is elected, and broker 2, which follows t, is killed. Controller 0 goes on: it "
-        "puts a StopReplica for broker 2 into the batch of its ReplicaStateMachine, wants to take "
-        "2 out of the ISR. ZooKeeper refuses, since it was deposed. It resigns, and what "
-        "is in the batch stays there. When it is elected again, each change of replicas begins a "
-        "new batch, and that fails, because the old one is not empty. Only a log line tells. "
-        "Broker 2 is started again and gets UpdateMetadata and no LeaderAndIsr, so that it never "
-        "follows t and stays out of the ISR, until another broker is elected or controller 0 is "
-        "restarted. 3.9.1, of the last line that has this controller, still does so."
+        "broker 1 is elected, and broker 2, which follows t, is killed. Controller 0 goes on. It "
+        "puts a StopReplica for broker 2 into the batch of its ReplicaStateMachine, and wants to "
+        "take 2 out of the ISR. ZooKeeper refuses, since it was deposed. It resigns, and what is "
+        "in the batch stays there. When it is elected again, each change of replicas begins a new "
+        "batch, and that fails, because the old one is not empty. Only a log line tells. Broker 2 "
+        "is started again and gets UpdateMetadata and no LeaderAndIsr. So it never follows t and "
+        "stays out of the ISR, until another broker is elected or controller 0 is restarted. "
+        "3.9.1, of the last line that has this controller, still does so."
     ),
     source=_SOURCE,
     cases={

@@ -142,14 +142,14 @@ KAFKA_19996 = Entry(
     story=(
         "min.insync.replicas is 2, and the leader is alone in the ISR. From 3.7 on its high "
         "watermark stands still then (KAFKA-15583), while it takes writes with acks=1. A follower "
-        "may join the ISR once it has what is below the high watermark, so one that comes back "
+        "may join the ISR once it has what is below the high watermark. So one that comes back "
         "joins with its first fetch, however far behind it is. The leader takes it out when it "
         "next looks who has not caught up for replica.lag.time.max.ms, and in again with its next "
         "fetch. A write with acks=all that comes while it is in is appended, waits, and times out, "
-        "and nobody can say whether it will stay. "
-        "Up to 3.6 the high watermark of a leader alone is its end, the follower joins when it has "
-        "all of it, and such a write is refused at once. Nothing that was promised is lost; it is "
-        "open, and every release since 3.7 has it, with ZooKeeper too."
+        "and nobody can say whether it will stay. Up to 3.6 the high watermark of a leader alone "
+        "is its end. The follower joins when it has all of it, and such a write is refused at "
+        "once. Nothing that was promised is lost; it is open, and every release since 3.7 has it, "
+        "with ZooKeeper too."
     ),
     source=_SOURCE,
     cases={

@@ -77,7 +77,7 @@ KAFKA_6361 = Entry(
     name="KAFKA-6361",
     title="Logs diverge after a preferred election and a fast second leader change",
     story=(
-        "A leads in one epoch, B in the next, A again in the one after, and each wrote records at "
+        "A leads in one epoch, B in the next, A again in the one after. Each wrote records at "
         "offset 11 and above that the other never saw. When B becomes A's follower it asks where "
         "its own epoch ends. A never knew that epoch and answers with the start of the next one "
         "that it knows, 21. With n<20 B has less than that, truncates nothing, and its fetcher "

@@ -64,9 +64,9 @@ KAFKA_7415 = Entry(
     name="KAFKA-7415",
     title="Two leaders without an epoch in common diverge in spite of KIP-279",
     story=(
-        "A's record 0 is A's alone when B is elected by preference, and B's record 0 is B's alone "
-        "when A leads again and commits its own. B, as follower, asks where its epoch ends. A does "
-        "not know that epoch and, as KIP-279 says, names the largest one below it and where that "
+        "A's record 0 is A's alone when B is elected by preference. B's record 0 is B's alone when "
+        "A leads again and commits its own. B, as follower, asks where its epoch ends. A does not "
+        "know that epoch and, as KIP-279 says, names the largest one below it and where that "
         "ended, at 1. B has never heard of that one either, and none of its own is older. 2.0.0 "
         "makes nothing of it, and truncates to 1: B's record 0 stays, in sync. 2.0.1 takes an "
         "epoch below the first that it knows to end where that one begins, so B truncates to 0; "

@@ -53,11 +53,11 @@ KAFKA_7601_DOWN_CONVERSION = Entry(
     title="After a downgrade of the message format old clients are given the new one",
     story=(
         "A broker looks at the configured message format to tell whether a Fetch of an old client "
-        "needs down-conversion, and takes it for the newest in the log. After a downgrade it is "
-        "not: a client that reads magic 1 at best is given the batches of magic 2 from before as "
-        "they are. What was fixed in 2.2.1 is the other issue of KAFKA-7601; this one is there up "
-        "to 2.8. From protocol 3.0 on brokers ignore the setting, write magic 2 and convert for "
-        "every old client."
+        "needs down-conversion. It takes that format for the newest in the log. After a downgrade "
+        "it is not: a client that reads magic 1 at best is given the batches of magic 2 from "
+        "before as they are. What was fixed in 2.2.1 is the other issue of KAFKA-7601; this one is "
+        "there up to 2.8. From protocol 3.0 on brokers ignore the setting, write magic 2 and "
+        "convert for every old client."
     ),
     source=_SOURCE,
     cases={"downgrade": "Fetch versions 0 to 3, raw, after a restart with format 0.10.2"},

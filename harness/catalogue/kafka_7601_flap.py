@@ -76,9 +76,9 @@ KAFKA_7601_FLAP = Entry(
     title="An upgrade of the message format flaps while leaders alternate, and stabilizes",
     story=(
         "During a rolling upgrade of the message format one broker writes the new one and the "
-        "other the old one, and each time leadership changes the log goes from one to the other. "
-        "As long as every follower has what its leader has, nothing comes of it: followers take "
-        "whatever format they get, and when the last broker is upgraded the new format stays. "
+        "other the old one. Each time leadership changes the log goes from one format to the "
+        "other. As long as every follower has what its leader has, nothing comes of it: followers "
+        "take whatever format they get, and when the last broker is upgraded the new format stays. "
         "What goes wrong when a follower has more is KAFKA-7601-jira."
     ),
     source=_SOURCE,

@@ -96,7 +96,7 @@ KIP_279_3 = Entry(
         "A and B lead in turn, each without the other, and each writes one record a turn. When A "
         "at last follows B, its latest epoch is one that B never had. Up to 1.1 B answers with the "
         "start of its next greater epoch, and A keeps a record that B never saw. With KIP-279 B "
-        "names its largest epoch that is not greater, A truncates to its own end of what it has "
+        "names its largest epoch that is not greater. A truncates to its own end of what it has "
         "below that epoch, and asks again. The KIP says that A falls back to its high watermark, "
         "offset 0, once B knows no smaller epoch. The shipped 2.0.0 differs: the fall-back is the "
         "offset that the first round left, 1, so A keeps A0 and diverges. From 2.0.1 on "

@@ -144,20 +144,20 @@ KIP_279_COMPACTION = Entry(
     name="KIP-279-compaction",
     title="An epoch whose records are all compacted away, and a lost leader epoch file",
     story=(
-        "B has 11-14, which A never got. A leads and writes 11-20 in one epoch and the same keys "
-        "again in the next, 21-30, so that its log cleaner removes 11-20 and nothing is left of "
-        "the first of the two epochs but its line in the leader epoch file. While that is there, "
-        "B is told that its epoch ended at 11, and truncates. KIP-279 says that an epoch may be "
-        "missed if the file is lost and made of the log again; it is, on every release: A answers "
-        "21, where the next epoch that it knows begins, and B keeps 11-14 between records that "
-        "both have. Replicas in sync give consumers different logs then. But the file is only made "
-        "anew of segments that recovery reads: after SIGKILL, those that were not flushed, after a "
-        "clean stop none (kafka.log.Log.recoverLog). A that was stopped knows its present epoch "
-        "alone. Up to 2.0.0 it answers that it does not know, and B truncates to its high "
-        "watermark, 11; from 2.0.1 on an older epoch is answered with the start of the first that "
-        "is known, 32 (KAFKA-7415), and B keeps 11-14 again. The entry compacts for a moment only, "
-        "since settling's probes have no keys. Nobody promised to keep 11-14; what is wrong is "
-        "that one in-sync replica has them and the other not, which is reported as a hole."
+        "B has 11-14, which A never got. A leads and writes 11-20 in one epoch, and the same keys "
+        "again in the next, 21-30. Its log cleaner removes 11-20. Of the first of the two epochs "
+        "only its line in the leader epoch file is left. While that is there, B is told that its "
+        "epoch ended at 11, and truncates. KIP-279 says that an epoch may be missed if the file is "
+        "lost and made of the log again; it is, on every release: A answers 21, where the next "
+        "epoch that it knows begins, and B keeps 11-14 between records that both have. Replicas in "
+        "sync give consumers different logs then. But the file is only made anew of segments that "
+        "recovery reads: after SIGKILL, those that were not flushed, after a clean stop none "
+        "(kafka.log.Log.recoverLog). A that was stopped knows its present epoch alone. Up to 2.0.0 "
+        "it answers that it does not know, and B truncates to its high watermark, 11; from 2.0.1 "
+        "on an older epoch is answered with the start of the first that is known, 32 (KAFKA-7415), "
+        "and B keeps 11-14 again. The entry compacts for a moment only, since settling's probes "
+        "have no keys. Nobody promised to keep 11-14; what is wrong is that one in-sync replica "
+        "has them and the other not, which is reported as a hole."
     ),
     source=_SOURCE,
     cases=_CASES,

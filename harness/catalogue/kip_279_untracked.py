@@ -64,13 +64,13 @@ KIP_279_UNTRACKED = Entry(
     name="KIP-279-untracked",
     title="A leader without leader epochs: its follower truncates to the high watermark",
     story=(
-        "KIP-279 says that a leader which does not track leader epochs yet answers a question for "
-        "an epoch's end with an undefined offset, and that the follower then truncates to its high "
-        "watermark, as before KIP-101. O has only written an old format, so its log has no epochs. "
-        "N has written 11-20 in a new format and comes back: O's answer is undefined, N truncates "
-        "to 11, its high watermark, and takes O's records. 2.0.1 and 2.1.0 are no example: there a "
-        "leader notes its own epoch when it is elected, whatever format it writes (KAFKA-7415), "
-        "and answers an older epoch with the start of that one."
+        "By KIP-279 a leader that does not track leader epochs yet answers a question for an "
+        "epoch's end with an undefined offset. The follower then truncates to its high watermark, "
+        "as before KIP-101. O has only written an old format, so its log has no epochs. N has "
+        "written 11-20 in a new format and comes back: O's answer is undefined, N truncates to 11, "
+        "its high watermark, and takes O's records. 2.0.1 and 2.1.0 are no example. There a leader "
+        "notes its own epoch when it is elected, whatever format it writes (KAFKA-7415). It "
+        "answers an older epoch with the start of that one."
     ),
     source=_SOURCE,
     cases={"old-format": "the leader has only ever written an old message format"},

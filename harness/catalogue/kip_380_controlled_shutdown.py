@@ -157,21 +157,21 @@ KIP_380_STALE_CONTROLLED_SHUTDOWN = Entry(
     title="A live broker loses its leaderships because its earlier generation asked for it",
     story=(
         "A ControlledShutdown of broker 1 reaches the controller when broker 1 has long bounced. "
-        "Up to 2.1 the controller takes every leadership from the live broker 1, and takes it out "
-        "of the ISR of every partition that it follows and tells it to stop fetching that one. It "
+        "Up to 2.1 the controller takes every leadership from the live broker 1. It takes broker 1 "
+        "out of the ISR of every partition that it follows, and tells it to stop fetching. It "
         "keeps broker 1 among those that are shutting down: what it led it follows now, what it "
-        "followed it never fetches again, until the next bounce or the next controller. From "
-        "2.2 on the request carries the czxid of the sender's registration, and one that is below "
-        "what the controller has seen is refused with STALE_BROKER_EPOCH (77). The request is "
-        "made by kchaos at the injection, or by broker 1 itself: then a handler thread of the "
-        "controller has it in hand while broker 1 gives up asking, stops and is back, and nobody "
+        "followed it never fetches again, until the next bounce or the next controller. From 2.2 "
+        "on the request carries the czxid of the sender's registration. One that is below what the "
+        "controller has seen is refused with STALE_BROKER_EPOCH (77). The request is made by "
+        "kchaos at the injection, or by broker 1 itself. In the second case a handler thread of "
+        "the controller has it in hand while broker 1 gives up asking, stops and is back. Nobody "
         "gets the controller's answer, as the document says. The links cannot see that a request "
         "waits inside a broker, so that up to 2.1, where it names no epoch, only its harm shows. "
         "The last case is the document's broker that only lost its session while it was shutting "
-        "down: the request is in the controller's hand while the session "
-        "ends and the broker registers again. 2.2 refuses it with 77, and the broker asks again, "
-        "with its newer epoch, and is shut down in order (KafkaServer.doControlledShutdown). 2.1 "
-        "obeys the first request, which does no harm here, since the process is the same."
+        "down: the request is in the controller's hand while the session ends and the broker "
+        "registers again. 2.2 refuses it with 77, and the broker asks again, with its newer epoch, "
+        "and is shut down in order (KafkaServer.doControlledShutdown). 2.1 obeys the first "
+        "request, which does no harm here, since the process is the same."
     ),
     source=_SOURCE,
     cases={

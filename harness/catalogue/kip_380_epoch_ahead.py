@@ -75,9 +75,9 @@ KIP_380_EPOCH_AHEAD = Entry(
         "again. The controller reads the new registration and tells broker 1 of the new leader, "
         "with the new epoch; the answer of ZooKeeper to broker 1 itself is slower. The document "
         "knows smaller epochs and equal ones only. From 2.2.0 to 2.5.0 a greater one is an "
-        "IllegalStateException: the broker answers with an unknown error (-1), the controller "
-        "goes on and sends nothing again, and broker 1 leads t in its old epoch for ever, beside "
-        "broker 2. From 2.5.1 on it obeys. Up to 2.1 no epoch is told, and it obeys as well."
+        "IllegalStateException: the broker answers with an unknown error (-1). The controller goes "
+        "on and sends nothing again. Broker 1 leads t in its old epoch for ever, beside broker 2. "
+        "From 2.5.1 on it obeys. Up to 2.1 no epoch is told, and it obeys as well."
     ),
     source=_SOURCE,
     cases={"registered-and-not-told": "the broker's own registration returns last"},

@@ -208,12 +208,12 @@ KIP_380_UPGRADE_WINDOW = Entry(
         "protocol 2.1 a 2.2.2 controller sends what a 2.1 controller sends, without a broker "
         "epoch, and a 2.2.2 broker obeys what says nothing (KafkaApis.isBrokerEpochStale). The "
         "same holds for a request with epoch -1 at protocol 2.2. Whoever skips the first roll is "
-        "worse off: a 2.1.1 broker cannot read UpdateMetadata v5 and closes the connection, the "
-        "controller repeats the request without end (RequestSendThread), and what comes behind "
-        "it is never sent, so that the broker is told nothing. The other way round, a broker at "
-        "protocol 2.2 cannot be shut down in a controlled way by a 2.1.1 controller, which does "
-        "not know ControlledShutdown v2: it gives up after its retries and stops. Late requests "
-        "are made by kchaos; which version they have follows from the protocol of the sender."
+        "worse off: a 2.1.1 broker cannot read UpdateMetadata v5 and closes the connection. The "
+        "controller repeats the request without end (RequestSendThread), and never sends what "
+        "comes behind it. So the broker is told nothing. The other way round, a 2.1.1 controller "
+        "does not know ControlledShutdown v2. A broker at protocol 2.2 cannot be shut down by it "
+        "in a controlled way: the broker gives up after its retries and stops. Late requests are "
+        "made by kchaos; which version they have follows from the protocol of the sender."
     ),
     source=_SOURCE,
     cases={

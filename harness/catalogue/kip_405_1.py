@@ -105,10 +105,10 @@ KIP_405_1 = Entry(
     story=(
         "A broker without any data becomes a replica of a tiered log. It asks for offset 0, which "
         "its leader has no more; the leader says so (OFFSET_MOVED_TO_TIERED_STORAGE). The follower "
-        "asks where the leader's local log begins, builds its leader epochs from the segment in "
+        "asks where the leader's local log begins. It builds its leader epochs from the segment in "
         "the remote tier that ends right before that, and fetches from there on. On 3.6 it does "
-        "not set where its own local log begins, so that once it leads, it answers a reader of "
-        "what is in the remote tier with OFFSET_OUT_OF_RANGE (KAFKA-15695, fixed in 3.7.0)."
+        "not set where its own local log begins. Once it leads, it answers a reader of what is in "
+        "the remote tier with OFFSET_OUT_OF_RANGE (KAFKA-15695, fixed in 3.7.0)."
     ),
     source=_SOURCE,
     cases={_CASE: "a broker without data becomes a replica, and leads later"},

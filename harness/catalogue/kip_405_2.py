@@ -116,10 +116,10 @@ KIP_405_2 = Entry(
     title="A follower that is out of sync lets go of its log and builds on the remote tier",
     story=(
         "B has everything up to offset 3 when it falls out of sync; meanwhile its leader ships "
-        "three segments and deletes them locally. B asks for offset 4, is sent to the remote tier, "
-        "truncates all that it has, takes the epochs from the newest segment, and goes on from "
-        "offset 9. On 3.6 it still believes that its local log begins at 3 (KAFKA-15695), so that "
-        "nobody gets offsets 3 to 8 from it once it leads."
+        "three segments and deletes them locally. B asks for offset 4 and is sent to the remote "
+        "tier. It truncates all that it has, takes the epochs from the newest segment, and goes on "
+        "from offset 9. On 3.6 it still believes that its local log begins at 3 (KAFKA-15695), so "
+        "that nobody gets offsets 3 to 8 from it once it leads."
     ),
     source=_SOURCE,
     cases={_CASE: "the leader's local segments are gone when the follower comes back"},

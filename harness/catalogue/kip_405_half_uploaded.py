@@ -109,7 +109,7 @@ KIP_405_HALF_UPLOADED = Entry(
     title="A leader dies in the middle of an upload, and the next one ships the segment itself",
     story=(
         "The metadata topic says that a copy has begun and the store has a part of it when the "
-        "leader dies. Its successor counts only copies that have ended, so that it ships the same "
+        "leader dies. Its successor counts only copies that have ended. So it ships the same "
         "segment under another id, and lets its local one go only then: readers miss nothing. What "
         "the dead leader left in the store and in the metadata stays there: only its own broker "
         "would have deleted it. The old leader comes back behind all that is local and builds on "

@@ -62,12 +62,11 @@ KIP_501_LONG_HANG = Entry(
         "replica.lag.time.max.ms the leader wants to shrink the ISR and waits for that lock to "
         "write; behind it waits every append, which takes it to read. So the ISR stays whole, and "
         "producers get no answer, those with acks=1 neither. On 2.0.1 the outcome is the same for "
-        "another reason: the read is not under the lock by itself, but the thread of a write "
+        "another reason: the read is not under the lock by itself. But the thread of a write "
         "finishes the fetches that wait for it while it holds the lock, and hangs in their reads. "
-        "When the read goes on "
-        "the leader looks at last, and the ISR may shrink for some hundred milliseconds. KIP-501 "
-        "speaks of slow reads as one thing: one long hang "
-        "hurts producers before it hurts the ISR."
+        "When the read goes on the leader looks at last, and the ISR may shrink for some hundred "
+        "milliseconds. KIP-501 speaks of slow reads as one thing: one long hang hurts producers "
+        "before it hurts the ISR."
     ),
     source=_SOURCE,
     cases={_HANG: "one read of a follower hangs for four times what a follower may lag"},

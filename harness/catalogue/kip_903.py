@@ -80,8 +80,8 @@ KIP_903 = Entry(
         "Broker 1 is killed, comes back, and has caught up; the leader asks the controller to take "
         "it into the ISR, and that request is late. Meanwhile broker 1 loses power and its whole "
         "log, and is back with another broker epoch. Up to 3.4 the controller looks only whether "
-        "it is unfenced, and takes it in. Then the leader dies, broker 1 leads with an empty log, "
-        "and what acks=all had put on two disks is gone, though the leader's disk was whole. From "
+        "it is unfenced, and takes it in. Then the leader dies, and broker 1 leads with an empty "
+        "log. What acks=all had put on two disks is gone, though the leader's disk was whole. From "
         "3.5 on the request names the broker epoch that the leader saw, and the controller refuses "
         "a replica that has had another start since."
     ),

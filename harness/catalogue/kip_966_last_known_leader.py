@@ -69,7 +69,7 @@ KIP_966_LAST_KNOWN_LEADER = Entry(
         "known leader, whose tail is gone: both others cut five acknowledged records that they "
         "still had. unclean.leader.election.enable is false throughout, and does not govern this "
         "election. KIP-966 promises to survive min.insync.replicas - 1 unclean shutdowns, which is "
-        "one here, so this is permitted-loss, and not what the name of the setting suggests."
+        "one here. So this is permitted-loss, and not what the name of the setting suggests."
     ),
     source=_SOURCE,
     cases={_KILLED: "all replicas end uncleanly, the leader last"},

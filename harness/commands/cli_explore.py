@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from kchaos.harness.commands.cli_complete import releases
 from kchaos.harness.commands.cli_options import as_json, sayer
 
 PROPERTIES = (
@@ -19,6 +20,7 @@ PROPERTIES = (
     required=True,
     multiple=True,
     metavar="RELEASE",
+    shell_complete=releases,
     help="Every broker's; may be repeated, then it is one broker's each, from broker 0 on.",
 )
 @click.option(

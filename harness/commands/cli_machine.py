@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from kchaos.clusters.releases import Mode
+from kchaos.harness.commands.cli_complete import releases
 from kchaos.harness.commands.cli_options import (
     driver,
     mode,
@@ -22,6 +23,7 @@ from kchaos.harness.commands.cli_options import (
     required=True,
     multiple=True,
     metavar="RELEASE|PATH",
+    shell_complete=releases,
     help="What the brokers run. May be repeated: then one for each broker, in the order of their "
     "ids, and all speak the protocol of the oldest.",
 )
@@ -101,7 +103,13 @@ def up(
 
 
 @click.command()
-@click.option("--kafka", required=True, metavar="RELEASE|PATH", help="What the brokers run.")
+@click.option(
+    "--kafka",
+    required=True,
+    metavar="RELEASE|PATH",
+    shell_complete=releases,
+    help="What the brokers run.",
+)
 @mode
 @offline
 def compose(kafka: str, mode: Mode | None, offline: bool) -> None:

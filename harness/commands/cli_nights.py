@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kchaos.clusters.releases import Mode
+from kchaos.harness.commands.cli_complete import releases
 from kchaos.harness.commands.cli_options import (
     as_json,
     driver,
@@ -100,6 +101,7 @@ def _keep(text: str) -> int | None:
     multiple=True,
     required=True,
     metavar="RELEASE|PATH",
+    shell_complete=releases,
     help="Release, distribution folder or .tgz; may be repeated.",
 )
 @click.option(

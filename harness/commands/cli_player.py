@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kchaos.clusters.releases import Mode
+from kchaos.harness.commands.cli_complete import releases
 from kchaos.harness.commands.cli_options import (
     as_json,
     driver,
@@ -47,6 +48,7 @@ def add_player_commands(group: click.Group) -> None:
     multiple=True,
     required=True,
     metavar="RELEASE|PATH",
+    shell_complete=releases,
     help="Release, distribution folder or .tgz; may be repeated.",
 )
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
@@ -143,11 +145,11 @@ def chaos(
 
     A schedule is drawn from its seed: legal steps and faults, healed at the end. What turns out to
     be impossible while it is played is noted, and the schedule goes on. With --mix walks each step
-    is one that the model says is possible, and its gates await what the model predicts: a run in
-    which one does not hold is unknown. With --free clients write and read at a rate in a process
-    of their own, links in front of brokers see what they are promised, and the judgement measures
-    for how long they had no service. Exit codes: 0 no run fails, 1 one does, 2 what fails is only
-    unknown. A run that is unsafe fails, also where the model predicts it.
+    is one that the model says is possible, and its gates await what the model predicts. A run in
+    which a gate does not hold is unknown. With --free clients write and read at a rate in a process
+    of their own. Links in front of brokers see what the clients are promised, and the judgement
+    measures for how long they had no service. Exit codes: 0 no run fails, 1 one does, 2 what fails
+    is only unknown. A run that is unsafe fails, also where the model predicts it.
     """
     from kchaos.harness.commands.chaos import Wanted, default_side_by_side
     from kchaos.harness.commands.chaos import chaos as play_chaos

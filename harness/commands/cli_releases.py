@@ -108,8 +108,8 @@ def bisect(
     NAME is a bug of `kchaos list` or a file of Python that has one, FILE a run or a scenario. The
     first releases of the lines between --good and --bad are bisected, and then the lines that have
     a backport. A release shows a bug of the list if its run has a finding of a kind that is
-    expected where the bug is; it shows that of a file if its run is unsafe. Builds are bisected in
-    the order of their names. Nothing but the verdict is written: `kchaos report RUN` draws a run.
+    expected where the bug is. It shows the bug of a file if its run is unsafe. Builds are bisected
+    in the order of their names. Only the verdict is written: `kchaos report RUN` draws a run.
     """
     from kchaos.checkers.judge import judge
     from kchaos.checkers.results import write_judgement

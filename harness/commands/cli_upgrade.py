@@ -111,9 +111,10 @@ def upgrade(
 ) -> int:
     """Play Kafka's upgrade procedure under writes, judge it, and write the page to sign off.
 
-    New binaries go to one broker after the other at the old protocol; then the protocol is raised,
-    then the message format where an old one was kept. The seed draws the orders, the controller's
-    place and the faults. Exit codes: 0 green, 1 red, 2 unknown; 64 what Kafka does not support.
+    New binaries go to one broker after the other at the old protocol. Then the protocol is raised,
+    and then the message format where an old one was kept. The seed draws the orders, the place of
+    the controller and the faults. Exit codes: 0 green, 1 red, 2 unknown; 64 what Kafka does not
+    support.
     """
     from kchaos.harness.commands.chaos import default_side_by_side
     from kchaos.harness.commands.upgrade import (

@@ -19,8 +19,9 @@ Fixtures:
     zookeeper             a started kazoo client of the cluster that the test uses
     kafka_release         the release, or path, that the test's cluster runs
 
-Markers: `kafka_cluster(release=, judged_as=, brokers=, zookeepers=, properties=, linked=,
-broker_memory_mib=, broker_cpus=)`, `chaos_seed(n)` and `chaos_settle_bound(seconds)`.
+Markers: `kafka_cluster(release=, judged_as=, brokers=, zookeepers=, mode=, controllers=,
+features=, properties=, linked=, client_links=, broker_memory_mib=, broker_cpus=, points=)`,
+`chaos_seed(n)` and `chaos_settle_bound(seconds)`.
 A marker comes before every option. Options: command line before environment before ini file.
 
     --kafka-release    KCHAOS_KAFKA_RELEASE  kafka_release    repeated: each test on each release

@@ -311,12 +311,11 @@ def _cut_too_little(story: _Story, follower: int) -> Iterator[CauseStep]:
     for cut in own[-1:]:
         if cut.target_offset > last and story.finding.kind == "divergence":
             is_at_mark = cut.target_offset == cut.high_watermark
-            stayed = f"{first}" if first == last else f"{first} to {last}"
             yield CauseStep(
                 section="replicas",
                 text=f"Broker {follower} truncated its log from {cut.log_end_offset_before} to "
-                f"{cut.target_offset}{', its high watermark' if is_at_mark else ''}; {stayed} "
-                "stayed.",
+                f"{cut.target_offset}{', its high watermark' if is_at_mark else ''}; "
+                f"{_offsets(first, last)} stayed.",
             )
 
 
@@ -661,6 +660,7 @@ def _local(story: _Story, reading: TierReading) -> Iterator[CauseStep]:
             time=reading.time,
             section="replicas",
             brokers=(reading.broker,),
+            is_fatal=reading.local_start_offset <= story.finding.first_offset < log[0].base_offset,
             text=f"Broker {reading.broker} says that its local log begins at "
             f"{reading.local_start_offset}, but its first local batch is at {log[0].base_offset}. "
             "What lies between it seeks locally, and not in the remote tier.",
@@ -936,7 +936,7 @@ def _kept(story: _Story, asked: AskedRound) -> Iterator[CauseStep]:
             yield CauseStep(
                 section="replicas",
                 text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
-                f"{answer}{f'; {first} to {last} stayed' if stays else ''}.",
+                f"{answer}{f'; {_offsets(first, last)} stayed' if stays else ''}.",
             )
             return
     if stays:

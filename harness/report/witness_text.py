@@ -85,7 +85,10 @@ def _magics(fields: Mapping[str, Any]) -> str:
 
 def _table(fields: Mapping[str, Any]) -> str:
     columns = ", ".join(fields["columns"])
-    return f"{fields['partition']} at snapshot {fields['snapshot']} is as stated in {columns}"
+    return (
+        f"in snapshot {fields['snapshot']} the table of {fields['partition']} is as the scenario "
+        f"states it ({columns})"
+    )
 
 
 def _others(fields: Mapping[str, Any]) -> str:

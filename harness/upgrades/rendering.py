@@ -80,8 +80,8 @@ def reason(told: SignOff) -> str:
         return "There is no run."
     if told.answer == GREEN:
         return (
-            f"In {of} every broker was rolled in each phase, replicas agree, every promised record "
-            "is there, and all went as the model of these releases predicts."
+            f"In {of} every broker was rolled in each phase, replicas agree and every promised "
+            "record is there. All went as the model of these releases predicts."
         )
     if told.answer == UNKNOWN:
         missing = told.wanted - runs

@@ -164,6 +164,11 @@ def test_the_list_marks_each_release_line_by_what_shows_there(
         ("kchaos reproduce KAFKA-6361 --case n1", "n15"),
         ("kchaos reproduce KAFKA-6361 --kafka 0.11", "0.11.0.3"),
         ("kchaos reproduce KAFKA-6361 --kafka 4.4", "4.4.0"),
+        ("kchaos chaos --kafka 2.0", "2.0.1"),
+        ("kchaos nightly --kafka 2.0", "2.0.1"),
+        ("kchaos up --kafka 2.0", "2.0.1"),
+        ("kchaos compose --kafka 2.0", "2.0.1"),
+        ("kchaos explore --kafka 2.0", "2.0.1"),
     ],
 )
 def test_a_shell_completes_words_without_an_error(

@@ -1,10 +1,18 @@
 """Options, their twins, markers and multiplication; no cluster is started here."""
 
+from dataclasses import fields
+
 import pytest
 
 from kchaos.clusters.errors import ReleaseError
 from kchaos.harness.pytest_plugin.options import Settings, settings_of
-from kchaos.harness.pytest_plugin.shapes import release_for, releases_of, settle_bound_for, spec_for
+from kchaos.harness.pytest_plugin.shapes import (
+    Shape,
+    release_for,
+    releases_of,
+    settle_bound_for,
+    spec_for,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -169,6 +177,17 @@ def test_the_markers_are_known_under_strict_markers(pytester: pytest.Pytester) -
     pytester.runpytest("--markers").stdout.fnmatch_lines(
         ["@pytest.mark.kafka_cluster(release=*", "@pytest.mark.chaos_seed(n)*"]
     )
+
+
+def test_every_argument_of_the_marker_is_listed(pytester: pytest.Pytester) -> None:
+    (listed,) = [
+        line
+        for line in pytester.runpytest("--markers").stdout.lines
+        if line.startswith("@pytest.mark.kafka_cluster(")
+    ]
+    arguments = listed[: listed.index("):")].partition("(")[2]
+    names = {argument.partition("=")[0] for argument in arguments.split(", ")}
+    assert names == {field.name for field in fields(Shape)}
 
 
 def test_the_marker_for_the_settle_bound_comes_before_the_option(

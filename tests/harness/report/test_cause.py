@@ -66,7 +66,7 @@ def test_a_recorded_divergence_is_told_from_its_leaders_to_the_isr(tmp_path: Pat
         "offsets 5 to 6 are on broker 1 alone.",
         "Broker 1 asked where leader epoch 3 ends; broker 0 answered 7, where its leader epoch 4 "
         "begins, since it has no record of leader epoch 3.",
-        "Broker 1 truncated its log from 8 to 7; 5 to 6 stayed.",
+        "Broker 1 truncated its log from 8 to 7; offsets 5 to 6 stayed.",
         "The ISR became [0, 1]: brokers 0 and 1 count as in sync.",
     ]
 
@@ -339,7 +339,7 @@ def test_batches_without_leader_epochs_are_told_by_what_clients_were_answered(
         "Broker 0 led in leader epoch 1, and appended what a client sent at offset 0.",
         "Broker 1 led in leader epoch 2, and appended what a client sent at offset 0. It was not "
         "in the ISR [0] before: the election was unclean.",
-        "Broker 0 truncated its log from 3 to 1, its high watermark; 0 stayed.",
+        "Broker 0 truncated its log from 3 to 1, its high watermark; offset 0 stayed.",
         "The ISR became [1, 0]: brokers 0 and 1 count as in sync.",
     ]
 
@@ -370,7 +370,7 @@ def test_a_follower_whose_epoch_nobody_knows_keeps_what_lies_below_its_truncatio
         "Broker 0 asked where leader epoch 7 ends; broker 1 answered that it does not know that "
         "epoch."
     )
-    assert kept == "Broker 0 truncated its log from 3 to 1; 0 stayed."
+    assert kept == "Broker 0 truncated its log from 3 to 1; offset 0 stayed."
 
 
 STOPPED: dict[str, Any] = DIVERGENCE | {
