@@ -1,6 +1,7 @@
 """Cross-check of snapshots: beside their actions, the files in them, and ZooKeeper's log."""
 
 import itertools
+import os
 import re
 from collections.abc import Iterator, Mapping
 
@@ -25,6 +26,7 @@ from kchaos.checkers.formats.checkpoints import (
 )
 from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.model.values.events import PartitionState, Snapshot, TopicCreated
+from kchaos.checkers.opening import entries
 from kchaos.checkers.segments.directory import read_segment_file
 from kchaos.checkers.segments.errors import SegmentError
 
@@ -142,7 +144,7 @@ def _folders(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
         there = "is there and named nowhere" if name in entry_names else "is missing"
         yield f"snapshot {taken.label!r}: {name} {there}"
     if REMOTE in wanted & entry_names:
-        number = sum(file.is_file() for file in (root / REMOTE).rglob("*"))
+        number = sum(file.is_file() for file in entries(root / REMOTE))
         if number != taken.remote_files:
             yield (
                 f"snapshot {taken.label!r}: of the remote store {taken.remote_files} files were "
@@ -153,7 +155,7 @@ def _folders(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
         for folder, name in itertools.product(copies, _ALWAYS if copied.is_running else ()):
             if not (folder / name).is_file():
                 yield f"snapshot {taken.label!r}: broker {broker} has no {name}, and it runs"
-        number = sum(file.is_file() for folder in copies for file in folder.rglob("*"))
+        number = sum(file.is_file() for folder in copies for file in entries(folder))
         if copied.files is not None and copies and number != copied.files:
             yield (
                 f"snapshot {taken.label!r}: of broker {broker} {copied.files} files were copied, "
@@ -177,9 +179,9 @@ def _foreign_files(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]
             name = f"snapshot {taken.label!r}: {directory.parent.name}/{directory.name}"
             if topic_partition(directory.name) is None:
                 continue  # The rules say so.
-            for file in sorted(directory.iterdir()):
-                if not _OF_PARTITIONS.fullmatch(file.name):
-                    yield f"{name}/{file.name} is no file that kchaos copies"
+            for file in sorted(os.listdir(directory)):
+                if not _OF_PARTITIONS.fullmatch(file):
+                    yield f"{name}/{file} is no file that kchaos copies"
 
 
 def _empty_ends(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:

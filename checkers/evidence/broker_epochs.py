@@ -200,6 +200,7 @@ def _close(registrations: list[BrokerGeneration], index: int | None, time: float
 @dataclass(slots=True)
 class _Sent:
     message: LinkMessage
+    words: str
     detail: Mapping[str, Any]
     made_at: float
     arrived_at: float
@@ -228,15 +229,17 @@ class _Reader:
             number = (message.connection, message.correlation_id)
             if message.direction == "request":
                 if number not in sent:
-                    before = unanswered.get(_words(message))
+                    words = _words(message)
+                    before = unanswered.get(words)
                     is_again = before is not None and message.connection not in connections
-                    sent[number] = _sent(message, message.detail, before if is_again else None)
-                    unanswered[_words(message)] = sent[number]
+                    repeated = before if is_again else None
+                    sent[number] = _sent(message, words, message.detail, repeated)
+                    unanswered[words] = sent[number]
                     connections.add(message.connection)
                 sent[number].arrived_at = message.wall_time_s
             elif number in sent:
                 answered = sent.pop(number)
-                unanswered.pop(_words(answered.message), None)
+                unanswered.pop(answered.words, None)
                 yield self._answered(answered, message, message.detail)
 
     def _generation(self, broker: int, time: float) -> int:
@@ -345,10 +348,13 @@ class _Reader:
         return ErrorCode[generation.error_of_broker_epoch(epoch, in_force) or "NONE"]
 
 
-def _sent(message: LinkMessage, detail: Mapping[str, Any], before: _Sent | None) -> _Sent:
+def _sent(
+    message: LinkMessage, words: str, detail: Mapping[str, Any], before: _Sent | None
+) -> _Sent:
     """A request as it is first seen.
 
     Args:
+        words: What it says; see `_words`.
         before: One that said the same on another connection, got no answer, and may be repeated by
             this one; a controller that begins anew with a broker numbers its requests anew.
     """
@@ -356,7 +362,7 @@ def _sent(message: LinkMessage, detail: Mapping[str, Any], before: _Sent | None)
     if before is not None and before.message.correlation_id < message.correlation_id:
         made_at = before.made_at
     waited = message.fate not in ARRIVED or made_at < message.wall_time_s
-    return _Sent(message, detail, made_at, message.wall_time_s, waited)
+    return _Sent(message, words, detail, made_at, message.wall_time_s, waited)
 
 
 def _words(message: LinkMessage) -> str:

@@ -6,6 +6,7 @@ they may be larger than memory, and the logs of brokers in which no witness was 
 """
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -35,7 +36,7 @@ class EvidenceFiles:
 
     def has(self, name: str) -> bool:
         """Whether something of that name is there."""
-        return (self.run.path / name).exists()
+        return os.path.exists(os.path.join(self.run.path, name))
 
     def place(self, read_at: str) -> str:
         """A file, or a file and a line such as "history.jsonl:3", for messages."""

@@ -1,5 +1,6 @@
 """snapshots/LABEL/: what ZooKeeper said then, and the files of each broker's log directory."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -215,7 +216,7 @@ class CopiedFiles:
         key = (label, broker, file)
         if key not in self._joined:
             self._joined[key] = joined_offsets(
-                (self._parsed(name), {entry.name for entry in folder.iterdir()})
+                (self._parsed(name), os.listdir(folder))
                 for folder in self.folders(label, broker)
                 if self.files.has(name := f"snapshots/{label}/{folder.name}/{file}")
             )

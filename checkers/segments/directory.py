@@ -1,6 +1,7 @@
 """One replica of one partition, from its directory: every segment, and its leader epochs."""
 
 import mmap
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,7 +62,9 @@ def segment_files(directory: Path) -> tuple[Path, ...]:
 
     Raises `SegmentError` for a `.log` file whose name is not a base offset.
     """
-    files = [path for path in directory.iterdir() if path.suffix == ".log" and path.is_file()]
+    with os.scandir(directory) as entries:
+        names = [entry.name for entry in entries if entry.name.endswith(".log") and entry.is_file()]
+    files = [directory / name for name in names if name != ".log"]
     for path in files:
         is_number = path.stem.isascii() and path.stem.isdigit()
         if not is_number or int(path.stem) > LARGEST_OFFSET:
@@ -125,7 +128,7 @@ def read_segment_file(path: Path, *, decode_records: bool = True) -> SegmentCont
     """
     base_offset = int(path.stem)
     with path.open("rb") as file:
-        if path.stat().st_size == 0:
+        if os.fstat(file.fileno()).st_size == 0:
             return SegmentContents(batches=(), findings=(), end_position=0)
         # Not closed here: what reads a part of it may still have that part when reading fails.
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -33,6 +33,8 @@ def at_leader(
 
     Its log may begin later by then, as far as later messages have that.
     """
+    if not request.is_at_leader or request.number is None:
+        return
     yield from _at_leader(state, follower, source, request, lookahead, index)
     moved, leader_id = World(state), leader_of(source)
     for partition, _ in request.asked:
@@ -54,8 +56,6 @@ def at_leader(
 def _at_leader(
     state: State, follower: int, source: int, request: Exchange, lookahead: Lookahead, index: int
 ) -> Iterator[World]:
-    if not request.is_at_leader or request.number is None:
-        return
     for withheld in _withheld(state, follower, source, request, lookahead):
         asking = Asking(lookahead, index)
         yield from _go_on(state, follower, source, request, lookahead, index, asking, withheld)

@@ -37,11 +37,12 @@ from kchaos.checkers.model.follow.observations import (
 )
 from kchaos.checkers.model.follow.reachable import hears_of_leaders
 from kchaos.checkers.model.settle.views import replicas_of
-from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.state import Broker, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState, Produce
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import Copied, PredictedProduce
+from kchaos.checkers.model.values.replica import Role
 from kchaos.checkers.model.values.requests import (
     ControlRequest,
     Exchange,
@@ -79,8 +80,9 @@ def silent_steps(state: State, lookahead: Lookahead, index: int, decided: int) -
         yield from _of_process(state, broker_id)
         yield from _control(state, broker_id, lookahead, index)
         yield from _learn(state, broker_id, lookahead, index)
+    broker_ids = world.broker_ids()
     for leader_id in working:
-        for broker_id in world.broker_ids():
+        for broker_id in broker_ids:
             for source in world.sources(broker_id, leader_id):
                 for open_exchange in world.exchanges(broker_id, source):
                     yield from at_leader(state, broker_id, source, open_exchange, lookahead, index)
@@ -216,21 +218,21 @@ def _of_process(state: State, broker_id: int) -> Iterator[World]:
     world = World(state)
     if outboxes.learn_epoch(world, broker_id):
         yield world
-    world = World(state)
-    if process.write_checkpoint(world, broker_id):
-        yield world
+    written = World(state)
+    if process.write_checkpoint(written, broker_id):
+        yield written
     failing: tuple[FailLogDirectory, ...] = state(("failing", broker_id)) or ()
     if failing:
         world = World(state)
         world.put(("failing", broker_id), failing[1:] or None)
         process.fail_log_directory(world, failing[0])
         yield world
-    world = World(state)
-    process.write_checkpoint(world, broker_id)
+    broker: Broker = state(("broker", broker_id))
     unsure = World(state)
     if (
-        process.write_checkpoint(unsure, broker_id, certain=False)
-        and unsure.changes != world.changes
+        broker.configuration.placed  # Else it has one such file.
+        and process.write_checkpoint(unsure, broker_id, certain=False)
+        and unsure.changes != written.changes
     ):
         yield unsure
 
@@ -242,7 +244,9 @@ def _control(state: State, broker_id: int, lookahead: Lookahead, index: int) -> 
     begins with the partitions that it is to lead (ReplicaManager.becomeLeaderOrFollower); in which
     order it takes them otherwise is its own matter.
     """
-    received: tuple[Received, ...] = state(("control", broker_id)) or ()
+    received: tuple[Received, ...] | None = state(("control", broker_id))
+    if received is None:
+        return
     waiting = [part for part in received if part.errors is None]
     oldest = {part.number[0]: part.number for part in reversed(waiting)}
     for number in oldest.values():
@@ -415,7 +419,7 @@ def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> It
 
     It also waits no longer for who has lagged too long outside the ISR.
     """
-    for partition in World(state).partitions(broker_id):
+    for partition in state(("partitions", broker_id)) or ():
         if state(("appended", broker_id, partition)):
             world = World(state)
             leader.settle_append(world, broker_id, partition)
@@ -425,15 +429,8 @@ def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> It
             world.put(("isr refused", broker_id, partition), None)
             leader.give_up_isr(world, broker_id, partition)
             yield world
-        for follower in leader.awaited_outside_isr(World(state), broker_id, partition):
-            if lookahead.may_lag_too_long(follower, broker_id, partition, index):
-                world = World(state)
-                leader.wait_no_longer(world, broker_id, partition, follower)
-                world.is_unlikely = True
-                yield world
-        yield from isr_requests.asked_by_a_repeated_fetch(
-            state, broker_id, partition, lookahead, index
-        )
+        if state(("replica", broker_id, partition)).role is Role.LEADER:
+            yield from _of_followers(state, broker_id, partition, lookahead, index)
         if state(("isr change", broker_id, partition)) is None:
             continue
         world = World(state)
@@ -445,6 +442,19 @@ def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> It
             world.put(("isr answer", broker_id, partition), None)
         leader.learn_isr(world, broker_id, partition)
         yield world
+
+
+def _of_followers(
+    state: State, broker_id: int, partition: TopicPartition, lookahead: Lookahead, index: int
+) -> Iterator[World]:
+    """A leader waits no longer for a follower outside the ISR, or asks for one in it."""
+    for follower in leader.awaited_outside_isr(World(state), broker_id, partition):
+        if lookahead.may_lag_too_long(follower, broker_id, partition, index):
+            world = World(state)
+            leader.wait_no_longer(world, broker_id, partition, follower)
+            world.is_unlikely = True
+            yield world
+    yield from isr_requests.asked_by_a_repeated_fetch(state, broker_id, partition, lookahead, index)
 
 
 def copy_differs(world: World, seen: CopyBegun) -> str:
@@ -461,8 +471,11 @@ def copy_differs(world: World, seen: CopyBegun) -> str:
 
 def _copies(state: State) -> Iterator[World]:
     """A broker's files are what the snapshot has of them."""
+    labels = state(("copying",))
+    if not labels:
+        return
     for broker_id in World(state).broker_ids():
-        for component in (("copying", label, broker_id) for label in state(("copying",)) or ()):
+        for component in (("copying", label, broker_id) for label in labels):
             seen = state(component)
             world = World(state)
             if seen is not None and _lost_local(world, seen) and not copy_differs(world, seen):

@@ -9,7 +9,8 @@ named, with what was possible before it.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.follow.internal_steps import early_questions, silent_steps
@@ -48,8 +49,7 @@ MOST_STATES = 60_000
 """How many states may be looked at for one run until the answer is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(NamedTuple):
     """Where a search stands: how much of each order was taken, and the state then."""
 
     seen: int
@@ -57,8 +57,7 @@ class _Node:
     state: State
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(NamedTuple):
     """How a node was reached: what was noted on the way, and from where.
 
     Attributes:

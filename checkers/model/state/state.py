@@ -124,12 +124,19 @@ class Broker:
 
 
 class State:
-    """An immutable, hashable mapping from components to values; what is absent is None."""
+    """An immutable, hashable mapping from components to values; what is absent is None.
 
-    __slots__ = ("_components", "_hash")
+    Attributes:
+        lookup: The same as calling the state, without a frame of Python; a search asks often.
+    """
+
+    __slots__ = ("_components", "_hash", "lookup")
+
+    lookup: Read
 
     def __init__(self, components: Mapping[Component, Any]) -> None:
         self._components = dict(components)
+        self.lookup = self._components.get
         self._hash = 0
         for item in self._components.items():
             self._hash ^= hash(item)
@@ -163,6 +170,7 @@ class State:
                 value ^= hash((component, after))
         state = State.__new__(State)
         state._components = components
+        state.lookup = components.get
         state._hash = value
         return state
 

@@ -41,15 +41,16 @@ class World:
     __slots__ = ("_read", "changes", "is_unlikely", "notes")
 
     def __init__(self, read: Read = EMPTY) -> None:
-        self._read = read
+        self._read = read.lookup if isinstance(read, State) else read
         self.changes: dict[Component, Any] = {}
         self.notes: list[Any] = []
         self.is_unlikely = False
 
     def get(self, component: Component) -> Any:
         """Return a component as it is now in this transition."""
-        if component in self.changes:
-            return self.changes[component]
+        changes = self.changes
+        if changes and component in changes:
+            return changes[component]
         return self._read(component)
 
     def put(self, component: Component, value: Any) -> None:
