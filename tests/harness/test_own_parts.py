@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -17,6 +17,7 @@ from kchaos.harness.errors import ScenarioError, UsageError
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.run import own_parts
 from kchaos.harness.run.own_parts import carried_parts, parts_of_file
+from kchaos.harness.run.runner import perform
 from kchaos.harness.run.scenario import Scenario, read_scenario
 from kchaos.harness.run.steps_checked import check_steps
 from kchaos.harness.steps.if_possible import IfPossible
@@ -288,6 +289,15 @@ def test_a_field_that_whoever_judges_takes_for_something_else_is_refused(tmp_pat
     cluster = of_tutorial_cluster(tmp_path)
     with pytest.raises(ScenarioError, match=r"step 0 \(WriteOdd\): .*broker.*give yours another"):
         check_steps(Scenario(entry="x", case="", release="2.8.2", cluster=cluster, steps=(step(),)))
+
+
+def test_an_error_in_a_step_of_ones_own_ends_the_run_and_names_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "odd.py"
+    file.write_text(STEP)
+    step = parts_of_file(file).steps["WriteOdd"]()
+    play = SimpleNamespace(recorder=SimpleNamespace(), observed=lambda *_, **__: None)
+    with pytest.raises(ScenarioError, match=r"WriteOdd failed at odd\.py line 7: KeyError: 'odd'"):
+        perform(cast(Any, play), 0, step)
 
 
 # -- packages ---------------------------------------------------------------------------------
