@@ -422,9 +422,12 @@ def run(arguments: Sequence[str]) -> int:
         code = exit_code_of(error)
         if code == INTERRUPTED:
             return _failed("interrupted; everything was healed and stopped", code)
-        if code is None and (place := own_place(error)):
-            return _failed(f"{place}: {type(error).__name__}: {error}; mend it there", USAGE)
         if code is None:
+            # Imported here: it needs all that steps need.
+            from kchaos.harness.run.own_parts import own_place
+
+            if place := own_place(error):
+                return _failed(f"{place}: {type(error).__name__}: {error}; mend it there", USAGE)
             click.echo(printable(traceback.format_exc()), err=True)
             return _failed("this is a defect of kchaos: please report the lines above", INTERNAL)
         refused = machine_error_in(error)
