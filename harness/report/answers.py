@@ -4,10 +4,13 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.evidence.about import marked
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
+from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.witness import Witness
 from kchaos.harness.report.loading import Loaded
 
@@ -104,6 +107,33 @@ def tracebacks(loaded: Loaded) -> tuple[str, ...]:
     return tuple(dict.fromkeys(trace for trace in traces if trace))
 
 
+def _not_as_sealed(run: RunDirectory) -> Iterator[str]:
+    """What was taken from the evidence since it was sealed; a judgement compares its bytes too."""
+    try:
+        sealed = run.read(MANIFEST).get("files")
+    except RunDirectoryError as error:
+        yield f"The seal of this run cannot be read: {error}"
+        return
+    changed = [
+        name
+        for name, file in (sealed.items() if isinstance(sealed, Mapping) else ())
+        if isinstance(file, Mapping) and _size_bytes(run.path / name) != file.get("size_bytes")
+    ]
+    if changed:
+        more = f" and {len(changed) - 1} more files" if len(changed) > 1 else ""
+        yield (
+            f"The evidence is not as it was sealed: {changed[0]}{more} are missing or have another "
+            "size. What follows may be of other evidence than was judged."
+            if more
+            else f"The evidence is not as it was sealed: {changed[0]} is missing or has another "
+            "size. What follows may be of other evidence than was judged."
+        )
+
+
+def _size_bytes(file: Path) -> int:
+    return file.stat().st_size if file.is_file() else -1
+
+
 def warnings(loaded: Loaded) -> tuple[str, ...]:
     """What a reader must know before believing anything below, a sentence each."""
     said = []
@@ -112,6 +142,8 @@ def warnings(loaded: Loaded) -> tuple[str, ...]:
             "This run is not sealed: it was interrupted, or it is still going on. Its evidence is "
             "incomplete, and nothing below is a verdict on it."
         )
+    else:
+        said += _not_as_sealed(loaded.directory)
     if loaded.judgement is None:
         said.append(
             "Nobody has judged this run yet. What follows is what was found, with nothing beside "

@@ -9,6 +9,7 @@ from typing import Any
 import jinja2
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.errors import CheckError
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import answers
 from kchaos.harness.report.broker_states import story_names
@@ -20,9 +21,11 @@ from kchaos.harness.report.lane_drawing import draw_partition
 from kchaos.harness.report.leadership import Decisions, decisions_of, incarnations
 from kchaos.harness.report.loading import Loaded, load
 from kchaos.harness.report.moments import Moment, faults_of, moments, story_of, writes_of
+from kchaos.harness.report.paper import Paper
 from kchaos.harness.report.replicas import PartitionView, partition_views
 from kchaos.harness.report.rounds import observed_rounds, predicted_rounds, side_by_side
 from kchaos.harness.report.service import not_measured, service_tables
+from kchaos.harness.report.text import damaged_text
 from kchaos.harness.report.tier_drawing import drawn_readings
 from kchaos.harness.report.time_drawing import draw_time
 from kchaos.harness.report.witness_text import witness_text
@@ -43,14 +46,20 @@ def render(run: RunDirectory, judgement: str | None = None) -> str:
 
     Raises:
         UsageError: The run has no judgement of that name.
-        RunDirectoryError: A file of the run cannot be read.
+        CheckError: The judgement, or what was run, cannot be read.
     """
     loaded = load(run, judgement)
-    return _template().render(_context(loaded))
+    try:
+        return _template("report.html").render(_context(loaded))
+    except CheckError as error:
+        text = damaged_text(loaded, error, Paper(80, colour=False))
+        return _template("damaged.html").render(
+            name=loaded.directory.name, outcome=answers.outcome_of(loaded), text=text
+        )
 
 
 @cache
-def _template() -> jinja2.Template:
+def _template(name: str) -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("kchaos.harness.report", "."),
         autoescape=True,
@@ -60,7 +69,7 @@ def _template() -> jinja2.Template:
     )
     environment.filters["witness_text"] = witness_text
     environment.filters["seconds"] = lambda seconds: f"{seconds:.3f}"
-    return environment.get_template("report.html")
+    return environment.get_template(name)
 
 
 def _context(loaded: Loaded) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
+from kchaos.checkers.errors import CheckError
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import answers
 from kchaos.harness.report.cause import cause_of
@@ -48,10 +49,32 @@ def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str
         colour: Whether to use ANSI colours; every colour has its word beside it.
 
     Raises:
-        RunDirectoryError: A file of the run cannot be read.
+        CheckError: The judgement, or what was run, cannot be read.
     """
     loaded = load(run)
-    paper = Paper(max(40, width), colour)
+    try:
+        return _whole(loaded, Paper(max(40, width), colour))
+    except CheckError as error:
+        return damaged_text(loaded, error, Paper(max(40, width), colour))
+
+
+def damaged_text(loaded: Loaded, error: CheckError, paper: Paper) -> str:
+    """What the judgement said of a run whose evidence cannot be read any more."""
+    paper.add(loaded.directory.name, style="quiet")
+    paper.add(answers.outcome_of(loaded), style="bold")
+    for each in answers.answers_of(loaded):
+        paper.add(f"{each.symbol} {each.words}", style=each.answer)
+    unreadable = (
+        f"The evidence of this run cannot be read: {error}. What follows was judged before."
+    )
+    for warning in (unreadable, *answers.warnings(loaded)):
+        paper.add()
+        paper.add(f"! {warning}", style="unknown", hang=2)
+    _findings(paper, loaded)
+    return paper.text()
+
+
+def _whole(loaded: Loaded, paper: Paper) -> str:
     views = partition_views(loaded)
     _head(paper, loaded, views)
     _findings(paper, loaded)

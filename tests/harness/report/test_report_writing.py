@@ -1,12 +1,13 @@
 """Where the page goes, and what it leaves alone."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from kchaos.harness.errors import HarnessError
-from kchaos.harness.report import render, write_report
-from tests.support.report_runs import diverged, judge_as, judged
+from kchaos.harness.report import render, text_report, write_report
+from tests.support.report_runs import DIVERGENCE, Page, diverged, judge_as, judged
 
 
 def test_a_run_has_one_page_of_its_newest_judgement(tmp_path: Path) -> None:
@@ -48,3 +49,31 @@ def test_where_nothing_can_be_written_the_error_names_the_place(tmp_path: Path) 
 
     with pytest.raises(HarnessError, match=r"cannot be written to .*run"):
         write_report(run)
+
+
+def test_a_run_whose_evidence_was_cut_off_is_shown_as_it_was_judged_and_says_so_at_the_top(
+    tmp_path: Path,
+) -> None:
+    run = judged(tmp_path / "run")
+    file = run.path / "history.jsonl"
+    file.write_bytes(file.read_bytes()[:-20])
+
+    page = Page(write_report(run).read_text())
+    assert page.problems == []
+    for shown in (page.text, " ".join(text_report(run).split())):
+        before, _, after = shown.partition("The evidence of this run cannot be read")
+        assert "divergence" not in before
+        assert "is cut off: it has no newline" in after
+        assert "history.jsonl is missing or has another size" in after
+        assert DIVERGENCE["message"] in after
+
+
+def test_a_run_that_lacks_what_was_sealed_says_so(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run")
+    whole = " ".join(text_report(run).split())
+    shutil.rmtree(run.path / "snapshots")
+
+    assert "not as it was sealed" not in whole
+    text = " ".join(text_report(run).split())
+    assert "! The evidence is not as it was sealed: snapshots/final/" in text
+    assert "more files are missing or have another size" in text
