@@ -28,6 +28,7 @@ from kchaos.harness.report.tier_drawing import RemoteView
 NOT_KNOWN = (
     "The cause is not known: no evidence of this run links a message or a decision to the finding."
 )
+"""Told of a finding without a cause; after it stands what is known, the finding itself."""
 _AIMED_AT = re.compile(r"\b(?:broker|source|target)=(\d+)")
 _REBUILT = re.compile(r"Updated the epoch cache from remote tier till offset: (\d+)")
 _NOT_REBUILT = re.compile(
@@ -131,7 +132,7 @@ def cause_of(
 
     Each sentence says what a file of the run holds: a decision, a batch, a question for a leader
     epoch with its answer. A kind of finding that this does not explain, or evidence that is too
-    thin, gets the one sentence `NOT_KNOWN`.
+    thin, gets the sentence `NOT_KNOWN`, and the finding.
     """
     finding = worst_of(loaded)
     if finding is None:
@@ -141,7 +142,7 @@ def cause_of(
     teller = _TELLERS.get(finding.kind)
     needs_offsets = teller in (_differing, _loss, _cut, _tiered)
     if teller is None or not of_partition or (needs_offsets and finding.first_offset < 0):
-        return (CauseStep(text=NOT_KNOWN, section="time"),)
+        return _unexplained(finding)
     story = _Story(
         loaded=loaded,
         finding=finding,
@@ -168,7 +169,12 @@ def cause_of(
     )
     steps = _by_time(teller(story))
     # The finding alone is no cause.
-    return steps if len(steps) > 1 else (CauseStep(text=NOT_KNOWN, section="time"),)
+    return steps if len(steps) > 1 else _unexplained(finding)
+
+
+def _unexplained(finding: Finding) -> tuple[CauseStep, ...]:
+    known = CauseStep(section="findings", text=f"What is known: {finding.message}.")
+    return CauseStep(text=NOT_KNOWN, section="time"), known
 
 
 def _unregistered(decisions: Decisions) -> Mapping[int, float]:

@@ -211,7 +211,8 @@ def test_the_election_with_which_a_partition_begins_is_no_cause(tmp_path: Path) 
     build.produce("both", 0, ["a"], acks=-1, base_offset=0)
     build.snapshot("final", {0: log, 1: log}, probed=False)
 
-    assert told(judge_as(build.seal(), findings=[stopped])) == [NOT_KNOWN]
+    run = judge_as(build.seal(), findings=[stopped])
+    assert told(run) == [NOT_KNOWN, "What is known: it stands."]
 
 
 def test_a_follower_that_never_asked_is_told_where_another_one_did(tmp_path: Path) -> None:
@@ -240,8 +241,8 @@ def test_what_the_evidence_does_not_show_is_not_guessed(tmp_path: Path) -> None:
     other = judge_as(diverged(tmp_path / "kind").seal(), findings=[corrupt])
     lost = judge_as(diverged(tmp_path / "thin").seal(), findings=[LOSS | {"first_offset": 90}])
 
-    assert told(other) == [NOT_KNOWN]
-    assert told(lost) == [NOT_KNOWN]
+    assert told(other) == [NOT_KNOWN, f"What is known: {corrupt['message']}."]
+    assert told(lost) == [NOT_KNOWN, f"What is known: {LOSS['message']}."]
 
 
 def test_the_page_tells_the_cause_before_the_findings_with_links_to_what_shows_it(
