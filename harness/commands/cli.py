@@ -416,14 +416,11 @@ def run(arguments: Sequence[str]) -> int:
         error.show()
         return USAGE
     except BaseException as error:  # noqa: BLE001 - every error becomes an exit code here
-        # Not above: it imports every step and fault, and so what they need.
-        from kchaos.harness.run.own_parts import own_place
-
         code = exit_code_of(error)
         if code == INTERRUPTED:
             return _failed("interrupted; everything was healed and stopped", code)
         if code is None:
-            # Imported here: it needs all that steps need.
+            # Not above: it imports every step and fault, and so what they need.
             from kchaos.harness.run.own_parts import own_place
 
             if place := own_place(error):
