@@ -8,6 +8,7 @@ from pathlib import Path
 from kchaos.clusters.releases import Mode
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.kafka_6119 import KAFKA_6119
 from kchaos.harness.catalogue.kafka_6361 import KAFKA_6361
 from kchaos.harness.catalogue.kafka_7128 import KAFKA_7128
 from kchaos.harness.catalogue.kafka_7164 import KAFKA_7164
@@ -70,6 +71,7 @@ from kchaos.harness.run.scenario import Scenario
 CATALOGUE: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
+        KAFKA_6119,
         KAFKA_6361,
         KAFKA_7128,
         KAFKA_7164,

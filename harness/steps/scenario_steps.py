@@ -48,7 +48,7 @@ from kchaos.harness.steps.raw_requests import FetchAs
 from kchaos.harness.steps.tier import AwaitLocalStart, AwaitOffsets, AwaitTiered
 from kchaos.harness.steps.tier_reading import TierRead, read_before
 from kchaos.harness.steps.topics import DeleteTopic
-from kchaos.harness.steps.transactions import WriteAfterAbort
+from kchaos.harness.steps.transactions import WriteAcrossTimeout, WriteAfterAbort
 
 _LOSES_NO_REASSIGNMENT = (2, 4)
 """From here on the controller reads the request before it deletes it (docs/kafka.md)."""
@@ -365,6 +365,7 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitHighWatermarkForgotten,
         AwaitThrottled,
         AwaitCleaned,
+        WriteAcrossTimeout,
         WriteAfterAbort,
         DeleteRecords,
         DeleteTopic,

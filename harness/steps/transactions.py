@@ -1,4 +1,4 @@
-"""A step that is a transactional client whose last batch comes when its transaction is over."""
+"""Steps that are transactional clients: a batch that comes late, and a time that is over."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -48,65 +48,12 @@ class WriteAfterAbort:
         Raises:
             ScenarioError: The cluster has no links for clients, or the transaction did not go well.
         """
-        links = play.cluster.links
-        if links is None or not links.client_addresses:
-            raise ScenarioError(f"{type(self).__name__} needs a cluster with client_links")
-        addresses = {
-            broker: f"{host}:{port}" for broker, (host, port) in links.client_addresses.items()
-        }
-        leader = addresses[self.broker]
-        told = self._until(
-            play,
-            lambda: _ask(
-                leader,
-                ApiKey.FIND_COORDINATOR,
-                {"key": self.transactional_id, "key_type": _TRANSACTION},
-                1,
-            ),
-        )
-        coordinator = addresses[told["node_id"]]
-        begun = self._until(
-            play,
-            lambda: _ask(
-                coordinator,
-                ApiKey.INIT_PRODUCER_ID,
-                {
-                    "transactional_id": self.transactional_id,
-                    "transaction_timeout_ms": 60_000,
-                },
-                0,
-            ),
-        )
-        producer = (begun["producer_id"], begun["producer_epoch"])
-        of_transaction = {
-            "transactional_id": self.transactional_id,
-            "producer_id": producer[0],
-            "producer_epoch": producer[1],
-        }
-        added = {"topic": self.topic, "partitions": [self.partition]}
-        self._until(
-            play,
-            lambda: _ask(
-                coordinator,
-                ApiKey.ADD_PARTITIONS_TO_TXN,
-                of_transaction | {"topics": [added]},
-                0,
-            ),
-        )
-        error_code, base_offset = self._write(leader, producer, 0)
-        if error_code:
-            raise ScenarioError(f"the first batch was answered with {error_name(error_code)}")
-        self._until(
-            play,
-            lambda: _ask(
-                coordinator,
-                ApiKey.END_TXN,
-                of_transaction | {"committed": False},
-                0,
-            ),
-        )
-        self._await_marker(play, leader, base_offset + 2)
-        error_code, base_offset = self._write_late(play, leader, producer)
+        producer = _begun(play, self, transaction_timeout_ms=60_000)
+        producer.add(self.partition)
+        base_offset = producer.write_first(self.partition)
+        producer.end(committed=False)
+        producer.await_marker(self.partition, base_offset + 2)
+        error_code, base_offset = self._write_late(play, producer)
         play.observed(
             "late-batch",
             operation=self.operation,
@@ -116,46 +63,12 @@ class WriteAfterAbort:
             base_offset=base_offset,
         )
 
-    def _until(self, play: Play, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Asks until the answer has no error."""
-        answers: list[dict[str, Any]] = []
-
-        def is_answered() -> bool:
-            answers.append(ask())
-            return _error_of(answers[-1]) == 0
-
-        await_until(
-            is_answered,
-            timeout_s=self.timeout_s,
-            waiting_for=f"the coordinator of {self.transactional_id!r}",
-            last_seen=lambda: error_name(_error_of(answers[-1])) if answers else "no answer",
-            remedy="see the server.log of the broker that leads __transaction_state",
-            abort=gates.no_exit(play),
-        )
-        return answers[-1]
-
-    def _await_marker(self, play: Play, leader: str, high_watermark: int) -> None:
-        def end() -> int:
-            answer = fetch(
-                leader, topic=self.topic, partition=self.partition, offset=high_watermark - 1
-            )
-            return answer.high_watermark
-
-        await_until(
-            lambda: end() >= high_watermark,
-            timeout_s=self.timeout_s,
-            waiting_for=f"the marker of {self.transactional_id!r} to be replicated",
-            last_seen=end,
-            remedy="see the server.log of the broker that leads __transaction_state",
-            abort=gates.no_exit(play),
-        )
-
-    def _write_late(self, play: Play, leader: str, producer: tuple[int, int]) -> tuple[int, int]:
+    def _write_late(self, play: Play, producer: "_Producer") -> tuple[int, int]:
         """Sends the late batch, again while a leader says so: its coordinator is not done yet."""
         answers: list[tuple[int, int]] = []
 
         def is_answered() -> bool:
-            answers.append(self._write(leader, producer, 1))
+            answers.append(producer.write(self.partition, 1))
             return answers[-1][0] != ErrorCode.NOT_ENOUGH_REPLICAS
 
         await_until(
@@ -163,27 +76,196 @@ class WriteAfterAbort:
             timeout_s=self.timeout_s,
             waiting_for="the late batch to be taken or refused",
             last_seen=lambda: error_name(answers[-1][0]) if answers else "no answer",
-            remedy="see the server.log of the broker that leads __transaction_state",
+            remedy=_REMEDY,
             abort=gates.no_exit(play),
         )
         return answers[-1]
 
-    def _write(self, leader: str, producer: tuple[int, int], sequence: int) -> tuple[int, int]:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteAcrossTimeout:
+    """A transactional producer writes a batch, is slow, and goes on when its time is over.
+
+    Its coordinator aborts the transaction, and nobody tells the producer. It adds another partition
+    to what it takes for the same transaction, writes there too, and commits. It goes through the
+    links for clients.
+
+    Attributes:
+        operation: Begins each record's value.
+        broker: The leader of both partitions.
+        next_partition: Where it writes when its time is over.
+        transaction_timeout_ms: How long its coordinator leaves it.
+        timeout_s: Some releases look once in a minute whose time is over.
+    """
+
+    operation: str
+    topic: str
+    partition: int
+    next_partition: int
+    broker: int
+    transactional_id: str = "slow"
+    transaction_timeout_ms: int = 1_000
+    timeout_s: float = 120.0
+
+    def perform(self, play: Play) -> None:
+        """Returns when the commit is written, or when the producer was told that it is fenced.
+
+        Raises:
+            ScenarioError: The cluster has no links for clients, or something else was refused.
+        """
+        producer = _begun(play, self, transaction_timeout_ms=self.transaction_timeout_ms)
+        producer.add(self.partition)
+        base_offset = producer.write_first(self.partition)
+        producer.await_marker(self.partition, base_offset + 2)
+        error_code = producer.add(self.next_partition, accept=ErrorCode.INVALID_PRODUCER_EPOCH)
+        if not error_code:
+            base_offset = producer.write_first(self.next_partition)
+            producer.end(committed=True)
+            producer.await_marker(self.next_partition, base_offset + 2)
+        play.observed(
+            "after-timeout",
+            operation=self.operation,
+            topic=self.topic,
+            partition=self.next_partition,
+            error=error_name(error_code) if error_code else "",
+        )
+
+
+_REMEDY = "see the server.log of the broker that leads __transaction_state"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Producer:
+    """A transactional producer in the epoch that its coordinator has given it."""
+
+    play: Play
+    step: WriteAfterAbort | WriteAcrossTimeout
+    leader: str
+    coordinator: str
+    producer_id: int
+    producer_epoch: int
+
+    @property
+    def _names(self) -> dict[str, Any]:
+        return {
+            "transactional_id": self.step.transactional_id,
+            "producer_id": self.producer_id,
+            "producer_epoch": self.producer_epoch,
+        }
+
+    def add(self, partition: int, *, accept: int = ErrorCode.NONE) -> int:
+        """Makes a partition part of the transaction; returns the error, if it is that one."""
+        topic = {"topic": self.step.topic, "partitions": [partition]}
+        values = self._names | {"topics": [topic]}
+        answer = _until(
+            self.play,
+            self.step,
+            lambda: _ask(self.coordinator, ApiKey.ADD_PARTITIONS_TO_TXN, values, 0),
+            accept=accept,
+        )
+        return _error_of(answer)
+
+    def end(self, *, committed: bool) -> None:
+        """Asks the coordinator to commit or to abort, until that is answered without an error."""
+        values = self._names | {"committed": committed}
+        _until(self.play, self.step, lambda: _ask(self.coordinator, ApiKey.END_TXN, values, 0))
+
+    def await_marker(self, partition: int, high_watermark: int) -> None:
+        """Returns when the partition's high watermark is there, behind a marker."""
+
+        def end() -> int:
+            answer = fetch(
+                self.leader, topic=self.step.topic, partition=partition, offset=high_watermark - 1
+            )
+            return answer.high_watermark
+
+        await_until(
+            lambda: end() >= high_watermark,
+            timeout_s=self.step.timeout_s,
+            waiting_for=f"the marker of {self.step.transactional_id!r} to be replicated",
+            last_seen=end,
+            remedy=_REMEDY,
+            abort=gates.no_exit(self.play),
+        )
+
+    def write_first(self, partition: int) -> int:
+        """Writes its first batch to a partition, which must be taken; returns its offset."""
+        error_code, base_offset = self.write(partition, 0)
+        if error_code:
+            raise ScenarioError(f"the first batch was answered with {error_name(error_code)}")
+        return base_offset
+
+    def write(self, partition: int, sequence: int) -> tuple[int, int]:
+        """Writes a batch of one record; returns the error and the base offset of the answer."""
         builder = MemoryRecordsBuilder(2, 0, 1 << 20)
-        builder.set_producer_state(*producer, sequence, True)
-        value = f"{self.operation}-{sequence}".encode()
+        builder.set_producer_state(self.producer_id, self.producer_epoch, sequence, True)
+        value = f"{self.step.operation}-{sequence}".encode()
         builder.append(int(time.time() * 1000), None, value)
         builder.close()
-        batch = {"partition": self.partition, "records": bytes(builder.buffer())}
+        batch = {"partition": partition, "records": bytes(builder.buffer())}
         request = {
-            "transactional_id": self.transactional_id,
+            "transactional_id": self.step.transactional_id,
             "acks": -1,
             "timeout_ms": int(_ANSWER_S * 1000),
-            "topics": [{"topic": self.topic, "partitions": [batch]}],
+            "topics": [{"topic": self.step.topic, "partitions": [batch]}],
         }
-        answer = _ask(leader, ApiKey.PRODUCE, request, 3)
+        answer = _ask(self.leader, ApiKey.PRODUCE, request, 3)
         told = answer["topics"][0]["partitions"][0]
         return int(told["error_code"]), int(told["base_offset"])
+
+
+def _begun(
+    play: Play, step: WriteAfterAbort | WriteAcrossTimeout, *, transaction_timeout_ms: int
+) -> _Producer:
+    """A producer that its coordinator has initialised."""
+    links = play.cluster.links
+    if links is None or not links.client_addresses:
+        raise ScenarioError(f"{type(step).__name__} needs a cluster with client_links")
+    addresses = {
+        broker: f"{host}:{port}" for broker, (host, port) in links.client_addresses.items()
+    }
+    leader = addresses[step.broker]
+    named = {"key": step.transactional_id, "key_type": _TRANSACTION}
+    told = _until(play, step, lambda: _ask(leader, ApiKey.FIND_COORDINATOR, named, 1))
+    coordinator = addresses[told["node_id"]]
+    asked = {
+        "transactional_id": step.transactional_id,
+        "transaction_timeout_ms": transaction_timeout_ms,
+    }
+    begun = _until(play, step, lambda: _ask(coordinator, ApiKey.INIT_PRODUCER_ID, asked, 0))
+    return _Producer(
+        play=play,
+        step=step,
+        leader=leader,
+        coordinator=coordinator,
+        producer_id=begun["producer_id"],
+        producer_epoch=begun["producer_epoch"],
+    )
+
+
+def _until(
+    play: Play,
+    step: WriteAfterAbort | WriteAcrossTimeout,
+    ask: Callable[[], dict[str, Any]],
+    *,
+    accept: int = ErrorCode.NONE,
+) -> dict[str, Any]:
+    """Asks until the answer has no error, or that one."""
+    answers: list[dict[str, Any]] = []
+
+    def is_answered() -> bool:
+        answers.append(ask())
+        return _error_of(answers[-1]) in (ErrorCode.NONE, accept)
+
+    await_until(
+        is_answered,
+        timeout_s=step.timeout_s,
+        waiting_for=f"the coordinator of {step.transactional_id!r}",
+        last_seen=lambda: error_name(_error_of(answers[-1])) if answers else "no answer",
+        remedy=_REMEDY,
+        abort=gates.no_exit(play),
+    )
+    return answers[-1]
 
 
 def _ask(address: str, api: ApiKey, values: Mapping[str, Any], version: int) -> dict[str, Any]:
