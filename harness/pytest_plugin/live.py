@@ -261,10 +261,10 @@ class Chaos:
     ) -> str:
         """A client of the test's own had a record acknowledged; returns the operation's name.
 
-        It is for clients that links cannot see: encrypted, compressed by what nothing here opens,
-        or with `client_links=False`. The record is promised from then on, as one that a link saw.
-        What the test does not say is not judged; a record on disk of which nobody says anything
-        leaves the run unknown, and so does what links saw otherwise.
+        It is for clients that links cannot see: encrypted ones, those of a newer version than
+        kchaos knows, or all with `client_links=False`. The record is promised from then on, as one
+        that a link saw. What the test does not say is not judged; a record on disk of which nobody
+        says anything leaves the run unknown, and so does what links saw otherwise.
 
         Args:
             value: As it was sent; text in UTF-8, None for a null value. `key` likewise.
