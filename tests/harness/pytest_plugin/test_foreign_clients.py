@@ -1,6 +1,7 @@
 """A user's own clients on real clusters: what links saw of them is judged, the rest unknown."""
 
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -52,6 +53,20 @@ def transactional(servers: list[str], topic: str) -> None:
             end()
 
 
+def said_by_the_test(chaos: Chaos, servers: list[str]) -> None:
+    """What a compressing client had acknowledged and read: several records in a batch."""
+    with KafkaProducer(
+        bootstrap_servers=servers, acks="all", linger_ms=200, compression_type="gzip"
+    ) as producer:
+        sent = {b"%d" % number: producer.send("told", b"%d" % number) for number in range(30)}
+        for value, answer in sent.items():
+            chaos.acknowledged("told", offset=answer.get(20).offset, value=value, client="mine")
+    with KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition("told", 0)])
+        record = next(iter(consumer))
+        chaos.read("told", offset=record.offset, value=record.value, at=time.time())
+
+
 def note(results: Results) -> Finding:
     """The one note of what others wrote; the run must be unknown for it."""
     (found,) = [finding for finding in results.findings if finding.kind == "foreign-write"]
@@ -96,19 +111,24 @@ def test_healthy_runs_of_others_clients_are_safe_and_conform(chaos: Chaos) -> No
 
 @pytest.mark.kafka_cluster(release="3.9.1", brokers=3, client_links=False)
 def test_without_links_for_clients_a_healthy_run_is_unknown_with_one_note(chaos: Chaos) -> None:
-    chaos.create_topic("t", replicas=[0, 1, 2])
+    for topic in ("t", "told"):
+        chaos.create_topic(topic, replicas=[0, 1, 2])
     chaos.produce("t", records=5, acks="all")
     servers = chaos.cluster.bootstrap_servers
     with KafkaAdminClient(bootstrap_servers=servers) as admin:
         admin.create_topics([NewTopic("mine", num_partitions=1, replication_factor=3)])
     plain(servers, "mine")
     idempotent(servers, "t")
+    said_by_the_test(chaos, servers)
 
     results = chaos.end()
 
     found = note(results)
     assert without_broker_errors(results) == [found]
     told = found.evidence["partitions"]
+    # Of its own topic the test has told all.
+    assert sorted(told) == ["mine-0", "t-0"]
+    assert any("of which the test alone says it (31 records)" in one for one in results.not_checked)
     assert told["t-0"]["offsets"][0][0] == 5
     assert (bool(told["t-0"]["producer_ids"]), bool(told["mine-0"]["producer_ids"])) == (
         True,
