@@ -18,6 +18,7 @@ from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import KNOWN_RELEASES, Release, release_of
 
 CONTROLLED_SHUTDOWN = "controlled-shutdown"
+CONTROLLER_WRITE = "controller-write"
 REGISTERED = "registered"
 SEND_FETCH = "send-fetch"
 FETCH_REQUEST = "fetch-request"
@@ -115,6 +116,19 @@ POINTS: Mapping[str, Point] = {
                     since=(2, 3, 0),
                     java_class="kafka.controller.KafkaController",
                     method="processBrokerChange",
+                ),
+            ),
+        ),
+        Point(
+            name=CONTROLLER_WRITE,
+            meaning="the controller is about to write leaders and ISRs to ZooKeeper",
+            places=(
+                # Up to 1.0 it writes each partition's where it has decided it.
+                Place(
+                    since=(1, 1, 0),
+                    java_class="kafka.zk.KafkaZkClient",
+                    method="updateLeaderAndIsr",
+                    seen='"" + $1',
                 ),
             ),
         ),

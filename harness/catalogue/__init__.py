@@ -37,6 +37,7 @@ from kchaos.harness.catalogue.kip_279_errors import KIP_279_ERRORS
 from kchaos.harness.catalogue.kip_279_old_protocol import KIP_279_OLD_PROTOCOL
 from kchaos.harness.catalogue.kip_279_untracked import KIP_279_UNTRACKED
 from kchaos.harness.catalogue.kip_380_controlled_shutdown import KIP_380_STALE_CONTROLLED_SHUTDOWN
+from kchaos.harness.catalogue.kip_380_controller_lost import KIP_380_CONTROLLER_LOST
 from kchaos.harness.catalogue.kip_380_epoch_ahead import KIP_380_EPOCH_AHEAD
 from kchaos.harness.catalogue.kip_380_leader_and_isr import KIP_380_STALE_LEADER_AND_ISR
 from kchaos.harness.catalogue.kip_380_missed_bounce import KIP_380_MISSED_BOUNCE
@@ -102,6 +103,7 @@ CATALOGUE: Mapping[str, Entry] = {
         KIP_380_EPOCH_AHEAD,
         KIP_380_MISSED_BOUNCE,
         KIP_380_STALE_CONTROLLED_SHUTDOWN,
+        KIP_380_CONTROLLER_LOST,
         KIP_380_STALE_LEADER_AND_ISR,
         KIP_380_STALE_STOP_REPLICA,
         KIP_380_STALE_UPDATE_METADATA,

@@ -1,0 +1,99 @@
+"""Before KIP-380's commit a controller whose session ends while it writes stands still."""
+
+from kchaos.clusters.agent.points import CONTROLLER_WRITE
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import ExpireSession, HoldPoint, StopBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.kip_380_bounced import topic_with_a_record
+from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.steps.observing import AwaitLog
+from kchaos.harness.steps.scenario_steps import (
+    AwaitHeld,
+    AwaitReplicated,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+CONTROLLER, LEADER, OTHER = 0, 1, 2
+_CASE = "session-ends"
+_THROWN = r"Caught unexpected throwable"
+_REGISTERED = r"Registered broker 0 at path"
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (CONTROLLER, LEADER, OTHER)),
+        first_broker=CONTROLLER,
+        properties={
+            **QUICK,
+            "controlled.shutdown.enable": "true",
+            "controlled.shutdown.retry.backoff.ms": "200",
+            # Broker 1 asks the next controller when the first one has not answered.
+            "request.timeout.ms": "3000",
+        },
+    )
+
+
+def _steps(_case: str) -> tuple[Step, ...]:
+    replicas = (LEADER, OTHER, CONTROLLER)
+    return (
+        *topic_with_a_record("t", replicas),
+        AwaitReplicated(topic="t", partition=0, brokers=replicas, log_end_offset=1),
+        Tell(text="broker 1 is shut down; the controller is about to write the next leader of t"),
+        Inject(
+            name="write",
+            fault=HoldPoint(name="write", broker=CONTROLLER, point=CONTROLLER_WRITE),
+        ),
+        Inject(name="stop", fault=StopBroker(broker=LEADER, await_end=False)),
+        AwaitHeld(name="write"),
+        Tell(text="its session ends before it writes"),
+        Inject(name="session", fault=ExpireSession(broker=CONTROLLER, await_return=False)),
+        AwaitLog(broker=CONTROLLER, pattern=r"Session expired"),
+        Heal(name="write"),
+        # It was registered once before.
+        AwaitLog(broker=CONTROLLER, pattern=f"{_THROWN}|{_REGISTERED}", count=2),
+        Tell(text="another broker is the controller, and shuts broker 1 down"),
+        Heal(name="stop"),
+    )
+
+
+_SOURCE = (
+    "kafka.zookeeper.ZooKeeperClient, 2.1.1 and 2.2.0 (mended by the commit of KAFKA-7235, "
+    "KIP-380); found by random runs, measured on real brokers"
+)
+
+KIP_380_CONTROLLER_LOST = Entry(
+    name="KIP-380-controller-lost",
+    title="A controller whose session ends while it writes stands still, and its broker stays away",
+    story=(
+        "2.1.0 and 2.1.1 write a partition's state together with a check of the controller epoch, "
+        "in a transaction of ZooKeeper. If the session has ended the callback gets no results, and "
+        "reads them all the same: a NullPointerException ends it, and nobody tells the "
+        "controller's thread, which waits for ever. It would also have registered the broker "
+        "again. So broker 0 is alive and belongs to no cluster: it hears of no leader epoch, and "
+        "stays a follower of broker 1, which the next controller shut down. Before 2.1.0 a write "
+        "was no transaction. From 2.2.0 on the callback looks whether there are results: the write "
+        "fails, the broker resigns, registers again and follows the new leader. The controller's "
+        "thread is held before it writes, and its session is ended from outside."
+    ),
+    source=_SOURCE,
+    cases={_CASE: "its session ends while it is about to write"},
+    cluster=_cluster,
+    steps=_steps,
+    expectations={
+        (_CASE, "2.1.1"): Expectation(
+            safe=False,
+            findings=(("replication-stopped", (OTHER,), -1, -1, "t"),),
+            witness=({"log": {"broker": CONTROLLER, "pattern": _THROWN}},),
+            source=_SOURCE,
+        ),
+        (_CASE, "2.2.2"): Expectation(
+            safe=True,
+            witness=({"log": {"broker": CONTROLLER, "pattern": r"Creating /brokers/ids/0"}},),
+            source=_SOURCE,
+        ),
+    },
+    default_releases=("2.1.1", "2.2.2"),
+)
