@@ -314,6 +314,16 @@ def hold_answer(world: World, broker_id: int, source: int, exchange: Exchange) -
     return after
 
 
+def without_told(world: World, broker_id: int, source: int, exchange: Exchange) -> Exchange:
+    """Return an answer that says nothing new without what a fetch session leaves out of it."""
+    broker, thread = world.broker(broker_id), world.thread(broker_id, source)
+    if broker is None or thread is None or not broker.generation.tells_high_watermark_once:
+        return exchange
+    told = thread.session or frozenset()
+    left = tuple(answer for answer in exchange.answers if answer[0] not in told)
+    return replace(exchange, answers=left)
+
+
 def handle(world: World, broker_id: int, source: int, exchange: Exchange) -> bool:
     """Let the follower handle an answer; returns whether that changed anything."""
     end(world, broker_id, source, exchange)

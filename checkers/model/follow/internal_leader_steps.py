@@ -272,8 +272,9 @@ def _at_once(
     if seen is None:
         is_told = not _would_be_seen(follower, source, answered, lookahead, index)
         if is_told and request.is_awaited:
-            exchange.change(world, follower, source, waiting, answered)
-            exchange.handle(world, follower, source, answered)
+            told = exchange.without_told(world, follower, source, answered)
+            exchange.change(world, follower, source, waiting, told)
+            exchange.handle(world, follower, source, told)
             yield world
         return
     answers, differs = answers_as_seen(answered, seen)
@@ -305,7 +306,9 @@ def _may_be_answered(
         return after.number is None or not lookahead.goes_on(after.number)
     if before.stage is Stage.WAITING and after.is_awaited:
         # The links do not record an answer that says nothing new.
-        exchange.handle(world, follower, source, after)
+        told = exchange.without_told(world, follower, source, after)
+        exchange.change(world, follower, source, after, told)
+        exchange.handle(world, follower, source, told)
         return True
     return False
 

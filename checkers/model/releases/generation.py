@@ -132,6 +132,8 @@ class Generation:
         high_watermark_beyond_log: (log) to where a new leader's high watermark begins that lay
             beyond its log.
         answers_nothing_at_once: Whether a Fetch that finds nothing may be answered at once.
+        tells_high_watermark_once: Whether a fetch session leaves a high watermark out that it has
+            told before.
         may_refuse_while_told: Whether a Fetch in an epoch that a LeaderAndIsr begins or ends may be
             refused, while that is handled, as if the broker did not lead.
         effective_min_isr: (`min.insync.replicas`, number of replicas) to how many members the ISR
@@ -266,6 +268,7 @@ class Generation:
     enough_after_append: Callable[[Replica], tuple[int, ...]]
     may_advance: Callable[[tuple[int, ...], int], bool]
     answers_nothing_at_once: bool = False
+    tells_high_watermark_once: bool = False
     may_refuse_while_told: bool = False
     waits_outside_isr: Callable[[int, frozenset[int]], bool]
     needed_for_isr: Callable[[Replica], int]

@@ -544,6 +544,12 @@ MEMBERSHIP = {
         old=False,
         new=True,
     ),
+    "KIP-227": Shown(
+        release="2.1.1",
+        look=explains("2.1.1-told-once", RUNS.with_name("hard_to_follow")),
+        old=False,
+        new=True,
+    ),
     "KAFKA-9579": Shown(
         release="3.6.2", look=explains("refused-while-told-3.6.2"), old=False, new=True
     ),

@@ -1,4 +1,11 @@
-"""KIP-227: incremental fetches."""
+"""KIP-227: incremental fetches.
+
+A leader tells a high watermark once in a session, also to a follower that did not take it because
+it had begun to follow anew meanwhile (kafka.server.CachedPartition.maybeUpdateResponseData, 1.1.1,
+2.1.1, 2.8.2 and 3.8.0).
+"""
+
+from dataclasses import replace
 
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
@@ -16,5 +23,5 @@ KIP_227 = Rule(
             present=r"class IncrementalFetchContext\(",
         ),
     ),
-    followed="elsewhere",
+    change=lambda known: replace(known, tells_high_watermark_once=True),
 )
