@@ -102,7 +102,7 @@ def early_questions(state: State, lookahead: Lookahead, index: int) -> Iterator[
             if not isinstance(item, Question) or _is_known(world, item):
                 continue
             after = World(state)
-            if not give_up_others(after, item) and not ask(after, item):
+            if not give_up_others(after, item) and not ask(after, item, lookahead):
                 yield after
 
 
@@ -147,7 +147,7 @@ def is_taken(seen: Question | Reply, waiting: Exchange) -> str:
     )
 
 
-def ask(world: World, seen: Question) -> str:
+def ask(world: World, seen: Question, lookahead: Lookahead) -> str:
     """Let a fetcher thread send a request that was seen; returns why it cannot, or ""."""
     follower, source = seen.follower, seen.source
     broker, thread = world.broker(follower), world.thread(follower, source)
@@ -174,7 +174,7 @@ def ask(world: World, seen: Question) -> str:
         differs = _begins_elsewhere(world, follower, about, said)
         if differs:
             return differs
-    differs = question_differs(thread, predicted, seen)
+    differs = question_differs(thread, predicted, seen, lookahead.unchanged.get(seen.number, {}))
     if differs or predicted is None:
         return differs
     exchange.send(world, follower, source, replace(predicted, number=seen.number))
@@ -344,22 +344,18 @@ def _asks_as_before(
     """Tell whether a follower's next Fetch is of an older leader epoch than it is told now.
 
     It was made before then. A partition that it does not name is fetched in the epoch in which the
-    session has it, which its leader refuses.
+    session has it.
     """
     partition = TopicPartition(told.topic, told.partition)
     world = World(state)
     for source in world.leaders(broker_id):
-        item = lookahead.next_question(broker_id, source, index)
-        if item is None or item.api != FETCH or _is_known(world, item):
+        item = lookahead.next_fetch(broker_id, source, index)
+        if item is None or _is_known(world, item):
             continue
         named = item.partitions.get(partition)
-        if isinstance(named, FetchAsked):
-            if named.leader_epoch is not None and named.leader_epoch < told.leader_epoch:
-                return True
-            continue
-        reply = lookahead.replies.get(item.number)
-        said = None if reply is None else reply.partitions.get(partition)
-        if said is not None and said.error_code == ErrorCode.FENCED_LEADER_EPOCH:
+        asked = lookahead.unchanged[item.number].get(partition) if named is None else named
+        epoch = asked.leader_epoch if isinstance(asked, FetchAsked) else None
+        if epoch is not None and epoch < told.leader_epoch:
             return True
     return False
 

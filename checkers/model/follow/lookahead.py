@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kchaos.checkers.acts import FORGED_ERRORS, ForgeAnswers, StopBroker, TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
@@ -64,6 +64,8 @@ class Lookahead:
         self._closed: dict[int, list[tuple[int, int | None]]] = defaultdict(list)
         self._of_pair: dict[tuple[int, int], list[tuple[int, Question | Reply]]] = defaultdict(list)
         self._sent: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        self._session: dict[int, dict[TopicPartition, FetchAsked]] = {}
+        self.unchanged: dict[Number, Mapping[TopicPartition, FetchAsked]] = {}
         self._written: dict[tuple[TopicPartition, int, int], list[tuple[int, frozenset[int]]]] = (
             defaultdict(list)
         )
@@ -95,6 +97,8 @@ class Lookahead:
                     self.questions[what.number] = what
                     self._asked_at[what.number] = index
                     self._sent[what.follower, what.source].append((index, what.number[1]))
+                    if what.api == FETCH:
+                        self._note_session(what)
                 self._of_pair[what.follower, what.source].append((index, what))
                 for about, asked in what.partitions.items():
                     if isinstance(asked, FetchAsked):
@@ -178,6 +182,22 @@ class Lookahead:
         at = bisect_left(items, index, key=lambda item: item[0])
         return next((start for _, start in items[at:] if start > log_start_offset), None)
 
+    def _note_session(self, what: Question) -> None:
+        """Note what a Fetch says again by leaving it out, and what its session holds then.
+
+        A fetcher names each partition of which anything is new (FetchSessionHandler.Builder.build
+        and FetchRequest.PartitionData.equals, 1.1.1, 2.1.0, 2.5.1 and 3.8.0).
+        """
+        held = {} if what.is_full else self._session.get(what.number[0], {})
+        known = {about: said for about, said in held.items() if about not in what.forgotten}
+        named = {
+            about: said for about, said in what.partitions.items() if isinstance(said, FetchAsked)
+        }
+        self._session[what.number[0]] = {**known, **named}
+        self.unchanged[what.number] = {
+            about: said for about, said in known.items() if about not in named
+        }
+
     def _note_epochs(self, index: int, reply: Reply) -> None:
         for about, said in reply.partitions.items():
             if not isinstance(said, FetchAnswered) or said.base_offset is None:
@@ -192,11 +212,12 @@ class Lookahead:
         at = bisect_left(items, index, key=lambda item: item[0])
         return items[at][1] if at < len(items) else None
 
-    def next_question(self, follower: int, source: int, index: int) -> Question | None:
-        """Return what a fetcher next asks its leader, from an index on."""
+    def next_fetch(self, follower: int, source: int, index: int) -> Question | None:
+        """Return the next Fetch that a fetcher sends its leader, from an index on."""
         items = self._of_pair.get((follower, source), [])
         at = bisect_left(items, index, key=lambda item: item[0])
-        return next((what for _, what in items[at:] if isinstance(what, Question)), None)
+        asked = (what for _, what in items[at:] if isinstance(what, Question))
+        return next((what for what in asked if what.api == FETCH), None)
 
     def next_answered_before(
         self, leader: int, about: TopicPartition, request: Number, index: int

@@ -13,6 +13,7 @@ from kchaos.checkers.model.follow.observations import (
     EpochAnswered,
     EpochAsked,
     FetchAnswered,
+    FetchAsked,
     Files,
     OffsetAnswered,
     OffsetAsked,
@@ -62,8 +63,20 @@ def _codes(error: str) -> frozenset[int]:
     return frozenset({ErrorCode[error or "NONE"]}) if known is None else known
 
 
-def question_differs(thread: FetcherThread, predicted: Exchange | None, seen: Question) -> str:
-    """Return how a request differs from what the thread would send, or ""."""
+def question_differs(
+    thread: FetcherThread,
+    predicted: Exchange | None,
+    seen: Question,
+    unchanged: Mapping[TopicPartition, FetchAsked],
+) -> str:
+    """Return how a request differs from what the thread would send, or "".
+
+    Args:
+        thread: Who sends it.
+        predicted: What it would send; None if nothing.
+        seen: What it sent.
+        unchanged: What an incremental Fetch says again by leaving it out.
+    """
     if predicted is None:
         stands = {tuple(partition): str(fetch.state) for partition, fetch in thread.partitions}
         return f"no such request was expected; the fetcher's partitions: {stands or 'none'}"
@@ -75,6 +88,10 @@ def question_differs(thread: FetcherThread, predicted: Exchange | None, seen: Qu
         differs = _asked_differs(question, said)
         if differs:
             return f"{_name(partition)}: {differs}"
+    for partition, question in predicted.asked:
+        differs = _asked_differs(question, unchanged[partition]) if partition in unchanged else ""
+        if differs:
+            return f"{_name(partition)} was left out, so the fetcher {differs}"
     if not seen.partitions and seen.is_full:
         return "it names no partition"
     missing = set(asked) - set(seen.partitions)

@@ -227,7 +227,7 @@ def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
             raise Excluded(waits, is_pending=True)
         if seen.fate is Fate.ABANDONED and seen.api != exchange.LIST_OFFSETS:
             return
-        differs = ask(world, seen)
+        differs = ask(world, seen, lookahead)
         if differs:
             raise Excluded(differs)
         request = _found(world, seen)
