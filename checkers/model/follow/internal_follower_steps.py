@@ -99,10 +99,10 @@ def _repeats(
     source: int,
     index: int,
 ) -> bool:
-    """Tell whether a Fetch names nothing but what the one before named, from the same offsets."""
+    """Tell whether a Fetch says nothing but what the one before said."""
     return all(
         (thread.session is None or partition in thread.session)
-        and lookahead.has_asked_from(broker_id, source, partition, index, asks.fetch_offset)
+        and lookahead.has_asked_so(broker_id, source, partition, index, asks)
         for partition, asks in question.asked
     )
 

@@ -32,7 +32,7 @@ from kchaos.checkers.model.values.events import (
     PartitionState,
 )
 from kchaos.checkers.model.values.fetchers import leader_of
-from kchaos.checkers.model.values.requests import EARLIEST
+from kchaos.checkers.model.values.requests import EARLIEST, Asked
 
 
 class Lookahead:
@@ -49,8 +49,8 @@ class Lookahead:
         self._answered: dict[Number, int] = {}
         self._client_answered: dict[str, int] = {}
         self._read: dict[tuple[int, TopicPartition, int], list[tuple[int, int]]] = defaultdict(list)
-        self._asked: dict[tuple[int, int, TopicPartition], list[tuple[int, int]]] = defaultdict(
-            list
+        self._asked: dict[tuple[int, int, TopicPartition], list[tuple[int, FetchAsked]]] = (
+            defaultdict(list)
         )
         self._fetched: dict[tuple[int, int, TopicPartition], list[int]] = defaultdict(list)
         self._asked_at: dict[Number, int] = {}
@@ -103,7 +103,7 @@ class Lookahead:
                 for about, asked in what.partitions.items():
                     if isinstance(asked, FetchAsked):
                         key = (what.follower, what.leader, about)
-                        self._asked[key].append((index, asked.fetch_offset))
+                        self._asked[key].append((index, asked))
                         if what.fate is Fate.ARRIVES:
                             self._fetched[key].append(index)
             case Reply():
@@ -287,16 +287,21 @@ class Lookahead:
         at = bisect_left(sent, index, key=lambda item: item[0])
         return at in (0, len(sent)) or sent[at][1] != sent[at - 1][1] + 1
 
-    def has_asked_from(
-        self, follower: int, source: int, about: TopicPartition, index: int, fetch_offset: int
+    def has_asked_so(
+        self, follower: int, source: int, about: TopicPartition, index: int, asks: Asked
     ) -> bool:
-        """Tell whether the last Fetch seen before an index asked from this offset, if one was.
+        """Tell whether the last Fetch seen before an index asked the same, if there was one.
 
-        The links do not record one that repeats the one before; the first from an offset they do.
+        The links do not record one that repeats the one before; the first from an offset, or in a
+        leader epoch, they do.
         """
         asked = self._asked.get((follower, leader_of(source), about), [])
         at = bisect_left(asked, index, key=lambda item: item[0])
-        return at == 0 or asked[at - 1][1] == fetch_offset
+        if at == 0:
+            return True
+        said = asked[at - 1][1]
+        is_so = said.leader_epoch in (None, -1, asks.leader_epoch)
+        return is_so and said.fetch_offset == asks.fetch_offset
 
     def may_lag_too_long(
         self, follower: int, leader: int, about: TopicPartition, index: int
