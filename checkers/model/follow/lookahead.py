@@ -4,7 +4,13 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from kchaos.checkers.acts import FORGED_ERRORS, ForgeAnswers, StopBroker, TopicPartition
+from kchaos.checkers.acts import (
+    FORGED_ERRORS,
+    ForgeAnswers,
+    StaleRequest,
+    StopBroker,
+    TopicPartition,
+)
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.follow.observations import (
@@ -69,6 +75,7 @@ class Lookahead:
         self._written: dict[tuple[TopicPartition, int, int], list[tuple[int, frozenset[int]]]] = (
             defaultdict(list)
         )
+        self._registered: dict[tuple[int, int], int] = {}
         self._begins: dict[tuple[int, TopicPartition], list[tuple[int, int]]] = defaultdict(list)
         self._isrs_asked: dict[
             tuple[int, TopicPartition, int], list[tuple[int, frozenset[int]]]
@@ -88,6 +95,8 @@ class Lookahead:
                 about = TopicPartition(state.topic, state.partition)
                 key = (about, state.leader, state.leader_epoch)
                 self._written[key].append((index, frozenset(state.isr)))
+            elif isinstance(state, BrokerRegistered):
+                self._registered.setdefault((state.broker, state.czxid), index)
 
     def _add(self, index: int, what: object) -> None:  # noqa: C901
         match what:
@@ -143,6 +152,8 @@ class Lookahead:
                 code = FORGED_ERRORS.get(what.error)
                 if code is not None:
                     self.forgeries[what.source, what.target, code] = what.error
+            case StaleRequest() if what.broker_epoch is not None:
+                self._registered[what.target, what.broker_epoch] = -1
             case StopBroker() if not what.clean:
                 self._killed[what.broker].append(index)
 
@@ -456,6 +467,15 @@ class Lookahead:
         about = TopicPartition(state.topic, state.partition)
         written = self._written.get((about, state.leader, state.leader_epoch), [])
         return any(index < decided and isr == frozenset(state.isr) for index, isr in written)
+
+    def is_registered(self, broker: int, broker_epoch: int, decided: int) -> bool:
+        """Tell whether a control request may name this broker epoch after `decided` decisions.
+
+        A controller knows it from the registration in ZooKeeper (`getAllBrokerAndEpochsInCluster`
+        of kafka.zk.KafkaZkClient, 2.2.0 and 3.8.0); a late request has what the scenario says.
+        """
+        known = self._registered.get((broker, broker_epoch))
+        return broker_epoch < 0 or (known is not None and known < decided)
 
 
 def _closed_by(decided: tuple[Decided, ...], stop: StopBroker, time: float) -> int | None:

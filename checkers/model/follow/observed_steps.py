@@ -301,6 +301,11 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
     broker = world.broker(seen.broker)
     if broker is None or not broker.is_running:
         return
+    if not lookahead.is_registered(seen.broker, seen.broker_epoch, decided):
+        raise Excluded(
+            f"a {seen.api} for broker epoch {seen.broker_epoch} of broker {seen.broker}, which is "
+            "no registration's yet"
+        )
     for state in seen.states:
         if not lookahead.is_written(state, decided):
             raise Excluded(

@@ -11,7 +11,10 @@ One pass over the record bounds from above (an over-approximation) what any stat
 - A follower's high watermark is one that an answer told it, or an earlier one.
 - A fetcher has one request in flight on a connection. It asks for more than before only where an
   answer gave it that, and asks anew after a question for an offset only once that was answered.
-- A LeaderAndIsr says what some decision wrote, and a leader epoch is that before or the next.
+- A checkpoint file holds a high watermark that its broker's log had by then.
+- A LeaderAndIsr says what some decision wrote, and a leader epoch is that before or the next. A
+  control request names a registration that its broker had; only a late request that the scenario
+  makes may name another.
 
 A search that has come to such an observation has explained as much as can be, and need not look at
 the other ways to come there. What is not refuted may still be explained by nothing.
@@ -44,6 +47,7 @@ from kchaos.checkers.model.follow.observations import (
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
+    HighWatermarkObserved,
     PartitionState,
     Produce,
     RemoteCopy,
@@ -148,6 +152,11 @@ class _Bounds:
                     why = self._too_high(what.broker, about, high_watermark)
                     if why:
                         return why
+            case HighWatermarkObserved():
+                about = TopicPartition(what.topic, what.partition)
+                return self._beyond(what.broker, about, what.high_watermark) or self._too_high(
+                    what.broker, about, what.high_watermark
+                )
             case CopyEnded():
                 begun = self._copying.get((what.label, what.broker))
                 for about, files in begun.files if begun is not None else ():
@@ -156,6 +165,13 @@ class _Bounds:
                         if why:
                             return why
             case ControlSent() if what.broker in self._running - self._may_exit:
+                if not self._lookahead.is_registered(
+                    what.broker, what.broker_epoch, self._decisions
+                ):
+                    return (
+                        f"broker {what.broker} never registered with epoch {what.broker_epoch}, "
+                        f"which the {what.api} names"
+                    )
                 for state in what.states:
                     if not self._lookahead.is_written(state, self._decisions):
                         return (

@@ -9,11 +9,19 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from kchaos.checkers.acts import StaleRequest, StartBroker
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.follow import search
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.observations import ClientAnswered, Decided, Record, Reply
+from kchaos.checkers.model.follow.observations import (
+    ClientAnswered,
+    ControlSent,
+    Decided,
+    Record,
+    Reply,
+    Seen,
+)
 from kchaos.checkers.model.follow.refuting import first_refuted, first_refuted_decision
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
@@ -310,3 +318,74 @@ def test_what_is_left_out_of_a_hard_run_is_found_within_a_few_states(kind: type,
     told = [follow(without(whole, at), most_states=5_000) for at in items[4:40:6]]
     whys = [one.emptied_by.why for one in told if one.emptied_by is not None]
     assert any(said in why for why in whys)
+
+
+@pytest.mark.parametrize(
+    ("name", "left_out", "said"),
+    [
+        ("3.9.1-asked-early", "record-19", "no produce that was sent by then can be at offset 8"),
+        ("0.10.2.2-left-out", (30, 63), "no answer told it a high watermark above 0"),
+    ],
+)
+def test_a_checkpoint_that_no_answer_or_produce_explains_is_missed_before_the_record_is_searched(
+    name: str, left_out: object, said: str
+) -> None:
+    """Without that they took 8,668 states, and 60,000 that did not suffice."""
+    whole = record(name, HARD)
+    (at,) = (
+        index
+        for index, item in enumerate(whole.seen)
+        if isinstance(item.what, Produce | Reply)
+        and left_out in (getattr(item.what, "operation", None), getattr(item.what, "number", None))
+    )
+
+    prediction = follow(without(whole, at), most_states=2_000)
+
+    assert prediction.emptied_by is not None
+    assert prediction.emptied_by.what == "HighWatermarkObserved"
+    assert said in prediction.emptied_by.why
+
+
+def test_a_control_request_names_a_registration_of_its_broker() -> None:
+    """Without that the search of this one gave up after 60,000 states."""
+    whole = record("2.3.1-told-late", HARD)
+    *_, left_out = (
+        at
+        for at, decided in enumerate(whole.decided)
+        if isinstance(decided.what, BrokerRegistered) and decided.what.broker == 4
+    )
+    decided = (*whole.decided[:left_out], *whole.decided[left_out + 1 :])
+
+    prediction = follow(replace(whole, decided=decided), most_states=4_000)
+
+    assert prediction.emptied_by is not None
+    assert prediction.emptied_by.what == "ControlSent"
+    assert "broker 4 never registered with epoch" in prediction.emptied_by.why
+
+
+def test_a_late_request_names_what_the_scenario_says() -> None:
+    late = StaleRequest(
+        api="UpdateMetadata", broker=1, target=1, version=5, generation=5, broker_epoch=9
+    )
+    start = StartBroker(broker=1, release="2.2.2")
+    sent = ControlSent(
+        number=(1, 0),
+        api="UpdateMetadata",
+        controller=2,
+        controller_epoch=1,
+        broker=1,
+        broker_epoch=9,
+    )
+    registered = Decided(what=BrokerRegistered(broker=1, czxid=5), time=1.0)
+
+    def refuted(request: ControlSent, *acts: StaleRequest) -> bool:
+        seen = tuple(
+            Seen(what=what, time=at) for at, what in enumerate((start, *acts, request), start=2)
+        )
+        whole = Record(seen=seen, decided=(registered,))
+        return first_refuted(whole, Lookahead(whole)) is not None
+
+    assert refuted(sent)
+    assert not refuted(sent, late)
+    assert not refuted(replace(sent, broker_epoch=5))
+    assert not refuted(replace(sent, broker_epoch=-1))
