@@ -11,6 +11,7 @@ One pass over the record bounds from above (an over-approximation) what any stat
 - A follower's high watermark is one that an answer told it, or an earlier one.
 - A fetcher has one request in flight on a connection. It asks for more than before only where an
   answer gave it that, and asks anew after a question for an offset only once that was answered.
+  An answer that was seen to be kept at a link is answered once it goes on.
 - A checkpoint file holds a high watermark that its broker's log had by then.
 - A LeaderAndIsr says what some decision wrote, and a leader epoch is that before or the next. A
   control request names a registration that its broker had; only a late request that the scenario
@@ -58,11 +59,12 @@ from kchaos.checkers.model.values.events import (
 def first_refuted_decision(record: Record) -> int | None:
     """Return the index of the first decision that follows on no other; None without.
 
-    A partition's state follows on its topic, and then on its own state before. The partitions of a
-    topic that is made again begin anew. Registrations of a broker begin and end in turn.
+    A partition's state follows on its topic, and then on its own state before, and its ISR is of
+    the replicas that were assigned last. The partitions of a topic that is made again begin anew.
+    Registrations of a broker begin and end in turn.
     """
     registered: set[int] = set()
-    assigned: dict[str, int] = {}
+    assigned: dict[str, tuple[tuple[int, ...], ...]] = {}
     states: dict[TopicPartition, PartitionState] = {}
     for index, decided in enumerate(record.decided):
         state = decided.what
@@ -71,7 +73,7 @@ def first_refuted_decision(record: Record) -> int | None:
                 return index
             registered ^= {state.broker}
         if isinstance(state, TopicCreated):
-            assigned[state.topic] = len(state.assignment)
+            assigned[state.topic] = state.assignment
             states = {
                 about: before for about, before in states.items() if about.topic != state.topic
             }
@@ -79,7 +81,10 @@ def first_refuted_decision(record: Record) -> int | None:
             about = TopicPartition(state.topic, state.partition)
             before = states.get(about, state)
             steps = state.leader_epoch - before.leader_epoch
-            if state.partition >= assigned.get(state.topic, 0):
+            assignment = assigned.get(state.topic, ())
+            if state.partition >= len(assignment):
+                return index
+            if not set(state.isr) <= set(assignment[state.partition]):
                 return index
             if before is not state and (steps not in (0, 1) or leaves_out_a_write(before, state)):
                 return index
@@ -304,7 +309,7 @@ class _Fetchers:
     """What the fetcher threads wait for and have asked, each on its connection."""
 
     def __init__(self) -> None:
-        self._unanswered: dict[tuple[int, int], Question] = {}
+        self._unanswered: dict[tuple[int, int], Question | Reply] = {}
         self._fetched: dict[tuple[int, int, TopicPartition], tuple[Number, int]] = {}
         self._handling: dict[int, set[Number]] = defaultdict(set)
         self._told: set[tuple[int, TopicPartition]] = set()
@@ -332,7 +337,7 @@ class _Fetchers:
                 )
         return unanswered
 
-    def add(self, what: object) -> None:
+    def add(self, what: object) -> None:  # noqa: C901
         match what:
             case Question() if what.fate is not Fate.ABANDONED:
                 named = {(what.number[0], about) for about in what.partitions}
@@ -345,6 +350,8 @@ class _Fetchers:
                         for about, asked in what.partitions.items()
                         if isinstance(asked, FetchAsked)
                     }
+            case Reply(fate=Fate.WAITS):
+                self._unanswered[what.follower, what.source] = what
             case Reply():
                 key = (what.follower, what.source)
                 if key in self._unanswered and self._unanswered[key].number == what.number:

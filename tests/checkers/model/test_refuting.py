@@ -18,6 +18,7 @@ from kchaos.checkers.model.follow.observations import (
     ClientAnswered,
     ControlSent,
     Decided,
+    Fate,
     Record,
     Reply,
     Seen,
@@ -389,3 +390,35 @@ def test_a_late_request_names_what_the_scenario_says() -> None:
     assert not refuted(sent, late)
     assert not refuted(replace(sent, broker_epoch=5))
     assert not refuted(replace(sent, broker_epoch=-1))
+
+
+def test_a_reassignment_that_is_left_out_is_missed_before_the_record_is_searched() -> None:
+    """Without that the search of this one gave up after 60,000 states."""
+    whole = record("0.10.2.2-left-out", HARD)
+    _, left_out, *_ = (
+        at for at, decided in enumerate(whole.decided) if isinstance(decided.what, TopicCreated)
+    )
+    decided = (*whole.decided[:left_out], *whole.decided[left_out + 1 :])
+
+    prediction = follow(replace(whole, decided=decided), most_states=2_000)
+
+    assert prediction.emptied_by is not None
+    assert "has brokers outside the assignment (4, 2, 3)" in prediction.emptied_by.why
+
+
+def test_an_answer_that_is_kept_at_a_link_is_missed_where_its_connection_goes_on() -> None:
+    """Without that the search of this one gave up after 60,000 states."""
+    whole = record("0.10.2.2-left-out", HARD)
+    kept, left_out = (
+        at
+        for at, item in enumerate(whole.seen)
+        if isinstance(item.what, Reply) and item.what.number == (22, 33)
+    )
+    answer = whole.seen[kept].what
+    assert isinstance(answer, Reply)
+    assert answer.fate is Fate.WAITS
+
+    prediction = follow(without(whole, left_out), most_states=2_000)
+
+    assert prediction.emptied_by is not None
+    assert "no answer was seen to the Fetch that broker 4 sent" in prediction.emptied_by.why
