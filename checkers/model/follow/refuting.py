@@ -8,7 +8,9 @@ One pass over the record bounds from above (an over-approximation) what any stat
 - A replica's log ends where it ended before, where an answer that its fetcher got says, or behind
   what a client wrote to its broker.
 - A leader's answer tells of no more than its own log has.
-- A follower's high watermark is one that an answer told it, or an earlier one.
+- A follower's high watermark is one that an answer told it, or an earlier one. Who asks anew on a
+  connection, after what it last was told of leaders, follows what it asks for: what it led before
+  gave it no more than its end of then.
 - A fetcher has one request in flight on a connection. It asks for more than before only where an
   answer gave it that, and asks anew after a question for an offset only once that was answered.
   An answer that was seen to be kept at a link is answered once it goes on.
@@ -123,6 +125,8 @@ class _Bounds:
         self._spare: dict[tuple[int, TopicPartition], int] = defaultdict(int)
         self._high: dict[tuple[int, TopicPartition], int] = defaultdict(int)
         self._led: set[tuple[int, TopicPartition]] = set()
+        self._handling: dict[int, set[Number]] = defaultdict(set)
+        self._used: dict[int, set[int]] = defaultdict(set)
         self._running: set[int] = set()
         self._asked: dict[Number, Question] = {}
         self._open: dict[int, Question] = {}
@@ -194,6 +198,8 @@ class _Bounds:
                 self._running.add(what.broker)
             case StopBroker():
                 self._running.discard(what.broker)
+                self._handling[what.broker].clear()
+                self._used[what.broker].clear()
                 # Requests of its connections may be gone, and then their answers are not looked at.
                 self._asked = _without(what.broker, self._asked)
                 self._open = _without(what.broker, self._open)
@@ -203,12 +209,18 @@ class _Bounds:
                 self._ends[about] = self._end(about)
                 self._write(what.broker, about, what)
             case ControlSent():
+                if what.states or what.stopped:
+                    self._handling[what.broker].add(what.number)
+                    self._used[what.broker].clear()
                 self._led |= {
                     (what.broker, TopicPartition(state.topic, state.partition))
                     for state in what.states
                     if state.leader == what.broker
                 }
+            case ControlAnswered():
+                self._handling[what.broker].discard(what.number)
             case Question():
+                self._follow(what)
                 if what.api == LIST_OFFSETS:
                     # Out of its leader's range, an old broker may end itself.
                     self._may_exit.add(what.follower)
@@ -216,6 +228,7 @@ class _Bounds:
                     self._asked[what.number] = what
                     self._open[what.number[0]] = what
             case Reply():
+                self._use(what)
                 if what.fate in (Fate.ARRIVES, Fate.FORGED):
                     for about, said in what.partitions.items():
                         key = (what.follower, about)
@@ -223,8 +236,31 @@ class _Bounds:
                         if isinstance(said, FetchAnswered):
                             told = (said.high_watermark, said.log_start_offset or 0)
                             self._high[key] = max(self._high[key], *told)
+                        elif isinstance(said, OffsetAnswered):
+                            # A log that is begun anew there is committed up to there.
+                            self._high[key] = max(self._high[key], said.offset or 0)
             case CopyBegun():
                 self._copying[what.label, what.broker] = what
+
+    def _use(self, what: Question | Reply) -> None:
+        """Note a connection that was used since its follower was last told of leaders."""
+        if not self._handling[what.follower]:
+            self._used[what.follower].add(what.number[0])
+
+    def _follow(self, asked: Question) -> None:
+        """Note what a follower asks for, and leads no more, after what it last was told of leaders.
+
+        It may have sent what first came on a connection before that; the next it sent after it.
+        """
+        if self._lookahead.questions[asked.number] is not asked:
+            return
+        if asked.number[0] in self._used[asked.follower]:
+            for about in asked.partitions:
+                key = (asked.follower, about)
+                if key in self._led:
+                    self._led.discard(key)
+                    self._high[key] = max(self._high[key], self._got[key] + self._spare[key])
+        self._use(asked)
 
     def _is_looked_at(self, reply: Reply) -> bool:
         """Tell whether a reply is to a request that was seen, or to one that repeated the last."""
@@ -282,7 +318,7 @@ class _Bounds:
         is_follower = (broker, about) not in self._led and not self._is_tiered
         if is_follower and high_watermark > self._high[broker, about]:
             return (
-                f"broker {broker} never led {about.topic}-{about.partition}, and no answer told it "
+                f"broker {broker} leads no {about.topic}-{about.partition}, and no answer told it "
                 f"a high watermark above {self._high[broker, about]}"
             )
         return ""

@@ -326,12 +326,14 @@ def test_what_is_left_out_of_a_hard_run_is_found_within_a_few_states(kind: type,
     [
         ("3.9.1-asked-early", "record-19", "no produce that was sent by then can be at offset 8"),
         ("0.10.2.2-left-out", (30, 63), "no answer told it a high watermark above 0"),
+        # It had led the partition before.
+        ("1.1.1-deleted", (32, 9), "broker 1 leads no t-0, and no answer told it"),
     ],
 )
 def test_a_checkpoint_that_no_answer_or_produce_explains_is_missed_before_the_record_is_searched(
     name: str, left_out: object, said: str
 ) -> None:
-    """Without that they took 8,668 states, and 60,000 that did not suffice."""
+    """Without that one took 8,668 states, and 60,000 did not suffice for the others."""
     whole = record(name, HARD)
     (at,) = (
         index
