@@ -382,9 +382,8 @@ def test_a_late_request_names_what_the_scenario_says() -> None:
     registered = Decided(what=BrokerRegistered(broker=1, czxid=5), time=1.0)
 
     def refuted(request: ControlSent, *acts: StaleRequest) -> bool:
-        seen = tuple(
-            Seen(what=what, time=at) for at, what in enumerate((start, *acts, request), start=2)
-        )
+        items: tuple[StartBroker | StaleRequest | ControlSent, ...] = (start, *acts, request)
+        seen = tuple(Seen(what=what, time=at) for at, what in enumerate(items, start=2))
         whole = Record(seen=seen, decided=(registered,))
         return first_refuted(whole, Lookahead(whole)) is not None
 
