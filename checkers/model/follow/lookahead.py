@@ -101,20 +101,7 @@ class Lookahead:
     def _add(self, index: int, what: object) -> None:  # noqa: C901
         match what:
             case Question():
-                self._note_connection(what.number)
-                if what.number not in self.questions:
-                    self.questions[what.number] = what
-                    self._asked_at[what.number] = index
-                    self._sent[what.follower, what.source].append((index, what.number[1]))
-                    if what.api == FETCH:
-                        self._note_session(what)
-                self._of_pair[what.follower, what.source].append((index, what))
-                for about, asked in what.partitions.items():
-                    if isinstance(asked, FetchAsked):
-                        key = (what.follower, what.leader, about)
-                        self._asked[key].append((index, asked))
-                        if what.fate is Fate.ARRIVES:
-                            self._fetched[key].append(index)
+                self._note_question(index, what)
             case Reply():
                 self._note_connection(what.number)
                 if what.fate is Fate.FORGED:
@@ -192,6 +179,22 @@ class Lookahead:
         items = self._begins.get((broker, about), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         return next((start for _, start in items[at:] if start > log_start_offset), None)
+
+    def _note_question(self, index: int, what: Question) -> None:
+        self._note_connection(what.number)
+        if what.number not in self.questions:
+            self.questions[what.number] = what
+            self._asked_at[what.number] = index
+            self._sent[what.follower, what.source].append((index, what.number[1]))
+            if what.api == FETCH:
+                self._note_session(what)
+        self._of_pair[what.follower, what.source].append((index, what))
+        for about, asked in what.partitions.items():
+            if isinstance(asked, FetchAsked):
+                key = (what.follower, what.leader, about)
+                self._asked[key].append((index, asked))
+                if what.fate is Fate.ARRIVES:
+                    self._fetched[key].append(index)
 
     def _note_session(self, what: Question) -> None:
         """Note what a Fetch says again by leaving it out, and what its session holds then.
