@@ -208,7 +208,7 @@ def _refused_while_told(
         for partition, asked in request.asked
         if (said := seen.partitions.get(partition)) is not None
         and said.error_code == ErrorCode.NOT_LEADER_FOR_PARTITION
-        and asked.leader_epoch in _epochs_half_told(world, leader_id, partition)
+        and asked.leader_epoch in epochs_half_told(world, leader_id, partition)
     }
     if not refused:
         return
@@ -226,21 +226,25 @@ def _refused_while_told(
         yield world
 
 
-def _epochs_half_told(world: World, broker_id: int, partition: TopicPartition) -> set[int]:
-    """Return the leader epochs that a broker is about to begin to lead in, or to end."""
+def epochs_half_told(world: World, broker_id: int, partition: TopicPartition) -> set[int]:
+    """Return the leader epochs that a broker is about to begin to lead in, or to end.
+
+    It takes over only newer ones, and one that leads on leads all the while
+    (ReplicaManager.becomeLeaderOrFollower and Partition.makeLeader, 3.6.0).
+    """
     replica = world.replica(broker_id, partition)
+    known = -1 if replica is None else replica.leader_epoch
     received: tuple[Received, ...] = world.get(("control", broker_id)) or ()
     told = [
         state
         for part in received
         if part.errors is None and isinstance(part.request, LeaderAndIsr)
         for state in part.request.states
-        if (state.topic, state.partition) == partition
+        if (state.topic, state.partition) == partition and state.leader_epoch > known
     ]
-    begun = {state.leader_epoch for state in told if state.leader == broker_id}
-    ends = any(state.leader != broker_id for state in told)
-    leads = replica is not None and replica.role is Role.LEADER
-    return begun | ({replica.leader_epoch} if replica is not None and leads and ends else set())
+    if replica is not None and replica.role is Role.LEADER:
+        return {known} if any(state.leader != broker_id for state in told) else set()
+    return {state.leader_epoch for state in told if state.leader == broker_id}
 
 
 def _at_once(

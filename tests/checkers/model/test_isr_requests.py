@@ -15,6 +15,7 @@ from kchaos.checkers.model.broker.leader import (
 )
 from kchaos.checkers.model.controller import allowed
 from kchaos.checkers.model.controller.allowed import reason_against
+from kchaos.checkers.model.follow.internal_leader_steps import epochs_half_told
 from kchaos.checkers.model.follow.internal_steps import silent_steps
 from kchaos.checkers.model.follow.isr_requests import Asking
 from kchaos.checkers.model.follow.lookahead import Lookahead
@@ -33,7 +34,8 @@ from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.log import batches_of
-from kchaos.checkers.model.values.replica import Replica
+from kchaos.checkers.model.values.replica import Replica, Role
+from kchaos.checkers.model.values.requests import LeaderAndIsr, Received
 from kchaos.checkers.record import record_of
 from tests.golden.stored import OTHERS, unpacked
 from tests.support.model_timelines import start, state, write
@@ -281,3 +283,31 @@ def test_a_leader_that_asks_who_lives_when_the_isr_is_written_explains_no_record
 
     monkeypatch.setattr(allowed, "reason_against", asked_when_written)
     assert not explained(run, OTHERS, tmp_path / "planted")
+
+
+@pytest.mark.parametrize(
+    ("told", "half_told"),
+    [
+        (state(1, 6, (0, 1, 2)), {5}),
+        # A leader that goes on to lead leads all the while; an older epoch is not taken over.
+        (state(0, 6, (0, 1, 2)), set()),
+        (state(0, 5, (0, 1)), set()),
+        (state(1, 4, (0, 1, 2)), set()),
+    ],
+)
+def test_a_leader_is_half_told_only_that_it_ends(told: PartitionState, half_told: set[int]) -> None:
+    world = led_by_0("3.6.2", epoch=5, isr=(0, 1, 2))
+    request = Received(number=(1, 1), controller_epoch=1, request=LeaderAndIsr(states=(told,)))
+    world.put(("control", 0), (request,))
+
+    assert epochs_half_told(world, 0, T) == half_told
+
+
+def test_a_follower_is_half_told_that_it_begins_to_lead() -> None:
+    world = led_by_0("3.6.2", epoch=5, isr=(0, 1, 2))
+    world.put_replica(1, T, Replica(role=Role.FOLLOWER, leader=0, leader_epoch=5))
+    begins = [state(1, epoch, (0, 1, 2)) for epoch in (4, 5, 6)]
+    request = LeaderAndIsr(states=tuple(begins))
+    world.put(("control", 1), (Received(number=(1, 1), controller_epoch=1, request=request),))
+
+    assert epochs_half_told(world, 1, T) == {6}
