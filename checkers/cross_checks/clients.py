@@ -13,8 +13,8 @@ from kchaos.checkers.evidence.said import contradictions
 from kchaos.checkers.model.values.events import Produce
 
 _CLOCK_S = 10.0
-_WRITES = ("Produce", "WriteUntil", "WriteWhereTold")
 """How far the clock may be put while one operation begins."""
+_WRITES = ("Produce", "WriteUntil", "WriteWhereTold")
 
 
 def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
