@@ -283,8 +283,14 @@ class RunEvidence:
 
     @cached_property
     def said_alone(self) -> tuple[Operation, ...]:
-        """What of it no link saw; what lies one behind the other is one operation."""
-        return joined(not_seen(self.said, self.clients))
+        """What of it no link saw; what lies one behind the other is one operation.
+
+        It is not where an ISR, a disk, a broker's end or a deletion lies between.
+        """
+        changes = (PartitionState, EligibleReplicas, LoseTail, WipeLogDirectory, StopBroker)
+        turns = [timed.time for timed in self.events if isinstance(timed.event, changes)]
+        turns += [deletion.time for each in self.deletions.values() for deletion in each]
+        return joined(not_seen(self.said, self.clients), sorted(turns))
 
     @cached_property
     def markers(self) -> tuple[Marker, ...] | None:

@@ -6,6 +6,7 @@ which broker it was sent. Where the links saw all that clients did, and not what
 of the two is wrong.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -24,11 +25,16 @@ def not_seen(said: Sequence[Operation], clients: Clients | None) -> Iterator[Ope
             yield operation
 
 
-def joined(said: Iterable[Operation]) -> tuple[Operation, ...]:
+def joined(said: Iterable[Operation], turns: Sequence[float] = ()) -> tuple[Operation, ...]:
     """The operations, those joined that lie one behind the other, and none twice.
 
     Clients have one answer for each record, and batches hold several. A joined operation ended when
     the first of them did.
+
+    Args:
+        said: The operations.
+        turns: When what is promised may have changed, ascending. What was answered before and after
+            such a time is not joined: a loss that the time excuses is not excused of the later one.
     """
     runs: list[Operation] = []
     last: dict[tuple[object, ...], int] = {}
@@ -39,7 +45,8 @@ def joined(said: Iterable[Operation]) -> tuple[Operation, ...]:
             continue
         known |= records
         about = (operation.function, operation.topic, operation.partition, operation.promised)
-        alike = (*about, bool(operation.keys), bool(operation.values))
+        term = bisect_left(turns, operation.ended_at or 0.0)
+        alike = (*about, term, bool(operation.keys), bool(operation.values))
         before = runs[last[alike]] if alike in last else None
         if before is None or before.last_offset + 1 != operation.base_offset:
             last[alike] = len(runs)

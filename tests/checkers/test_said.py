@@ -173,6 +173,26 @@ def test_an_unclean_election_excuses_what_may_have_been_acknowledged_before_it(
     assert [found.kind for found in results.findings if "loss" in found.kind] == [kind]
 
 
+def test_an_unclean_election_excuses_nothing_that_was_acknowledged_after_it(tmp_path: Path) -> None:
+    build = begun(tmp_path / "run")
+    chaos = chaos_of(build)
+    chaos.acknowledged("t", offset=11, value="a", at=build.tick())
+    build.state(0, 1, [0]).state(1, 2, [1]).state(1, 2, [0, 1])
+    chaos.acknowledged("t", offset=12, value="mine", at=build.tick())
+    end, probe = 13, "settle-t-0"
+    build.produce(probe, 1, [probe], acks=-1, base_offset=end)
+    batches = [BOTH, (11, 1, ["a"]), (12, 2, ["other"]), (end, 2, [probe])]
+    epochs = {broker: [(1, 0), (2, 12)] for broker in (0, 1)}
+    marks = {1: end + 1}
+    build.snapshot("final", {0: batches, 1: batches}, epochs=epochs, high_watermarks=marks)
+
+    results = judge(build.seal())
+
+    assert results.safe is False
+    (lost,) = (finding for finding in results.findings if "loss" in finding.kind)
+    assert (lost.kind, lost.first_offset) == ("committed-loss", 12)
+
+
 # -- anomalies of clients -------------------------------------------------------------------------
 
 
@@ -364,4 +384,13 @@ def test_what_lies_one_behind_the_other_is_one_operation_and_none_is_there_twice
         (11, ("b", "c"), "a; b", 3.0),
         (12, ("x",), "a", 5.0),
         (14, ("e",), "a", 5.0),
+    ]
+
+
+def test_what_was_answered_before_and_after_a_turn_is_not_one_operation() -> None:
+    said = [at(11, "b", ended_at=3.0), at(12, "c", ended_at=5.0), at(13, "d", ended_at=6.0)]
+
+    assert [(each.base_offset, each.values) for each in joined(said, [4.0])] == [
+        (11, ("b",)),
+        (12, ("c", "d")),
     ]
