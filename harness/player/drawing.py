@@ -58,7 +58,7 @@ from kchaos.harness.player.rare import (
 )
 from kchaos.harness.player.view import View, new_view
 from kchaos.harness.player.walks import WALKS, draw_walk
-from kchaos.harness.run.own_parts import OwnParts
+from kchaos.harness.run.own_parts import OwnParts, require_apart
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLevel, IfPossible
@@ -169,8 +169,10 @@ def own_kinds(own: Sequence[OwnParts]) -> Mapping[str, OwnKind]:
     """What files and packages let be drawn.
 
     Raises:
-        UsageError: One has no `DRAWN`, or of another form, or names a kind that there is already.
+        UsageError: One has no `DRAWN`, or of another form, or names a kind, a step or a fault that
+            there is already.
     """
+    require_apart(own)
     kinds: dict[str, OwnKind] = {}
     for part in own:
         drawn = part.values.get(DRAWN)

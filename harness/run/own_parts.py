@@ -129,7 +129,27 @@ def carried_parts(carried: Any, *, trusted: bool) -> tuple[OwnParts, ...]:
     """
     if not isinstance(carried, list | tuple):
         raise ScenarioError("parts is no list")
-    return tuple(_carried(part, trusted=trusted) for part in carried)
+    parts = tuple(_carried(part, trusted=trusted) for part in carried)
+    require_apart(parts)
+    return parts
+
+
+def require_apart(parts: Iterable[OwnParts]) -> None:
+    """Refuses files and packages that give one name to several steps or faults.
+
+    Raises:
+        UsageError: A run names steps and faults by their names alone, and could not tell them
+            apart.
+    """
+    given: dict[str, OwnParts] = {}
+    for part in parts:
+        for name in (*part.steps, *part.faults):
+            other = given.setdefault(name, part)
+            if other.module != part.module:
+                raise UsageError(
+                    f"{part.place_of(name)}: {other.name} has a {name} too, and a run could not "
+                    "tell them apart: give one of them another name"
+                )
 
 
 def _carried(part: Any, *, trusted: bool) -> OwnParts:
@@ -157,7 +177,11 @@ def _carried(part: Any, *, trusted: bool) -> OwnParts:
 
 
 def parts_behind(classes: Iterable[type[Any]]) -> tuple[OwnParts, ...]:
-    """The parts that define these steps and faults, each once; kchaos's own have none."""
+    """The parts that define these steps and faults, each once; kchaos's own have none.
+
+    Raises:
+        UsageError: As of `require_apart`, or of `installed_parts`.
+    """
     behind = {}
     for kind in classes:
         if kind in (*STEPS.values(), *FAULTS.values()):
@@ -165,12 +189,13 @@ def parts_behind(classes: Iterable[type[Any]]) -> tuple[OwnParts, ...]:
         parts = _defining(kind, _LOADED.values()) or _defining(kind, installed_parts())
         if parts is not None:
             behind[parts.module] = parts
+    require_apart(behind.values())
     return tuple(behind.values())
 
 
 def _defining(kind: type[Any], loaded: Iterable[OwnParts]) -> OwnParts | None:
     return next(
-        (one for one in loaded if kind in (*one.steps.values(), *one.faults.values())), None
+        (parts for parts in loaded if kind in (*parts.steps.values(), *parts.faults.values())), None
     )
 
 

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -271,6 +272,25 @@ def test_what_cannot_be_drawn_is_refused(written_as: str, said: str, tmp_path: P
     file.write_text(written_as)
     with pytest.raises(UsageError, match=said):
         draw(3, kafka="2.8.2", steps=4, own=(parts_of_file(file),))
+
+
+def test_two_files_with_steps_of_one_name_are_refused(tmp_path: Path) -> None:
+    drawn = "\ndef odd(view, draw):\n    yield WriteOdd()\n\nDRAWN = {'%s': (9.0, odd)}\n"
+    parts = []
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.py").write_text(STEP + drawn % name)
+        parts.append(parts_of_file(tmp_path / f"{name}.py"))
+
+    said = r"second\.py line 5: first\.py has a WriteOdd too, and a run could not tell them apart"
+    with pytest.raises(UsageError, match=said):
+        draw(1, kafka="2.8.2", steps=3, own=parts)
+    alone = [draw(1, kafka="2.8.2", steps=9, own=[part]) for part in parts]
+    carried = alone[0].to_json() | {"parts": [each.to_json()["parts"][0] for each in alone]}
+    with pytest.raises(ScenarioError, match=said):
+        Scenario.from_json(carried, trusted=True)
+    mixed = replace(alone[0], steps=(*alone[0].steps, *alone[1].steps))
+    with pytest.raises(UsageError, match=said):
+        mixed.to_json()
 
 
 def test_walks_and_free_clients_take_no_parts(
