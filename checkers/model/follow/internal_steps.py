@@ -323,8 +323,10 @@ def _speaks_as_before(
         return False
     if not _is_to_lead(request, broker_id):
         told = request.states[0]
-        return _asks_as_before(state, broker_id, told, lookahead, index) or _is_still_answered(
-            state, broker_id, part.number, told, lookahead, index
+        return (
+            _asks_as_before(state, broker_id, told, lookahead, index)
+            or _is_still_answered(state, broker_id, part.number, told, lookahead, index)
+            or _answers_as_before(state, broker_id, part.number, told, lookahead, index)
         )
     about = TopicPartition(request.states[0].topic, request.states[0].partition)
     answer = lookahead.next_answered_before(broker_id, about, part.number, index)
@@ -358,6 +360,32 @@ def _asks_as_before(
         if epoch is not None and epoch < told.leader_epoch:
             return True
     return False
+
+
+def _answers_as_before(
+    state: State,
+    broker_id: int,
+    number: Number,
+    told: PartitionState,
+    lookahead: Lookahead,
+    index: int,
+) -> bool:
+    """Tell whether a broker is yet to say, to a Fetch of an older epoch, that it knows of none.
+
+    Up to 2.4 nobody is fenced within a fetch session.
+    """
+    partition = TopicPartition(told.topic, told.partition)
+    answer = lookahead.next_answered_before(broker_id, partition, number, index)
+    if answer is None or answer[1] not in NOT_HERE:
+        return False
+    question = lookahead.questions[answer[0]]
+    asked = question.partitions.get(partition)
+    epoch = asked.leader_epoch if isinstance(asked, FetchAsked) else None
+    if not question.is_full or epoch is None or not 0 <= epoch < told.leader_epoch:
+        return False
+    sent = World(state).exchanges(question.follower, question.source)
+    waiting = next((request for request in sent if request.number == question.number), None)
+    return waiting is None or waiting.stage in (Stage.ARRIVED, Stage.WAITING)
 
 
 def _is_still_answered(
