@@ -8,6 +8,7 @@ import ast
 import dataclasses
 import hashlib
 import linecache
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ GROUP = "kchaos.parts"
 """The group of entry points under which a package names its modules."""
 FILES = ".py"
 _MOST_BYTES = 1 << 20
+_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_VERSION = re.compile(r"[A-Za-z0-9.!+_-]*")
+"""What a message with a command may say of a package that a stranger's run names."""
 _MODULES = "kchaos_own_parts_"
 _FAULT_HAS = ("lasting", "performs", "available", "inject")
 
@@ -160,13 +164,15 @@ def _carried(part: Any, *, trusted: bool) -> OwnParts:
         raise ScenarioError("parts: each has the texts name, and source or version")
     name, source = texts["name"], texts.get("source")
     if source is None:
+        if not _PACKAGE.fullmatch(name) or not _VERSION.fullmatch(texts["version"]):
+            raise ScenarioError(f"parts: {name!r} {texts['version']!r} is no package and version")
         for installed in installed_parts():
             if installed.name == name:
                 return installed
         release = texts["version"]
         raise ScenarioError(
             f"it needs {', '.join(defines)} of the package {name} {release}, which is not "
-            f"installed: pip install {name}=={release}"
+            f"installed. If you trust it: pip install {name}{release and f'=={release}'}"
         )
     if not trusted and _module_name(name, source) not in _LOADED:
         raise ScenarioError(

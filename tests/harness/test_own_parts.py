@@ -153,7 +153,16 @@ def test_carried_code_hidden_in_an_if_possible_is_refused_as_well(
 
 @pytest.mark.parametrize(
     "parts",
-    ["my_bug.py", [7], [{"name": "a"}], [{"name": "a", "source": 7}], [{"name": "a", "x": ""}]],
+    [
+        "my_bug.py",
+        [7],
+        [{"name": "a"}],
+        [{"name": "a", "source": 7}],
+        [{"name": "a", "x": ""}],
+        # Nobody is told to type a command that a stranger wrote.
+        [{"name": "a; reboot", "version": "1"}],
+        [{"name": "a", "version": "1; reboot"}],
+    ],
 )
 def test_parts_of_another_shape_are_refused(parts: Any) -> None:
     with pytest.raises(ScenarioError, match="parts"):
@@ -351,7 +360,9 @@ def test_a_run_with_steps_of_a_package_needs_the_package_and_no_trust(
     assert "source" not in scenario.to_json()["parts"][0]
 
     monkeypatch.setattr(own_parts, "entry_points", lambda group: [])
-    with pytest.raises(ScenarioError, match=r"my-bugs .*not installed: pip install"):
+    with pytest.raises(
+        ScenarioError, match=r"my-bugs .*not installed\. If you trust it: pip install"
+    ):
         read_scenario(file)
 
 
