@@ -607,8 +607,9 @@ def _rebuilt(story: _Story) -> Iterator[CauseStep]:
         f"offset is in the remote tier (OFFSET_MOVED_TO_TIERED_STORAGE).{again}",
     )
     log = story.loaded.evidence.server_logs.get(reply.follower, ())
-    ended = [line for line in log if (_REBUILT.search(line) and f"Topic: {about.topic}; " in line)]
-    failed = [line for line in log if _NOT_REBUILT.search(line) and about.name in line]
+    named = f"Topic: {about.topic}; Partition: {about.partition};"
+    ended = [line for line in log if _REBUILT.search(line) and named in line]
+    failed = [line for line in log if _NOT_REBUILT.search(line) and f"{about.name}," in line]
     if ended:
         (offset,) = _REBUILT.findall(ended[-1])
         yield CauseStep(
@@ -654,14 +655,14 @@ def _epochs(segment: RemoteView) -> str:
 
 
 def _local(story: _Story, reading: TierReading) -> Iterator[CauseStep]:
-    """Where a broker says that its local log begins, if its first batch lies elsewhere."""
+    """Where a broker says that its local log begins, if its first batch lies behind that."""
     log = [
         batch
         for replica in story.replicas
         if replica.broker == reading.broker
         for batch in _batches(replica)
     ]
-    if log and reading.local_start_offset != log[0].base_offset:
+    if log and 0 <= reading.local_start_offset < log[0].base_offset:
         yield CauseStep(
             time=reading.time,
             section="replicas",

@@ -537,6 +537,33 @@ def test_a_follower_that_built_on_the_remote_tier_is_told_by_what_it_takes_for_l
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "pattern", "other", "untold"),
+    [
+        # What lies before the local log is remote, though a batch of it may still be there.
+        ("tier.jsonl", r'"local_start_offset":\d+', '"local_start_offset":5', "local log begins"),
+        ("tier.jsonl", r'"local_start_offset":\d+,', "", "local log begins"),
+        (
+            "brokers/2/server.log",
+            "Partition: 0; Leader",
+            "Partition: 1; Leader",
+            "took its leader epochs",
+        ),
+    ],
+)
+def test_what_is_said_of_a_local_log_and_of_another_partition_is_not_told_of_it(
+    file: str, pattern: str, other: str, untold: str, tmp_path: Path
+) -> None:
+    run = unpacked("built-upon-the-tier-3.6.2", tmp_path)
+    finding = UNREADABLE | {"brokers": [2], "first_offset": 0, "last_offset": 2}
+    assert untold in " ".join(told(judge_as(run, findings=[finding])))
+    for path in run.path.glob(file):
+        path.write_text(re.sub(pattern, other, path.read_text()))
+
+    assert untold not in " ".join(told(RunDirectory.open(run.path)))
+
+
+@pytest.mark.slow
 def test_a_copy_that_did_not_end_and_an_earlier_election_are_told_for_what_they_are(
     tmp_path: Path,
 ) -> None:
