@@ -212,7 +212,7 @@ def moments(
 def story_of(loaded: Loaded) -> tuple[str, ...]:
     """What the scenario tells while it is played, in order."""
     steps = _specs(loaded)
-    return tuple(str(step["text"]) for step in steps if step.get("step") == "Tell")
+    return tuple(str(step.get("text", "")) for step in steps if step.get("step") == "Tell")
 
 
 def _specs(loaded: Loaded) -> list[Mapping[str, Any]]:
@@ -227,7 +227,7 @@ def _steps(loaded: Loaded) -> Iterable[Moment]:
         if kind == "step":
             spec = steps[index] if 0 <= index < len(steps) else {"step": line.text("name")}
             if spec.get("step") == "Tell":
-                yield Moment(time=time, kind="story", text=str(spec["text"]))
+                yield Moment(time=time, kind="story", text=str(spec.get("text", "")))
             else:
                 yield Moment(time=time, kind="step", text=f"step {index}: {_step_text(spec)}")
         elif kind == "not-possible":

@@ -7,7 +7,7 @@ import pytest
 
 from kchaos.harness.errors import HarnessError
 from kchaos.harness.report import render, text_report, write_report
-from tests.support.report_runs import DIVERGENCE, Page, diverged, judge_as, judged
+from tests.support.report_runs import DIVERGENCE, Page, diverged, judge_as, judged, observe
 
 
 def test_a_run_has_one_page_of_its_newest_judgement(tmp_path: Path) -> None:
@@ -77,3 +77,16 @@ def test_a_run_that_lacks_what_was_sealed_says_so(tmp_path: Path) -> None:
     text = " ".join(text_report(run).split())
     assert "! The evidence is not as it was sealed: snapshots/final/" in text
     assert "more files are missing or have another size" in text
+
+
+@pytest.mark.parametrize("steps", [[], [{"step": "Tell"}]], ids=["no step", "no text"])
+def test_a_run_whose_scenario_lacks_what_was_told_has_a_report(
+    steps: list[dict[str, str]], tmp_path: Path
+) -> None:
+    build = diverged(tmp_path / "run")
+    build.steps = [*steps]
+    observe(build, "step", step=0, name="Tell")
+    run = build.seal()
+
+    assert "Nobody has judged this run yet" in " ".join(text_report(run).split())
+    assert "<h1" in render(run)
