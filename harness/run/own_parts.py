@@ -206,7 +206,10 @@ def _defining(kind: type[Any], loaded: Iterable[OwnParts]) -> OwnParts | None:
 
 
 def own_place(error: BaseException) -> str:
-    """The last line of somebody's own parts that an error came through; "" if it was none."""
+    """The last line of somebody's own parts that an error came through.
+
+    "" if there is none, or if kchaos's own code was called from there and raised it.
+    """
     place, frame = "", error.__traceback__
     while frame is not None:
         module = str(frame.tb_frame.f_globals.get("__name__"))
@@ -215,6 +218,9 @@ def own_place(error: BaseException) -> str:
                 place = f"{loaded.name} line {frame.tb_lineno}"
             elif not loaded.source and _top(loaded.module) == _top(module):
                 place = f"{module} line {frame.tb_lineno} of the package {loaded.name}"
+        if module.startswith("kchaos."):
+            # The package itself only looks up what it is asked for by name.
+            place = ""
         frame = frame.tb_next
     return place
 

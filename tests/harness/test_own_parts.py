@@ -329,6 +329,16 @@ def test_an_error_in_a_step_of_ones_own_ends_the_run_and_names_its_line(tmp_path
         perform(cast(Any, play), 0, step)
 
 
+def test_an_error_of_kchaos_itself_is_not_told_as_one_of_the_step(tmp_path: Path) -> None:
+    file = tmp_path / "calls.py"
+    called = "from kchaos.harness.run.own_parts import own_place as asks\n"
+    file.write_text(called + STEP.replace('raise KeyError("odd")', "asks(play)"))
+    step = parts_of_file(file).steps["WriteOdd"]()
+    play = SimpleNamespace(recorder=SimpleNamespace(), observed=lambda *_, **__: None)
+    with pytest.raises(AttributeError, match="__traceback__"):
+        perform(cast(Any, play), 0, step)
+
+
 # -- packages ---------------------------------------------------------------------------------
 
 
