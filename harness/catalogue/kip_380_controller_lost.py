@@ -19,6 +19,8 @@ from kchaos.harness.steps.scenario_steps import (
 CONTROLLER, LEADER, OTHER = 0, 1, 2
 _CASE = "session-ends"
 _THROWN = r"Caught unexpected throwable"
+_EXPIRED = r"SessionExpiredException: KeeperErrorCode = Session expired"
+_HELD = {"hit": {"point": CONTROLLER_WRITE, "broker": CONTROLLER, "fate": "held"}}
 _REGISTERED = r"Registered broker 0 at path"
 
 
@@ -91,7 +93,7 @@ KIP_380_CONTROLLER_LOST = Entry(
         ),
         (_CASE, "2.2.2"): Expectation(
             safe=True,
-            witness=({"log": {"broker": CONTROLLER, "pattern": r"Creating /brokers/ids/0"}},),
+            witness=(_HELD, {"log": {"broker": CONTROLLER, "pattern": _EXPIRED}}),
             source=_SOURCE,
         ),
     },
