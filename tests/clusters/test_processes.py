@@ -45,12 +45,14 @@ def test_a_child_is_paused_once_each_of_its_threads_stands_still(tmp_path: Path)
         "threading.Event().wait()"
     )
     child = spawn([sys.executable, "-c", script], log_file=tmp_path / "log")
+    writer = None
     try:
         _await_states(child, lambda states: "D" in states[1:])
         child.pause()
         states = _await_states(child, lambda states: states[0] == "T")
         assert (states[1:], child.is_paused) == (["D"], False)
-        os.close(os.open(pipe, os.O_RDWR))
+        # It stays open, since the thread waits before its process has opened the pipe.
+        writer = os.open(pipe, os.O_RDWR)
         _await_states(child, lambda states: set(states) == {"T"})
         assert child.is_paused
         child.resume()
@@ -61,8 +63,10 @@ def test_a_child_is_paused_once_each_of_its_threads_stands_still(tmp_path: Path)
             last_seen=lambda: "it is paused",
         )
     finally:
-        os.close(os.open(pipe, os.O_RDWR))
+        if writer is None:
+            writer = os.open(pipe, os.O_RDWR)
         child.kill()
+        os.close(writer)
 
 
 def _await_states(child: Child, hold: Callable[[list[str]], bool]) -> list[str]:
