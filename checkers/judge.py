@@ -440,9 +440,14 @@ def _unseen(evidence: RunEvidence) -> Iterator[str]:
         return
     if not evidence.files.has(CLIENTS):
         yield f"{CLIENTS} is missing although links were to record what clients did"
-    if evidence.said:
-        return  # The test says it in place of the links; see `_untraceable`.
-    for sentence in itertools.islice(evidence.clients.unseen, _MOST_SAID):
+    if not evidence.said_alone:
+        yield from _unread_by_links(evidence)
+    # Else the test says it in place of the links; see `_untraceable` and `_not_checked`.
+
+
+def _unread_by_links(evidence: RunEvidence) -> Iterator[str]:
+    unseen = () if evidence.clients is None else evidence.clients.unseen
+    for sentence in itertools.islice(unseen, _MOST_SAID):
         yield f"{sentence}: what was promised there may be lost"
 
 
@@ -462,7 +467,7 @@ def _untraceable(evidence: RunEvidence, prediction: Prediction | None) -> Iterat
     replica had is on its disk at the end, unless an unclean election or a fault took it. The model
     does not follow writes of which a test says it: these are compared with the links alone.
     """
-    is_seen = evidence.clients is not None and not (evidence.said and evidence.clients.unseen)
+    is_seen = evidence.clients is not None and not (evidence.said_alone and evidence.clients.unseen)
     if not evidence.is_open_to_others or is_seen:
         return
     given = "somebody was given the cluster's addresses, and"
@@ -552,6 +557,7 @@ def _not_checked(evidence: RunEvidence | None) -> Iterator[str]:
             f"what clients were answered of which the test alone says it ({records} records): no "
             "link saw it, and of what it does not say nobody knows whether it was lost"
         )
+        yield from _unread_by_links(evidence)
     yield from not_known(evidence)
     yield from NOT_COMPARED
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.about import SCENARIO
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.history import HISTORY, Operation
 from kchaos.checkers.evidence.run import RunEvidence
@@ -15,6 +16,61 @@ from kchaos.checkers.model.values.events import Produce
 _CLOCK_S = 10.0
 """How far the clock may be put while one operation begins."""
 _WRITES = ("Produce", "WriteUntil", "WriteWhereTold")
+STEPS_OF_KCHAOS = frozenset(
+    {
+        "Tell",
+        "CreateTopic",
+        "ReorderReplicas",
+        "Reassign",
+        "Produce",
+        "AwaitAnswer",
+        "WriteUntil",
+        "Read",
+        "FetchAs",
+        "AskAs",
+        "ConsumeFrom",
+        "TierRead",
+        "AwaitTiered",
+        "AwaitLocalStart",
+        "AwaitOffsets",
+        "WriteWhereTold",
+        "StartClients",
+        "StartWorkload",
+        "LetClientsRun",
+        "StopClients",
+        "Inject",
+        "Heal",
+        "AwaitState",
+        "AwaitReplicated",
+        "AwaitHighWatermark",
+        "AwaitFollowing",
+        "AwaitCutOff",
+        "AwaitFetches",
+        "AwaitHeld",
+        "AwaitDecision",
+        "AwaitLog",
+        "AwaitPoint",
+        "AwaitMessage",
+        "AwaitMetadataRead",
+        "AwaitHighWatermarkKept",
+        "AwaitHighWatermarkForgotten",
+        "AwaitThrottled",
+        "AwaitCleaned",
+        "WriteAcrossTimeout",
+        "WriteAfterAbort",
+        "DeleteRecords",
+        "DeleteTopic",
+        "AwaitLogStart",
+        "SetLogLevel",
+        "AwaitLeader",
+        "AwaitInSync",
+        "AwaitLevel",
+        "IfPossible",
+        "TakeSnapshot",
+        "AwaitQuiet",
+    }
+)
+"""What each class of a step is named: no file or package may define another one of that name."""
 
 
 def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
@@ -41,6 +97,7 @@ def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
     }
     yield from _reads(evidence)
     yield from _said(evidence)
+    yield from _renamed(evidence)
     for operation in evidence.client_operations:
         if operation.outcome == "pending" and evidence.outcome.finished:
             yield (
@@ -174,7 +231,16 @@ def _unlike_the_step(evidence: RunEvidence, timed: TimedEvent, *, is_probe: bool
 
 def _is_own(evidence: RunEvidence, step: object) -> bool:
     """Whether a step is of a file or package that the scenario names, and not kchaos's."""
-    return any(step in part.defines for part in evidence.scenario.parts)
+    return step not in STEPS_OF_KCHAOS and any(
+        step in part.defines for part in evidence.scenario.parts
+    )
+
+
+def _renamed(evidence: RunEvidence) -> Iterator[str]:
+    """A file or package that gives a step the name of one of kchaos's is refused when loaded."""
+    for part in evidence.scenario.parts:
+        for name in sorted(STEPS_OF_KCHAOS.intersection(part.defines)):
+            yield f"{SCENARIO} says that {part.name} defines {name}, which is a step of kchaos"
 
 
 def _not_sent(evidence: RunEvidence, sent: Mapping[str, TimedEvent]) -> Iterator[str]:

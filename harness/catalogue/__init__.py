@@ -66,7 +66,13 @@ from kchaos.harness.catalogue.kip_966_last_known_leader import KIP_966_LAST_KNOW
 from kchaos.harness.catalogue.kip_966_last_replica import KIP_966_LAST_REPLICA
 from kchaos.harness.catalogue.kraft_form import kraft_cluster, kraft_steps
 from kchaos.harness.errors import UsageError
-from kchaos.harness.run.own_parts import FILES, OwnParts, installed_parts, parts_of_file
+from kchaos.harness.run.own_parts import (
+    FILES,
+    OwnParts,
+    installed_parts,
+    left_out,
+    parts_of_file,
+)
 from kchaos.harness.run.scenario import Scenario
 
 CATALOGUE: Mapping[str, Entry] = {
@@ -139,7 +145,7 @@ def entries_there(own: Iterable[OwnParts] = ()) -> Mapping[str, Entry]:
     """Every entry by its name: of the catalogue, of installed packages, and of these parts.
 
     Raises:
-        UsageError: A package cannot be loaded, or an entry is named like another one.
+        UsageError: An entry is named like another one.
     """
     entries = dict(CATALOGUE)
     for parts in {parts.module: parts for parts in (*installed_parts(), *own)}.values():
@@ -205,7 +211,9 @@ def entry_named(name: str) -> Entry:
     begun = [known for known in CATALOGUE if known.startswith(name.upper())][:3]
     meant = begun or near
     hint = f"did you mean {' or '.join(meant)}? " if meant else ""
-    raise UsageError(f"no bug named {name!r} in the catalogue; {hint}kchaos list shows them all")
+    raise UsageError(
+        f"no bug named {name!r} in the catalogue; {hint}kchaos list shows them all{left_out()}"
+    )
 
 
 def scenario_of(

@@ -57,9 +57,11 @@ def list_entries(parts: tuple[str, ...], as_json: bool) -> None:
     """Show the catalogue of known bugs, and on which releases each shows."""
     from kchaos.harness.catalogue import entries_there
     from kchaos.harness.commands.show import MATRIX_KEY, matrix_lines
-    from kchaos.harness.run.own_parts import parts_named
+    from kchaos.harness.run.own_parts import broken_parts, parts_named
 
     entries = entries_there(map(parts_named, parts)).values()
+    for why in broken_parts():
+        click.echo(f"kchaos: warning: {printable(why)}", err=True)
     if as_json:
         for entry in entries:
             click.echo(json.dumps(_entry_json(entry)))

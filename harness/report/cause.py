@@ -92,6 +92,7 @@ class _Story:
     replicas: tuple[ReplicaView, ...]
     rounds: tuple[AskedRound, ...]
     faults: Sequence[Fault]
+    decisions: Decisions
     registered: tuple[tuple[float, BrokerRegistered], ...]
     unregistered: Mapping[int, float]
     controllers: tuple[tuple[float, int], ...]
@@ -154,6 +155,7 @@ def cause_of(
         replicas=of_partition[-1].replicas,
         rounds=tuple(each for each in rounds if (each.topic, each.partition) == about),
         faults=faults,
+        decisions=decisions,
         registered=tuple(
             (timed.time, timed.event)
             for timed in decisions.events
@@ -828,14 +830,21 @@ def _said(finding: Finding) -> CauseStep:
 
 
 def _uncleanly(story: _Story, term: _Term) -> str:
-    """That the leader of a leader epoch came from outside the ISR; "" if it did not."""
-    before = [state.isr for time, state in story.states if time < term.time]
-    if not story.loaded.evidence.is_kraft:
+    """That the leader of a leader epoch was neither in the ISR nor eligible; "" if it was."""
+    before = [state for time, state in story.states if time < term.time]
+    if not story.decisions.is_kraft:
         # Before KIP-101 a partition without a leader was written with an empty ISR.
-        before = [isr for isr in before if isr]
-    if not before or not before[-1] or term.leader in before[-1]:
+        before = [state for state in before if state.isr]
+    if not before:
         return ""
-    return f". It was not in the ISR {_members(before[-1])} before: the election was unclean"
+    eligible = story.decisions.eligible(before[-1])
+    if term.leader in (*before[-1].isr, *eligible):
+        return ""
+    besides = f", nor eligible as {_members(eligible)} were," if eligible else ""
+    return (
+        f". It was not in the ISR {_members(before[-1].isr)}{besides} before: the election was "
+        "unclean"
+    )
 
 
 def _elected(story: _Story, term: _Term, *, is_fatal: bool = False) -> CauseStep:

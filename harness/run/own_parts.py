@@ -106,18 +106,35 @@ def parts_named(name: str) -> OwnParts:
             return parts
     known = ", ".join(parts.name for parts in installed) or "none"
     raise UsageError(
-        f"no package {name!r} with parts for kchaos ({GROUP}) is installed; known: {known}. A file "
-        f"ends with {FILES}"
+        f"no package {name!r} with parts for kchaos ({GROUP}) can be used; known: {known}. A file "
+        f"ends with {FILES}{left_out()}"
     )
 
 
 def installed_parts() -> tuple[OwnParts, ...]:
-    """What installed packages bring by entry points of `GROUP`.
+    """What installed packages bring by entry points of `GROUP`; `broken_parts` has the others."""
+    return tuple(parts for parts in _of_packages() if isinstance(parts, OwnParts))
 
-    Raises:
-        UsageError: One cannot be imported, or has a step or fault that is none.
+
+def broken_parts() -> tuple[str, ...]:
+    """Which packages bring nothing though they say that they do: why, and the remedy of each.
+
+    One cannot be imported, or has a step or fault that is none.
     """
-    return tuple(map(_of_package, entry_points(group=GROUP)))
+    return tuple(str(error) for error in _of_packages() if isinstance(error, UsageError))
+
+
+def _of_packages() -> Iterator[OwnParts | UsageError]:
+    for point in entry_points(group=GROUP):
+        try:
+            yield _of_package(point)
+        except UsageError as error:
+            yield error
+
+
+def left_out() -> str:
+    """What a message adds where something is not known: packages that could not be used."""
+    return "".join(f"; {why}" for why in broken_parts())
 
 
 def carried_parts(carried: Any, *, trusted: bool) -> tuple[OwnParts, ...]:
@@ -173,6 +190,7 @@ def _carried(part: Any, *, trusted: bool) -> OwnParts:
         raise ScenarioError(
             f"it needs {', '.join(defines)} of the package {name} {release}, which is not "
             f"installed. If you trust it: pip install {name}{release and f'=={release}'}"
+            f"{left_out()}"
         )
     if not trusted and _module_name(name, source) not in _LOADED:
         raise ScenarioError(
@@ -186,7 +204,7 @@ def parts_behind(classes: Iterable[type[Any]]) -> tuple[OwnParts, ...]:
     """The parts that define these steps and faults, each once; kchaos's own have none.
 
     Raises:
-        UsageError: As of `require_apart`, or of `installed_parts`.
+        UsageError: As of `require_apart`.
     """
     behind = {}
     for kind in classes:

@@ -16,7 +16,13 @@ from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import FAULTS
 from kchaos.faults.api import Fault, NeedsPoints
 from kchaos.harness.errors import ScenarioError, UsageError
-from kchaos.harness.run.own_parts import OwnParts, carried_parts, installed_parts, parts_behind
+from kchaos.harness.run.own_parts import (
+    OwnParts,
+    carried_parts,
+    installed_parts,
+    left_out,
+    parts_behind,
+)
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import STEPS, Inject, Step
 
@@ -237,7 +243,8 @@ def _made(
     if not isinstance(name, str) or name not in table:
         raise ScenarioError(
             f"nothing is named {name!r}; known: {', '.join(known)}. One's own comes with the run "
-            "of a file (kchaos reproduce FILE), or from a package that is installed here"
+            f"of a file (kchaos reproduce FILE), or from a package that is installed here"
+            f"{left_out()}"
         )
     fields = {field: value for field, value in data.items() if field != key}
     try:

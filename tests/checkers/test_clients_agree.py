@@ -81,8 +81,10 @@ def _named(line: dict[str, Any], step: str) -> dict[str, Any]:
         ("WriteInTurn", ["WriteInTurn"], ""),
         ("WriteInTurn", ["Another"], "belongs to step 0, which is no such Produce"),
         ("Produce", ["Produce"], "belongs to step 0, which is no such Produce"),
+        ("Tell", ["Tell"], "belongs to step 0, which is no such Produce"),
+        ("Tell", ["Tell"], "my_bug.py defines Tell, which is a step of kchaos"),
     ],
-    ids=["own", "not defined", "kchaos's own name"],
+    ids=["own", "not defined", "a write of kchaos", "a step of kchaos", "its name"],
 )
 def test_what_a_step_of_ones_own_writes_is_judged_and_not_compared_with_its_fields(
     step: str, defines: list[str], said: str, tmp_path: Path

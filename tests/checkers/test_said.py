@@ -262,6 +262,27 @@ def test_the_test_speaks_for_what_no_link_could_read(
     assert results.safe is expected, results.unknown
 
 
+def test_what_links_saw_too_speaks_for_nothing_that_they_could_not_read(tmp_path: Path) -> None:
+    build = begun(tmp_path / "run", asked(), answered(), SECRET, client_links=True)
+    chaos_of(build).acknowledged("t", offset=11, value="mine")
+
+    results = judge(ended(build, "mine").seal())
+
+    assert results.safe is None
+    assert "not understood: TLS: what was promised there may be lost" in (results.unknown or "")
+
+
+def test_what_no_link_could_read_stands_beside_what_the_test_says_of_it(tmp_path: Path) -> None:
+    build = begun(tmp_path / "run", SECRET, client_links=True)
+    chaos_of(build).acknowledged("t", offset=11, value="mine")
+
+    results = judge(ended(build, "mine").seal())
+
+    unread = "not understood: TLS: what was promised there may be lost"
+    assert any(unread in each for each in results.not_checked)
+    assert any("of which the test alone says it" in each for each in results.not_checked)
+
+
 def test_a_partition_that_is_not_there_leaves_a_run_unknown(tmp_path: Path) -> None:
     build = begun(tmp_path / "run")
     chaos_of(build).acknowledged("t", partition=7, offset=11, value="mine")

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from kchaos.checkers.cross_checks.clients import STEPS_OF_KCHAOS
 from kchaos.harness.catalogue import Entry, entry_named, scenario_of
 from kchaos.harness.commands.cli import run
 from kchaos.harness.errors import ScenarioError, UsageError
@@ -22,7 +23,7 @@ from kchaos.harness.run.runner import perform
 from kchaos.harness.run.scenario import Scenario, read_scenario
 from kchaos.harness.run.steps_checked import check_steps
 from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.scenario_steps import Inject
+from kchaos.harness.steps.scenario_steps import STEPS, Inject
 
 PAGE = Path(__file__).parents[2] / "docs/own-parts.md"
 TUTORIAL = "".join(
@@ -376,9 +377,23 @@ def test_a_run_with_steps_of_a_package_needs_the_package_and_no_trust(
         read_scenario(file)
 
 
-def test_a_package_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_cannot_be_imported_is_named_and_the_others_are_there(
+    installed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = EntryPoint(name=installed, value="my_bugs_for_tests", group=own_parts.GROUP)
     point = EntryPoint(name="gone", value="no_such_module", group=own_parts.GROUP)
-    monkeypatch.setattr(own_parts, "entry_points", lambda group: [point])
-    entry_named("KAFKA-6361")
+    monkeypatch.setattr(own_parts, "entry_points", lambda group: [point, good])
+
+    assert run(["list", "--json"]) == 0
+    told = capsys.readouterr()
+    assert "warning: the package gone says" in told.err
+    assert "mend or uninstall gone" in told.err
+    assert json.loads(told.out.splitlines()[-1])["entry"] == "MY-BUG"
     with pytest.raises(UsageError, match=r"the package gone .* mend or uninstall gone"):
-        entry_named("MY-BUG")
+        entry_named("NO-BUG")
+    with pytest.raises(UsageError, match=r"no package 'gone' .* mend or uninstall gone"):
+        own_parts.parts_named("gone")
+
+
+def test_the_judge_knows_the_names_of_all_steps() -> None:
+    assert {*STEPS} == STEPS_OF_KCHAOS

@@ -2,7 +2,8 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -10,13 +11,14 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import render
-from kchaos.harness.report.cause import NOT_KNOWN, cause_of
+from kchaos.harness.report.cause import NOT_KNOWN, _Term, _uncleanly, cause_of
 from kchaos.harness.report.leadership import decisions_of
 from kchaos.harness.report.loading import load
 from kchaos.harness.report.moments import faults_of
 from kchaos.harness.report.replicas import partition_views
 from kchaos.harness.report.rounds import observed_rounds
 from tests.golden.stored import ENTRIES, OTHERS, unpacked
+from tests.support.kraft_runs import kraft_run, kraft_snapshot
 from tests.support.planted_runs import late_request_obeyed
 from tests.support.report_runs import (
     A_AGAIN,
@@ -607,3 +609,31 @@ def test_offsets_that_no_remote_segment_has_are_said_to_be_missing(tmp_path: Pat
         tmp_path, "misled-by-the-tier-3.6.2", brokers=[1], first_offset=3, last_offset=3
     )
     assert "The remote tier has no segment with offset 3." in sentences
+
+
+@pytest.mark.parametrize(
+    ("isr", "eligible", "said"),
+    [
+        ([0], (1,), ""),
+        ([0], (), "It was not in the ISR [0] before: the election was unclean"),
+        ([], (1,), ""),
+        ([], (0,), "It was not in the ISR [], nor eligible as [0] were, before"),
+        ([], (), "It was not in the ISR [] before: the election was unclean"),
+    ],
+)
+def test_an_eligible_leader_replica_is_elected_cleanly(
+    isr: list[int], eligible: tuple[int, ...], said: str, tmp_path: Path
+) -> None:
+    build = kraft_run(tmp_path / "run")
+    build.state(0 if isr else -1, 1, isr, EligibleLeaderReplicas=eligible)
+    build.state(1, 2, [1], EligibleLeaderReplicas=())
+    run = judge_as(kraft_snapshot(build).seal(), findings=[AT_0])
+    decisions = decisions_of(load(run))
+    states = tuple((timed.time, state) for timed, state in decisions.states)
+
+    told_of = _uncleanly(
+        cast(Any, SimpleNamespace(states=states, decisions=decisions)),
+        _Term(time=states[-1][0], leader=1, leader_epoch=2, isr=(1,)),
+    )
+
+    assert (said in told_of) if said else not told_of
