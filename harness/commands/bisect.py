@@ -3,16 +3,20 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from kchaos.checkers.judge import judge
 from kchaos.checkers.model.releases.versions import RELEASED, line_of, parse_version
-from kchaos.checkers.results import Results
-from kchaos.clusters.releases import KRAFT_RELEASES, judging_release_of
+from kchaos.checkers.results import Results, write_judgement
+from kchaos.clusters.ready import fetch
+from kchaos.clusters.releases import KRAFT_RELEASES, judging_release_of, release_of
 from kchaos.harness.catalogue import entry_named, scenario_of
 from kchaos.harness.errors import RunUnknown, UsageError
 from kchaos.harness.run.own_parts import FILES
+from kchaos.harness.run.runner import RunOptions, play
 from kchaos.harness.run.scenario import Scenario, read_scenario
 from kchaos.harness.run.settings import require_trust
 
@@ -98,18 +102,24 @@ def _stated(name: str, case: str | None) -> tuple[str, str]:
 
 
 def span_of_builds(folder: Path, *, good: str | None, bad: str | None) -> Span:
-    """The builds in a folder, in the order of their names, in which numbers count as numbers.
+    """The builds in a folder, in the order of their names.
+
+    Numbers count as numbers, and a release candidate comes before its release. A .tgz beside the
+    folder into which it was unpacked is no build of its own.
 
     Args:
         folder: It has distribution folders or .tgz files.
-        good: The name of one of them; None for the end of the span that does not show it.
+        good: The name of one of them, with or without .tgz; None for the end of the span that
+            does not show it.
         bad: Likewise.
 
     Raises:
         UsageError: There are fewer than two, or none has such a name.
     """
-    builds = sorted(_builds_in(folder), key=lambda build: _natural(build.name))
-    by_name = {build.name: str(build) for build in builds}
+    by_name = {build.name.removesuffix(_ARCHIVE): str(build) for build in _builds_in(folder)}
+    by_name = {name: by_name[name] for name in sorted(by_name, key=_natural)}
+    builds = [*by_name.values()]
+    good, bad = (named and named.removesuffix(_ARCHIVE) for named in (good, bad))
     if len(builds) < 2:
         raise UsageError(
             f"{folder} has {len(builds)} builds of Kafka, and a border needs two: put distribution "
@@ -120,26 +130,33 @@ def span_of_builds(folder: Path, *, good: str | None, bad: str | None) -> Span:
             raise UsageError(f"{folder} has no build {named}; it has {', '.join(by_name)}")
     if good is not None and good == bad:
         raise UsageError(f"good and bad are both {good}: name two builds")
-    paths = [*by_name.values()]
-    ends = [paths.index(by_name[named]) for named in (good, bad) if named is not None]
+    ends = [builds.index(by_name[named]) for named in (good, bad) if named is not None]
     if len(ends) > 1:
-        paths = paths[min(ends) : max(ends) + 1]
-    return Span(lines=[paths], good=by_name.get(good or "", ""), bad=by_name.get(bad or "", ""))
+        builds = builds[min(ends) : max(ends) + 1]
+    return Span(lines=[builds], good=by_name.get(good or "", ""), bad=by_name.get(bad or "", ""))
 
 
 def _builds_in(folder: Path) -> Iterator[Path]:
+    """Yields them, folders last."""
     try:
-        inside = sorted(folder.iterdir())
+        inside = sorted(folder.iterdir(), key=Path.is_dir)
     except OSError as error:
         raise UsageError(f"{folder} is no folder of builds: {error.strerror}") from error
     for path in inside:
-        if path.suffix == ".tgz" or (path / "libs").is_dir():
+        if path.suffix == _ARCHIVE or (path / "libs").is_dir():
             yield path
 
 
-def _natural(name: str) -> list[tuple[str, int]]:
+def _natural(name: str) -> list[tuple[int, str, int]]:
     parts = re.findall(r"(\D*)(\d*)", name)
-    return [(text, int(digits or -1)) for text, digits in parts]
+    return [(_before_release(text), text, int(digits or -1)) for text, digits in parts]
+
+
+def _before_release(text: str) -> int:
+    """0, and less for what comes before a release of the same number."""
+    word = re.match(r"[-.]?([a-z]+)", text.lower())
+    stage = word.group(1) if word else ""
+    return _STAGES.index(stage) - len(_STAGES) if stage in _STAGES else 0
 
 
 def lines_between(one: str, other: str) -> list[list[str]]:
@@ -162,6 +179,9 @@ def lines_between(one: str, other: str) -> list[list[str]]:
 
 # The model knows none that has KRaft alone.
 _RELEASES = (*RELEASED, *(release for release in KRAFT_RELEASES if release not in RELEASED))
+_ARCHIVE = ".tgz"
+_STAGES = ("snapshot", "alpha", "beta", "rc")
+"""What a build is called before its release, the earliest first."""
 _SPAN = f"{_RELEASES[0]} to {_RELEASES[-1]}"
 
 
@@ -286,6 +306,98 @@ def shows_bug(results: Results, kinds: frozenset[str]) -> bool | None:
     if any(finding.kind in kinds for finding in results.findings):
         return True
     return False if results.safe else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What is looked for, and where.
+
+    Attributes:
+        name: An entry, or the file of a scenario or run.
+        case: Of the entry; None where it has one.
+        span: What is gone through.
+        rules: The nearest release to each build; empty for releases.
+        trusted: Whether a file may run commands and code, and set what may do more than that.
+    """
+
+    name: str
+    case: str | None
+    span: Span
+    rules: Mapping[str, str]
+    trusted: bool
+
+    def scenario(self, kafka: str) -> Scenario:
+        """What is played on a release or build. Raises as `scenario_for`."""
+        return scenario_for(
+            self.name, self.case, kafka, rules=self.rules.get(kafka, ""), trusted=self.trusted
+        )
+
+
+def search_for(
+    name: str,
+    case: str | None,
+    builds: Path | None,
+    *,
+    good: str | None,
+    bad: str | None,
+    trusted: bool,
+    options: RunOptions,
+    say: Callable[[str], None],
+) -> Search:
+    """What is to be bisected. All that can be refused is refused here, before a cluster starts.
+
+    Args:
+        builds: A folder of builds; None for releases.
+
+    Raises:
+        UsageError: As of `span_of_releases`, `span_of_builds` and `scenario_for`.
+        ScenarioError: The file is no scenario.
+        ReleaseError, MachineError: A build is none, or cannot be had.
+    """
+    given = scenario_given(name, trusted=trusted)
+    rules = {}
+    if builds is None:
+        span = span_of_releases(name, case, given, good=good, bad=bad)
+        first = [span.bad]
+    else:
+        span = span_of_builds(builds, good=good, bad=bad)
+        first = [*span.lines[0]]
+        for build in first:
+            kafka = fetch(build, driver=options.driver, offline=options.offline, say=say)
+            rules[build] = release_of(kafka.release).judged_as
+    search = Search(name=name, case=case, span=span, rules=rules, trusted=trusted)
+    for kafka_or_build in first:
+        search.scenario(kafka_or_build)
+    return search
+
+
+def confirmed_borders(
+    search: Search, *, runs: int, options: RunOptions, say: Callable[[str], None]
+) -> Iterator[tuple[Border, Mapping[str, str]]]:
+    """Plays what is needed; yields each border, with "k of n" plays for both of its sides.
+
+    Only verdicts are written, no reports.
+
+    Raises:
+        UsageError: What is called good or bad is not.
+        RunUnknown: A play was unknown.
+    """
+    kinds = findings_of_bug(search.name, search.case)
+    # However often a Kafka is played, what its peers cannot read is said once.
+    warn = cache(say)
+
+    def play_kafka(kafka: str) -> bool | None:
+        say(f"playing {Path(kafka).name}")
+        run = play(search.scenario(kafka), options=options, say=lambda _text: None, warn=warn)
+        results = judge(run)
+        write_judgement(run, results)
+        say(f"run: {run.path}")
+        return shows_bug(results, kinds)
+
+    plays = Plays(play_kafka, say=say)
+    plays.require(search.span)
+    for border in borders(search.span.lines, plays.is_bad):
+        yield border, plays.confirmed(border, runs)
 
 
 class Plays:

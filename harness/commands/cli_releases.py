@@ -109,57 +109,22 @@ def bisect(
     first releases of the lines between --good and --bad are bisected, and then the lines that have
     a backport. A release shows a bug of the list if its run has a finding of a kind that is
     expected where the bug is. It shows the bug of a file if its run is unsafe. Builds are bisected
-    in the order of their names. Only the verdict is written: `kchaos report RUN` draws a run.
+    in the order of their names, a release candidate before its release; a .tgz beside its folder is
+    left out. Only the verdict is written: `kchaos report RUN` draws a run.
     """
-    from kchaos.checkers.judge import judge
-    from kchaos.checkers.results import write_judgement
-    from kchaos.clusters.ready import fetch
-    from kchaos.clusters.releases import release_of
-    from kchaos.harness.commands.bisect import (
-        Plays,
-        borders,
-        findings_of_bug,
-        scenario_for,
-        scenario_given,
-        shows_bug,
-        span_of_builds,
-        span_of_releases,
-    )
+    from kchaos.harness.commands.bisect import confirmed_borders, search_for
     from kchaos.harness.commands.exits import AS_EXPECTED, FINDING
-    from kchaos.harness.run.runner import RunOptions, play
+    from kchaos.harness.run.runner import RunOptions
 
     say = sayer()
     options = RunOptions(
         runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
     )
-    # All that can be refused is refused before a cluster starts.
-    given = scenario_given(name, trusted=trust)
-    if builds is None:
-        span = span_of_releases(name, case, given, good=good, bad=bad)
-        scenario_for(name, case, span.bad, trusted=trust)
-    else:
-        span = span_of_builds(builds, good=good, bad=bad)
-    rules = {}
-    for build in span.lines[0] if builds is not None else ():
-        release = fetch(build, driver=driver, offline=offline, say=say).release
-        rules[build] = release_of(release).judged_as
-        scenario_for(name, case, build, rules=rules[build], trusted=trust)
-    kinds = findings_of_bug(name, case)
-
-    def play_kafka(kafka: str) -> bool | None:
-        say(f"playing {Path(kafka).name}")
-        scenario = scenario_for(name, case, kafka, rules=rules.get(kafka, ""), trusted=trust)
-        run = play(scenario, options=options, say=lambda _text: None)
-        results = judge(run)
-        write_judgement(run, results)
-        say(f"run: {run.path}")
-        return shows_bug(results, kinds)
-
-    plays = Plays(play_kafka, say=say)
+    search = search_for(
+        name, case, builds, good=good, bad=bad, trusted=trust, options=options, say=say
+    )
     code = AS_EXPECTED
-    plays.require(span)
-    for border in borders(span.lines, plays.is_bad):
-        confirmed = plays.confirmed(border, runs)
+    for border, confirmed in confirmed_borders(search, runs=runs, options=options, say=say):
         sure = all(told == f"{runs} of {runs}" for told in confirmed.values())
         code = code if sure else FINDING
         if as_json:

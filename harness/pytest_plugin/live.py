@@ -25,6 +25,7 @@ from kchaos.harness.pytest_plugin.options import Settings
 from kchaos.harness.run.ending import PLANNED, finish
 from kchaos.harness.run.runner import RunOptions, begin, perform
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.run.settings import unread_now
 from kchaos.harness.steps.clients import AwaitAnswer, Produce, Read
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step
 
@@ -82,6 +83,8 @@ class Chaos:
         self._failed_step = 0
         self._results: Results | None = None
         self._is_over = False
+        # The cluster's start has told of what it starts with.
+        self._unread = unread_now(cluster)
         self._names: dict[str, int] = {}
 
     @property
@@ -122,6 +125,14 @@ class Chaos:
         except Exception as error:
             self._fail(index, HarnessError(f"{step}: {error!r}"))
             raise
+        finally:
+            self._tell_unread()
+
+    def _tell_unread(self) -> None:
+        """Says which broker others cannot read, when a roll has made it so."""
+        before, self._unread = self._unread, unread_now(self.cluster)
+        if self._unread not in ("", before):
+            self._play.say(self._unread)
 
     def _fail(self, index: int, error: Exception) -> None:
         """The first failure makes the run unknown, whatever the test does with the exception."""

@@ -145,7 +145,8 @@ def carried_parts(carried: Any, *, trusted: bool) -> tuple[OwnParts, ...]:
         trusted: Whether text that this process has not run before may be run.
 
     Raises:
-        ScenarioError: It is not trusted, has another shape, or a package is not installed.
+        ScenarioError: It is not trusted, has another shape, or a package is not installed, or in
+            another version.
         UsageError: The text cannot be run.
     """
     if not isinstance(carried, list | tuple):
@@ -183,10 +184,18 @@ def _carried(part: Any, *, trusted: bool) -> OwnParts:
     if source is None:
         if not _PACKAGE.fullmatch(name) or not _VERSION.fullmatch(texts["version"]):
             raise ScenarioError(f"parts: {name!r} {texts['version']!r} is no package and version")
-        for installed in installed_parts():
-            if installed.name == name:
-                return installed
         release = texts["version"]
+        for installed in installed_parts():
+            if installed.name != name:
+                continue
+            if installed.version != release:
+                raise ScenarioError(
+                    f"it was made with {', '.join(defines)} of {name} {release}, and {name} "
+                    f"{installed.version} is installed, which may do something else: pip install "
+                    f"{name}=={release}. To play it with {installed.version}, write that version "
+                    "into its field parts"
+                )
+            return installed
         raise ScenarioError(
             f"it needs {', '.join(defines)} of the package {name} {release}, which is not "
             f"installed. If you trust it: pip install {name}{release and f'=={release}'}"

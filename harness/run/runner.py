@@ -66,8 +66,20 @@ class RunOptions:
     command: tuple[str, ...] = ()
 
 
-def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None]) -> RunDirectory:
+def play(
+    scenario: Scenario,
+    *,
+    options: RunOptions,
+    say: Callable[[str], None],
+    warn: Callable[[str], None] | None = None,
+) -> RunDirectory:
     """Plays the scenario once; returns the sealed run directory.
+
+    Args:
+        scenario: What is played.
+        options: How.
+        say: Is told how it goes.
+        warn: Is told beforehand which brokers others cannot read; None for `say`.
 
     A gate that times out, a broker that dies or a fault without effect ends the scenario: the
     evidence so far is collected and sealed, and `outcome.json` says why the run is unknown.
@@ -101,7 +113,7 @@ def play(scenario: Scenario, *, options: RunOptions, say: Callable[[str], None])
             )
     releases = {kafka: one.release for kafka, one in distributions.items()}
     for warning in check_settings(scenario, releases):
-        say(warning)
+        (warn or say)(warning)
     check_modes(scenario, releases)
     started = time.time()
     with (

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kchaos.checkers.settings import is_listed
+from kchaos.clusters.api import Cluster
 from kchaos.clusters.broker_settings import misspelt, unknown_setting
 from kchaos.clusters.configuration import mixed_protocol
 from kchaos.clusters.releases import Release, release_of
@@ -153,6 +154,18 @@ def check_settings(scenario: Scenario, releases: Mapping[str, str]) -> tuple[str
                 if not spec.is_kraft and (why := unread_protocol(told)):
                     unread.setdefault(why, f"from {where} on: {why}")
     return tuple(unread.values())
+
+
+def unread_now(cluster: Cluster) -> str:
+    """Returns which broker of a live cluster speaks a protocol that another one cannot read, or "".
+
+    A scenario's steps are known before it starts (`check_settings`), those of a live run are not.
+    """
+    brokers = {
+        broker.id: (release_of(broker.release), broker.properties)
+        for broker in cluster.brokers.values()
+    }
+    return "" if cluster.spec.is_kraft else unread_protocol(brokers)
 
 
 def _as_change(fault: Fault) -> Fault:

@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-import kchaos.checkers.judge
-import kchaos.checkers.results
-import kchaos.clusters.ready
-import kchaos.harness.run.runner
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.model.releases.versions import RELEASED, Since, parse_version
 from kchaos.checkers.results import Results
+from kchaos.harness.commands import bisect
 from kchaos.harness.commands.bisect import (
     Border,
     Plays,
@@ -231,15 +228,47 @@ def test_builds_are_in_the_order_of_their_names_and_numbers(tmp_path: Path) -> N
         span_of_builds(folder, good="build-2", bad="build-2")
 
 
+def test_a_build_that_is_unpacked_beside_its_archive_is_one_build(tmp_path: Path) -> None:
+    folder = folder_of_builds(tmp_path, "kafka-3.9.0", "kafka-3.9.1")
+    for archive in ("kafka-3.9.0.tgz", "kafka-3.9.1.tgz", "kafka-3.9.2.tgz"):
+        (folder / archive).touch()
+
+    span = span_of_builds(folder, good="kafka-3.9.1.tgz", bad="kafka-3.9.2")
+    assert [Path(build).name for build in span.lines[0]] == ["kafka-3.9.1", "kafka-3.9.2.tgz"]
+    assert (Path(span.good).name, Path(span.bad).name) == ("kafka-3.9.1", "kafka-3.9.2.tgz")
+    with pytest.raises(UsageError, match=r"good and bad are both kafka-3\.9\.0"):
+        span_of_builds(folder, good="kafka-3.9.0", bad="kafka-3.9.0.tgz")
+
+
+def test_what_comes_before_a_release_is_older_than_it(tmp_path: Path) -> None:
+    order = [
+        "3.9.1",
+        "4.0.0-SNAPSHOT",
+        "4.0.0-rc2",
+        "4.0.0-rc10",
+        "4.0.0",
+        "4.0.0-fix",
+        "4.0.1-rc0",
+    ]
+    folder = folder_of_builds(tmp_path, *(f"kafka_2.13-{name}" for name in reversed(order)))
+
+    (line,) = span_of_builds(folder, good=None, bad=None).lines
+
+    assert [Path(build).name.removeprefix("kafka_2.13-") for build in line] == order
+
+
 class Player:
     """Plays nothing: answers by the name of the Kafka, and writes no report."""
 
     def __init__(self, is_bad: Callable[[str], bool]) -> None:
         self.is_bad = is_bad
         self.played: list[str] = []
+        self.unread = ""
 
-    def play(self, scenario: Scenario, **_options: Any) -> Any:
+    def play(self, scenario: Scenario, *, warn: Callable[[str], None], **_options: Any) -> Any:
         self.played.append(Path(scenario.release).name)
+        if self.unread:
+            warn(f"peers of {self.played[-1]} {self.unread}")
         return SimpleNamespace(path=Path("runs/one"), kafka=self.played[-1])
 
     def judge(self, played: Any) -> Results:
@@ -256,11 +285,11 @@ class Player:
 
 def play_with(monkeypatch: pytest.MonkeyPatch, is_bad: Callable[[str], bool]) -> Player:
     player = Player(is_bad)
-    monkeypatch.setattr(kchaos.harness.run.runner, "play", player.play)
-    monkeypatch.setattr(kchaos.checkers.judge, "judge", player.judge)
-    monkeypatch.setattr(kchaos.checkers.results, "write_judgement", lambda *_: None)
+    monkeypatch.setattr(bisect, "play", player.play)
+    monkeypatch.setattr(bisect, "judge", player.judge)
+    monkeypatch.setattr(bisect, "write_judgement", lambda *_: None)
     of_build = SimpleNamespace(release="0.10.2.2")
-    monkeypatch.setattr(kchaos.clusters.ready, "fetch", lambda *_, **__: of_build)
+    monkeypatch.setattr(bisect, "fetch", lambda *_, **__: of_build)
     return player
 
 
@@ -305,3 +334,18 @@ def test_a_border_that_does_not_hold_is_a_finding(
     assert run([*arguments, "--bad", "0.10.2.2"]) == 1
 
     assert "(0.10.2.2 2 of 3, 0.11.0.0 3 of 3)" in capsys.readouterr().out
+
+
+def test_what_peers_cannot_read_is_said_once_for_each_kafka(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    player = play_with(monkeypatch, bad_until("0.11.0.0"))
+    player.unread = "cannot read it"
+
+    arguments = ["bisect", "KIP-101-1", "--case", "clean-elections", "--good", "0.11.0.0"]
+    assert run([*arguments, "--bad", "0.10.2.2"]) == 0
+
+    assert player.played.count("0.10.2.2") == 3
+    said = capsys.readouterr().err
+    assert said.count("peers of 0.10.2.2 cannot read it") == 1
+    assert said.count("peers of 0.11.0.0 cannot read it") == 1

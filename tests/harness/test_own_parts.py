@@ -351,6 +351,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> str:
     exec(compile(TUTORIAL, "my_bugs_for_tests.py", "exec", dont_inherit=True), vars(module))
     point = EntryPoint(name="my-bugs", value=module.__name__, group=own_parts.GROUP)
     monkeypatch.setattr(own_parts, "entry_points", lambda group: [point])
+    monkeypatch.setattr(own_parts, "version", lambda name: "2.0")
     return "my-bugs"
 
 
@@ -375,6 +376,22 @@ def test_a_run_with_steps_of_a_package_needs_the_package_and_no_trust(
         ScenarioError, match=r"my-bugs .*not installed\. If you trust it: pip install"
     ):
         read_scenario(file)
+
+
+def test_a_run_with_steps_of_a_package_is_not_played_with_another_version_of_it(
+    installed: str, tmp_path: Path
+) -> None:
+    made = scenario_of(entry_named("MY-BUG"), "bounced", "2.8.2").to_json()
+    (part,) = made["parts"]
+    assert part["version"] == "2.0"
+    file = tmp_path / "scenario.json"
+    file.write_text(json.dumps(made | {"parts": [part | {"version": "1.0"}]}))
+    for trusted in (False, True):
+        with pytest.raises(
+            ScenarioError,
+            match=r"of my-bugs 1\.0, and my-bugs 2\.0 is installed.*pip install my-bugs==1\.0",
+        ):
+            read_scenario(file, trusted=trusted)
 
 
 def test_a_package_that_cannot_be_imported_is_named_and_the_others_are_there(

@@ -1,0 +1,79 @@
+"""What a live run says of the cluster that a test has made."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.faults import FastBounce, RollBroker
+from kchaos.faults.api import Fault
+from kchaos.harness.pytest_plugin import live
+from kchaos.harness.pytest_plugin.options import Settings
+from kchaos.harness.steps.scenario_steps import Inject
+
+PROTOCOL = "inter.broker.protocol.version"
+
+
+class FakeCluster:
+    """Two brokers that become what a roll makes of them, as running ones do."""
+
+    def __init__(self, **properties: str) -> None:
+        self.spec = ClusterSpec(
+            brokers=tuple(BrokerSpec(id=broker, kafka="1.1.1") for broker in (0, 1))
+        )
+        self.brokers = {
+            broker: SimpleNamespace(id=broker, release="1.1.1", properties=dict(properties))
+            for broker in (0, 1)
+        }
+
+    def inject(self, fault: Fault) -> None:
+        if isinstance(fault, RollBroker):
+            broker = self.brokers[fault.broker]
+            broker.release = fault.kafka or broker.release
+            broker.properties |= dict(fault.properties)
+
+
+def said_of(
+    faults: tuple[Fault, ...], monkeypatch: pytest.MonkeyPatch, **properties: str
+) -> list[str]:
+    cluster = FakeCluster(**properties)
+    said: list[str] = []
+    run = SimpleNamespace(write=lambda *_given, **_options: None)
+    injections = {f"{number}": None for number in range(len(faults))}
+    play = SimpleNamespace(run=run, say=said.append, faults=SimpleNamespace(injections=injections))
+    monkeypatch.setattr(live, "begin", lambda *_given, **_options: play)
+    monkeypatch.setattr(live, "perform", lambda _play, _index, step: cluster.inject(step.fault))
+    settings: Any = Settings(
+        releases=(), driver="local", runs_directory=Path(), keep="failed", seed=None, offline=True
+    )
+    chaos = live.Chaos(
+        cluster,  # type: ignore[arg-type]
+        node_id="test.py::test_roll",
+        release="1.1.1",
+        seed=1,
+        settings=settings,
+        settle_bound_s=None,
+        started=0,
+        say=said.append,
+    )
+    for number, fault in enumerate(faults):
+        chaos.perform(Inject(name=f"{number}", fault=fault))
+    return said
+
+
+ROLLS = (RollBroker(broker=1, kafka="2.0.1"), RollBroker(broker=0, kafka="2.0.1"))
+
+
+def test_a_roll_without_a_pinned_protocol_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    (told,) = said_of((ROLLS[0], FastBounce(broker=1), ROLLS[1]), monkeypatch)
+    assert told.startswith(f"broker 1 (2.0.1) speaks {PROTOCOL} 2.0, its own, since none is set, ")
+    assert "which broker 0 (1.1.1) cannot read" in told
+
+
+def test_a_roll_at_the_older_protocol_is_not_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    raised = RollBroker(broker=1, properties=((PROTOCOL, "2.0"),))
+    assert said_of((*ROLLS, raised), monkeypatch, **{PROTOCOL: "1.1"}) == []
+    (told,) = said_of((ROLLS[0], raised), monkeypatch, **{PROTOCOL: "1.1"})
+    assert f"broker 1 (2.0.1) speaks {PROTOCOL} 2.0, which broker 0" in told
