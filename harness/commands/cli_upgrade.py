@@ -1,7 +1,9 @@
 """`kchaos upgrade` on the command line."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +16,10 @@ from kchaos.harness.commands.cli_options import (
     sayer,
     settle_bound,
 )
+
+if TYPE_CHECKING:
+    from kchaos.harness.commands.upgrade import Wanted
+    from kchaos.harness.run.runner import RunOptions
 
 # Those of harness.upgrades.procedure, which imports too much for `--help`.
 UPGRADE_MIXES = (
@@ -121,12 +127,9 @@ def upgrade(
         Wanted,
         plan_json,
         plan_lines,
-        play_upgrade,
-        result_lines,
         upgrade_of,
     )
     from kchaos.harness.run.runner import RunOptions
-    from kchaos.harness.upgrades.rendering import json_of
 
     say = sayer()
     options = RunOptions(
@@ -155,6 +158,16 @@ def upgrade(
         side_by_side=side_by_side or default_side_by_side(),
         sign_off=sign_off,
     )
+    return _played(wanted, options=options, say=say, as_json=as_json)
+
+
+def _played(
+    wanted: "Wanted", *, options: "RunOptions", say: Callable[[str], None], as_json: bool
+) -> int:
+    """Plays the runs, and prints what came of them; returns the exit code."""
+    from kchaos.harness.commands.upgrade import play_upgrade, result_lines
+    from kchaos.harness.upgrades.rendering import json_of
+
     code, told, page = play_upgrade(
         wanted,
         options=options,
