@@ -141,9 +141,14 @@ def await_high_watermark(
 
 
 def await_answer(play: Play, operation: str, *, timeout_s: float) -> Produced | Exception:
-    """Returns what came back for a produce that was started."""
-    thread: threading.Thread = play.clients.pending[operation]
+    """Returns what came back for a produce that was started.
 
+    Raises:
+        NotPossible: There was no such produce, since nobody could take it.
+    """
+    if operation not in play.clients.pending:
+        raise NotPossible(f"no produce {operation!r} was started")
+    thread: threading.Thread = play.clients.pending[operation]
     await_until(
         lambda: not thread.is_alive() and operation in play.clients.answers,
         timeout_s=timeout_s,

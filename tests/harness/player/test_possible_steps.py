@@ -20,6 +20,7 @@ from kchaos.harness.errors import NotPossible, ScenarioError
 from kchaos.harness.gates import gates
 from kchaos.harness.play.play import Play
 from kchaos.harness.run.scenario import step_from_json, step_to_json
+from kchaos.harness.steps.clients import AwaitAnswer
 from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
 from kchaos.harness.steps.scenario_steps import AwaitHeld, Heal, Inject
 from tests.support.stand_ins import StandInBroker, StandInCluster, play_on
@@ -129,8 +130,8 @@ def test_what_makes_a_run_unknown_still_does(tmp_path: Path, error: Exception) -
         IfPossible(do=Fails(error=error)).perform(play_with(tmp_path))
 
 
-@pytest.mark.parametrize("step", [Heal(name="x"), AwaitHeld(name="x")])
-def test_a_fault_that_was_never_injected_cannot_be_healed_or_awaited(
+@pytest.mark.parametrize("step", [Heal(name="x"), AwaitHeld(name="x"), AwaitAnswer(operation="x")])
+def test_what_was_never_injected_or_written_cannot_be_healed_or_awaited(
     tmp_path: Path, step: Any
 ) -> None:
     play = play_with(tmp_path)
