@@ -58,7 +58,7 @@ def check_json(kind: type[Any], value: Any) -> None:
 def to_json(value: Any) -> dict[str, Any]:
     """What `from_json` reads as this dataclass, without what may be left out and is its default.
 
-    The dataclasses in its tuples are written likewise.
+    The dataclasses in its fields, tuples and mappings are written likewise.
     """
     written = (
         field for field in dataclasses.fields(value) if not field.metadata.get("not written")
@@ -73,7 +73,9 @@ def to_json(value: Any) -> dict[str, Any]:
 def _written(value: Any) -> Any:
     if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
         return [to_json(element) for element in value]
-    return value
+    if isinstance(value, Mapping) and any(map(dataclasses.is_dataclass, value.values())):
+        return {name: _written(item) for name, item in value.items()}
+    return to_json(value) if dataclasses.is_dataclass(value) else value
 
 
 def lacking(kind: Any, value: Mapping[str, Any]) -> Iterator[str]:

@@ -191,6 +191,7 @@ class Outcome:
         unknown: Why it did not, or None.
         traceback: Of what failed in kchaos, or None.
         seconds: How long it took, its cluster's start included; None if it never ended.
+        waited_s: How much of that went into waiting for observed conditions.
         settle: None if it never settled.
     """
 
@@ -198,6 +199,7 @@ class Outcome:
     unknown: str | None = field(default=None, metadata=SOMETIMES)
     traceback: str | None = field(default=None, metadata=SOMETIMES)
     seconds: float | None = None
+    waited_s: float | None = field(default=None, metadata=SOMETIMES)
     settle: Settled | None = field(default=None, metadata=SOMETIMES)
 
     def gives_reason(self, broker: int, about: TopicPartition | None) -> bool:

@@ -114,8 +114,13 @@ def read_snapshots(files: EvidenceFiles) -> tuple[TakenSnapshot, ...]:
     return tuple(sorted(snapshots, key=lambda snapshot: snapshot.time))
 
 
+def snapshot_file(label: str) -> str:
+    """The file of a run that says when and of what a snapshot was taken."""
+    return f"snapshots/{label}/snapshot.json"
+
+
 def _read(files: EvidenceFiles, label: str) -> TakenSnapshot:
-    name = f"snapshots/{label}/snapshot.json"
+    name = snapshot_file(label)
     snapshot = files.value(TakenSnapshot, name)
     if snapshot.label != label:
         raise RunDirectoryError(f"{files.place(name)} is labelled {snapshot.label!r}")

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.json_form import to_json
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.gates import fetching, gates
@@ -54,7 +55,7 @@ def settle(
         for partition in moved:
             _settle_partition(play, partition, untold, settled)
         moved = moved_since(play, partitions, settled)
-    play.observed("settled", **settled.to_json())
+    play.observed("settled", **to_json(settled.told()))
     return settled
 
 

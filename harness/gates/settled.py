@@ -1,10 +1,11 @@
-"""What is written down of settling."""
+"""What settling comes to, while it goes on."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence import about
 from kchaos.harness.gates.settle_bound import LEAST_S
 
 
@@ -28,9 +29,11 @@ class Settled:
     probes: list[dict[str, Any]] = field(default_factory=list)
     last_seen: dict[str, Any] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        """The fields as plain values."""
-        return asdict(self)
+    def told(self) -> about.Settled:
+        """What is written down of it."""
+        return about.Settled(
+            **{field.name: getattr(self, field.name) for field in fields(about.Settled)}
+        )
 
     def add(self, kind: str, partition: TopicPartition, broker: int, detail: str) -> None:
         """Adds one reason why it did not converge."""

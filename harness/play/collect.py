@@ -5,16 +5,23 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from kchaos.checkers.evidence.metadata import DEFINITIONS, META_PROPERTIES, METADATA
-from kchaos.checkers.evidence.snapshots import folder_of
+from kchaos.checkers.evidence.snapshots import (
+    BrokerCopied,
+    StateSeen,
+    TakenSnapshot,
+    folder_of,
+    snapshot_file,
+)
+from kchaos.checkers.json_form import to_json
 from kchaos.checkers.model import events
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.directory import partition_directories
 from kchaos.checkers.segments.tier import STORE
 from kchaos.clusters.api import Broker, Cluster
 from kchaos.clusters.kraft_storage import METADATA_FOLDER
+from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.tiered import FOLDER
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.observation import observe_broker
@@ -58,30 +65,28 @@ def take_snapshot(
             target.write_bytes(content)
         for number in range(len(broker.log_directories)):
             (root / folder_of(broker.id, number)).mkdir(parents=True, exist_ok=True)
-        brokers[str(broker.id)] = {
-            "is_running": broker.is_running,
-            "stable": True,
-            "read_from": read_from,
-            "read_until": read_until,
-            "files": len(files),
-        }
+        brokers[broker.id] = BrokerCopied(
+            is_running=broker.is_running,
+            stable=True,
+            read_from=read_from,
+            read_until=read_until,
+            files=len(files),
+        )
     remote = _copy_store(play, root)
     if has_moved():
         label, is_final = f"moved-{len(list(root.parent.glob('moved-*'))) + 1}", False
         root.rename(root.with_name(label))
     observe_brokers(play, f"snapshot {label}")
-    play.run.write(
-        f"snapshots/{label}/snapshot.json",
-        {
-            "label": label,
-            "time": time.time(),
-            "zxid": play.last_zxid(),
-            "is_final": is_final,
-            "brokers": brokers,
-            "states": _states(play),
-            **({} if remote is None else {"remote_files": remote}),
-        },
+    taken = TakenSnapshot(
+        label=label,
+        time=time.time(),
+        zxid=play.last_zxid(),
+        is_final=is_final,
+        brokers=brokers,
+        states=_states(play),
+        remote_files=remote,
     )
+    play.run.write(snapshot_file(label), to_json(taken))
     play.action(events.Snapshot(label=label))
     return is_final
 
@@ -173,14 +178,23 @@ def _copy_texts(folder: Path, target: Path) -> None:
             shutil.copyfile(folder / name, target / name)
 
 
-def _states(play: Play) -> dict[str, Any]:
+def _states(play: Play) -> dict[str, StateSeen | None]:
     metadata = play.cluster.metadata
     states = {
         f"{topic}-{partition}": metadata.state(topic, partition)
         for topic in metadata.topics()
         for partition in metadata.assignment(topic)
     }
-    return {name: state and state.to_json() for name, state in states.items()}
+    return {name: state if state is None else _seen(state) for name, state in states.items()}
+
+
+def _seen(state: LeaderAndIsr) -> StateSeen:
+    return StateSeen(
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=state.isr,
+        controller_epoch=state.controller_epoch,
+    )
 
 
 def _stable_files(broker: Broker) -> tuple[dict[str, bytes], float]:

@@ -2,10 +2,11 @@
 
 import time
 import traceback
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.about import OUTCOME, Outcome
 from kchaos.checkers.evidence.clients import CLIENTS
 from kchaos.checkers.evidence.observed import ADDRESSES_GIVEN
 from kchaos.checkers.json_form import to_json
@@ -55,7 +56,7 @@ def finish(
     collect_brokers(now.run, now.cluster)
     seconds = round(time.time() - started, 3)
     waited_s = round(now.waited_s, 3)
-    now.run.write("outcome.json", outcome | {"seconds": seconds, "waited_s": waited_s})
+    now.run.write(OUTCOME, to_json(replace(outcome, seconds=seconds, waited_s=waited_s)))
     now.say(f"{waited_s:.1f} of {seconds:.1f} s went into waiting for observed conditions")
     now.run.seal()
     return now.run
@@ -69,11 +70,9 @@ def _write_clients(now: Play) -> None:
             now.run.append(CLIENTS, to_json(line))
 
 
-def _come_to_rest(
-    now: Play, failure: Exception | None, settle_bound_s: float | None
-) -> dict[str, Any]:
+def _come_to_rest(now: Play, failure: Exception | None, settle_bound_s: float | None) -> Outcome:
     """Snapshot, healing, settling, last snapshot; returns what goes to outcome.json."""
-    outcome: dict[str, Any] = {"finished": False, "unknown": None, "settle": None}
+    outcome = Outcome()
     try:
         try:
             try:
@@ -90,17 +89,18 @@ def _come_to_rest(
             now.faults.heal_all(lambda: await_quiet_without_links(now))
         partitions = _partitions(now)
         now.say("waiting for the replicas to settle")
-        outcome["settle"] = _settle_and_collect(now, partitions, settle_bound_s).to_json()
+        settled = _settle_and_collect(now, partitions, settle_bound_s)
+        outcome = replace(outcome, settle=settled.told())
         if now.cluster.links is not None:
             now.cluster.links.check()
         if now.cluster.gate is not None:
             now.cluster.gate.check()
         check_causes_of_death(now)
-        outcome["finished"] = True
+        outcome = replace(outcome, finished=True)
     except PLANNED as error:
         # The run is unknown, and says why; what was seen until here is worth keeping.
-        outcome["unknown"] = f"step {now.recorder.step}: {_said(error)}"
-        outcome["traceback"] = traceback.format_exc()
+        unknown = f"step {now.recorder.step}: {_said(error)}"
+        outcome = replace(outcome, unknown=unknown, traceback=traceback.format_exc())
         now.observed("unknown", reason=_said(error))
         try:
             take_snapshot(now, FINAL, is_final=True)

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
+from kchaos.checkers.evidence.about import OUTCOME, BrokerAbout, Outcome, RunAbout
 from kchaos.checkers.evidence.hits import HITS
 from kchaos.checkers.evidence.links import LINKS
 from kchaos.checkers.json_form import to_json
-from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.run_directory import FORMAT, RunDirectory
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.drivers import make_cluster
@@ -160,13 +161,15 @@ def _never_came_up(
     for broker in scenario.cluster.brokers:
         kafka = distributions[broker.kafka]
         judged_as = broker.judged_as or release_of(kafka.release).judged_as
-        brokers[broker.id] = _told(kafka.release, judged_as, kafka.build)
+        brokers[broker.id] = BrokerAbout(
+            release=kafka.release, judged_as=judged_as, build=kafka.build
+        )
     run = _new_run(scenario, cluster, options, brokers, started)
     collect_decisions(run, cluster)
     collect_logs(run, cluster.work_directory)
     seconds = round(time.time() - started, 3)
     reason = f"the cluster never came up: {explained(error)}"
-    run.write("outcome.json", {"finished": False, "unknown": reason, "seconds": seconds})
+    run.write(OUTCOME, to_json(Outcome(unknown=reason, seconds=seconds)))
     run.seal()
     return run
 
@@ -185,7 +188,10 @@ def begin(
         started: When the cluster's start began, in seconds since the epoch.
     """
     brokers = {
-        one.id: _told(one.release, one.judged_as, one.build) for one in cluster.brokers.values()
+        broker.id: BrokerAbout(
+            release=broker.release, judged_as=broker.judged_as, build=broker.build
+        )
+        for broker in cluster.brokers.values()
     }
     run = _new_run(scenario, cluster, options, brokers, started)
     now = Play(cluster=cluster, run=run, say=say, is_offline=options.offline)
@@ -263,7 +269,7 @@ def _new_run(
     scenario: Scenario,
     cluster: Cluster,
     options: RunOptions,
-    brokers: Mapping[int, Mapping[str, str]],
+    brokers: Mapping[int, BrokerAbout],
     started: float,
 ) -> RunDirectory:
     """A run directory with what is known beforehand; `brokers` are what they run, by id.
@@ -272,43 +278,37 @@ def _new_run(
     """
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
     path = options.runs_directory / f"{_slug(scenario)}-{stamp}-{os.urandom(2).hex()}"
-    run = RunDirectory.create(
-        path,
-        run={
-            "name": path.name,
-            "entry": scenario.entry,
-            "case": scenario.case,
-            "release": _release_of(scenario, brokers),
-            "driver": options.driver,
-            **cluster.about,
-            "unlinked": cluster.why_unlinked if cluster.spec.linked else "",
-            "seed": scenario.seed,
-            "kchaos": version("kchaos"),
-            "python": platform.python_version(),
-            "platform": platform.platform(),
-            "command": shlex.join(options.command or sys.argv),
-            "replay": _replay_command(cluster, options, path),
-            "started_at": started,
-            "brokers": {str(broker): dict(one) for broker, one in brokers.items()},
-        },
-        scenario=replace(scenario, cluster=cluster.spec).to_json(),
+    about = RunAbout(
+        format=FORMAT,
+        name=path.name,
+        entry=scenario.entry,
+        case=scenario.case,
+        release=_release_of(scenario, brokers),
+        driver=options.driver,
+        **cluster.about,
+        unlinked=cluster.why_unlinked if cluster.spec.linked else "",
+        seed=scenario.seed,
+        kchaos=version("kchaos"),
+        python=platform.python_version(),
+        platform=platform.platform(),
+        command=shlex.join(options.command or sys.argv),
+        replay=_replay_command(cluster, options, path),
+        started_at=started,
+        brokers=brokers,
     )
+    asked = replace(scenario, cluster=cluster.spec)
+    run = RunDirectory.create(path, run=to_json(about), scenario=asked.to_json())
     link_latest(options.runs_directory, path)
     return run
 
 
-def _told(release: str, judged_as: str, build: str) -> dict[str, str]:
-    """What run.json says of a broker's Kafka."""
-    return {"release": release, "judged_as": judged_as} | ({"build": build} if build else {})
-
-
-def _release_of(scenario: Scenario, brokers: Mapping[int, Mapping[str, str]]) -> str:
+def _release_of(scenario: Scenario, brokers: Mapping[int, BrokerAbout]) -> str:
     """The release that was asked for, and of a path the one that was found there.
 
     A scenario may start brokers of several releases, and roll them to others.
     """
     if Path(scenario.release).exists() or not scenario.release:
-        return brokers[min(brokers)]["release"]
+        return brokers[min(brokers)].release
     return scenario.release
 
 

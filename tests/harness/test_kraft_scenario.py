@@ -116,7 +116,7 @@ def test_a_killed_leader_and_a_killed_controller_come_back_and_the_replicas_sett
     )
     run = play(scenario, options=RunOptions(runs_directory=tmp_path), say=print)
     outcome = json.loads((run.path / "outcome.json").read_text())
-    assert outcome["unknown"] is None
+    assert outcome.get("unknown") is None
     settled = outcome["settle"]
     assert settled["state"] == "converged"
     assert settled["last_seen"]["t-0"]["ends"] == {"0": 11, "1": 11, "2": 11}

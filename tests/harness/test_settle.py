@@ -13,6 +13,7 @@ import pytest
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.checkers.json_form import to_json
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.leftovers import work_directory
@@ -163,7 +164,7 @@ def test_a_reason_names_kind_broker_partition_and_what_was_seen() -> None:
         "partition": 4,
         "detail": "its fetcher died",
     }
-    assert settled.to_json() == {
+    assert to_json(settled.told()) == {
         "state": "converged",
         "reasons": [reason],
         "bound_s": 3.0,
@@ -424,7 +425,8 @@ def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Pla
     assert (seen["leader"], seen["isr"], seen["live"]) == (0, [0], [0, 1])
     assert seen["ends"]["0"] == 3
     assert (
-        json.loads(json.dumps(settled.to_json())).items() <= observed(play.run, "settled").items()
+        json.loads(json.dumps(to_json(settled.told()))).items()
+        <= observed(play.run, "settled").items()
     )
     # The hold was all that kept it from following, and from fetching when there is nothing new.
     fetching.await_fetches(play, 1, 0, 2, timeout_s=30)
