@@ -174,6 +174,37 @@ def cause_of(
     return steps if len(steps) > 1 else _unexplained(finding)
 
 
+def no_way_back(loaded: Loaded) -> CauseStep | None:
+    """From which step on healing everything would not have helped; None without a safety finding.
+
+    The model computed it when the run was judged (`checkers.model.follow.unavoidable`).
+    """
+    finding = worst_of(loaded)
+    if finding is None:
+        return None
+    prediction = loaded.prediction
+    if finding.kind not in _MENDABLE:
+        why = "the model computes it of records that differ or are lost"
+    elif prediction is None or not prediction.states or prediction.limit or prediction.emptied_by:
+        why = "the model did not follow this run to its end"
+    else:
+        why = "in the model's explanation of this run more than one step may have decided it"
+        for since in prediction.unavoidable:
+            about = (since.topic, since.partition) == (finding.topic, finding.partition)
+            meets = since.first_offset <= finding.last_offset
+            meets = meets and finding.first_offset <= since.last_offset
+            if about and meets and bool(since.brokers) == (finding.kind in _DIFFERING):
+                return CauseStep(
+                    time=since.time,
+                    section="time",
+                    text=f"From here on healing every fault would not have helped: {since.step}.",
+                )
+    return CauseStep(
+        section="time",
+        text=f"Since when healing every fault would not have helped is not known: {why}.",
+    )
+
+
 def _unexplained(finding: Finding) -> tuple[CauseStep, ...]:
     known = CauseStep(section="findings", text=f"What is known: {finding.message}.")
     return CauseStep(text=NOT_KNOWN, section="time"), known
@@ -1000,6 +1031,8 @@ def _batches(replica: ReplicaView) -> tuple[Batch, ...]:
     return () if replica.found is None else replica.found.batches
 
 
+_DIFFERING = ("divergence", "hole", "missing-tail")
+_MENDABLE = (*_DIFFERING, "committed-loss", "last-replica-loss")
 _TELLERS: Mapping[str, Callable[[_Story], Iterator[CauseStep]]] = {
     "committed-loss": _loss,
     "stale-request-accepted": _obeyed,
@@ -1007,7 +1040,7 @@ _TELLERS: Mapping[str, Callable[[_Story], Iterator[CauseStep]]] = {
     **dict.fromkeys(("truncated-below-high-watermark", "high-watermark-regression"), _cut),
     "last-replica-loss": _loss,
     **dict.fromkeys(("tier-unreadable", "tier-other-lineage", "tier-orphan"), _tiered),
-    **dict.fromkeys(("divergence", "hole", "missing-tail"), _differing),
+    **dict.fromkeys(_DIFFERING, _differing),
     **dict.fromkeys(
         (
             *("replication-stopped", "fetch-loop", "fetcher-ended", "offline-partition"),

@@ -13,7 +13,7 @@ from kchaos.checkers.errors import CheckError
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import answers
 from kchaos.harness.report.broker_states import story_names
-from kchaos.harness.report.cause import cause_of, worst_of
+from kchaos.harness.report.cause import cause_of, no_way_back, worst_of
 from kchaos.harness.report.control import control_rows, most_of
 from kchaos.harness.report.finding_views import finding_views, in_order
 from kchaos.harness.report.followers import shadow_rows
@@ -91,6 +91,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "headline": answers.headline(loaded),
         "summary": answers.summary(loaded),
         "cause": cause,
+        "no_way_back": no_way_back(loaded),
         "names": names,
         "story": [_sentence(line) for line in story] if len(story) <= MOST_TOLD else [],
         "answers": answers.answers_of(loaded),

@@ -6,7 +6,7 @@ from itertools import groupby
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import answers
-from kchaos.harness.report.cause import cause_of
+from kchaos.harness.report.cause import cause_of, no_way_back
 from kchaos.harness.report.control import control_rows, most_of
 from kchaos.harness.report.finding_views import in_order, offsets_text, partition_text
 from kchaos.harness.report.followers import shadow_rows
@@ -142,6 +142,9 @@ def _cause(paper: Paper, loaded: Loaded, views: Sequence[PartitionView]) -> None
         paper.heading("What led to it")
     for number, step in enumerate(steps, start=1):
         paper.add(f"{number}. {step.text}", indent=2, hang=3)
+    since = no_way_back(loaded)
+    if since is not None:
+        paper.add(since.text, indent=2)
 
 
 def _findings(paper: Paper, loaded: Loaded) -> None:

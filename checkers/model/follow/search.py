@@ -8,7 +8,7 @@ no state is left the run is not one that the model allows, and the observation t
 named, with what was possible before it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from kchaos.checkers.model.follow.observed_steps import Excluded, take, take_dec
 from kchaos.checkers.model.follow.pruning import needed, step_at_once
 from kchaos.checkers.model.follow.reachable import is_out_of_reach
 from kchaos.checkers.model.follow.refuting import first_refuted, first_refuted_decision
+from kchaos.checkers.model.follow.unavoidable import Reached, unavoidable
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.predict import prediction_of
@@ -35,6 +36,7 @@ from kchaos.checkers.model.values.prediction import (
     ImpossibleHighWatermark,
     PredictedReplica,
     Prediction,
+    Promise,
 )
 
 CLOCKS_AGREE_S = 0.015
@@ -112,6 +114,9 @@ def follow(
         state, more = _left_alone(search, last.node)
         notes += more
     prediction = prediction_of(state, notes, _snapshots(notes))
+    if search.is_complete:
+        path = [*search.reached(reversed(steps))]
+        prediction = replace(prediction, unavoidable=unavoidable(path, search.generations))
     return replace(prediction, emptied_by=emptied, limit=limit, states=search.looked_at)
 
 
@@ -210,6 +215,18 @@ class _Search:
         if not telling:
             return EmptiedBy(source="", what="the end of the run", why="it was never reached")
         return replace(telling[0], why="; or ".join(whys))
+
+    def reached(self, steps: Iterable[_Step]) -> Iterator[Reached]:
+        """Yield the state after each step, with what of the record was taken."""
+        for step in steps:
+            node, before = step.node, step.before
+            item: Seen | Decided | None = None
+            if before is not None and node.seen > before.node.seen:
+                item = self.record.seen[before.node.seen]
+            elif before is not None and node.decided > before.node.decided:
+                item = self.record.decided[before.node.decided]
+            promised = tuple(note for note in step.notes if isinstance(note, Promise))
+            yield Reached(node.state, item, promised)
 
     def _is_refuted(self, node: _Node) -> bool:
         """Tell whether what no state explains may come next: no other state gets beyond it."""

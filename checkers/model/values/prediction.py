@@ -229,6 +229,28 @@ class EmptiedBy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unavoidable:
+    """What is wrong at the end of a run that was followed, and the step that made it so for good.
+
+    Attributes:
+        brokers: A leader and its follower that differ; none for what no member of the ISR has.
+        first_offset: With `last_offset`, base offsets of batches, both inclusive.
+        step: What happened, in a few words.
+        time: Of what was seen then, or last before it, in seconds since 1970.
+        source: Where that was read; "" of a decision.
+    """
+
+    topic: str
+    partition: int
+    brokers: tuple[int, ...]
+    first_offset: int
+    last_offset: int
+    step: str
+    time: float | None
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """Everything that one timeline predicts; snapshots keep the order of the timeline.
 
@@ -238,6 +260,8 @@ class Prediction:
         states: How many states were looked at.
         reads: What each reader of a tiered log gets.
         remote: What is in the remote tier, by snapshot.
+        unavoidable: Of a run that was followed to its end, what no healing could have mended, and
+            since when (`checkers.model.follow.unavoidable`).
     """
 
     snapshots: Mapping[str, tuple[PredictedReplica, ...]]
@@ -252,3 +276,4 @@ class Prediction:
     states: int = 0
     reads: tuple[PredictedRead, ...] = ()
     remote: Mapping[str, tuple[PredictedRemoteSegment, ...]] = field(default_factory=dict)
+    unavoidable: tuple[Unavoidable, ...] = field(default=(), metadata=SOMETIMES)

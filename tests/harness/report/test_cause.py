@@ -1,6 +1,7 @@
 """What led to a finding, in sentences made from the evidence."""
 
 import re
+from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,7 +12,7 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import render
-from kchaos.harness.report.cause import NOT_KNOWN, _Term, _uncleanly, cause_of
+from kchaos.harness.report.cause import NOT_KNOWN, _Term, _uncleanly, cause_of, no_way_back
 from kchaos.harness.report.leadership import decisions_of
 from kchaos.harness.report.loading import load
 from kchaos.harness.report.moments import faults_of
@@ -637,3 +638,40 @@ def test_an_eligible_leader_replica_is_elected_cleanly(
     )
 
     assert (said in told_of) if said else not told_of
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "runs", "said"),
+    [
+        (
+            "1.1.1",
+            None,
+            "From here on healing every fault would not have helped: broker 0 appended 7 in "
+            "leader epoch 4.",
+        ),
+        ("KIP-279-3", ENTRIES, "is not known: in the model's explanation of this run more than"),
+        ("KAFKA-6119", ENTRIES, "is not known: the model computes it of records that differ"),
+        ("2.0.1", None, ""),
+    ],
+)
+def test_the_step_after_which_healing_does_not_help_is_told_or_is_not_known(
+    name: str, runs: Path | None, said: str, tmp_path: Path
+) -> None:
+    run = unpacked(name, tmp_path, runs=runs)
+    write_judgement(run, judge(run))
+
+    since = no_way_back(load(run))
+
+    assert said in ("" if since is None else since.text)
+    assert (since is None) == (not said)
+    assert said in unescape(render(run))
+
+
+def test_it_is_not_known_of_a_run_that_the_model_did_not_follow(tmp_path: Path) -> None:
+    run = judge_as(unclean(tmp_path / "run", first=1, second=2).seal(), findings=[AT_0])
+
+    since = no_way_back(load(run))
+
+    assert since is not None
+    assert "is not known: the model did not follow this run to its end" in since.text

@@ -1,0 +1,275 @@
+"""From which step of an explanation on healing everything would not have helped any more.
+
+**Verifies**: in the states of one explanation of a run, once every fault is healed, every broker
+runs and is registered, every request that nobody has read is asked anew, and a controller has told
+all what is decided: whether a follower comes to be level with its leader and holds other batches,
+and whether no member of the ISR has a batch that was promised.
+**Does not verify**: other explanations of the same run, and what a further election could save.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from kchaos.checkers.acts import (
+    EndForgery,
+    HealLink,
+    ReleaseHold,
+    ReleasePoint,
+    ResumeBroker,
+    StartBroker,
+    StopBroker,
+    TopicPartition,
+)
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.broker import exchange
+from kchaos.checkers.model.follow.observations import Decided, Seen
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.settle.apply_event import happen
+from kchaos.checkers.model.settle.rounds import settle
+from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import (
+    Action,
+    BrokerRegistered,
+    ControllerElected,
+    Event,
+    PartitionState,
+)
+from kchaos.checkers.model.values.prediction import Promise, Unavoidable
+from kchaos.checkers.model.values.replica import FetcherState, Replica, Role
+from kchaos.checkers.model.values.requests import Stage
+
+_UNREAD = (Stage.ARRIVED, Stage.READ, Stage.WAITING)
+"""A request that its leader has; asked anew it is answered by what the log holds then."""
+
+
+class Reached(NamedTuple):
+    """A state of an explanation, and how it was reached.
+
+    Attributes:
+        item: What of the record was taken then; None of a step that leaves no trace.
+        promised: What was acknowledged with acks=all then.
+    """
+
+    state: State
+    item: Seen | Decided | None = None
+    promised: tuple[Promise, ...] = ()
+
+
+class _Wrong(NamedTuple):
+    """One batch that is not where it must be.
+
+    Attributes:
+        brokers: A leader and its follower that differ; none for what no member of the ISR has.
+        offset: The batch's first offset; -1 where the follower does not come to be level with its
+            leader, so that nobody can tell.
+    """
+
+    partition: TopicPartition
+    brokers: tuple[int, ...]
+    offset: int
+
+
+def unavoidable(
+    path: Sequence[Reached], generations: Mapping[int, Generation]
+) -> tuple[Unavoidable, ...]:
+    """Return what is wrong in the end although everything is healed, with the step that did it.
+
+    Left out is what nobody can tell of the states before the step.
+
+    Args:
+        path: The states of the explanation, the first one first.
+        generations: In place of what `StartBroker` says.
+    """
+    promised = {promise for reached in path for promise in reached.promised}
+    steps: dict[tuple[TopicPartition, tuple[int, ...], int], list[int]] = {}
+    try:
+        after = _wrongs(path[-1].state, promised, generations)
+        left = {wrong for wrong in after if wrong.offset >= 0}
+        for index in range(len(path) - 1, 0, -1):
+            if not left:
+                break
+            # Before it was promised nothing could be lost.
+            promised -= {*path[index].promised}
+            if path[index].state == path[index - 1].state and not path[index].promised:
+                continue
+            before = _wrongs(path[index - 1].state, promised, generations)
+            mended = {wrong for wrong in left if not {wrong, _open(wrong)} & before}
+            for wrong in sorted(mended & after):
+                steps.setdefault((wrong.partition, wrong.brokers, index), []).append(wrong.offset)
+            left, after = left - mended, before
+    except ModelError:
+        # A state that never comes to rest says nothing about what could be avoided.
+        return ()
+    return tuple(
+        _unavoidable(path, index, partition, brokers, offsets)
+        for (partition, brokers, index), offsets in sorted(steps.items())
+    )
+
+
+def _open(wrong: _Wrong) -> _Wrong:
+    return wrong._replace(offset=-1)
+
+
+def _unavoidable(
+    path: Sequence[Reached],
+    index: int,
+    partition: TopicPartition,
+    brokers: tuple[int, ...],
+    offsets: Sequence[int],
+) -> Unavoidable:
+    known = [reached.item for reached in path[: index + 1] if reached.item is not None]
+    last = known[-1] if known else None
+    return Unavoidable(
+        topic=partition.topic,
+        partition=partition.partition,
+        brokers=brokers,
+        first_offset=min(offsets),
+        last_offset=max(offsets),
+        step=_told(path[index - 1].state, path[index], partition),
+        time=None if last is None else last.time,
+        source=last.source if isinstance(last, Seen) else "",
+    )
+
+
+def _wrongs(
+    state: State, promised: Iterable[Promise], generations: Mapping[int, Generation]
+) -> set[_Wrong]:
+    world = World(state)
+    _heal(world, generations)
+    partitions = world.get(("topics",)) or ()
+    wrong = {found for partition in partitions for found in _differing(world, partition)}
+    return wrong | {*_lost(world, promised)}
+
+
+def _heal(world: World, generations: Mapping[int, Generation]) -> None:
+    for broker_id in world.broker_ids():
+        for source in world.leaders(broker_id):
+            request = exchange.awaited(world, broker_id, source)
+            if request is not None and request.stage in _UNREAD:
+                exchange.end(world, broker_id, source, request)
+                exchange.end_session(world, broker_id, source, request)
+    for event in _healing(world):
+        happen(world, event, generations)
+    settle(world)
+
+
+def _healing(world: World) -> Iterator[Event]:
+    yield from (ReleaseHold(name=hold.name) for hold in world.holds())
+    yield from (ReleasePoint(name=hold.name) for hold in world.point_holds())
+    yield from (EndForgery(name=forgery.name) for forgery in world.forgeries())
+    yield from (HealLink(name=cut.name) for cut in world.cuts())
+    registered = world.registered()
+    czxid = max(registered.values(), default=0)
+    for broker_id in world.broker_ids():
+        broker = world.broker(broker_id)
+        if broker is None or world.get(("failed", broker_id)):
+            continue
+        if broker.is_running and broker.is_paused:
+            yield ResumeBroker(broker=broker_id)
+        if not broker.is_running:
+            yield broker.configuration
+        if not broker.is_running or broker_id not in registered:
+            czxid += 1
+            yield BrokerRegistered(broker=broker_id, czxid=czxid)
+    # What a record shows of a controller's requests says nothing of those still to come.
+    elected = world.get(("elected",))
+    if elected is not None:
+        yield ControllerElected(broker=elected)
+
+
+def _differing(world: World, partition: TopicPartition) -> Iterator[_Wrong]:
+    """Yields what followers do not have in common with the leader that they are level with."""
+    decided = world.partition_state(partition)
+    leading = None if decided is None else world.replica(decided.leader, partition)
+    if decided is None or leading is None:
+        return
+    leads = _is_of(leading, decided) and world.running(decided.leader) is not None
+    for broker_id in world.assignment(partition):
+        replica = world.replica(broker_id, partition)
+        if broker_id == decided.leader or replica is None:
+            continue
+        pair = (min(broker_id, decided.leader), max(broker_id, decided.leader))
+        is_level = replica.log.log_end_offset == leading.log.log_end_offset
+        follows = _is_of(replica, decided) and _is_fetching(world, broker_id, partition)
+        if not (leads and follows and is_level):
+            yield _Wrong(partition, pair, -1)
+            continue
+        start = max(replica.log.log_start_offset, leading.log.log_start_offset)
+        for batch in {*replica.log.batches} ^ {*leading.log.batches}:
+            if batch.last_offset >= start:
+                yield _Wrong(partition, pair, batch.base_offset)
+
+
+def _is_of(replica: Replica, decided: PartitionState) -> bool:
+    return (replica.leader, replica.leader_epoch) == (decided.leader, decided.leader_epoch)
+
+
+def _is_fetching(world: World, broker_id: int, partition: TopicPartition) -> bool:
+    broker = world.running(broker_id)
+    threads = (world.thread(broker_id, source) for source in world.leaders(broker_id))
+    fetches = (
+        thread.fetch(partition) for thread in threads if thread is not None and not thread.is_dead
+    )
+    return broker is not None and any(
+        fetch is not None and fetch.state is FetcherState.FETCHING for fetch in fetches
+    )
+
+
+def _lost(world: World, promised: Iterable[Promise]) -> Iterator[_Wrong]:
+    """Yields what was promised and no member of the ISR has."""
+    for partition, offset, payload in promised:
+        decided = world.partition_state(partition)
+        members = () if decided is None else decided.isr
+        logs = [
+            replica.log
+            for member in members
+            if (replica := world.replica(member, partition)) is not None
+        ]
+        # What was deleted, as retention does, was not lost.
+        is_kept = any(
+            log.log_start_offset > offset
+            or any((batch.base_offset, batch.payload) == (offset, payload) for batch in log.batches)
+            for log in logs
+        )
+        if logs and not is_kept:
+            yield _Wrong(partition, (), offset)
+
+
+def _told(before: State, reached: Reached, partition: TopicPartition) -> str:
+    """What happened in a step, in a few words."""
+    what = None if reached.item is None else reached.item.what
+    if isinstance(what, PartitionState):
+        isr = ", ".join(map(str, what.isr))
+        leads = f"broker {what.leader} leads" if what.leader >= 0 else "nobody leads"
+        return (
+            f"{leads} {what.topic}-{what.partition} in leader epoch {what.leader_epoch}, with ISR "
+            f"[{isr}]"
+        )
+    if isinstance(what, StartBroker):
+        return f"broker {what.broker} was started"
+    if isinstance(what, StopBroker):
+        return f"broker {what.broker} was {'stopped' if what.clean else 'killed'}"
+    if any(promise.partition == partition for promise in reached.promised):
+        return "its records were acknowledged"
+    worlds = World(before), World(reached.state)
+    for broker_id in worlds[1].assignment(partition):
+        was, now = (world.replica(broker_id, partition) for world in worlds)
+        if was == now or was is None or now is None:
+            continue
+        ends = was.log.log_end_offset, now.log.log_end_offset
+        if ends[0] > ends[1]:
+            return f"broker {broker_id} truncated its log from {ends[0]} to {ends[1]}"
+        if (was.role, was.leader_epoch) != (now.role, now.leader_epoch):
+            role = "led" if now.role is Role.LEADER else "followed"
+            return f"broker {broker_id} heard that it {role} in leader epoch {now.leader_epoch}"
+        if ends[0] < ends[1]:
+            span = f"{ends[0]}" if ends[0] == ends[1] - 1 else f"{ends[0]} to {ends[1] - 1}"
+            return f"broker {broker_id} appended {span} in leader epoch {now.leader_epoch}"
+        if was.high_watermark != now.high_watermark:
+            return f"the high watermark of broker {broker_id} became {now.high_watermark}"
+    if isinstance(what, Action):
+        broker = getattr(what, "broker", None)
+        return type(what).__name__ + ("" if broker is None else f" of broker {broker}")
+    api = getattr(what, "api", "")
+    return f"a message of {api} at a link" if api else "a step inside a broker"

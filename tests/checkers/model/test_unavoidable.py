@@ -1,0 +1,87 @@
+"""The step from which on healing does not help: of recorded runs, checked by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from kchaos.checkers.acts import CutLink, TopicPartition
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model.follow import unavoidable as module
+from kchaos.checkers.model.follow.unavoidable import Reached, unavoidable
+from kchaos.checkers.model.settle.apply_event import happen
+from kchaos.checkers.model.settle.rounds import settle
+from kchaos.checkers.model.state.state import EMPTY
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.prediction import Promise, Unavoidable
+from kchaos.checkers.record import predict_run
+from tests.golden.stored import ENTRIES, unpacked
+
+
+def of(name: str, folder: Path, *, runs: Path | None = None) -> tuple[Unavoidable, ...]:
+    return predict_run(RunEvidence(unpacked(name, folder, runs=runs))).unavoidable
+
+
+@pytest.mark.slow
+def test_a_divergence_is_sealed_by_the_first_append_of_the_new_leader(tmp_path: Path) -> None:
+    # Until broker 0 appends in leader epoch 4, it answers a question for leader epoch 3 with
+    # undefined, and broker 1 truncates to its high watermark (KAFKA-6361).
+    (since,) = of("1.1.1", tmp_path)
+
+    assert (since.brokers, since.first_offset, since.last_offset) == ((0, 1), 5, 6)
+    assert since.step == "broker 0 appended 7 in leader epoch 4"
+    assert since.source == "history.jsonl:15"
+
+
+@pytest.mark.slow
+def test_a_loss_is_sealed_by_the_election_of_a_replica_without_the_record(tmp_path: Path) -> None:
+    # KAFKA-7128: broker 2 joined the ISR below what was acknowledged.
+    (since,) = of("KAFKA-7128", tmp_path, runs=ENTRIES)
+
+    assert (since.brokers, since.first_offset, since.last_offset) == ((), 1, 1)
+    assert since.step == "broker 2 leads t-0 in leader epoch 5, with ISR [2]"
+
+
+@pytest.mark.slow
+def test_it_is_not_known_where_the_state_before_does_not_come_to_rest(tmp_path: Path) -> None:
+    assert of("KIP-279-3", tmp_path, runs=ENTRIES) == ()
+
+
+@pytest.mark.slow
+def test_a_run_in_which_replicas_agree_has_none(tmp_path: Path) -> None:
+    assert of("2.0.1", tmp_path) == ()
+
+
+def test_nothing_is_lost_before_it_was_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = TopicPartition("t", 0)
+    gone = module._Wrong(partition, (), 3)
+    # Nobody in the ISR ever had it, as where a leader that is one no more acknowledges.
+    monkeypatch.setattr(module, "_wrongs", lambda state, promised, _: {gone} if promised else set())
+    states = [EMPTY.changed({("sent",): number}) for number in range(4)]
+    path = [Reached(state) for state in states]
+    path[2] = path[2]._replace(promised=(Promise(partition, 3, "x"),))
+
+    (since,) = unavoidable(path, {})
+
+    assert since.step == "its records were acknowledged"
+
+
+def test_a_state_in_which_nobody_can_tell_names_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = TopicPartition("t", 0)
+    differs = module._Wrong(partition, (0, 1), 3)
+    told = {0: set(), 1: {differs._replace(offset=-1)}, 2: {differs}}
+    monkeypatch.setattr(module, "_wrongs", lambda state, *_: told[state(("sent",))])
+    path = [Reached(EMPTY.changed({("sent",): number})) for number in told]
+
+    assert unavoidable(path, {}) == ()
+    told[1] = set()
+    assert len(unavoidable(path, {})) == 1
+
+
+def test_healing_ends_cuts_and_comes_to_rest() -> None:
+    world = World(EMPTY)
+    happen(world, CutLink(source=0, target=1), {})
+
+    module._heal(world, {})
+
+    assert world.cuts() == ()
+    settle(world)
