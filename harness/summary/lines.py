@@ -7,8 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from kchaos.checkers.availability import Availability, OutageKind
 from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.findings import KINDS, Question
+from kchaos.checkers.json_form import from_json
 from kchaos.checkers.run_directory import JUDGEMENTS, REPORT, RunDirectory
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import Mode, release_of
@@ -18,6 +20,13 @@ from kchaos.harness.run.directories import find_runs
 
 Line = Mapping[str, Any]
 """One run as plain JSON values; `line_of` says what is in it."""
+
+WITHOUT_SERVICE = {
+    "without_leader_s": "without leader",
+    "without_acknowledged_write_s": "without acknowledged write",
+    "longest_stall_s": "longest stall",
+}
+"""What a line says of availability, and how people are told; `line_of` has the meaning."""
 
 LINES = "night.jsonl"
 """The file in a night's folder that has a line for each run that was judged."""
@@ -33,9 +42,11 @@ def line_of(path: Path) -> dict[str, Any]:
 
     It has `run` (its name), `mode` (where its metadata was kept), what results.json says of it,
     `findings` (each fingerprint once, with how often it was found), `gates` (the slowest, with
-    seconds), `faults` (name, and when it began and ended as parts of the run), `waited_s`, and
-    `report` (the page's path inside the run). A run
-    that cannot be read, or that nobody judged, is unknown, with the reason.
+    seconds), `faults` (name, and when it began and ended as parts of the run), `waited_s`,
+    `report` (the page's path inside the run), and `service`: the seconds in which any partition had
+    no leader, the seconds in which any had no acknowledged write, and the longest stall of a
+    consumer, each None where it was not measured. A run that cannot be read, or that nobody judged,
+    is unknown, with the reason.
     """
     nothing: dict[str, Any] = dict.fromkeys(_TOLD) | {"entry": "", "case": "", "release": ""}
     line = nothing | {
@@ -47,6 +58,7 @@ def line_of(path: Path) -> dict[str, Any]:
         "faults": [],
         "waited_s": None,
         "report": None,
+        "service": dict.fromkeys(WITHOUT_SERVICE),
     }
     try:
         run = RunDirectory.open(path)
@@ -68,6 +80,7 @@ def line_of(path: Path) -> dict[str, Any]:
                 "faults": _faults(observed),
                 "waited_s": outcome.get("waited_s"),
                 "report": REPORT if (path / REPORT).is_file() else None,
+                "service": _service(judged.get("availability")),
             }
         )
     except (RunDirectoryError, ReleaseError, KeyError, TypeError, ValueError) as error:
@@ -162,6 +175,23 @@ def _findings(findings: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         )
         first["times"] += 1
     return list(told.values())
+
+
+def _service(measured: Mapping[str, Any] | None) -> dict[str, float | None]:
+    if measured is None:
+        return dict.fromkeys(WITHOUT_SERVICE)
+    told = from_json(Availability, measured)
+    tried = [each for each in told.partitions if each.without_acknowledged_write_s is not None]
+    stalls = [consumer.longest_stall_s for consumer in told.consumers]
+
+    def seconds(kind: OutageKind) -> float:
+        return told.seconds_between(kind, 0, float("inf"))
+
+    return {
+        "without_leader_s": seconds("no-leader") if told.partitions else None,
+        "without_acknowledged_write_s": seconds("no-acknowledged-write") if tried else None,
+        "longest_stall_s": max((stall for stall in stalls if stall is not None), default=None),
+    }
 
 
 def _gates(observed: Sequence[Mapping[str, Any]]) -> list[list[Any]]:

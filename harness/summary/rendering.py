@@ -15,14 +15,24 @@ import jinja2
 
 from kchaos.checkers.results import is_unknown
 from kchaos.harness.printable import printable
-from kchaos.harness.summary.lines import Line
-from kchaos.harness.summary.summary import Bug, Rate, Summary, mix_of, mode_of, release_of
+from kchaos.harness.summary.lines import WITHOUT_SERVICE, Line
+from kchaos.harness.summary.summary import (
+    Bug,
+    Rate,
+    Service,
+    Summary,
+    mix_of,
+    mode_of,
+    release_of,
+)
 
 PAGE, MARKDOWN, JSON, JUNIT = "summary.html", "summary.md", "summary.json", "junit.xml"
 _MOST_RUNS = 12
 """So many runs are named beside one bug; the page says how many there are."""
 _MOST_PAIRS = 20
 """So many pairs of faults are in the Markdown; the page and the JSON have all."""
+_SHOWN_S = 0.05
+"""What is less is 0.0 for people."""
 _MOST_SHOWN = 60
 """So many runs that fail, each standing for those that show the same, have a time line."""
 
@@ -89,6 +99,8 @@ def html_of(summary: Summary, folder: Path) -> str:
             counts=_counts(summary),
             bugs=[_bug(bug, folder) for bug in summary.bugs],
             rates=[(rate, _percent(rate)) for rate in summary.rates],
+            kinds_of_service=WITHOUT_SERVICE,
+            service=[(service, _of_service(service, folder)) for service in summary.service],
             failing=[
                 (_run(group[0], summary, folder), len(group)) for group in failing[:_MOST_SHOWN]
             ],
@@ -128,6 +140,22 @@ def markdown_of(summary: Summary, folder: Path) -> str:
             f"| {cell(rate.release)} | {rate.mode} | {cell(rate.mix)} | {rate.runs} "
             f"| {rate.unsafe}{unsafe} | {rate.not_conforming}{unlike} | {rate.unknown} |"
         )
+    if summary.service:
+        kinds = " | ".join(WITHOUT_SERVICE.values())
+        lines += ["", "## Seconds without service", ""]
+        lines += [f"| release | mode | schedules | runs | {kinds} |", "|---" * 7 + "|"]
+        for service in summary.service:
+            told = []
+            for words, most in _of_service(service, folder):
+                if most is not None:
+                    seconds, run, link = most
+                    name = f"[{cell(run)}]({link})" if link else cell(run)
+                    words += f"{', most ' if words else ''}{seconds} ({name})"
+                told.append(words)
+            lines.append(
+                f"| {cell(service.release)} | {service.mode} | {cell(service.mix)} "
+                f"| {service.runs} | {' | '.join(told)} |"
+            )
     unknown = [line for line in summary.lines if is_unknown(line) and line["unknown"]]
     if unknown:
         lines += ["", "## Unknown", ""]
@@ -194,6 +222,7 @@ def json_of(summary: Summary, folder: Path) -> dict[str, Any]:
             }
             for rate in summary.rates
         ],
+        "service": [_service_json(service) for service in summary.service],
         "gates": [
             {"seconds": seconds, "gate": name, "run": line["run"]}
             for seconds, name, line in summary.gates
@@ -326,6 +355,7 @@ def _run(line: Line, summary: Summary, folder: Path) -> dict[str, Any]:
         "safe": _answer(line["safe"]),
         "conforms": _answer(line["conforms"]),
         "seconds": line["seconds"],
+        "service": [(line.get("service") or {}).get(name) for name in WITHOUT_SERVICE],
         "why": summary.why_failing(line),
         "kinds": ", ".join(dict.fromkeys(finding["kind"] for finding in line["findings"])),
         "unknown": line["unknown"],
@@ -333,6 +363,45 @@ def _run(line: Line, summary: Summary, folder: Path) -> dict[str, Any]:
             {"name": name, "left": 100 * begin, "width": max(0.6, 100 * (end - begin))}
             for name, begin, end in line["faults"]
         ],
+    }
+
+
+def _of_service(
+    service: Service, folder: Path
+) -> list[tuple[str, tuple[str, str, str | None] | None]]:
+    """What a row says of each kind: words, and the most seconds with their run and its report.
+
+    What is 0.0 for people has no run.
+    """
+    told: list[tuple[str, tuple[str, str, str | None] | None]] = []
+    for seconds in service.seconds.values():
+        if seconds is None:
+            told.append(("not measured", None))
+            continue
+        words = f"median {seconds.median_s:.1f}"
+        if seconds.runs < service.runs:
+            words += f" ({seconds.runs} of {service.runs} runs)"
+        if seconds.longest_s < _SHOWN_S:
+            told.append((words, None))
+            continue
+        run = seconds.longest_run
+        most = f"{seconds.longest_s:.1f}", str(run["run"]), _link(run, folder)
+        told.append(("" if service.runs == 1 else words, most))
+    return told
+
+
+def _service_json(service: Service) -> dict[str, Any]:
+    told = {name: getattr(service, name) for name in ("release", "mode", "mix", "runs")}
+    return told | {
+        name: None
+        if seconds is None
+        else {
+            "runs": seconds.runs,
+            "median": seconds.median_s,
+            "longest": seconds.longest_s,
+            "longest_run": seconds.longest_run["run"],
+        }
+        for name, seconds in service.seconds.items()
     }
 
 

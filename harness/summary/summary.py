@@ -1,15 +1,16 @@
 """A night beside an earlier one: what is new, gone and still there, and rates with intervals."""
 
 import math
+import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kchaos.checkers.evidence.about import marked
 from kchaos.checkers.fingerprint import DRAWN
 from kchaos.checkers.results import is_unknown
 from kchaos.harness.summary.exercised import Exercised, exercised_by
-from kchaos.harness.summary.lines import Line
+from kchaos.harness.summary.lines import WITHOUT_SERVICE, Line
 
 UNSAFE, NOT_CONFORMING, IS_UNKNOWN, NEW = "unsafe", "not-conforming", "unknown", "new"
 FAIL_ON = (UNSAFE, NOT_CONFORMING, IS_UNKNOWN, NEW)
@@ -46,6 +47,36 @@ class Rate:
         return interval(self.not_conforming, self.conforming + self.not_conforming)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seconds:
+    """How long runs had no service of one kind.
+
+    Attributes:
+        runs: In how many it was measured.
+        longest_run: The run that had none for the longest.
+    """
+
+    runs: int
+    median_s: float
+    longest_s: float
+    longest_run: Line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """For how long a release's runs of one mix had no service.
+
+    Attributes:
+        seconds: By the names of `WITHOUT_SERVICE`; None where no run measured it.
+    """
+
+    release: str
+    mode: str
+    mix: str
+    runs: int
+    seconds: Mapping[str, Seconds | None]
+
+
 @dataclass(slots=True, kw_only=True)
 class Bug:
     """All findings with one fingerprint on one release.
@@ -72,6 +103,7 @@ class Summary:
         fail_on: Which of `FAIL_ON` make a run fail.
         bugs: New ones first, then what is still there, then what is gone; the frequent ones first.
         new: Fingerprints and releases of the new ones.
+        service: Of the releases and mixes of `rates` those of which anything was measured.
         gates: The slowest: seconds, name, and the run.
         exercised: Faults, pairs of faults and rules.
         warnings: What the reader must know of the comparison, or of how the night ended.
@@ -83,6 +115,7 @@ class Summary:
     bugs: Sequence[Bug]
     new: frozenset[tuple[str, str]]
     rates: Sequence[Rate]
+    service: Sequence[Service]
     gates: Sequence[tuple[float, str, Line]]
     exercised: Exercised
     warnings: Sequence[str]
@@ -150,6 +183,7 @@ def summary_of(
         ),
         new=frozenset(key for key, bug in bugs.items() if bug.status == NEW),
         rates=_rates(lines),
+        service=_service(lines),
         gates=_slowest(lines),
         exercised=exercised_by(lines),
         warnings=warned,
@@ -213,16 +247,20 @@ def _releases(lines: Iterable[Line]) -> set[str]:
     return {str(line["release"]) for line in lines if line["release"]}
 
 
-def _rates(lines: Iterable[Line]) -> list[Rate]:
+def _of_one_kind(lines: Iterable[Line]) -> Iterator[tuple[dict[str, str], list[Line]]]:
+    """Yields the runs of each release, mode and mix, by release, with these three in words."""
     groups: dict[tuple[tuple[int, ...], str, str, str], list[Line]] = defaultdict(list)
     for line in lines:
         number = tuple(int(part) for part in str(line["release"]).split(".") if part.isdigit())
         groups[number, release_of(line), mode_of(line), mix_of(line)].append(line)
+    for (_, release, mode, mix), group in sorted(groups.items()):
+        yield {"release": release, "mode": mode, "mix": mix}, group
+
+
+def _rates(lines: Iterable[Line]) -> list[Rate]:
     return [
         Rate(
-            release=release,
-            mode=mode,
-            mix=mix,
+            **kind,
             runs=len(group),
             safe=sum(line["safe"] is True for line in group),
             unsafe=sum(line["safe"] is False for line in group),
@@ -230,8 +268,35 @@ def _rates(lines: Iterable[Line]) -> list[Rate]:
             not_conforming=sum(line["conforms"] is False for line in group),
             unknown=sum(is_unknown(line) for line in group),
         )
-        for (_, release, mode, mix), group in sorted(groups.items())
+        for kind, group in _of_one_kind(lines)
     ]
+
+
+def _service(lines: Iterable[Line]) -> list[Service]:
+    service = [
+        Service(
+            **kind,
+            runs=len(group),
+            seconds={name: _seconds(name, group) for name in WITHOUT_SERVICE},
+        )
+        for kind, group in _of_one_kind(lines)
+    ]
+    return [each for each in service if any(each.seconds.values())]
+
+
+def _seconds(name: str, lines: Iterable[Line]) -> Seconds | None:
+    # The lines of an earlier kchaos say nothing of it.
+    told = [(line["service"][name], line) for line in lines if line.get("service")]
+    measured = [(float(seconds), line) for seconds, line in told if seconds is not None]
+    if not measured:
+        return None
+    longest_s, longest_run = max(measured, key=lambda pair: pair[0])
+    return Seconds(
+        runs=len(measured),
+        median_s=statistics.median(seconds for seconds, _ in measured),
+        longest_s=longest_s,
+        longest_run=longest_run,
+    )
 
 
 def _slowest(lines: Iterable[Line]) -> list[tuple[float, str, Line]]:

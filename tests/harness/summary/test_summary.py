@@ -18,8 +18,10 @@ from kchaos.harness.report import write_report
 from kchaos.harness.summary.lines import LINES, append_line, line_of, lines_in, read_lines
 from kchaos.harness.summary.rendering import headline, html_of, json_of, junit_of, markdown_of
 from kchaos.harness.summary.summary import Summary, interval, summary_of
-from tests.golden.stored import unpacked
+from tests.golden.stored import RUNS, unpacked
 from tests.support.report_runs import Page
+
+CLIENTS = RUNS.with_name("clients")
 
 
 def line(run: str = "run-1", **more: Any) -> dict[str, Any]:
@@ -101,6 +103,54 @@ def test_rates_have_intervals_that_know_how_little_was_seen() -> None:
     assert (interval(0, 400) or (1, 1))[1] < 0.01 < (interval(0, 4) or (0, 0))[1]
 
 
+def without_service(run: str, leader: float | None, stall: float | None) -> dict[str, Any]:
+    seconds = {"without_leader_s": leader, "without_acknowledged_write_s": None}
+    return line(run, service=seconds | {"longest_stall_s": stall})
+
+
+def test_seconds_without_service_are_told_by_release_and_what_nobody_measured_is_no_zero(
+    tmp_path: Path,
+) -> None:
+    runs = [without_service("a", 0.0, None), without_service("b", 0.4, 0.0)]
+    runs += [without_service("c", 7.25, None), line("before that was measured")]
+    summary = summary_of([*runs, line("alone", release="3.9.1", service=None)])
+    (service,) = summary.service
+    leader, write, stall = service.seconds.values()
+    assert leader is not None
+    assert (leader.runs, leader.median_s, leader.longest_s) == (3, 0.4, 7.25)
+    assert leader.longest_run["run"] == "c"
+    assert write is None
+    assert stall is not None
+    assert (stall.runs, stall.longest_s) == (1, 0.0)
+    row = "median 0.4 (3 of 4 runs), most 7.2 (c) | not measured | median 0.0 (1 of 4 runs) |"
+    assert f"| 2.8.2 |  | mixed | 4 | {row}" in markdown_of(summary, tmp_path)
+    page = html_of(summary, tmp_path)
+    assert "median 0.4 (3 of 4 runs), most " in page
+    assert page.count("not measured") == 1
+    (told,) = json_of(summary, tmp_path)["service"]
+    assert told["without_leader_s"] == {
+        "runs": 3,
+        "median": 0.4,
+        "longest": 7.25,
+        "longest_run": "c",
+    }
+    assert told["without_acknowledged_write_s"] is None
+
+
+@pytest.mark.slow
+def test_a_runs_line_has_the_seconds_that_its_judgement_measured(tmp_path: Path) -> None:
+    run = unpacked("2.8.2", tmp_path, runs=CLIENTS)
+    results = judge(run)
+    write_judgement(run, results)
+    assert results.availability is not None
+    service = line_of(run.path)["service"]
+    assert service["without_acknowledged_write_s"] == max(
+        each.without_acknowledged_write_s or 0 for each in results.availability.partitions
+    )
+    assert service["without_acknowledged_write_s"] > 10
+    assert service["longest_stall_s"] == 0
+
+
 @pytest.fixture
 def night(tmp_path: Path) -> Path:
     folder = tmp_path / "night"
@@ -142,6 +192,8 @@ def test_a_folder_of_runs_becomes_four_files_and_a_torn_run_is_unknown(night: Pa
     lines = {line["run"]: line for line in told["lines"]}
     assert "run.json is missing" in lines["torn"]["unknown"]
     assert [finding["kind"] for finding in lines["run of 1.1.1"]["findings"]] == ["divergence"]
+    assert set(lines["torn"]["service"].values()) == {None}
+    assert lines["run of 1.1.1"]["service"]["longest_stall_s"] is None
     assert lines["run of 1.1.1"]["gates"][0][0].startswith("step ")
     assert any(name.startswith("CutLink") for name, _, _ in lines["run of 1.1.1"]["faults"])
     page = (night / "summary.html").read_text()
