@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 CLUSTER: "pytest.StashKey[JvmCluster]" = pytest.StashKey()
 CHAOS: "pytest.StashKey[Chaos]" = pytest.StashKey()
+_POOL: "pytest.StashKey[ClusterPool]" = pytest.StashKey()
 _STARTED = pytest.StashKey[float]()
 _RELEASE = "kafka_release"
 
@@ -111,14 +112,32 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_release: str) -> "Iterat
 
 @pytest.fixture(scope="session")
 def kafka_cluster_pool(request: pytest.FixtureRequest) -> "Iterator[ClusterPool]":
-    """Calls give the running cluster of a `ClusterSpec`; one runs at a time."""
+    """Calls give the running cluster of a `ClusterSpec`; one runs at a time.
+
+    None outlives the tests of its file, unless the next one asks for a cluster too.
+    """
     with quiet_imports():
         from kchaos.harness.pytest_plugin.shared import ClusterPool
 
     settings = settings_of(request.config)
     pool = ClusterPool(driver=settings.driver, offline=settings.offline, say=say)
+    request.config.stash[_POOL] = pool
     yield pool
     pool.stop()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Stops a shared cluster when tests of another file follow that share none.
+
+    Brokers that nobody uses take a twentieth of a core each, and their memory. Tests of one file
+    may take turns with others there.
+    """
+    pool = item.config.stash.get(_POOL, None)
+    if pool is None or nextitem is None or nextitem.path == item.path:
+        return
+    if "kafka_cluster_pool" not in getattr(nextitem, "fixturenames", ()):
+        pool.stop()
 
 
 @pytest.fixture

@@ -1,10 +1,13 @@
 """Options, their twins, markers and multiplication; no cluster is started here."""
 
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
 from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.spec import ClusterSpec
+from kchaos.harness.pytest_plugin import shared
 from kchaos.harness.pytest_plugin.options import Settings, settings_of
 from kchaos.harness.pytest_plugin.shapes import (
     Shape,
@@ -383,6 +386,66 @@ def test_tests_that_share_a_cluster_follow_each_other(pytester: pytest.Pytester)
         "test_b",
         "test_c[1.1.1]",
         "test_c[2.0.1]",
+    ]
+
+
+_TWO_FILES = """
+import pytest
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_shares(shared_kafka_cluster, number):
+    pass
+
+def test_between():
+    pass
+
+@pytest.mark.kafka_cluster(brokers=1)
+def test_shares_another(shared_kafka_cluster):
+    pass
+"""
+
+
+def test_a_shared_cluster_is_stopped_before_tests_of_another_file_that_share_none(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+
+    class Stands:
+        def __init__(self, _driver: str, spec: ClusterSpec, **_options: Any) -> None:
+            self.size = len(spec.brokers)
+            self.brokers: dict[int, Any] = {}
+
+        def start(self) -> None:
+            happened.append(f"{self.size} started")
+
+        def stop(self) -> None:
+            happened.append(f"{self.size} stopped")
+
+    monkeypatch.setattr(shared, "make_cluster", Stands)
+    pytester.makeconftest(
+        """
+        def pytest_runtest_call(item):
+            item.config.happened.append(item.name)
+        """
+    )
+    pytester.makepyfile(test_first=_TWO_FILES, test_last="def test_alone():\n    pass")
+
+    class Told:
+        def pytest_configure(self, config: Any) -> None:
+            config.happened = happened
+
+    pytester.inline_run("--kafka-release=1.1.1", plugins=[Told()])
+
+    assert happened == [
+        "3 started",
+        "test_shares[1.1.1-1]",
+        "test_shares[1.1.1-2]",
+        "test_between",
+        "3 stopped",
+        "1 started",
+        "test_shares_another[1.1.1]",
+        "1 stopped",
+        "test_alone",
     ]
 
 
