@@ -8,18 +8,15 @@ from kchaos.clusters.client import produce
 from kchaos.clusters.errors import ClusterError
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.metadata.kraft import KraftMetadata
-from kchaos.clusters.releases import LINES, release_of
+from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
-from tests.support.plays_of_ci import not_played
+from tests.support.plays_of_ci import STARTED_WITH_KRAFT, not_played
 
 pytestmark = pytest.mark.cluster
 
-WITH_BOTH = ("3.3.2", "3.6.2", "3.9.1")
-WITHOUT_ZOOKEEPER = [line.known[-1] for line in LINES if line.modes == ("kraft",)]
 
-
-@pytest.mark.parametrize("release", not_played([*WITH_BOTH, *WITHOUT_ZOOKEEPER], is_kraft=True))
+@pytest.mark.parametrize("release", not_played(STARTED_WITH_KRAFT, is_kraft=True))
 def test_every_line_with_kraft_starts_and_serves(release: str, tmp_path: Path) -> None:
     spec = ClusterSpec(brokers=brokers_of(release), mode="kraft")
     with LocalCluster(spec, work_directory=tmp_path / "work") as cluster:
@@ -40,42 +37,6 @@ def test_every_line_with_kraft_starts_and_serves(release: str, tmp_path: Path) -
         with pytest.raises(ClusterError, match="it has no ZooKeeper"):
             cluster.zookeeper()
     assert all(node.exit_code is not None for node in cluster.controllers.values())
-
-
-def test_a_broker_comes_back_as_a_new_incarnation(tmp_path: Path) -> None:
-    """Started at once, it has to wait until the session of the killed one is over."""
-    spec = ClusterSpec(brokers=brokers_of("4.1.2"))
-    with LocalCluster(spec, work_directory=tmp_path / "work") as cluster:
-        before = cluster.metadata.registration(0)
-        cluster.brokers[0].kill()
-        cluster.brokers[0].start()
-        cluster.brokers[0].await_ready()
-        after = cluster.metadata.registration(0)
-    assert before is not None
-    assert after is not None
-    assert before.czxid < after.czxid
-
-
-def test_another_of_three_controllers_takes_over(tmp_path: Path) -> None:
-    spec = ClusterSpec(brokers=brokers_of("4.1.2"), controllers=3)
-    with LocalCluster(spec, work_directory=tmp_path / "work") as cluster:
-        metadata = cluster.metadata
-        first, epoch = metadata.controller(), metadata.controller_epoch()
-        assert first is not None
-        assert epoch is not None
-        cluster.controllers[first].kill()
-        await_until(
-            lambda: metadata.controller() != first,
-            timeout_s=60,
-            waiting_for="another controller",
-            last_seen=lambda: f"{metadata.controller()}",
-            remedy="see the logs of the controllers",
-        )
-        assert (metadata.controller_epoch() or 0) > epoch
-        metadata.create_topic("t", [[0, 1, 2]])
-        await_acknowledged(cluster, 0)
-        cluster.controllers[first].start()
-        cluster.controllers[first].await_ready()
 
 
 def await_acknowledged(cluster: LocalCluster, leader: int) -> None:

@@ -211,6 +211,16 @@ def test_a_killed_broker_is_fenced_at_once_and_registers_anew(cluster, topic, jo
     assert acts_in(journal) == ["StopBroker", "FenceBroker", "StartBroker"]
 
 
+def test_a_broker_that_is_started_at_once_waits_until_the_session_of_the_killed_one_is_over(
+    cluster,
+):
+    before = epoch_of(cluster, 0)
+    cluster.brokers[0].kill()
+    cluster.brokers[0].start()
+    cluster.brokers[0].await_ready()
+    assert epoch_of(cluster, 0) > before
+
+
 def test_the_cluster_goes_on_without_a_controller_that_was_killed(cluster, topic, journal):
     leader, epoch = cluster.metadata.controller(), cluster.metadata.controller_epoch()
     with KillBroker(broker=leader).inject(cluster, journal):

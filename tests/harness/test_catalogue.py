@@ -35,6 +35,14 @@ PLAYED = [
 ]
 
 
+def conformance_of(scenario: Scenario) -> bool | None:
+    """What replicas of KRaft clusters should hold is not predicted; it can only be denied."""
+    assert scenario.expectation is not None
+    if not scenario.cluster.is_kraft:
+        return True
+    return False if scenario.expectation["safe"] and scenario.expectation["findings"] else None
+
+
 @pytest.mark.cluster
 @pytest.mark.parametrize(("name", "case", "release"), PLAYED)
 def test_an_entry_gives_what_it_says_and_conforms(
@@ -52,11 +60,8 @@ def test_an_entry_gives_what_it_says_and_conforms(
         [str(played.results.unknown), played.results.reason, *map(str, played.results.findings)]
     )
     assert scenario.expectation is not None
-    is_safe = scenario.expectation["safe"]
-    # What replicas of KRaft clusters should hold is not predicted; it can only be denied.
-    of_kraft = False if is_safe and scenario.expectation["findings"] else None
-    assert played.results.conforms is (of_kraft if scenario.cluster.is_kraft else True), shown
-    assert played.results.safe is is_safe, shown
+    assert played.results.conforms is conformance_of(scenario), shown
+    assert played.results.safe is scenario.expectation["safe"], shown
     assert played.results.expected is True, shown
     assert played.results.expectation_from == "scenario"
     assert all(witness.found for witness in played.results.witness)
@@ -81,7 +86,7 @@ def test_the_stored_run_is_one_of_the_entry_as_it_stands_and_gives_what_it_says(
 
     assert (name, of_run.case, of_run.release) in candidates_for(name)
     assert of_run == Scenario.from_json(as_written)
-    assert results.conforms is (None if scenario.cluster.is_kraft else True)
+    assert results.conforms is conformance_of(scenario)
     assert (results.expected, results.expectation_from) == (True, "scenario")
     assert results.witness
     assert all(witness.found for witness in results.witness)

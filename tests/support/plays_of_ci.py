@@ -5,9 +5,10 @@ release that exercise most of what no other play does, or else on the last relea
 entry with a stored run as it stands is judged from that.
 `BORDERS` has an entry of each seed, a document that the catalogue was begun with, that is played on
 both sides of its border. A case is played if no run of it is stored. What these do not exercise of
-the steps, faults and lines of releases that entries and cases have is added, the plays with most
-of it first. The rest is played by `kchaos measure` and `make cases`. A release that a play starts
-is not started once more to see whether it does (`not_played`); `make releases` starts each.
+the steps and faults that entries and cases have is added, the plays with most of it first; so are
+plays of the lines of releases that no test starts. The rest is played by `kchaos measure` and
+`make cases`. A release that a play starts is not started once more to see whether it does
+(`not_played`); `make releases` starts each.
 """
 
 import os
@@ -18,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.model.releases.versions import parse_version
-from kchaos.clusters.releases import release_of
+from kchaos.clusters.releases import KNOWN_RELEASES, LINES, release_of
 from kchaos.faults import FAULTS
 from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
 from kchaos.harness.run.scenario import Scenario
@@ -48,6 +49,12 @@ STORED_ENTRIES: Mapping[str, Path] = {
     **{folder.name: folder for folder in sorted(stored.ENTRIES.iterdir())},
 }
 """Entries whose stored run CI judges in place of a play (`python -m tests.golden.make --entry`)."""
+
+STARTED_WITH_KRAFT: tuple[str, ...] = (
+    *("3.3.2", "3.6.2", "3.9.1"),
+    *(line.known[-1] for line in LINES if line.modes == ("kraft",)),
+)
+"""A test starts each that no play starts, as it does `KNOWN_RELEASES` with ZooKeeper."""
 
 Cell = tuple[str, str, str]
 """The entry, its case and the release; or "" and a case of `tests/cases` with its release."""
@@ -112,10 +119,21 @@ def scenario_of_cell(cell: Cell) -> Scenario:
 
 def exercised(scenario: Scenario) -> set[str]:
     """Return the steps, the faults and the lines of releases that a play goes through, in words."""
-    metadata = "KRaft" if scenario.cluster.is_kraft else "ZooKeeper"
-    lines = {release_of(broker.kafka).line.line for broker in scenario.cluster.brokers}
+    releases = [broker.kafka for broker in scenario.cluster.brokers]
     kinds = {type(part).__name__ for step in scenario.steps for part in _parts(step)}
-    return {f"{line} with {metadata}" for line in lines} | (kinds & {*STEPS, *FAULTS})
+    lines = _lines(releases, is_kraft=scenario.cluster.is_kraft)
+    return lines | (kinds & {*STEPS, *FAULTS})
+
+
+def _lines(releases: Iterable[str], *, is_kraft: bool) -> set[str]:
+    metadata = "KRaft" if is_kraft else "ZooKeeper"
+    return {f"{release_of(release).line.line} with {metadata}" for release in releases}
+
+
+def lines_started() -> set[str]:
+    """Return the lines of which a test starts a release if no play does, in words."""
+    with_zookeeper = _lines(KNOWN_RELEASES, is_kraft=False)
+    return with_zookeeper | _lines(STARTED_WITH_KRAFT, is_kraft=True)
 
 
 def _parts(value: object) -> Iterator[object]:
@@ -135,7 +153,8 @@ def _chosen() -> list[Cell]:
     chosen.update(
         {("", name, newest_release(name)): None for name in CASES if name not in STORED_CASES}
     )
-    missing = set().union(*cells.values()) - set().union(*(cells[cell] for cell in chosen))
+    missing = set().union(*cells.values()) - lines_started()
+    missing.difference_update(*(cells[cell] for cell in chosen))
 
     def choose(candidates: Iterable[Cell]) -> None:
         most = max(candidates, key=lambda cell: len(cells[cell] & missing))
@@ -147,8 +166,10 @@ def _chosen() -> list[Cell]:
     of_others = [candidates_for(name) for name in CATALOGUE if name not in begun]
     for candidates in sorted(filter(None, of_others), key=len):
         choose(candidates)
+    # Of those with equally many the shortest is played.
+    shortest_first = sorted(cells, key=lambda cell: len(scenario_of_cell(cell).steps))
     while missing:
-        choose(cells)
+        choose(shortest_first)
     return list(chosen)
 
 
