@@ -250,9 +250,7 @@ def nightly(
         say(f"seeds from {night.seed} on, {side_by_side} clusters at once, into {folder}")
 
         def told() -> Summary:
-            if tables is not None and course.rows:
-                append(course.rows, tables)
-            return summarise(
+            made = summarise(
                 [folder],
                 baseline=baseline,
                 fail_on=fail_on,
@@ -260,6 +258,9 @@ def nightly(
                 say=say,
                 warnings=course.warnings,
             )
+            if tables is not None and course.rows:
+                append(course.rows, tables)
+            return made
 
         try:
             with work_directory("nightly") as work:
@@ -269,9 +270,11 @@ def nightly(
             what = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
             course.warnings.append(f"the night ended early: {what}")
             if course.lines:
-                # What ended the night is told, also where the summary cannot be written either.
-                with contextlib.suppress(OSError):
+                # What ended the night is the error, also where this cannot be written either.
+                try:
                     told()
+                except OSError as refused:
+                    say(f"the summary or the tables could not be written: {refused}")
             raise
         return told()
 

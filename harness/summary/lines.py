@@ -137,8 +137,20 @@ def read_lines(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def append_line(file: Path, line: Line) -> None:
-    """Appends a line, on disk when this returns."""
-    with file.open("ab") as output:
+    """Appends a line, on disk when this returns.
+
+    What a full disk or a killed process left of a last line goes: it would spoil the next one.
+
+    Raises:
+        OSError: The disk refuses.
+    """
+    with file.open("a+b") as output:
+        size = output.seek(0, os.SEEK_END)
+        if size:
+            output.seek(size - 1)
+            if output.read(1) != b"\n":
+                output.seek(0)
+                output.truncate(output.read().rfind(b"\n") + 1)
         output.write(json.dumps(line).encode() + b"\n")
         output.flush()
         os.fsync(output.fileno())

@@ -4,8 +4,9 @@ import errno
 import fcntl
 import json
 import shutil
+import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import write_judgement
+from kchaos.checkers.run_directory import MANIFEST
 from kchaos.clusters.errors import MachineError
 from kchaos.harness.commands import nightly as module
 from kchaos.harness.commands.cli import run as kchaos
@@ -242,6 +244,55 @@ def test_what_ends_a_night_leaves_what_there_is(play: Any, error: BaseException)
     assert [line["run"] for line in told["lines"]] == ["run-1", "run-2"]
     assert "the night ended early" in told["warnings"][0]
     assert play.stored.stopped.is_set()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """The folder of the night on a disk of its own, with room for two runs or three."""
+    folder = tmp_path / "night"
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        pytest.skip(f"this machine lets us mount nothing: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_night_ends_it_and_no_run_that_ended_is_lost(
+    play: Any, small_disk: Path
+) -> None:
+    limits = Limits(for_s=None, runs=20, keep=None, max_bytes=None)
+    with pytest.raises(OSError, match="No space left on device"):
+        play(limits=limits)
+    ended = [line["run"] for line in read_lines(small_disk / LINES)]
+    assert 1 < len(ended) < 20
+    # The stand-in leaves what a play leaves: a run without its manifest.
+    (small_disk / f"run-{len(ended) + 1}" / MANIFEST).unlink(missing_ok=True)
+
+    subprocess.run(["mount", "-o", "remount,size=64m", small_disk], check=True)
+    more = Limits(for_s=None, runs=len(ended) + 1, keep=None, max_bytes=None)
+    summary = play(limits=more)
+    assert [line["run"] for line in summary.lines] == [*ended, f"run-{len(ended) + 2}"]
+    seeds = [line["seed"] for line in read_lines(small_disk / LINES)]
+    assert seeds == [7 + number for number in range(len(ended) + 1)]
+
+
+def test_a_full_disk_for_tables_leaves_the_summary(play: Any, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "runs").write_text("where a folder belongs")
+    limits = Limits(for_s=None, runs=1, keep=None, max_bytes=None)
+    with pytest.raises(OSError, match="tables"):
+        play(limits=limits, tables=tmp_path / "tables")
+    told = json.loads((play.folder / "summary.json").read_text())
+    assert [line["run"] for line in told["lines"]] == ["run-1"]
 
 
 def test_a_night_leans_towards_what_its_baseline_had_seldom_and_goes_on_as_it_began(

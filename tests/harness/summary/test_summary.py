@@ -252,6 +252,8 @@ def test_a_line_that_was_cut_off_is_left_out_and_a_wrong_one_is_named(tmp_path: 
     with file.open("a") as output:
         output.write('{"run": "b", "rel')
     assert [line["run"] for line in read_lines(file)] == ["a"]
+    append_line(file, line("c"))
+    assert [line["run"] for line in read_lines(file)] == ["a", "c"]
     file.write_text('{"run": 1}\n')
     assert kchaos(["summary", str(file)]) == USAGE
 
