@@ -364,7 +364,7 @@ def _not_compared(evidence: RunEvidence, findings: Iterable[Finding]) -> Iterato
         if not status(release).compared:
             yield (
                 f"the run is not as predicted, but nobody compared the source of {release} with "
-                "the model's rules: kchaos versions shows of which releases that was done"
+                "the model's rules. kchaos versions shows of which releases that was done"
             )
     yield from not_modelled(evidence)
 
@@ -399,7 +399,7 @@ def _foreign(findings: Iterable[Finding]) -> Iterator[str]:
         if finding.kind == FOREIGN:
             yield (
                 f"{finding.message}: what was acknowledged to them may be lost, and the model "
-                "cannot predict what they did; write by steps alone, or judge a run without them"
+                "cannot predict what they did. Write by steps alone, or judge a run without them"
             )
 
 
@@ -554,7 +554,7 @@ def _not_checked(evidence: RunEvidence | None) -> Iterator[str]:
     if evidence.said_alone:
         records = sum(len(operation.payloads) for operation in evidence.said_alone)
         yield (
-            f"what clients were answered of which the test alone says it ({records} records): no "
+            f"what clients were answered of which the test alone says it ({records} records). No "
             "link saw it, and of what it does not say nobody knows whether it was lost"
         )
         yield from _unread_by_links(evidence)

@@ -286,7 +286,7 @@ def _batches(
         if batch.magic != 2 or batch.base_offset != expected:
             raise MetadataLogError(
                 f"{name}, position {batch.position}: a batch of format {batch.magic} at offset "
-                f"{batch.base_offset}, where offset {expected} should come: this is no metadata "
+                f"{batch.base_offset}, where offset {expected} should come. This is no metadata "
                 "log, or a part of one is missing"
             )
         expected = batch.last_offset + 1

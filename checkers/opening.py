@@ -42,7 +42,7 @@ def refuse_what_is_no_file(directory: Path) -> None:
         if entry.is_symlink():
             raise RunDirectoryError(
                 f"{_place(directory, entry)} is a link, and evidence is judged only where it "
-                "lies; if you trust the run, put a copy of the file in the link's place"
+                "lies. If you trust the run, put a copy of the file in the link's place"
             )
         mode = entry.stat(follow_symlinks=False).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):

@@ -285,7 +285,7 @@ class JvmBroker:
             return
         raise ClusterError(
             f"the agent of broker {self.id} did not report at {gate.address}: it could not attach, "
-            "or its greeting was not taken; the agent's last lines in "
+            "or its greeting was not taken. The agent's last lines in "
             f"{self.console_log}: {complaints(self.console_log)[-3:]}"
         )
 

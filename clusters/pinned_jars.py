@@ -39,7 +39,7 @@ def refuse_other_jars(jars: Mapping[str, str], pins: Mapping[str, str] | None = 
         if wanted.get(place, digest) != digest:
             raise MachineError(
                 f"{place} was fetched with the SHA-256 {digest}, and this kchaos knows it with "
-                f"{wanted[place]}: somebody has changed it; look at the mirror in Maven's settings "
+                f"{wanted[place]}: somebody has changed it. Look at the mirror in Maven's settings "
                 "and at ~/.m2/repository"
             )
 

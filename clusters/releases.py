@@ -212,6 +212,6 @@ def release_of(text: str) -> Release:
         f"{text!r} is no known Kafka release; "
         f"{f'did you mean {meant}? ' if meant else ''}known are "
         f"{', '.join(TESTED_RELEASES)} "
-        "and other patch releases of the same lines, or give the path of a distribution "
+        "and other patch releases of the same lines. Or give the path of a distribution "
         "folder or .tgz"
     )

@@ -79,8 +79,8 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
     has_acts = any(isinstance(timed.event, _ACTS) for timed in actions if timed.step >= 0)
     if has_acts and not any(observation.kind == "act" for observation in evidence.observed):
         yield (
-            f"{OBSERVATIONS} notes no act at all, as the first versions of kchaos did: such a run "
-            f"can be played again (kchaos replay {evidence.run.path}), and no more be judged"
+            f"{OBSERVATIONS} notes no act at all, as the first versions of kchaos did. Nobody can "
+            f"judge such a run any more; play it again: kchaos replay {evidence.run.path}"
         )
         return
     yield from _acts(evidence, actions)

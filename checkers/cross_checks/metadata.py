@@ -69,7 +69,7 @@ def _begun_before(evidence: RunEvidence) -> Iterator[str]:
     if any(each.zxid < known_from for each in acted):
         yield (
             f"{METADATA}/: the log begins with a snapshot of all before offset "
-            f"{snapshot.end_offset}, and something was done before: who led then, and who was in "
+            f"{snapshot.end_offset}, and something was done before. Who led then, and who was in "
             "sync, is not known"
         )
 

@@ -72,8 +72,8 @@ def contradictions(said: Sequence[Operation], clients: Clients | None) -> Iterat
         how = "acknowledged" if operation.function == "produce" else "read"
         yield (
             f"the test says that the record of {operation.topic}-{operation.partition} at offset "
-            f"{operation.base_offset} was {how} ({operation.operation}), and no link saw that, "
-            "though links saw all that clients were answered; a client that does not come through "
+            f"{operation.base_offset} was {how} ({operation.operation}), and no link saw "
+            "that. Links saw all that clients were answered; a client that does not come through "
             "them needs client_links=False"
         )
 

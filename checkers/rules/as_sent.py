@@ -13,7 +13,7 @@ NOT_COMPARED = (
     "their request",
     "what the written format drops: before 0.11 headers, producer ids and leader epochs, in magic "
     "0 timestamps too",
-    "what a producer that is not kchaos's own sent: one such batch leaves the run unknown, and a "
+    "what a producer that is not kchaos's own sent. One such batch leaves the run unknown, and a "
     "write that no replica and no link shows is not noticed",
     "indexes, time indexes, transaction indexes, producer snapshots and recovery points",
 )

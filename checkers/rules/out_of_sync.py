@@ -127,6 +127,6 @@ def _finding(out: _OutOfSync, bound: float) -> Finding:
         brokers=(out.broker,),
         message=f"broker {out.broker} was out of the ISR of {out.about.topic}-"
         f"{out.about.partition} for {out.ended - out.begun:.1f} s while it and the leader ran and "
-        f"no fault acted; no time-out explains {bound:g} s",
+        f"no fault acted. No time-out explains {bound:g} s",
         evidence=seconds,
     )

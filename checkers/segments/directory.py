@@ -95,7 +95,7 @@ def read_partition(directory: Path, *, decode_records: bool = True) -> Partition
     if name is None:
         raise SegmentError(
             f"{directory}: the name of a live partition's directory is a topic, a dash and a"
-            " number; give the partition's own directory, and not one that is being deleted"
+            " number. Give the partition's own directory, and not one that is being deleted"
         )
     topic, partition = name
     batches: list[Batch] = []

@@ -302,7 +302,7 @@ def _failed(error: Exception, folder: Path) -> SparkError:
     last = log.read_text(errors="replace").splitlines()[-15:] if log.exists() else []
     first = (str(error).strip().splitlines() or [repr(error)])[0]
     return SparkError(
-        f"the Spark job failed: {first}; its log is {log}, the end of it below\n"
+        f"the Spark job failed: {first}; its log is {log}, the end of it below.\n"
         "Every executor needs this Python's minor version with pyarrow, pandas, crc32c and "
         "cramjam, and the runs at the same paths.\n  " + "\n  ".join(last)
     )

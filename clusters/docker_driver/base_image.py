@@ -71,7 +71,7 @@ def _make_tar(image: str, tar: Path) -> None:
                     making.kill()
     if failed:
         raise MachineError(
-            f"mmdebstrap could not make the image {image}: {failed}; check the free space, that "
+            f"mmdebstrap could not make the image {image}: {failed}. Check the free space, that "
             "apt-get update works and, if this is not Debian, that debian-archive-keyring is there"
         )
 

@@ -86,7 +86,7 @@ def connect(timeout_s: float = CALL_TIMEOUT_S) -> APIClient:
     if not where.startswith("unix://") and host not in _HERE:
         raise MachineError(
             f"the Docker engine at {where} is on another machine, which can neither see this "
-            "one's folders nor publish ports on its 127.0.0.1; unset DOCKER_HOST to use the "
+            "one's folders nor publish ports on its 127.0.0.1. Unset DOCKER_HOST to use the "
             "engine here"
         )
 
@@ -185,7 +185,7 @@ class EngineInfo:
         if discarded:
             raise MachineError(
                 f"this engine cannot hold {' and '.join(discarded)}, for want of control groups "
-                "(rootless engines need cgroup v2 for them); take them out of the scenario and the "
+                "(rootless engines need cgroup v2 for them). Take them out of the scenario and the "
                 f"environment ({MEMORY_VARIABLE}, {CPUS_VARIABLE}), or use an engine that runs as "
                 "root"
             )

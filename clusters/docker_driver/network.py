@@ -54,8 +54,8 @@ def create_network(api: APIClient, name: str, labels: Mapping[str, str]) -> ipad
         return subnet
     pools = ", ".join(map(str, _POOLS))
     raise MachineError(
-        f"no subnet of {pools} is free for a network{f': {said}' if said else ''}; see ip route; "
-        "remove networks that are no longer used (docker network prune), or run kchaos gc"
+        f"no subnet of {pools} is free for a network{f': {said}' if said else ''}; see ip route. "
+        "Remove networks that are no longer used (docker network prune), or run kchaos gc"
     )
 
 
@@ -86,7 +86,7 @@ def why_unbindable(host: str) -> str:
         except OSError as error:
             return (
                 f"the network's gateway {host} is no address of this machine ({error.strerror}), "
-                "as with a rootless, desktop or remote engine; use an engine that runs on this "
+                "as with a rootless, desktop or remote engine. Use an engine that runs on this "
                 "machine as root, or the local driver"
             )
     return ""

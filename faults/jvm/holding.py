@@ -115,8 +115,8 @@ def holding(
     if act.manner == "delay" and waiting and len(waiting) == len(hold.held):
         raise NoEffect(
             f"{act.name}: none of the {len(waiting)} that came to {act.point} of broker "
-            f"{act.broker} waited for its {act.delay_ms} ms to the end: the delay is longer than "
-            "the scenario lets it last; heal it later, delay for less, or hold"
+            f"{act.broker} waited for its {act.delay_ms} ms to the end. The delay is longer than "
+            "the scenario lets it last: heal it later, delay for less, or hold"
         )
 
 

@@ -122,7 +122,7 @@ def span_of_builds(folder: Path, *, good: str | None, bad: str | None) -> Span:
     good, bad = (named and named.removesuffix(_ARCHIVE) for named in (good, bad))
     if len(builds) < 2:
         raise UsageError(
-            f"{folder} has {len(builds)} builds of Kafka, and a border needs two: put distribution "
+            f"{folder} has {len(builds)} builds of Kafka, and a border needs two. Put distribution "
             "folders or .tgz files into it, whose names sort from the oldest to the newest"
         )
     for named in (good, bad):

@@ -157,6 +157,6 @@ def compare(bounds: Bounds, say: Say) -> Comparison:
         claims=claims(scenes),
         notes=(
             "A follower that truncates to its high watermark cuts what it may have in common "
-            "with the leader: that is the price of an empty epoch cache.",
+            "with the leader. That is the price of an empty epoch cache.",
         ),
     )

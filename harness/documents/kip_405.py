@@ -321,7 +321,7 @@ def _got(detail: Mapping[str, Any]) -> str:
 def _notes(runs: Runs) -> Iterator[str]:
     yield (
         "leader epochs are counted in the order in which logs and segments have them, as on the "
-        "page: a partition that is offline for a while, and a reassignment, take epochs of their "
+        "page. A partition that is offline for a while, and a reassignment, take epochs of their "
         "own"
     )
     yield "messages are numbered by the operations that wrote them; semicolons separate lines"

@@ -120,7 +120,7 @@ def compare_run(path: Path, _say: Say) -> Comparison:
     ]
     if not named_lines:
         raise ComparisonError(
-            f"{path}: no leader told what it knew of its followers; play an entry of KIP-501, or "
+            f"{path}: no leader told what it knew of its followers. Play an entry of KIP-501, or "
             "name the points fetch-counted and isr-check in a broker's spec"
         )
     return Comparison(
@@ -282,7 +282,7 @@ def _claims() -> Iterator[Claim]:
     dropping = [time for time in after if _first_drop(example, (time,)) == time]
     yield Claim(
         said="Any in-sync replica check after tx+10s … would result in false",
-        found=f"of {len(after)} looks after tx+10 s {len(dropping)} drop the followers; the time "
+        found=f"of {len(after)} looks after tx+10 s {len(dropping)} drop the followers. The time "
         "counts from the fetch before tx, so that one look up to 0.5 s earlier does too",
         holds=len(dropping) == len(after),
     )

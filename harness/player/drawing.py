@@ -205,7 +205,7 @@ def check_mix(mix: str, release: str, *, is_kraft: bool) -> None:
     """
     if is_kraft and mix in WITHOUT_KRAFT:
         raise UsageError(
-            f"the mix {mix} is not drawn for {release} with KRaft: it is made of "
+            f"the mix {mix} is not drawn for {release} with KRaft. It is made of "
             "what does not act with KRaft, or of what the model predicts; take another, as mixed"
         )
     if mix not in (*MIXES, WALKS):

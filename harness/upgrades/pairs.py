@@ -115,7 +115,7 @@ def why_unsupported(
         )
     if older.number < _BEFORE_ZOOKEEPER_3_8 and newer.number >= _ZOOKEEPER_3_8:
         return (
-            f"{older.text} and {newer.text} are too far apart: from below 2.4 a cluster goes to a "
+            f"{older.text} and {newer.text} are too far apart. From below 2.4 a cluster goes to a "
             "release from 2.4 to 3.5 first, since ZooKeeper 3.8 came with 3.6: "
             f"{NOTES['3.6'].source} and KIP-902"
         )

@@ -168,10 +168,10 @@ def page(rules: Iterable[Rule], survey: Found) -> str:
         "Written by `python -m kchaos.checkers.model.releases.sources GIT_DIR --jars DIR --write "
         "docs/rules.md`; do not edit.",
         f"Each rule was looked up in the source of every release from {RELEASED[0]} to "
-        f"{RELEASED[-1]} ({len(survey.read_at)} of {len(RELEASED)}) by the identifiers in "
-        "its module of `checkers/model/releases/rules/`: at the release's tag, or in the source "
-        f"jars that Kafka publishes for {', '.join(jars) or 'none'}. That the identifiers are "
-        "there is looked up; what they do was read by a person, and only what "
+        f"{RELEASED[-1]} ({len(survey.read_at)} of {len(RELEASED)}), by the identifiers in "
+        "its module of `checkers/model/releases/rules/`. The source is that of the release's tag, "
+        f"or of the jars that Kafka publishes for {', '.join(jars) or 'none'}. That the "
+        "identifiers are there is looked up. What they do was read by a person, and only what "
         "[kafka.md](kafka.md) calls seen was seen on real brokers.",
         'A range that ends with "on" goes on to the last release in this list. A place is named '
         "for the first release of each line.",

@@ -103,7 +103,7 @@ def test_no_engine_is_exit_code_69_and_leaves_no_run(
 
 def test_an_engine_on_another_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.7:2375")
-    with pytest.raises(MachineError, match=r"on another machine.*unset DOCKER_HOST"):
+    with pytest.raises(MachineError, match=r"on another machine.*Unset DOCKER_HOST"):
         connect()
 
 

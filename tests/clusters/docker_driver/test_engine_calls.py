@@ -158,7 +158,7 @@ def maker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        ("echo E: no keyring >&2; exit 25", "E: no keyring; check the free space"),
+        ("echo E: no keyring >&2; exit 25", "E: no keyring. Check the free space"),
         ("exec sleep 60", "it was not done after 0.2 s"),
     ],
 )

@@ -10,8 +10,8 @@ CONTROLLER_EPOCHS = Rule(
     tag="0.10.2.0",
     meaning=(
         "LeaderAndIsr, StopReplica and UpdateMetadata with an older controller epoch than the "
-        "broker knows are refused; a partition with a leader epoch that is not newer is refused "
-        "by itself."
+        "broker knows are refused. A partition with a leader epoch that is not newer is refused by "
+        "itself."
     ),
     probes=(
         Probe(

@@ -28,7 +28,7 @@ HIGH_WATERMARK_IN_LOG = Rule(
     source="kafka.log.Log",
     tag="2.4.1",
     meaning=(
-        "The high watermark belongs to the log and always lies between its start and its end: a "
+        "The high watermark belongs to the log and always lies between its start and its end. A "
         "truncation lowers it, and a follower takes the leader's within these bounds."
     ),
     probes=(

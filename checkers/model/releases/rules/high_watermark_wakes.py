@@ -18,7 +18,7 @@ HIGH_WATERMARK_WAKES = Rule(
     tag="2.4.0",
     meaning=(
         "A fetch that waits at the leader is answered as soon as the high watermark is above what "
-        "that follower was last told; otherwise followers learn it with the next records or when "
+        "that follower was last told. Otherwise followers learn it with the next records or when "
         "the wait ends (from KAFKA-8443 to KAFKA-9952)."
     ),
     probes=(

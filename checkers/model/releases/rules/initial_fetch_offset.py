@@ -33,8 +33,8 @@ INITIAL_FETCH_OFFSET = Rule(
     tag="1.1.0",
     meaning=(
         "When the leader's answer is undefined, a follower truncates to its fetcher's offset for "
-        "the partition, at first the high watermark that it had when it became a follower; in "
-        "0.11.0 and 1.0 to its present high watermark (KAFKA-5163)."
+        "the partition. At first that is the high watermark that it had when it became a follower. "
+        "In 0.11.0 and 1.0 it truncates to its present high watermark (KAFKA-5163)."
     ),
     probes=(
         Probe(

@@ -74,8 +74,8 @@ KAFKA_10554 = Rule(
     source="kafka.server.AbstractFetcherThread",
     tag="2.8.0",
     meaning=(
-        "A follower with a leader epoch fetches from its log end offset at once, says its last "
-        "fetched epoch, and truncates when the Fetch response names a diverging one (as in "
+        "A follower with a leader epoch fetches from its log end offset at once, and says its last "
+        "fetched epoch. It truncates when the Fetch response names a diverging one (as in "
         "KIP-595)."
     ),
     probes=(
@@ -94,9 +94,9 @@ DIVERGING_EPOCH = Rule(
     source="kafka.cluster.Partition",
     tag="2.7.0",
     meaning=(
-        "A leader that gets a Fetch with the last fetched epoch answers where the logs diverge in "
-        "place of records, whatever its own protocol is (KIP-595). Followers of 2.7 do not send "
-        "it."
+        "A leader that gets a Fetch with the last fetched epoch answers where the logs diverge, in "
+        "place of records. It does so whatever its own protocol is (KIP-595). Followers of 2.7 do "
+        "not send it."
     ),
     probes=(
         Probe(

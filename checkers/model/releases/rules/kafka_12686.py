@@ -9,7 +9,7 @@ KAFKA_12686 = Rule(
     source="kafka.server.AlterIsrManager",
     tag="3.0.0",
     meaning=(
-        "A LeaderAndIsr leaves an ISR change that was handed over where it is: its answer is "
+        "A LeaderAndIsr leaves an ISR change that was handed over where it is. Its answer is "
         "ignored, and until it comes no other can be handed over. In 2.7 and 2.8 the LeaderAndIsr "
         "takes it back."
     ),

@@ -23,7 +23,7 @@ KAFKA_13141 = Rule(
     tag="2.8.1",
     meaning=(
         "A fetch that is answered with a diverging epoch does not count as the follower's "
-        "position, so that the high watermark does not move over what the follower is about to "
+        "position. So the high watermark does not move over what the follower is about to "
         "truncate."
     ),
     probes=(

@@ -9,8 +9,8 @@ KAFKA_13790 = Rule(
     source="kafka.cluster.Partition",
     tag="3.3.0",
     meaning=(
-        "A broker ignores a leadership whose partition epoch is older than the one that it knows, "
-        "and the controller refuses an AlterPartition with another partition epoch, or answers "
+        "A broker ignores a leadership whose partition epoch is older than the one that it knows. "
+        "The controller refuses an AlterPartition with another partition epoch, or answers "
         "NOT_CONTROLLER to one from its future."
     ),
     probes=(

@@ -10,8 +10,8 @@ KAFKA_14010 = Rule(
     tag="3.2.1",
     meaning=(
         "An AlterPartition that failed in a way that may pass is sent again. From 2.7 to 3.0 it "
-        "stays in flight until the next LeaderAndIsr; in 3.1 and 3.2.0 the leader gives it up, "
-        "and asks anew when it next looks."
+        "stays in flight until the next LeaderAndIsr. In 3.1 and 3.2.0 the leader gives it up, and "
+        "asks anew when it next looks."
     ),
     probes=(
         Probe(

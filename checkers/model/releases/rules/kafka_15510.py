@@ -55,8 +55,8 @@ EPOCH_LOST = Rule(
     tag="3.5.1",
     meaning=(
         "A fetch that brings nothing right after a follower was told its leader makes it forget "
-        "its last fetched epoch, so that it says none until it has appended again (from "
-        "KAFKA-15080 to KAFKA-15510)."
+        "its last fetched epoch. So it says none until it has appended again (from KAFKA-15080 to "
+        "KAFKA-15510)."
     ),
     probes=(
         Probe(

@@ -26,8 +26,8 @@ KAFKA_15583 = Rule(
     source="kafka.cluster.Partition",
     tag="3.7.0",
     meaning=(
-        "The high watermark does not move while the ISR is smaller than min.insync.replicas, "
-        "which counts as at most the number of replicas, for produces with acks=all too."
+        "The high watermark does not move while the ISR is smaller than min.insync.replicas. That "
+        "counts as at most the number of replicas, for produces with acks=all too."
     ),
     probes=(
         Probe(

@@ -28,8 +28,7 @@ KAFKA_6857 = Rule(
     tag="0.11.0.3",
     meaning=(
         "A leader answers epoch -1 with undefined. Before, a leader without any epoch took -1 for "
-        "its latest one and answered its log end offset, so that followers did not truncate at "
-        "all."
+        "its latest one and answered its log end offset. So followers did not truncate at all."
     ),
     probes=(
         Probe(

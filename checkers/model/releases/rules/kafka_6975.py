@@ -16,9 +16,9 @@ KAFKA_6975 = Rule(
     source="kafka.cluster.Partition",
     tag="1.0.2",
     meaning=(
-        "A follower whose log is empty starts it again at the base offset of the first batch that "
-        "it gets, when that lies below its log start. Before, and whenever the log is not empty, "
-        "a batch below the log end offset is an error."
+        "A follower whose log is empty may get a first batch that lies below its log start. Then "
+        "it starts its log again at the base offset of that batch. Before, and whenever the log is "
+        "not empty, a batch below the log end offset is an error."
     ),
     probes=(
         Probe(

@@ -16,7 +16,7 @@ STATE_AFTER_THE_FETCH = Rule(
     source="kafka.server.ReplicaManager",
     tag="1.0.0",
     meaning=(
-        "Where a follower's fetch moved the high watermark or the low watermark, its answer "
+        "A follower's fetch may move the high watermark or the low watermark. Then its answer "
         "carries the leader's high watermark, log start and log end as they are after the log was "
         "read. Before and since (KAFKA-7104) they are those from before the read."
     ),

@@ -44,9 +44,9 @@ KAFKA_7415 = Rule(
     source="kafka.cluster.Partition",
     tag="2.0.1",
     meaning=(
-        "A new leader notes its epoch and log end offset before any append, entries that "
-        "contradict a newer one are removed, and an epoch below the first cached one ends where "
-        "that begins."
+        "A new leader notes its epoch and log end offset before any append. Entries that "
+        "contradict a newer one are removed. An epoch below the first cached one ends where that "
+        "begins."
     ),
     probes=(
         Probe(

@@ -18,8 +18,8 @@ KAFKA_9579 = Rule(
     tag="3.6.0",
     meaning=(
         "A broker that handles a LeaderAndIsr may refuse a fetch with NOT_LEADER_OR_FOLLOWER "
-        "although it leads in the fetch's epoch before or after it: readFromLog first asks without "
-        "the partition's lock."
+        "although it leads in the fetch's epoch before or after it. For readFromLog first asks "
+        "without the partition's lock."
     ),
     probes=(
         Probe(

@@ -44,8 +44,8 @@ KIP_279 = Rule(
     source="kafka.server.AbstractFetcherThread",
     tag="2.0.0",
     meaning=(
-        "The leader's answer names the epoch that it is about, and the follower looks for the "
-        "largest common epoch, in several rounds if need be (KAFKA-6361)."
+        "The leader's answer names the epoch that it is about. The follower looks for the largest "
+        "common epoch, in several rounds if need be (KAFKA-6361)."
     ),
     probes=(
         Probe(

@@ -54,8 +54,8 @@ KIP_320 = Rule(
     source="kafka.cluster.Partition",
     tag="2.1.0",
     meaning=(
-        "A leader compares the current leader epoch of a request with its own and refuses another "
-        "one, in the same step as it reads the log; every new epoch restarts truncation; a "
+        "A leader compares the current leader epoch of a request with its own, in the same step as "
+        "it reads the log. It refuses another one. Every new epoch restarts truncation, and a "
         "follower without any epoch asks nothing (KAFKA-7395, KAFKA-6880, KAFKA-6859)."
     ),
     probes=(

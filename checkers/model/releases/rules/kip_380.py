@@ -64,8 +64,8 @@ BROKER_EPOCHS = Rule(
     tag="2.2.0",
     meaning=(
         "LeaderAndIsr, UpdateMetadata and StopReplica for an earlier life of the broker are "
-        "refused with STALE_BROKER_EPOCH, and so is a ControlledShutdown from one (the other half "
-        "of KIP-380)."
+        "refused with STALE_BROKER_EPOCH. So is a ControlledShutdown from one (the other half of "
+        "KIP-380)."
     ),
     probes=(
         Probe(
@@ -93,7 +93,7 @@ EPOCHS_TOLD = Rule(
     tag="2.2.0",
     meaning=(
         "Control requests, and a broker's ControlledShutdown, say for which life of the broker "
-        "they are; under an older protocol they do not, and nobody refuses them for it."
+        "they are. Under an older protocol they do not, and nobody refuses them for it."
     ),
     probes=(
         Probe(

@@ -26,10 +26,9 @@ KIP_497 = Rule(
     tag="2.8.2",
     meaning=(
         "The leader asks the controller to change the ISR (AlterIsr, AlterPartition), one change "
-        "at a time; until the answer, the high watermark and acks=all wait for the old and the "
-        "new members, while min.insync.replicas before an append goes by the old ISR. The "
-        "controller refuses an unknown broker, a broker epoch that is not the present one, and an "
-        "old leader epoch."
+        "at a time. Until the answer, the high watermark and acks=all wait for the old and the new "
+        "members. Before an append min.insync.replicas goes by the old ISR. The controller refuses "
+        "an unknown broker, a broker epoch that is not the present one, and an old leader epoch."
     ),
     probes=(
         Probe(
@@ -65,9 +64,9 @@ ENOUGH_AFTER_APPEND = Rule(
     source="kafka.cluster.Partition",
     tag="2.8.2",
     meaning=(
-        "Whether there are enough replicas for a produce with acks=all is asked of the ISR with "
-        "whom the leader asks the controller for, once the high watermark has reached the "
-        "produce. Before the append the ISR alone is asked (KIP-497)."
+        "A produce with acks=all needs enough replicas once the high watermark has reached it. "
+        "Then whom the leader asks the controller for counts as well as the ISR. Before the append "
+        "the ISR alone is asked (KIP-497)."
     ),
     probes=(
         Probe(

@@ -20,9 +20,9 @@ KIP_841 = Rule(
     source="kafka.cluster.Partition",
     tag="3.3.0",
     meaning=(
-        "A leader takes into the ISR only brokers that are alive in its own metadata cache, and "
-        "the controller refuses an AlterPartition with a broker that is not alive or is shutting "
-        "down (KAFKA-13916)."
+        "A leader takes into the ISR only brokers that are alive in its own metadata cache. The "
+        "controller refuses an AlterPartition with a broker that is not alive or is shutting down "
+        "(KAFKA-13916)."
     ),
     probes=(
         Probe(

@@ -9,10 +9,9 @@ LEADER_ALIVE = Rule(
     source="kafka.server.ReplicaManager",
     tag="0.10.2.0",
     meaning=(
-        "A broker follows a leader only if that is alive in the broker's own metadata cache, "
-        "which UpdateMetadata fills. If it is not, the log is made if there is none, the "
-        "partition keeps its role, leader, leader epoch and fetcher, and the answer says no "
-        "error."
+        "A broker follows a leader only if that is alive in the broker's own metadata cache, which "
+        "UpdateMetadata fills. If it is not, the partition keeps its role, leader, leader epoch "
+        "and fetcher. The log is made if there is none, and the answer says no error."
     ),
     probes=(
         Probe(

@@ -71,7 +71,7 @@ KAFKA_5793 = Rule(
     tag="1.1.1",
     meaning=(
         "A leader that knows nothing of a producer refuses a batch that does not begin with "
-        "sequence number 0 with an error of its own, UNKNOWN_PRODUCER_ID."
+        "sequence number 0. It does so with an error of its own, UNKNOWN_PRODUCER_ID."
     ),
     probes=(
         Probe(
@@ -88,9 +88,9 @@ KAFKA_7298 = Rule(
     source="kafka.log.ProducerStateManager",
     tag="2.4.1",
     meaning=(
-        "A leader that knows no more of a producer's epoch than a transaction's marker refuses "
-        "a batch that does not begin with sequence number 0 with UNKNOWN_PRODUCER_ID. Before, "
-        "with OUT_OF_ORDER_SEQUENCE_NUMBER."
+        "A leader may know no more of a producer's epoch than a transaction's marker. Then it "
+        "refuses a batch that does not begin with sequence number 0, with UNKNOWN_PRODUCER_ID. "
+        "Before, it did so with OUT_OF_ORDER_SEQUENCE_NUMBER."
     ),
     probes=(
         Probe(
