@@ -83,6 +83,7 @@ def record_of(evidence: RunEvidence) -> Record:
         decided=tuple(decided),
         deleting=frozenset() if evidence.is_tiered else deleting,
         lag_s=shortest_lag_s(evidence),
+        behind={} if evidence.clients is None else evidence.clients.behind,
     )
 
 

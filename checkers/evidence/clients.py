@@ -190,6 +190,7 @@ class Clients:
         committed_reads: What read_committed clients were told of such partitions.
         unseen: What may have been promised although no link could read it, a sentence each.
         unfollowed: Partitions whose writes the model is not told, each with the reason.
+        behind: By the name of a produce, those of the request before on its connection.
     """
 
     lines: tuple[ClientLine, ...]
@@ -198,6 +199,7 @@ class Clients:
     committed_reads: tuple[CommittedRead, ...]
     unseen: tuple[str, ...]
     unfollowed: Mapping[TopicPartition, str]
+    behind: Mapping[str, tuple[str, ...]]
 
 
 def read_clients(files: EvidenceFiles) -> Clients:
@@ -237,6 +239,7 @@ def clients_of(lines: Sequence[ClientLine]) -> Clients:
         ),
         unseen=tuple(dict.fromkeys(_unseen(lines, pairs))),
         unfollowed=_unfollowed(pairs, produces),
+        behind=dict(_behind(pairs)),
     )
 
 
@@ -307,6 +310,16 @@ def _produces(asked: ClientLine, answer: ClientLine | None) -> Iterator[Operatio
             error_code=code,
             ended_at=answer.time,
         )
+
+
+def _behind(pairs: Sequence[Exchange]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    latest: dict[int, tuple[str, ...]] = {}
+    for asked, _ in pairs:
+        if asked.api == "Produce":
+            names = tuple(_name(asked, sent) for sent in asked.partitions)
+            for name in names if asked.connection in latest else ():
+                yield name, latest[asked.connection]
+            latest[asked.connection] = names
 
 
 def _name(asked: ClientLine, sent: ClientPartition) -> str:

@@ -106,6 +106,12 @@ def add_player_commands(group: click.Group) -> None:
     is_flag=True,
     help="With --free: a transactional producer and a read_committed consumer too.",
 )
+@click.option(
+    "--workload",
+    metavar="CMD",
+    help="With --free: a command of your own in place of such clients; brokers are in "
+    "KCHAOS_BOOTSTRAP_SERVERS, and the topic is t.",
+)
 @own_parts
 @mode
 @_side_by_side
@@ -131,6 +137,7 @@ def chaos(
     duration: str | None,
     rate: float,
     transactions: bool,
+    workload: str | None,
     parts: tuple[str, ...],
     mode: Mode | None,
     side_by_side: int | None,
@@ -174,7 +181,7 @@ def chaos(
             mix=mix,
             gated=gates,
             mode=mode,
-            free=_free(free, duration, rate, transactions),
+            free=_free(free, duration, rate, transactions, workload),
             own=tuple(map(parts_named, parts)),
         ),
         side_by_side=side_by_side or default_side_by_side(),
@@ -191,19 +198,27 @@ def chaos(
     return code
 
 
-def _free(free: bool, duration: str | None, rate: float, transactions: bool) -> "FreeRun | None":
+def _free(
+    free: bool, duration: str | None, rate: float, transactions: bool, workload: str | None
+) -> "FreeRun | None":
     from kchaos.harness.commands.nightly import seconds_in
+    from kchaos.harness.play.workload import command_in
     from kchaos.harness.player.free import FreeRun
 
     if not free:
-        if duration is not None or transactions:
-            raise click.UsageError("--for and --transactions go with --free")
+        if duration is not None or transactions or workload is not None:
+            raise click.UsageError("--for, --transactions and --workload go with --free")
         return None
+    if transactions and workload is not None:
+        raise click.UsageError(
+            "--transactions is of kchaos's own clients: leave it or --workload out"
+        )
     try:
         for_s = seconds_in(duration or "60s")
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--for") from None
-    return FreeRun(for_s=for_s, rate=rate, transactions=transactions)
+    command = () if workload is None else command_in(workload)
+    return FreeRun(for_s=for_s, rate=rate, transactions=transactions, workload=command)
 
 
 @click.command()

@@ -18,7 +18,7 @@ from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
 from kchaos.harness.commands.show import wrapped
 from kchaos.harness.commands.versions import rules_between
 from kchaos.harness.errors import UsageError
-from kchaos.harness.play.workload import cannot_run, is_blank
+from kchaos.harness.play.workload import command_in
 from kchaos.harness.player.lines import Line
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
@@ -98,29 +98,10 @@ def upgrade_of(
         one_roll=one_roll,
         mix=mix,
         free=free,
-        workload=_command(workload),
+        workload=() if workload is None else command_in(workload),
     )
     require_upgrade(upgrade, unsupported=unsupported)
     return upgrade
-
-
-def _command(workload: str | None) -> tuple[str, ...]:
-    if workload is None:
-        return ()
-    try:
-        words = tuple(shlex.split(workload))
-    except ValueError as error:
-        raise UsageError(
-            f"the workload {workload!r} cannot be read as a command: {error}. Quote it as in a "
-            "shell: each quotation mark is closed, and no backslash comes last"
-        ) from error
-    if is_blank(words):
-        raise UsageError(
-            "the workload is empty: name a program and its arguments, or leave --workload out"
-        )
-    if why := cannot_run(words):
-        raise UsageError(f"the workload cannot be run: {why}")
-    return words
 
 
 def _release(kafka: str, options: RunOptions, say: Callable[[str], None]) -> str:

@@ -1,6 +1,9 @@
 """A command of a user's own that runs beside the steps, and goes on until it is stopped."""
 
+import hashlib
 import os
+import re
+import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -10,7 +13,7 @@ from typing import Any
 
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.processes import Child, spawn
-from kchaos.harness.errors import ScenarioError
+from kchaos.harness.errors import ScenarioError, UsageError
 
 BOOTSTRAP = ("KCHAOS_BOOTSTRAP_SERVERS", "BOOTSTRAP_SERVERS")
 """The variables in which a command finds the addresses of the brokers."""
@@ -67,6 +70,34 @@ def cannot_run(command: Sequence[str]) -> str:
     if shutil.which(command[0]) is None:
         return f"there is no program {command[0]} that may be run, neither here nor on the PATH"
     return ""
+
+
+def command_in(text: str) -> tuple[str, ...]:
+    """The program and its arguments that a text names as in a shell.
+
+    Raises:
+        UsageError: It cannot be read, names no program, or one that cannot be run here.
+    """
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(
+            f"the workload {text!r} cannot be read as a command: {error}. Quote it as in a "
+            "shell: each quotation mark is closed, and no backslash comes last"
+        ) from error
+    if is_blank(words):
+        raise UsageError(
+            "the workload is empty: name a program and its arguments, or leave --workload out"
+        )
+    if why := cannot_run(words):
+        raise UsageError(f"the workload cannot be run: {why}")
+    return words
+
+
+def named_by(command: Sequence[str]) -> str:
+    """Its part of a case: the program, and what tells commands of one program apart."""
+    program = re.sub(r"[^A-Za-z0-9_.]+", "-", Path(command[0]).name)
+    return f"workload-{program}-{hashlib.sha256(shlex.join(command).encode()).hexdigest()[:6]}"
 
 
 def start_workload(

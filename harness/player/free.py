@@ -1,5 +1,6 @@
 """Schedules that come by the clock, while clients write and read without waiting for them."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
@@ -8,12 +9,18 @@ from kchaos.clusters.releases import Mode, release_of
 from kchaos.faults import ExpireSession, FenceBroker
 from kchaos.faults.api import Fault
 from kchaos.harness.errors import UsageError
+from kchaos.harness.play.workload import named_by
 from kchaos.harness.player.candidates import KINDS
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.player.drawn_settings import ENTRY
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.free_clients import LetClientsRun, StartClients, StopClients
+from kchaos.harness.steps.free_clients import (
+    LetClientsRun,
+    StartClients,
+    StartWorkload,
+    StopClients,
+)
 from kchaos.harness.steps.if_possible import AwaitInSync, IfPossible
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step
 
@@ -45,11 +52,13 @@ class FreeRun:
         for_s: How long faults come, in seconds; then all is healed.
         rate: Records a second, of all producers together.
         transactions: Whether some producers are transactional, and some readers read_committed.
+        workload: A command that runs in place of such clients; rate and transactions are its own.
     """
 
     for_s: float
     rate: float = 10.0
     transactions: bool = False
+    workload: tuple[str, ...] = ()
 
 
 def draw_free(
@@ -101,24 +110,31 @@ def draw_free(
         alone_committed=1 if free.transactions else 0,
         rate=free.rate,
     )
+    start = StartWorkload(name=clients.name, command=free.workload) if free.workload else clients
     timed = (
         step
         for moment, act in zip(moments, acts, strict=True)
         for step in (LetClientsRun(until_s=moment), act)
     )
+    who = (
+        f"{shlex.join(free.workload)} beside faults" if free.workload else "clients that never wait"
+    )
+    at_rate = "" if free.workload else f" at {free.rate:g} records/s"
+    case = "-".join([FREE, mix, *([mode] if mode else [])])
+    if free.workload:
+        case += f"-{named_by(free.workload)}"
     properties = {**drawn.cluster.properties, **_PROPERTIES}
     if not has_producer_ids:
         del properties["transaction.state.log.replication.factor"]
     return replace(
         drawn,
         entry=ENTRY,
-        case=f"{FREE}-{mix}" + (f"-{mode}" if mode else ""),
-        title=f"clients that never wait, for {free.for_s:g} s at {free.rate:g} records/s ({mix}), "
-        f"seed {seed}",
+        case=case,
+        title=f"{who}, for {free.for_s:g} s{at_rate} ({mix}), seed {seed}",
         cluster=replace(drawn.cluster, client_links=True, properties=properties),
         steps=(
             topic,
-            clients,
+            start,
             *timed,
             LetClientsRun(until_s=free.for_s),
             *_heals(acts),

@@ -5,12 +5,9 @@ the protocol is raised, then the message format where an old one was kept. On th
 binaries return before the protocol is raised.
 """
 
-import hashlib
-import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 
 from kchaos.clusters.releases import release_of
@@ -19,6 +16,7 @@ from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.faults import RollBroker, StopBroker
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.errors import UsageError
+from kchaos.harness.play.workload import named_by
 from kchaos.harness.player.candidates import weights_of
 from kchaos.harness.player.drawing import Drawing, played
 from kchaos.harness.player.free import FREE_MIXES, LEFT_OUT
@@ -109,7 +107,7 @@ class Upgrade:
         words += ["build"] * (self.newer != self.newer_release)
         words += ["back"] * self.back + ["one-roll"] * self.one_roll + [self.mix] * bool(self.mix)
         words += ["free"] * self.free
-        words += [_name_of(self.workload)] if self.workload else []
+        words += [named_by(self.workload)] if self.workload else []
         return "-".join(words)
 
     @property
@@ -228,12 +226,6 @@ def _told(upgrade: Upgrade) -> str:
     told += [", under clients that never wait"] * upgrade.free
     told += [f", beside {shlex.join(upgrade.workload)}"] * bool(upgrade.workload)
     return "".join(told) + (f", with faults ({upgrade.mix})" if upgrade.mix else "")
-
-
-def _name_of(workload: Sequence[str]) -> str:
-    """A workload's part of a case: its program, and what tells commands of one program apart."""
-    program = re.sub(r"[^A-Za-z0-9_.]+", "-", Path(workload[0]).name)
-    return f"workload-{program}-{hashlib.sha256(shlex.join(workload).encode()).hexdigest()[:6]}"
 
 
 def _weights(upgrade: Upgrade) -> Mapping[str, float]:

@@ -50,7 +50,9 @@ again, explains what a follower asks later. 2.3.1-told-late: brokers refuse fetc
 that they are told of right then. 3.9.1-session-without-ids: after a late LeaderAndIsr without topic
 ids a fetch without them is refused in a session that was begun with ids. 0.11.0.3-left-leader, from
 an upgrade: an answer is seen to a fetch that is not recorded, of a partition that its follower then
-leaves; so it leaves after that.
+leaves; so it leaves after that. 2.8.2-killed-while-clients-write: a Java client sends several
+requests without waiting, of which a broker reads one after the other; and a broker is killed before
+it appends what it was answered, as its next fetch shows.
 """
 
 

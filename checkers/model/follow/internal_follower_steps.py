@@ -38,6 +38,12 @@ def at_follower(  # noqa: C901
         if waiting.stage is Stage.DELIVERED:
             exchange.handle(world, broker_id, source, waiting)
             handled = world
+            world.is_unlikely = any(
+                isinstance(answer, FetchAnswer)
+                and bool(answer.batches)
+                and lookahead.asks_anew(broker_id, partition, answer.batches[0].base_offset, index)
+                for partition, answer in waiting.answers
+            )
             yield world
             yield from _rebuilt(state, broker_id, source, waiting)
             item = lookahead.next_of(broker_id, source, index)

@@ -525,7 +525,7 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
     for request in state(("sent",)) or ():
         world = World(state)
         broker = world.broker(request.broker)
-        if broker is None or not broker.is_working:
+        if broker is None or not broker.is_working or _is_behind(request, state, lookahead):
             continue
         left = tuple(produce for produce in state(("sent",)) if produce != request)
         world.put(("sent",), left or None)
@@ -568,6 +568,21 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
             refused.put(("sent",), left or None)
             if leader.refuse_unverified(refused, request, told.error):
                 yield refused
+
+
+def _is_behind(request: Produce, state: State, lookahead: Lookahead) -> bool:
+    """Tell whether the request before on its connection is yet to be acknowledged.
+
+    Until a broker has answered a request it reads no other of that connection
+    (kafka.network.SocketServer mutes the channel, 0.10.2.2, 1.1.1 and 2.8.2).
+    """
+    for operation in lookahead.behind.get(request.operation, ()):
+        told = lookahead.client_answers.get(operation)
+        outcome: PredictedProduce | None = state(("answer", operation))
+        is_to_come = outcome is not None and outcome.acknowledged is not True
+        if is_to_come and told is not None and told.outcome == "ok":
+            return True
+    return False
 
 
 def _is_elsewhere(copied: int | None, end: int, *, is_read: bool) -> bool:

@@ -49,6 +49,7 @@ class Lookahead:
         self.questions: dict[Number, Question] = {}
         self.control_answers: dict[Number, ControlAnswered] = {}
         self.client_answers: dict[str, ClientAnswered] = {}
+        self.behind = record.behind
         self.shows_isr_answers = False
         self.deleted: set[TopicPartition] = set()
         self.forgeries: dict[tuple[int, int, int], str] = {}
@@ -56,6 +57,9 @@ class Lookahead:
         self._client_answered: dict[str, int] = {}
         self._read: dict[tuple[int, TopicPartition, int], list[tuple[int, int]]] = defaultdict(list)
         self._asked: dict[tuple[int, int, TopicPartition], list[tuple[int, FetchAsked]]] = (
+            defaultdict(list)
+        )
+        self._fetches_of: dict[tuple[int, TopicPartition], list[tuple[int, FetchAsked]]] = (
             defaultdict(list)
         )
         self._fetched: dict[tuple[int, int, TopicPartition], list[int]] = defaultdict(list)
@@ -193,6 +197,7 @@ class Lookahead:
             if isinstance(asked, FetchAsked):
                 key = (what.follower, what.leader, about)
                 self._asked[key].append((index, asked))
+                self._fetches_of[what.follower, about].append((index, asked))
                 if what.fate is Fate.ARRIVES:
                     self._fetched[key].append(index)
 
@@ -343,6 +348,22 @@ class Lookahead:
         later = (item for item in items[at:] if isinstance(item[1], Question))
         asks = next(later, None)
         return asks is None or asks[0] > killed
+
+    def asks_anew(self, follower: int, about: TopicPartition, offset: int, index: int) -> bool:
+        """Tell whether a follower that is killed next then fetches an offset again.
+
+        Before it truncates, a Fetch with the epoch of the last record asks from the log's end
+        (KIP-595). So what it was answered from that offset on was most likely not appended.
+        """
+        killed = next((at for at in self._killed.get(follower, ()) if at >= index), None)
+        if killed is None:
+            return False
+        fetches = self._fetches_of[follower, about]
+        at = bisect_left(fetches, killed, key=lambda item: item[0])
+        if at == len(fetches):
+            return False
+        first = fetches[at][1]
+        return first.last_fetched_epoch is not None and first.fetch_offset <= offset
 
     def has_closed(self, broker: int, index: int, decided: int) -> bool:
         """Tell whether a broker that is shut down next, from an index on, has lost its session.

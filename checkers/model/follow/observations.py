@@ -4,7 +4,7 @@ Observations choose from what is possible; none of them is fed into the predicti
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 
@@ -336,9 +336,12 @@ class Record:
     Attributes:
         deleting: Topics of which brokers may delete what is old or too much.
         lag_s: The shortest replica.lag.time.max.ms of the brokers, in seconds.
+        behind: Of produces that a client sent without waiting, those of the request before on the
+            same connection.
     """
 
     seen: tuple[Seen, ...]
     decided: tuple[Decided, ...]
     deleting: frozenset[str] = frozenset()
     lag_s: float = inf
+    behind: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,8 +1,9 @@
 """What a search takes at once, leaves out and puts off; each is right whatever is left to come."""
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -38,6 +39,8 @@ from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered
+from kchaos.checkers.model.values.log import Log
+from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.checkers.model.values.replica import (
     FetcherState,
     FetcherThread,
@@ -48,6 +51,7 @@ from kchaos.checkers.model.values.replica import (
 from kchaos.checkers.model.values.requests import (
     Asked,
     Exchange,
+    FetchAnswer,
     LeaderAndIsr,
     Received,
     Stage,
@@ -340,6 +344,70 @@ def test_what_a_broker_says_to_have_appended_was_read_even_if_no_snapshot_has_it
     told = ClientAnswered(operation="n", outcome="info", base_offset=-1, error=error)
     (step,) = silent_steps(world.state(EMPTY), to_come(told), 0, 0)
     assert (step.known_replica(0, T).log.log_end_offset, step.is_unlikely) == (2, is_unlikely)
+
+
+@pytest.mark.parametrize(
+    ("behind", "outcome", "read"),
+    [({}, "ok", ["a", "b"]), ({"b": ("a",)}, "ok", ["a"]), ({"b": ("a",)}, "info", ["a", "b"])],
+    ids=["two connections", "one connection", "never answered"],
+)
+def test_a_broker_reads_a_connection_s_next_produce_when_it_has_answered_the_one_before(
+    behind: dict[str, tuple[str, ...]], outcome: Literal["ok", "info"], read: list[str]
+) -> None:
+    def possible(world: World, lookahead: Lookahead) -> list[str]:
+        waiting = {request.operation for request in world.get(("sent",))}
+        return [
+            *itertools.chain.from_iterable(
+                waiting - {request.operation for request in after.get(("sent",)) or ()}
+                for after in silent_steps(world.state(EMPTY), lookahead, 0, 0)
+            )
+        ]
+
+    world = fetching()
+    world.put_thread(1, 0, None)
+    for operation in ("a", "b"):
+        world.answer(PredictedProduce(operation=operation, acknowledged=None, base_offset=-1))
+    world.put(("sent",), (write("a", 0, acks=-1), write("b", 0, acks=-1)))
+    answered = ClientAnswered(operation="a", outcome=outcome, base_offset=-1, error="")
+    record = Record(seen=(Seen(what=answered, time=1.0),), decided=(), behind=behind)
+
+    assert possible(world, Lookahead(record)) == read
+
+    world.answer(PredictedProduce(operation="a", acknowledged=True, base_offset=1))
+    assert possible(world, Lookahead(record)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("is_killed", "fetch_offset", "last_fetched_epoch", "is_unlikely"),
+    [(True, 0, 1, True), (True, 1, 1, False), (True, 0, None, False), (False, 0, 1, False)],
+    ids=["asks anew", "goes on", "may have truncated", "is not killed"],
+)
+def test_a_killed_follower_that_asks_for_an_answer_again_has_most_likely_not_appended_it(
+    fetch_offset: int, last_fetched_epoch: int | None, *, is_killed: bool, is_unlikely: bool
+) -> None:
+    world = fetching()
+    world.put_replica(1, T, replace(world.known_replica(1, T), log=Log()))
+    fetch = FetchState(fetch_offset=0, state=FetcherState.FETCHING, leader_epoch=1)
+    world.put_thread(1, 0, FetcherThread(partitions=((T, fetch),)))
+    batches = world.known_replica(0, T).log.batches
+    delivered = replace(
+        FETCH, stage=Stage.DELIVERED, answers=((T, FetchAnswer(batches=batches, high_watermark=0)),)
+    )
+    world.put(("exchanges", 1, 0), (delivered,))
+    anew = FetchAsked(
+        fetch_offset=fetch_offset, leader_epoch=2, last_fetched_epoch=last_fetched_epoch
+    )
+    lookahead = to_come(
+        *[StopBroker(broker=1, clean=False)] * is_killed,
+        replace(asked(8, 0), partitions={T: anew}, is_full=True),
+    )
+
+    appended = [
+        after.is_unlikely
+        for after in silent_steps(world.state(EMPTY), lookahead, 0, 0)
+        if after.known_replica(1, T).log.log_end_offset == 1
+    ]
+    assert appended == [is_unlikely]
 
 
 def asked(connection: int, number: int, fate: Fate = Fate.ARRIVES) -> Question:

@@ -8,7 +8,12 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.player.free import FREE_MIXES, FreeRun, draw_free
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.run.steps_checked import check_steps
-from kchaos.harness.steps.free_clients import LetClientsRun, StartClients, StopClients
+from kchaos.harness.steps.free_clients import (
+    LetClientsRun,
+    StartClients,
+    StartWorkload,
+    StopClients,
+)
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject
 
@@ -49,6 +54,17 @@ def test_what_acts_at_the_end_is_healed_while_clients_still_run(seed: int) -> No
     healed = [one.name for one in done if isinstance(one, Heal)]
     assert set(cuts) <= set(healed)
     assert len(healed) == len(set(healed))
+
+
+def test_a_command_of_one_s_own_runs_in_place_of_clients() -> None:
+    free = FreeRun(for_s=60.0, workload=("./my_test.sh", "two words"))
+    scenario = draw_free(7, free, kafka="2.8.2", mix="cuts")
+    usual = draw_free(7, MINUTE, kafka="2.8.2", mix="cuts")
+
+    own = StartWorkload(name="clients", command=free.workload)
+    assert scenario.steps == (usual.steps[0], own, *usual.steps[2:])
+    assert scenario.case.startswith("free-cuts-workload-my_test.sh-")
+    assert scenario.title == "./my_test.sh 'two words' beside faults, for 60 s (cuts), seed 7"
 
 
 def test_a_longer_run_has_more_acts_and_begins_alike() -> None:
