@@ -350,16 +350,14 @@ class Lookahead:
         return asks is None or asks[0] > killed
 
     def asks_anew(self, follower: int, about: TopicPartition, offset: int, index: int) -> bool:
-        """Tell whether a follower that is killed next then fetches an offset again.
+        """Tell whether a follower's next Fetch of a partition asks for an offset again.
 
-        Before it truncates, a Fetch with the epoch of the last record asks from the log's end
-        (KIP-595). So what it was answered from that offset on was most likely not appended.
+        A Fetch with the epoch of the last record asks from the log's end (KIP-595). So what its
+        broker was answered before was most likely not appended: it was killed, or was paused until
+        the connection was closed.
         """
-        killed = next((at for at in self._killed.get(follower, ()) if at >= index), None)
-        if killed is None:
-            return False
         fetches = self._fetches_of[follower, about]
-        at = bisect_left(fetches, killed, key=lambda item: item[0])
+        at = bisect_left(fetches, index, key=lambda item: item[0])
         if at == len(fetches):
             return False
         first = fetches[at][1]
