@@ -398,10 +398,9 @@ def test_a_follower_that_asks_for_an_answer_again_has_most_likely_not_appended_i
     anew = FetchAsked(
         fetch_offset=fetch_offset, leader_epoch=2, last_fetched_epoch=last_fetched_epoch
     )
-    lookahead = to_come(
-        *[StopBroker(broker=1, clean=False)] * is_killed,
-        replace(asked(8, 0), partitions={T: anew}, is_full=True),
-    )
+    question = replace(asked(8, 0), partitions={T: anew}, is_full=True)
+    killed = [Seen(what=StopBroker(broker=1, clean=False), time=1.0)] * is_killed
+    lookahead = Lookahead(Record(seen=(*killed, Seen(what=question, time=2.0)), decided=()))
 
     appended = [
         after.is_unlikely

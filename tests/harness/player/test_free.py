@@ -96,8 +96,9 @@ def test_each_producer_has_a_partition(seed: int) -> None:
 
 
 def test_producer_ids_are_asked_for_where_there_are_some() -> None:
-    def clients(release: str, **more: bool) -> StartClients:
-        scenario = draw_free(1, FreeRun(for_s=60.0, **more), kafka=release)
+    def clients(release: str, *, transactions: bool = False) -> StartClients:
+        free = FreeRun(for_s=60.0, transactions=transactions)
+        scenario = draw_free(1, free, kafka=release)
         (start,) = [step for step in scenario.steps if isinstance(step, StartClients)]
         return start
 
