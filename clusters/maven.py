@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import os
 import shutil
@@ -186,8 +187,15 @@ def _sha256_of(file: Path) -> str:
 
 
 def _move_all(folder: Path, repository: Path) -> None:
+    """Move each file to its place, unless what is there is the same.
+
+    Releases share jars. A class archive holds while the jars that it was made of keep the time at
+    which they were written, and with a jar of one release those of all others would be lost.
+    """
     for file in [path for path in folder.rglob("*") if path.is_file()]:
         place = repository / file.relative_to(folder)
+        if place.is_file() and filecmp.cmp(file, place, shallow=False):
+            continue
         place.parent.mkdir(parents=True, exist_ok=True)
         file.replace(place)
 

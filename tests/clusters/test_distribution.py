@@ -226,6 +226,25 @@ def test_what_the_users_own_maven_repository_has_is_not_fetched(
 
 
 @pytest.mark.cluster
+def test_a_jar_that_is_fetched_for_another_release_too_is_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve("1.1.1")
+    monkeypatch.setenv("M2_REPO", str(cache_directory() / "maven"))
+    use_mirror(tmp_path, monkeypatch, "http://127.0.0.1:9")
+    before = resolve("1.1.1")
+    written = [jar.stat().st_mtime_ns for jar in before.class_path]
+    # As if it were another release that needs the same jars.
+    (lock_file,) = (tmp_path / "cache" / "kafka" / "1.1.1").iterdir()
+    lock_file.unlink()
+
+    again = resolve("1.1.1")
+
+    assert again == before
+    assert [jar.stat().st_mtime_ns for jar in again.class_path] == written
+
+
+@pytest.mark.cluster
 def test_a_cluster_runs_from_a_folder_and_from_an_archive_in_place_of_a_release(
     tmp_path: Path, borrowing_cache: Path, round_trip: Callable[..., list[bytes]]
 ) -> None:
