@@ -19,7 +19,7 @@ from kchaos.harness.gates.quiet import await_quiet
 from kchaos.harness.run.runner import RunOptions, play
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
+from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, TakeSnapshot
 from tests.support.stand_ins import StandInCluster, play_on
 
 CONTROLLER = 2
@@ -303,68 +303,51 @@ def test_a_leader_that_a_follower_was_told_of_in_vain_ends_no_fetching(
     assert observed(tmp_path, monkeypatch, links) == ""
 
 
-def all_conform(tmp_path: Path, release: str, *steps: Step) -> None:
-    """Play on three brokers and a controller; what happened is as predicted, throughout."""
+@pytest.mark.cluster
+@pytest.mark.parametrize("release", ["1.1.1", "2.8.2"])
+def test_ended_sessions_a_rolling_bounce_and_a_snapshot_without_a_follower_are_as_predicted(
+    tmp_path: Path, release: str
+) -> None:
+    """Records are written right after a session ended and a broker died.
+
+    The snapshot is taken once the followers that are left have what the leader has.
+    """
+    topic: dict[str, Any] = {"topic": "t", "partition": 0}
+    ended = (
+        step
+        for number in range(3)
+        for step in (
+            Inject(name=f"end-{number}", fault=ExpireSession(broker=1)),
+            Produce(operation=f"e{number}", records=1, acks=1, **topic),
+            Heal(name=f"end-{number}"),
+        )
+    )
+    bounced = (
+        step
+        for broker in (0, 1)
+        for step in (
+            Inject(name=f"kill-{broker}", fault=KillBroker(broker=broker)),
+            Produce(operation=f"p{broker}", records=5, acks=-1, **topic),
+            Heal(name=f"kill-{broker}"),
+        )
+    )
+    down = (
+        Inject(name="down", fault=KillBroker(broker=2)),
+        Produce(operation="p2", records=200, acks=1, **topic),
+        TakeSnapshot(label="one-is-down"),
+        Produce(operation="after", records=200, acks=1, **topic),
+    )
     first = (
         CreateTopic(topic="t", assignment=((0, 1, 2),)),
-        Produce(operation="first", topic="t", partition=0, records=5, acks=-1),
+        Produce(operation="first", records=5, acks=-1, **topic),
     )
     cluster = ClusterSpec(brokers=brokers_of(release, (0, 1, 2, 3)), first_broker=3)
     scenario = Scenario(
-        entry="test", case="", release=release, cluster=cluster, steps=(*first, *steps)
+        entry="test",
+        case="",
+        release=release,
+        cluster=cluster,
+        steps=(*first, *ended, *bounced, *down),
     )
     results = judge(play(scenario, options=RunOptions(runs_directory=tmp_path), say=print))
     assert (results.unknown, results.conforms, results.safe) == (None, True, True), results.findings
-
-
-@pytest.mark.cluster
-@pytest.mark.parametrize("release", ["1.1.1", "2.8.2"])
-def test_a_rolling_bounce_is_as_predicted(tmp_path: Path, release: str) -> None:
-    all_conform(
-        tmp_path,
-        release,
-        *(
-            step
-            for broker in (0, 1, 2)
-            for step in (
-                Inject(name=f"kill-{broker}", fault=KillBroker(broker=broker)),
-                Produce(operation=f"p{broker}", topic="t", partition=0, records=5, acks=-1),
-                Heal(name=f"kill-{broker}"),
-            )
-        ),
-    )
-
-
-@pytest.mark.cluster
-@pytest.mark.parametrize("release", ["1.1.1", "2.8.2"])
-def test_what_is_written_right_after_a_session_ended_is_as_predicted(
-    tmp_path: Path, release: str
-) -> None:
-    all_conform(
-        tmp_path,
-        release,
-        *(
-            step
-            for number in range(3)
-            for step in (
-                Inject(name=f"end-{number}", fault=ExpireSession(broker=1)),
-                Produce(operation=f"p{number}", topic="t", partition=0, records=1, acks=1),
-                Heal(name=f"end-{number}"),
-            )
-        ),
-    )
-
-
-@pytest.mark.cluster
-@pytest.mark.parametrize("release", ["1.1.1", "2.8.2"])
-def test_snapshots_are_taken_when_the_followers_have_what_the_leader_has(
-    tmp_path: Path, release: str
-) -> None:
-    all_conform(
-        tmp_path,
-        release,
-        Inject(name="down", fault=KillBroker(broker=2)),
-        Produce(operation="p", topic="t", partition=0, records=200, acks=1),
-        TakeSnapshot(label="one-is-down"),
-        Produce(operation="q", topic="t", partition=0, records=200, acks=1),
-    )

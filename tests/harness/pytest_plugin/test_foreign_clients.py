@@ -136,7 +136,7 @@ def test_without_links_for_clients_a_healthy_run_is_unknown_with_one_note(chaos:
     )
 
 
-@pytest.mark.kafka_cluster(release=RELEASES, brokers=3, properties=UNCLEAN)
+@pytest.mark.kafka_cluster(release="1.1.1", brokers=3, properties=UNCLEAN)
 def test_what_others_lost_in_an_unclean_election_is_permitted_and_named(chaos: Chaos) -> None:
     chaos.create_topic("t", replicas=[0, 1, 2])
     chaos.produce("t", records=1, acks="all")
@@ -224,7 +224,7 @@ def test_what_others_lost_by_clean_elections_is_unsafe_and_who_lost_it_is_named(
     assert "acknowledged to client 'kafka-python" in lost.message
 
 
-@pytest.mark.kafka_cluster(release=RELEASES, brokers=3)
+@pytest.mark.kafka_cluster(release="3.9.1", brokers=3)
 def test_a_healthy_cluster_is_not_red_where_others_write_on_until_it_stops(chaos: Chaos) -> None:
     chaos.create_topic("t", replicas=[0, 1, 2])
     chaos.produce("t", records=5, acks="all")
@@ -249,7 +249,7 @@ def test_a_healthy_cluster_is_not_red_where_others_write_on_until_it_stops(chaos
     assert results.safe is True
 
 
-@pytest.mark.kafka_cluster(release=RELEASES, brokers=3)
+@pytest.mark.kafka_cluster(release="1.1.1", brokers=3)
 def test_clients_that_only_read_leave_the_verdict_as_it_is(chaos: Chaos) -> None:
     chaos.create_topic("t", replicas=[0, 1, 2])
     chaos.produce("t", records=5, acks="all")
@@ -264,7 +264,7 @@ def test_clients_that_only_read_leave_the_verdict_as_it_is(chaos: Chaos) -> None
     assert (results.conforms, results.safe) == (True, True)
 
 
-@pytest.mark.kafka_cluster(release=RELEASES, brokers=3)
+@pytest.mark.kafka_cluster(release="1.1.1", brokers=3)
 def test_records_and_topics_that_others_delete_are_named(chaos: Chaos) -> None:
     for topic in ("t", "gone", "again"):
         chaos.create_topic(topic, replicas=[0, 1, 2])
