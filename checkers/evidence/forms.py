@@ -60,12 +60,20 @@ class _OfPartition:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _HighWatermark(_OfPartition):
     seen: Mapping[int, int]
+    zxid: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _HighWatermarkKept(_OfPartition):
     brokers: tuple[int, ...]
     value: int
+    zxid: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HighWatermarkForgotten(_OfPartition):
+    broker: int
+    zxid: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +130,7 @@ _OBSERVATIONS: Mapping[str, type[Any]] = {
     "act": _Act,
     "free-clients-stopped": _FreeClientsStopped,
     "high-watermark": _HighWatermark,
+    "high-watermark-forgotten": _HighWatermarkForgotten,
     "high-watermark-kept": _HighWatermarkKept,
     "high-watermarks-pinned": _Pinned,
     "point-hits": _PointHits,

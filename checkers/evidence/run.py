@@ -56,6 +56,7 @@ from kchaos.checkers.evidence.metadata import EVERY_BROKER, METADATA, MetadataLo
 from kchaos.checkers.evidence.observed import (
     ADDRESSES_GIVEN,
     Observed,
+    high_watermarks,
     pinned_high_watermarks,
     read_observed,
 )
@@ -69,6 +70,7 @@ from kchaos.checkers.evidence.tier import (
     read_listed_offsets,
     read_tier,
     remote_events,
+    tier_reads,
 )
 from kchaos.checkers.evidence.zookeeper import (
     TopicDeletion,
@@ -249,14 +251,21 @@ class RunEvidence:
     def actions(self) -> tuple[TimedEvent, ...]:
         """What the scenario did, in its order, internal topics included.
 
-        That is actions.jsonl, and each produce of the history.
+        That is actions.jsonl, each produce of the history, each high watermark that was seen and
+        each reading of a tiered log.
         """
-        others = (timed for timed in self._written if not isinstance(timed.event, Produce))
-        sent = produces(self.files, self.history)
-        return tuple(sorted((*others, *sent), key=lambda timed: (timed.zxid, timed.time)))
+        others = (timed for timed in self.written_actions if not isinstance(timed.event, Produce))
+        every = (
+            *others,
+            *produces(self.files, self.history),
+            *high_watermarks(self.files, self.observed),
+            *tier_reads(self.tier_readings),
+        )
+        return tuple(sorted(every, key=lambda timed: (timed.zxid, timed.time)))
 
     @cached_property
-    def _written(self) -> tuple[TimedEvent, ...]:
+    def written_actions(self) -> tuple[TimedEvent, ...]:
+        """What actions.jsonl says; in older runs other files say some of it once more."""
         return tuple(read_actions(self.files))
 
     @cached_property
@@ -379,7 +388,9 @@ class RunEvidence:
     @cached_property
     def history(self) -> tuple[HistoryLine, ...]:
         """history.jsonl, as it is written since format 3."""
-        return tuple(with_acted(self.files, self.files.lines(HistoryLine, HISTORY), self._written))
+        return tuple(
+            with_acted(self.files, self.files.lines(HistoryLine, HISTORY), self.written_actions)
+        )
 
     @cached_property
     def observed(self) -> tuple[Observed, ...]:
@@ -400,7 +411,8 @@ class RunEvidence:
     @cached_property
     def pinned(self) -> frozenset[tuple[TopicPartition, int]]:
         """Partition and broker of each checkpoint in which settling saw the last high watermark."""
-        return frozenset(pinned_high_watermarks(self.observed))
+        ended = len(self.scenario.steps)
+        return frozenset(pinned_high_watermarks(self.observed, ended))
 
     @cached_property
     def links(self) -> tuple[LinkMessage, ...] | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.observed import HIGH_WATERMARK_NOT_PINNED
 from kchaos.checkers.segments.batch import Batch
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.harness.gates import fetching, gates
@@ -119,15 +120,13 @@ def await_high_watermarks(
     quick = [broker for broker in brokers if _checkpoint_interval_s(play, broker) < _QUICK_S]
     try:
         gates.await_high_watermark(play, partition, quick, end, timeout_s=_HIGH_WATERMARK_S)
+    except AwaitTimeout as error:
         play.observed(
-            "high-watermarks-pinned",
+            HIGH_WATERMARK_NOT_PINNED,
             topic=partition.topic,
             partition=partition.partition,
-            brokers=quick,
-            high_watermark=end,
+            detail=str(error),
         )
-    except AwaitTimeout as error:
-        play.observed("high-watermark-not-pinned", detail=str(error))
 
 
 def _checkpoint_interval_s(play: Play, broker: int) -> float:

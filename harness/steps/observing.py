@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.observed import HIGH_WATERMARK_FORGOTTEN, HIGH_WATERMARK_KEPT
 from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.formats.checkpoints import HIGH_WATERMARKS
-from kchaos.checkers.model import events
 from kchaos.clusters.agent import POINTS, Gate
 from kchaos.clusters.exchange import NoAnswer
 from kchaos.clusters.interrupts import check_interrupt
@@ -316,20 +316,13 @@ class AwaitHighWatermarkKept:
             remedy="another value means that it has moved; see links.jsonl for what moved it",
             abort=gates.no_exit(play),
         )
-        for broker in self.brokers:
-            seen = events.HighWatermarkObserved(
-                broker=broker,
-                topic=about.topic,
-                partition=about.partition,
-                high_watermark=self.high_watermark,
-            )
-            play.action(seen)
         play.observed(
-            "high-watermark-kept",
+            HIGH_WATERMARK_KEPT,
             topic=self.topic,
             partition=self.partition,
             brokers=list(self.brokers),
             value=self.high_watermark,
+            zxid=play.last_zxid(),
         )
 
 
@@ -365,16 +358,13 @@ class AwaitHighWatermarkForgotten:
             remedy="only a first LeaderAndIsr that leaves the partition out does that",
             abort=gates.no_exit(play),
         )
-        forgotten = events.HighWatermarkObserved(
-            broker=self.broker, topic=self.topic, partition=self.partition, high_watermark=0
-        )
-        play.action(forgotten)
         play.observed(
-            "high-watermark-forgotten",
+            HIGH_WATERMARK_FORGOTTEN,
             broker=self.broker,
             topic=self.topic,
             partition=self.partition,
             left=[list(key) for key in seen],
+            zxid=play.last_zxid(),
         )
 
 

@@ -223,7 +223,8 @@ class RunBuilder:
         elif isinstance(action, events.HighWatermarkObserved):
             seen = {str(action.broker): action.high_watermark}
             about = {"topic": action.topic, "partition": action.partition}
-            self.observe("high-watermark", step, time, **about, seen=seen)
+            self.observe("high-watermark", step, time, **about, seen=seen, zxid=number)
+            return self
         elif step >= 0:
             fields = {name: value for name, value in told.items() if name != "event"}
             self.observe("act", step, time, act=told["event"], zxid=number, **fields)
@@ -246,11 +247,11 @@ class RunBuilder:
         line = {
             "time": self.tick(),
             "step": len(self.steps),
-            "kind": "high-watermarks-pinned",
+            "kind": "high-watermark",
             "topic": topic,
             "partition": 0,
-            "brokers": list(brokers),
-            "high_watermark": high_watermark,
+            "seen": {str(broker): high_watermark for broker in brokers},
+            "zxid": self.zxid,
         }
         self.run.append("observations.jsonl", line)
         return self
