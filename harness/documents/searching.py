@@ -1,14 +1,14 @@
 """Bounds of a comparison, and what exhaustive and random schedules say of one alternative."""
 
-import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from random import Random
 
 from kchaos.checkers.explorer import explore
-from kchaos.checkers.model.explore import system_of
+from kchaos.checkers.model.explore import drawn_moves, system_of
 from kchaos.checkers.model.explore.actions import Elect
 from kchaos.checkers.model.explore.bounds import Machine
-from kchaos.checkers.model.explore.move_lists import Setup, play, random_moves
+from kchaos.checkers.model.explore.move_lists import Setup, play
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.harness.documents.comparison import Cell, Result
 
@@ -75,7 +75,7 @@ def drawn(generations: Mapping[int, Generation], bounds: Bounds, *, is_unclean: 
     setup = Setup(generations=generations, is_unclean=is_unclean)
     broken: list[str] = []
     for number in range(bounds.seed, bounds.seed + bounds.schedules):
-        moves = tuple(random_moves(random.Random(number), tuple(generations), MOVES))
+        moves = tuple(drawn_moves(Random(number), tuple(generations), steps=MOVES))
         violation = play(setup, moves).violation
         if violation:
             broken.append(f"seed {number}: {violation}")

@@ -3,7 +3,7 @@
 from kchaos.checkers.model.explore.acts import Acted, Acting
 from kchaos.checkers.model.explore.schedules import Schedule, Schedules, find_schedule
 from kchaos.checkers.model.explore.system import system_of
-from kchaos.checkers.model.explore.walk import drawn_kind, walk
+from kchaos.checkers.model.explore.walk import drawn_kind, drawn_moves, walk
 
 __all__ = [
     "Acted",
@@ -11,6 +11,7 @@ __all__ = [
     "Schedule",
     "Schedules",
     "drawn_kind",
+    "drawn_moves",
     "find_schedule",
     "system_of",
     "walk",

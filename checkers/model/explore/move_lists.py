@@ -14,13 +14,12 @@ Two properties are checked:
   at its offset in the leader's log. With unclean elections this is not promised and not checked.
 """
 
-import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
-from kchaos.checkers.model.explore.moves import MIX, Move
+from kchaos.checkers.model.explore.moves import Move
 from kchaos.checkers.model.explore.play import Played, Playing, difference, lost
 from kchaos.checkers.model.explore.properties import isr_member_unlike
 from kchaos.checkers.model.releases.generation import Generation
@@ -104,16 +103,6 @@ def _broken_when_healed(setup: Setup, played: Played) -> str:
         return "promises: healed, but the partition has no leader"
     gone = lost(world, played.promised)
     return f"promises: {gone}" if gone else ""
-
-
-def random_moves(
-    chance: random.Random, brokers: Sequence[int], steps: int, kinds: Sequence[str] = MIX
-) -> Iterator[Move]:
-    """Yield moves at random."""
-    for _ in range(steps):
-        broker = chance.choice(brokers)
-        other = chance.choice([each for each in brokers if each != broker])
-        yield Move(chance.choice(kinds), broker, other)
 
 
 def _disagreement(world: World) -> str:

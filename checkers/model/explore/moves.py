@@ -66,14 +66,6 @@ high watermark that it moves. shrink: the leader gives up a follower that cannot
 preferred replica is elected. cut-controller: no LeaderAndIsr reaches the broker.
 """
 
-MIX = (
-    *KINDS,
-    *("write-one", "write-all", "write-pair") * 2,
-    *("restart", "register", "heal", "heal-controller", "release", "resume") * 2,
-    *("cut", "kill", "expire"),
-)
-"""The moves as often as a search draws them, so that damage is healed and there is data to lose."""
-
 
 def events_of(  # noqa: C901
     world: World, deciding: InstantController, move: Move, operation: str

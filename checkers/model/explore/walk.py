@@ -1,10 +1,11 @@
-"""Random walks: lists of acts, each of which the model says is possible where it stands."""
+"""Random lists of acts: walks, of what the model says is possible, and moves that need not be."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from random import Random
 
 from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.explore.acts import KINDS, RECORDS, Acting
+from kchaos.checkers.model.explore.moves import KINDS as MOVES
 from kchaos.checkers.model.explore.moves import Move
 from kchaos.checkers.model.explore.schedules import Schedule
 from kchaos.checkers.model.state.state import State
@@ -27,6 +28,13 @@ WEIGHTS: Mapping[str, float] = {
     "release": 3,
 }
 """How often each kind of act is drawn where it is possible, relative to the others."""
+MOVE_WEIGHTS: Mapping[str, float] = {
+    **dict.fromkeys(MOVES, 1),
+    **dict.fromkeys(("write-one", "write-all", "write-pair"), 3),
+    **dict.fromkeys(("restart", "register", "heal", "heal-controller", "release", "resume"), 3),
+    **dict.fromkeys(("cut", "kill", "expire"), 2),
+}
+"""The same for moves that need not be possible: damage is healed, and there is data to lose."""
 _EAGER = 2.5
 """How much more often an eager kind: writes where records of a leader epoch are still missing, for
 in those replicas may come to differ."""
@@ -71,8 +79,33 @@ def walk(
     )
 
 
+def drawn_moves(
+    random: Random,
+    brokers: Sequence[int],
+    *,
+    steps: int,
+    weights: Mapping[str, float] = MOVE_WEIGHTS,
+) -> Iterator[Move]:
+    """Yield moves of any two brokers, whatever is possible: a list of them can be cut down freely.
+
+    Args:
+        random: Draws.
+        brokers: Those that hold the partition.
+        steps: How many moves.
+        weights: By kind of move.
+    """
+    for _ in range(steps):
+        broker = random.choice(brokers)
+        other = random.choice([each for each in brokers if each != broker])
+        yield Move(drawn_kind(random, tuple(weights), weights), broker, other)
+
+
 def drawn_kind(
-    random: Random, kinds: Sequence[str], weights: Mapping[str, float], *, eager: Container[str]
+    random: Random,
+    kinds: Sequence[str],
+    weights: Mapping[str, float],
+    *,
+    eager: Container[str] = (),
 ) -> str:
     """Return one of the kinds, each as likely as its weight says, an eager one more so."""
     chances = [weights[kind] * (_EAGER if kind in eager else 1) for kind in kinds]

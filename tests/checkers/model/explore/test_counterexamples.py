@@ -10,8 +10,9 @@ from random import Random
 import pytest
 
 from kchaos.checkers.model import generation_for, predict
-from kchaos.checkers.model.explore.move_lists import Setup, play, random_moves
+from kchaos.checkers.model.explore.move_lists import Setup, play
 from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.explore.walk import drawn_moves
 from kchaos.harness.player.shrinking import minimised
 from tests.support.known_holes import (
     EPOCH_CACHES,
@@ -32,9 +33,9 @@ from tests.support.known_holes import (
 
 pytestmark = pytest.mark.slow
 
-STORM = (
-    "write-one", "write-pair", "write-all", "expire", "register", "prefer", "kill", "restart"
-)  # fmt: skip
+STORM = dict.fromkeys(
+    ("write-one", "write-pair", "write-all", "expire", "register", "prefer", "kill", "restart"), 1
+)
 
 LOSES = "promises: what was acknowledged at offset 0 is gone"
 
@@ -181,7 +182,7 @@ def test_KAFKA_7601_comes_back_after_an_unclean_stop_since_recovery_restores_the
 def test_drawn_moves_find_the_holes_of_old_generations_by_themselves(release):
     setup = alike(release)
     drawn = (
-        tuple(random_moves(Random(seed), tuple(setup.generations), 30, STORM))
+        tuple(drawn_moves(Random(seed), tuple(setup.generations), steps=30, weights=STORM))
         for seed in range(2000)
     )
     breaking = next(moves for moves in drawn if play(setup, moves).violation)
