@@ -30,7 +30,7 @@ _ASKED_AGAIN = (
 
 def probe(
     play: Play,
-    about: TopicPartition,
+    partition: TopicPartition,
     leader: int,
     in_sync: list[int],
     settled: Settled,
@@ -50,17 +50,17 @@ def probe(
     number, acks = 0, -1
     while True:
         number += 1
-        operation = unused_probe(play, about)
+        operation = unused_probe(play, partition)
         action = events.Produce(
             operation=operation,
             broker=leader,
-            topic=about.topic,
-            partition=about.partition,
+            topic=partition.topic,
+            partition=partition.partition,
             records=(operation,),
             keys=(operation,),
             acks=acks,
         )
-        end = gates.last_offset(play, leader, about) + 2
+        end = gates.last_offset(play, leader, partition) + 2
         play.clients.produce(action, timeout_s=_PROBE_S, is_probe=True)
         answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
         done = isinstance(answer, Produced) and answer.error_code == 0
@@ -68,7 +68,7 @@ def probe(
         settled.probes.append({"operation": operation, "acknowledged": done, "error": shown})
         # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
         is_over = time.monotonic() > deadline
-        if is_over and acks == -1 and _are_too_few(play, about, in_sync, answer):
+        if is_over and acks == -1 and _are_too_few(play, partition, in_sync, answer):
             acks = 1
         elif not _may_still_come(answer) or is_over:
             break
@@ -79,13 +79,21 @@ def probe(
         return answer.base_offset + 1
     abort()
     return _refused(
-        play, about, leader, in_sync, settled, answer=answer, number=number, end=end, abort=abort
+        play,
+        partition,
+        leader,
+        in_sync,
+        settled,
+        answer=answer,
+        number=number,
+        end=end,
+        abort=abort,
     )
 
 
 def _refused(
     play: Play,
-    about: TopicPartition,
+    partition: TopicPartition,
     leader: int,
     in_sync: list[int],
     settled: Settled,
@@ -104,7 +112,7 @@ def _refused(
     shown = answer.error_code if isinstance(answer, Produced) else str(answer)
     if isinstance(answer, NoAnswer) or shown == ErrorCode.REQUEST_TIMED_OUT:
         try:
-            _await_end(play, about, in_sync, end, settled, abort)
+            _await_end(play, partition, in_sync, end, settled, abort)
         except AwaitTimeout as error:
             play.observed("probe-not-replicated", detail=str(error))
         else:
@@ -113,26 +121,26 @@ def _refused(
                 f"{settled.bound_s:g} s none was acknowledged: the high watermark stands still"
             )
             settled.worsen("stalled")
-            settled.add("replication-stopped", about, leader, detail)
+            settled.add("replication-stopped", partition, leader, detail)
             return end
     settled.worsen("stalled")
     if shown in DOES_NOT_LEAD:
         detail = f"broker {leader} is named as leader and answers error {shown} to a write"
-        settled.add("offline-partition", about, -1, detail)
+        settled.add("offline-partition", partition, -1, detail)
     else:
         detail = (
             f"none of {number} probe writes was acknowledged in {settled.bound_s:g} s; the last "
             f"one: {error_name(shown) if isinstance(shown, int) else shown}"
         )
-        settled.add("replication-stopped", about, leader, detail)
+        settled.add("replication-stopped", partition, leader, detail)
     return -1
 
 
 def _are_too_few(
-    play: Play, about: TopicPartition, in_sync: list[int], answer: Produced | Exception
+    play: Play, partition: TopicPartition, in_sync: list[int], answer: Produced | Exception
 ) -> bool:
     """Whether a write was refused for want of replicas, although all that there are are in sync."""
-    assigned = play.cluster.metadata.assignment(about.topic)[about.partition]
+    assigned = play.cluster.metadata.assignment(partition.topic)[partition.partition]
     refused = isinstance(answer, Produced) and answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     return refused and set(assigned) <= set(in_sync)
 
@@ -145,7 +153,7 @@ def _may_still_come(answer: Produced | Exception) -> bool:
 
 def is_probe_replicated(
     play: Play,
-    about: TopicPartition,
+    partition: TopicPartition,
     in_sync: list[int],
     end: int,
     settled: Settled,
@@ -156,20 +164,20 @@ def is_probe_replicated(
     Where somebody was given the cluster's addresses, their clients may go on to write behind it.
     """
     try:
-        _await_end(play, about, in_sync, end, settled, abort)
+        _await_end(play, partition, in_sync, end, settled, abort)
     except AwaitTimeout as error:
         settled.worsen("stalled")
         for broker in in_sync:
-            ends_at = gates.last_offset(play, broker, about) + 1
+            ends_at = gates.last_offset(play, broker, partition) + 1
             if ends_at < end or (ends_at > end and not play.cluster.has_given_addresses):
-                settled.add("replication-stopped", about, broker, str(error))
+                settled.add("replication-stopped", partition, broker, str(error))
         return False
     return True
 
 
 def _await_end(
     play: Play,
-    about: TopicPartition,
+    partition: TopicPartition,
     in_sync: list[int],
     end: int,
     settled: Settled,
@@ -177,7 +185,7 @@ def _await_end(
 ) -> None:
     gates.await_log_end(
         play,
-        about,
+        partition,
         in_sync,
         end,
         timeout_s=settled.bound_s,

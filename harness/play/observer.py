@@ -60,9 +60,9 @@ class Observer:
         """
         directories = self.cluster.brokers[broker].log_directories
         return tuple(
-            (*about, number)
+            (*partition, number)
             for number, directory in enumerate(directories if directories[1:] else ())
-            for about in replicas_in(directory)
+            for partition in replicas_in(directory)
         )
 
     def partition_directory(self, broker: int, topic: str, partition: int) -> Path:

@@ -38,14 +38,14 @@ class AwaitCleaned:
 
     def perform(self, play: Play) -> None:
         """Returns once the broker has checkpointed that offset; the model is told what is left."""
-        about = TopicPartition(self.topic, self.partition)
+        partition = TopicPartition(self.topic, self.partition)
         replica = play.observer.partition_directory(self.broker, self.topic, self.partition)
         file = replica.parent / CLEANED
         seen: list[int | None] = [None]
 
         def holds() -> bool:
             text = file.read_text() if file.is_file() else ""
-            seen[0] = parse_offset_checkpoint(text, file=str(file)).get(about)
+            seen[0] = parse_offset_checkpoint(text, file=str(file)).get(partition)
             return seen[0] == self.cleaned_until
 
         await_until(

@@ -124,18 +124,18 @@ class AwaitLogStart:
         )
         for broker, start in starts.items():
             assert start is not None
-            about = {"broker": broker, "topic": self.topic, "partition": self.partition}
+            replica = {"broker": broker, "topic": self.topic, "partition": self.partition}
             seen = events.LogStartObserved(
                 broker=broker, topic=self.topic, partition=self.partition, log_start_offset=start
             )
             play.action(seen)
-            play.observed("log-start", **about, log_start_offset=start)
+            play.observed("log-start", **replica, log_start_offset=start)
 
     def _start(self, play: Play, broker: int) -> int | None:
         directory = play.observer.partition_directory(broker, self.topic, self.partition)
         file = directory.parent / LOG_STARTS
         text = file.read_text() if file.is_file() else ""
-        about = TopicPartition(self.topic, self.partition)
-        said = parse_offset_checkpoint(text, file=str(file)).get(about, 0)
+        partition = TopicPartition(self.topic, self.partition)
+        said = parse_offset_checkpoint(text, file=str(file)).get(partition, 0)
         segments = segment_files(directory) if directory.is_dir() else ()
         return max(said, int(segments[0].stem)) if segments else None

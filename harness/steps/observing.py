@@ -41,8 +41,10 @@ class AwaitDecision:
 
     def perform(self, play: Play) -> None:
         """Returns once the znode says so."""
-        about = TopicPartition(self.topic, self.partition)
-        gates.await_state(play, about, leader=self.leader, isr=self.isr, timeout_s=self.timeout_s)
+        partition = TopicPartition(self.topic, self.partition)
+        gates.await_state(
+            play, partition, leader=self.leader, isr=self.isr, timeout_s=self.timeout_s
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,12 +298,12 @@ class AwaitHighWatermarkKept:
         Raises:
             AwaitTimeout: A file had another value, or no more files came.
         """
-        about = TopicPartition(self.topic, self.partition)
+        partition = TopicPartition(self.topic, self.partition)
         files = {broker: _Checkpoint() for broker in self.brokers}
 
         def holds() -> bool:
             for broker, file in files.items():
-                file.look(play, broker, about)
+                file.look(play, broker, partition)
             return all(
                 file.writes >= self.writes and file.values == {self.high_watermark}
                 for file in files.values()
@@ -310,8 +312,8 @@ class AwaitHighWatermarkKept:
         await_until(
             holds,
             timeout_s=self.timeout_s,
-            waiting_for=f"the high watermark {self.high_watermark} of {about.topic}-"
-            f"{about.partition} to be checkpointed {self.writes} times on {self.brokers}",
+            waiting_for=f"the high watermark {self.high_watermark} of {partition.topic}-"
+            f"{partition.partition} to be checkpointed {self.writes} times on {self.brokers}",
             last_seen=lambda: {broker: (f.writes, f.values) for broker, f in files.items()},
             remedy="another value means that it has moved; see links.jsonl for what moved it",
             abort=gates.no_exit(play),
@@ -341,19 +343,18 @@ class AwaitHighWatermarkForgotten:
 
     def perform(self, play: Play) -> None:
         """Returns once the file has other partitions and not this one; the model is told."""
-        about = TopicPartition(self.topic, self.partition)
+        partition = TopicPartition(self.topic, self.partition)
         seen: dict[tuple[str, int], int] = {}
 
         def holds() -> bool:
             seen.clear()
             seen.update(play.observer.checkpointed(self.broker))
-            return bool(seen) and about not in seen
+            return bool(seen) and partition not in seen
 
         await_until(
             holds,
             timeout_s=self.timeout_s,
-            waiting_for=f"broker {self.broker}'s checkpoint to be written without "
-            f"{about.topic}-{about.partition}",
+            waiting_for=f"broker {self.broker}'s checkpoint to be written without {partition.name}",
             last_seen=lambda: dict(seen),
             remedy="only a first LeaderAndIsr that leaves the partition out does that",
             abort=gates.no_exit(play),
@@ -382,9 +383,9 @@ class _Checkpoint:
     writes: int = 0
     values: set[int | None] = field(default_factory=set)
 
-    def look(self, play: Play, broker: int, about: TopicPartition) -> None:
+    def look(self, play: Play, broker: int, partition: TopicPartition) -> None:
         """Reads the file if it is another one than last time."""
-        replica = play.observer.partition_directory(broker, about.topic, about.partition)
+        replica = play.observer.partition_directory(broker, partition.topic, partition.partition)
         file = replica.parent / HIGH_WATERMARKS
         written = file.stat().st_mtime_ns if file.is_file() else None
         if written == self.written:
@@ -393,7 +394,7 @@ class _Checkpoint:
         self.written = written
         if self.writes >= 2:
             offsets = play.observer.checkpointed(broker)
-            self.values.add(offsets.get((about.topic, about.partition)))
+            self.values.add(offsets.get((partition.topic, partition.partition)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -416,18 +417,18 @@ class AwaitThrottled:
 
     def perform(self, play: Play) -> None:
         """Returns once that was seen."""
-        about = TopicPartition(self.topic, self.partition)
+        partition = TopicPartition(self.topic, self.partition)
         ends: dict[int, int] = {}
 
         def holds() -> bool:
             for broker in (self.follower, self.leader):
-                ends[broker] = gates.last_offset(play, broker, about)
+                ends[broker] = gates.last_offset(play, broker, partition)
             if ends[self.follower] >= ends[self.leader]:
                 return False
             if self.side == "follower":
                 return self._is_forgotten(play)
             fetching.await_fetches(play, self.follower, self.leader, 3, timeout_s=self.timeout_s)
-            return ends[self.follower] == gates.last_offset(play, self.follower, about)
+            return ends[self.follower] == gates.last_offset(play, self.follower, partition)
 
         await_until(
             holds,

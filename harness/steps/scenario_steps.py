@@ -102,16 +102,16 @@ class CreateTopic:
             raise ScenarioError(f"topic {self.topic}: {refused}")
         play.cluster.metadata.create_topic(self.topic, self.assignment, dict(self.configuration))
         for partition, replicas in enumerate(self.assignment):
-            about = TopicPartition(self.topic, partition)
+            created = TopicPartition(self.topic, partition)
             live = [b for b in replicas if play.cluster.brokers[b].is_running]
             state = gates.await_state(
-                play, about, leader=live[0], isr=live, timeout_s=self.timeout_s
+                play, created, leader=live[0], isr=live, timeout_s=self.timeout_s
             )
             for broker in live:
-                gates.await_delivered(play, about, broker, state, timeout_s=self.timeout_s)
+                gates.await_delivered(play, created, broker, state, timeout_s=self.timeout_s)
             for broker in live[1:]:
-                fetching.await_fetching(play, about, broker, live[0], timeout_s=self.timeout_s)
-            _await_directories(play, about, live, self.timeout_s)
+                fetching.await_fetching(play, created, broker, live[0], timeout_s=self.timeout_s)
+            _await_directories(play, created, live, self.timeout_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,10 +200,10 @@ class AwaitState:
 
     def perform(self, play: Play) -> None:
         """Returns once the metadata say so."""
-        about = TopicPartition(self.topic, self.partition)
+        partition = TopicPartition(self.topic, self.partition)
         state = gates.await_state(
             play,
-            about,
+            partition,
             leader=self.leader,
             isr=self.isr,
             leader_epoch=self.leader_epoch,
@@ -211,7 +211,7 @@ class AwaitState:
         )
         leader = play.cluster.brokers.get(state.leader)
         if leader is not None and leader.is_running:
-            gates.await_delivered(play, about, leader.id, state, timeout_s=self.timeout_s)
+            gates.await_delivered(play, partition, leader.id, state, timeout_s=self.timeout_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,9 +226,9 @@ class AwaitReplicated:
 
     def perform(self, play: Play) -> None:
         """Returns once every disk holds the records up to there."""
-        about = TopicPartition(self.topic, self.partition)
+        partition = TopicPartition(self.topic, self.partition)
         gates.await_log_end(
-            play, about, self.brokers, self.log_end_offset, timeout_s=self.timeout_s
+            play, partition, self.brokers, self.log_end_offset, timeout_s=self.timeout_s
         )
 
 
@@ -244,9 +244,9 @@ class AwaitHighWatermark:
 
     def perform(self, play: Play) -> None:
         """Returns once every checkpoint file says so."""
-        about = TopicPartition(self.topic, self.partition)
+        partition = TopicPartition(self.topic, self.partition)
         gates.await_high_watermark(
-            play, about, self.brokers, self.high_watermark, timeout_s=self.timeout_s
+            play, partition, self.brokers, self.high_watermark, timeout_s=self.timeout_s
         )
 
 
@@ -266,9 +266,9 @@ class AwaitFollowing:
 
     def perform(self, play: Play) -> None:
         """Returns once the answer has passed."""
-        about = TopicPartition(self.topic, self.partition)
-        state = gates.await_state(play, about, leader=self.leader, timeout_s=self.timeout_s)
-        gates.await_delivered(play, about, self.follower, state, timeout_s=self.timeout_s)
+        partition = TopicPartition(self.topic, self.partition)
+        state = gates.await_state(play, partition, leader=self.leader, timeout_s=self.timeout_s)
+        gates.await_delivered(play, partition, self.follower, state, timeout_s=self.timeout_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,20 +411,20 @@ def reassign(
         last_seen=lambda: metadata.assignment(topic),
         remedy="see the controller's lines in brokers/N/server.log",
     )
-    about = TopicPartition(topic, partition)
-    state = gates.await_state(play, about, isr=replicas, timeout_s=timeout_s)
+    moved = TopicPartition(topic, partition)
+    state = gates.await_state(play, moved, isr=replicas, timeout_s=timeout_s)
     for broker in replicas:
-        gates.await_delivered(play, about, broker, state, timeout_s=timeout_s)
+        gates.await_delivered(play, moved, broker, state, timeout_s=timeout_s)
 
 
 def _await_directories(
-    play: Play, about: TopicPartition, brokers: list[int], timeout_s: float
+    play: Play, partition: TopicPartition, brokers: list[int], timeout_s: float
 ) -> None:
     """A replica has handled its first LeaderAndIsr when its directory is there."""
     await_until(
-        lambda: all(gates.contents(play, broker, about) is not None for broker in brokers),
+        lambda: all(gates.contents(play, broker, partition) is not None for broker in brokers),
         timeout_s=timeout_s,
-        waiting_for=f"brokers {brokers} to make the log of {about.topic}-{about.partition}",
-        last_seen=lambda: [b for b in brokers if gates.contents(play, b, about) is not None],
+        waiting_for=f"brokers {brokers} to make the log of {partition.name}",
+        last_seen=lambda: [b for b in brokers if gates.contents(play, b, partition) is not None],
         remedy="see the state.change.logger lines in brokers/N/server.log",
     )

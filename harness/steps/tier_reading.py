@@ -179,8 +179,8 @@ def read_before(play: Play, fault: Fault) -> None:
     ]
     if held:
         # Readers that get nothing because something is held say nothing about what is there.
-        for about in partitions:
-            _not_read(play, about, -1, f"{held[0]!r} acts")
+        for partition in partitions:
+            _not_read(play, partition, -1, f"{held[0]!r} acts")
         return
     read_tiered_logs(play, partitions, before_step=play.recorder.step)
 
