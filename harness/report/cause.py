@@ -184,7 +184,7 @@ def no_way_back(loaded: Loaded) -> CauseStep | None:
         return None
     prediction = loaded.prediction
     if finding.kind not in _MENDABLE:
-        why = "the model computes it of records that differ or are lost"
+        why = "the model computes it only where replicas differ or records are lost"
     elif prediction is None or not prediction.states or prediction.limit or prediction.emptied_by:
         why = "the model did not follow this run to its end"
     else:

@@ -264,7 +264,8 @@ def _told(before: State, reached: Reached, partition: TopicPartition) -> str:
             role = "led" if now.role is Role.LEADER else "followed"
             return f"broker {broker_id} heard that it {role} in leader epoch {now.leader_epoch}"
         if ends[0] < ends[1]:
-            span = f"{ends[0]}" if ends[0] == ends[1] - 1 else f"{ends[0]} to {ends[1] - 1}"
+            is_one = ends[0] == ends[1] - 1
+            span = f"offset {ends[0]}" if is_one else f"offsets {ends[0]} to {ends[1] - 1}"
             return f"broker {broker_id} appended {span} in leader epoch {now.leader_epoch}"
         if was.high_watermark != now.high_watermark:
             return f"the high watermark of broker {broker_id} became {now.high_watermark}"

@@ -28,7 +28,7 @@ def test_a_divergence_is_sealed_by_the_first_append_of_the_new_leader(tmp_path: 
     (since,) = of("1.1.1", tmp_path)
 
     assert (since.brokers, since.first_offset, since.last_offset) == ((0, 1), 5, 6)
-    assert since.step == "broker 0 appended 7 in leader epoch 4"
+    assert since.step == "broker 0 appended offset 7 in leader epoch 4"
     assert since.source == "history.jsonl:15"
 
 
