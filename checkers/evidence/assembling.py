@@ -87,6 +87,7 @@ def run_evidence(
                 earlier=() if before is None else tuple(_earlier(before)),
                 excuses=tuple(evidence.excuses(about)),
                 unclean_stops=evidence.unclean_stops,
+                assigned=evidence.assignment(about),
                 moved_away=tuple(evidence.moved_away(about)),
                 dropped=tuple(evidence.dropped(about)),
                 operations=own,

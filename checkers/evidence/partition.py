@@ -222,6 +222,7 @@ class PartitionEvidence:
         is_final: Whether this is the snapshot after settling.
         leader: From the state znode, -1 for none; the ISR and the epoch likewise.
         replicas: As they are on disk: every assigned replica, and every other that has files.
+        assigned: Brokers of its last assignment; empty where none was written.
         predicted: As the model says; None if there is no prediction.
         operations: All operations on the partition, at every snapshot the same.
         predicted_produces: What the model says of them; likewise predicted_rounds, disallowed.
@@ -267,6 +268,7 @@ class PartitionEvidence:
     isr: tuple[int, ...]
     min_insync_replicas: int = 1
     replicas: tuple[ReplicaEvidence, ...]
+    assigned: tuple[int, ...] = ()
     predicted: tuple[ReplicaEvidence, ...] | None = None
     earlier: tuple[EarlierReplica, ...] = ()
     excuses: tuple[Excuse, ...] = ()
@@ -317,7 +319,11 @@ class PartitionEvidence:
     @property
     def has_too_few_replicas(self) -> bool:
         """Whether it wants more replicas in sync for acks=all than it has at all."""
-        return len(self.replicas) < self.min_insync_replicas
+        return len(self.assigned or self.replicas) < self.min_insync_replicas
+
+    def is_left_out(self, broker: int) -> bool:
+        """Whether its last assignment does not name a broker, which may have files of it still."""
+        return bool(self.assigned) and broker not in self.assigned
 
     def in_sync(self, side: Side) -> tuple[ReplicaEvidence, ...]:
         """The replicas of one side that the ISR names, the leader first, then by broker."""

@@ -24,7 +24,9 @@ def not_settled(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     A reason that the last snapshot, which is taken later, refutes is no finding: replication to a
     follower has not stopped if it is in the ISR then and holds exactly what the leader holds, the
     probe write of settling included. (From 2.3 on a broker logs that a partition failed, and takes
-    it up again with the next LeaderAndIsr.)
+    it up again with the next LeaderAndIsr.) Neither is anything of a broker that the last
+    assignment leaves out: a late LeaderAndIsr may have made it a replica again, which nobody
+    waits for.
 
     **Verifies**: the last snapshot, after settling.
     **Does not verify**: a run that ended before it settled, whose last snapshot shows a cluster in
@@ -64,7 +66,7 @@ def _has_caught_up(evidence: PartitionEvidence, broker: int) -> bool:
 
 def _predicted(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]:
     for replica in evidence.predicted or ():
-        is_out = replica.broker != evidence.leader and replica.broker not in evidence.isr
+        is_out = replica.broker != evidence.leader and _is_missing(evidence, replica.broker)
         has_stopped = replica.is_running and replica.fetcher in _STOPPED
         if is_out and (has_stopped or replica.fetcher == "exited"):
             yield "replication-stopped", replica.broker, f"its fetcher is {replica.fetcher}"
@@ -73,7 +75,11 @@ def _predicted(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]:
 def _of_state(evidence: PartitionEvidence, side: Side) -> Iterator[tuple[str, int, Any]]:
     if side == OBSERVED and evidence.settle is None:
         return
-    running = {replica.broker for replica in evidence.side(side) if replica.is_running}
+    running = {
+        replica.broker
+        for replica in evidence.side(side)
+        if replica.is_running and not evidence.is_left_out(replica.broker)
+    }
     if evidence.leader < 0:
         if running & set(evidence.isr):
             yield "offline-partition", -1, f"no leader, and of the ISR {evidence.isr} some run"
@@ -92,7 +98,7 @@ def _left_outside(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]
     if settle.get("state") != "converged" or evidence.leader < 0:
         return
     for replica in evidence.replicas:
-        if replica.is_running and replica.broker not in evidence.isr:
+        if replica.is_running and _is_missing(evidence, replica.broker):
             detail = f"not in the ISR {list(evidence.isr)}, though settling found all at rest"
             yield "replication-stopped", replica.broker, detail
     probes = [
@@ -103,6 +109,11 @@ def _left_outside(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]
     if not any(probe.outcome == "ok" for probe in probes):
         detail = "no write with acks=all was acknowledged after everything was healed"
         yield "replication-stopped", evidence.leader, detail
+
+
+def _is_missing(evidence: PartitionEvidence, broker: int) -> bool:
+    """Tell whether a broker is outside the ISR though its last assignment names it."""
+    return broker not in evidence.isr and not evidence.is_left_out(broker)
 
 
 def _settle(evidence: PartitionEvidence, side: Side) -> Any:

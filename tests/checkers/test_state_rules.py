@@ -78,6 +78,13 @@ def test_a_running_replica_outside_the_isr_is_not_at_rest_whatever_settling_says
     )
 
     assert shown(not_settled(outside, OBSERVED)) == [("replication-stopped", (1,), -1, -1)]
+    # A late LeaderAndIsr makes a broker a replica again that a reassignment has left out.
+    left_out = replace(outside, assigned=(0,))
+    assert shown(not_settled(left_out, OBSERVED)) == []
+    assert shown(not_settled(replace(left_out, min_insync_replicas=2), OBSERVED)) == []
+    assert shown(not_settled(replace(outside, assigned=(0, 1)), OBSERVED)) == [
+        ("replication-stopped", (1,), -1, -1)
+    ]
 
 
 def test_a_reason_of_settling_is_a_finding_with_what_differs() -> None:

@@ -52,7 +52,10 @@ ids a fetch without them is refused in a session that was begun with ids. 0.11.0
 an upgrade: an answer is seen to a fetch that is not recorded, of a partition that its follower then
 leaves; so it leaves after that. 2.8.2-killed-while-clients-write: a Java client sends several
 requests without waiting, of which a broker reads one after the other; and a broker is killed before
-it appends what it was answered, as its next fetch shows.
+it appends what it was answered, as its next fetch shows. 0.11.0.3-moved-away: a leader that a
+reassignment leaves out deletes its replica while two fetches wait, and says that it does not know
+it. 3.6.2-deleted-before: a topic is deleted whose name was another's before, and its leader refuses
+a fetch.
 """
 
 

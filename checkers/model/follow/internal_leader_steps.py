@@ -126,7 +126,7 @@ def _go_on(  # noqa: C901
         after = exchange.answer_waiting(world, follower, source, request, withheld)
     if request.stage is Stage.WAITING and _would_be_seen(follower, source, after, lookahead, index):
         return
-    if not _may_be_answered(world, follower, source, request, after, seen, lookahead):
+    if not _may_be_answered(world, follower, source, request, after, seen, lookahead, index):
         return
     yield world
     if after.stage is Stage.WAITING:
@@ -296,10 +296,11 @@ def _may_be_answered(
     after: Exchange,
     seen: Reply | None,
     lookahead: Lookahead,
+    index: int,
 ) -> bool:
     """Tell whether what a leader made of a request fits what was seen; it ends what nobody saw."""
     if after.stage is Stage.WAITING:
-        return seen is None or not _would_be_known(source, after, seen, lookahead)
+        return seen is None or not _would_be_known(source, after, seen, lookahead, index)
     if seen is not None or after.error:
         answers, differs = ((), "") if seen is None else answers_as_seen(after, seen)
         if not differs:
@@ -317,7 +318,9 @@ def _may_be_answered(
     return False
 
 
-def _would_be_known(source: int, waiting: Exchange, seen: Reply, lookahead: Lookahead) -> bool:
+def _would_be_known(
+    source: int, waiting: Exchange, seen: Reply, lookahead: Lookahead, index: int
+) -> bool:
     """Tell whether a Fetch that waits asks for what its answer says that the leader does not know.
 
     A leader refuses such a partition as the Fetch comes, unless it loses the replica meanwhile.
@@ -325,7 +328,7 @@ def _would_be_known(source: int, waiting: Exchange, seen: Reply, lookahead: Look
     return any(
         said.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         and partition not in waiting.refused
-        and lookahead.keeps_until(seen.number, leader_of(source), partition)
+        and lookahead.keeps_until(seen.number, leader_of(source), partition, index)
         for partition, said in seen.partitions.items()
     )
 

@@ -51,7 +51,6 @@ class Lookahead:
         self.client_answers: dict[str, ClientAnswered] = {}
         self.behind = record.behind
         self.shows_isr_answers = False
-        self.deleted: set[TopicPartition] = set()
         self.forgeries: dict[tuple[int, int, int], str] = {}
         self._answered: dict[Number, int] = {}
         self._client_answered: dict[str, int] = {}
@@ -128,7 +127,6 @@ class Lookahead:
                         batch = (about, base_offset, leader_epoch)
                         self._copied[batch] = min(last_offset, self._copied.get(batch, last_offset))
             case ControlSent():
-                self.deleted |= what.deleted
                 self._told[what.broker].append((index, what))
             case ClientAnswered():
                 self.client_answers[what.operation] = what
@@ -254,14 +252,14 @@ class Lookahead:
         is_before = asked is not None and (handled is None or asked < handled)
         return (number, error_code) if is_before else None
 
-    def keeps_until(self, number: Number, leader: int, about: TopicPartition) -> bool:
-        """Tell whether a leader is told to delete no replica before an answer of it is seen."""
+    def keeps_until(self, number: Number, leader: int, about: TopicPartition, index: int) -> bool:
+        """Tell whether a leader deletes no replica from an index on, until an answer is seen."""
         answers = self._answers.get((leader, about), [])
         answered = next((index for index, known, _ in answers if known == number), None)
         return answered is not None and not any(
             stopped.partition == about and stopped.deletes
-            for index, sent in self._told[leader]
-            if index < answered
+            for at, sent in self._told[leader]
+            if at < answered and self._answered.get(sent.number, index) >= index
             for stopped in sent.stopped
         )
 

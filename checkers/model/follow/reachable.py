@@ -28,13 +28,16 @@ _NOT_KNOWN = frozenset(
 )
 
 
-def is_out_of_reach(state: State, changes: Mapping[Component, Any], lookahead: Lookahead) -> bool:
+def is_out_of_reach(
+    state: State, changes: Mapping[Component, Any], lookahead: Lookahead, index: int
+) -> bool:
     """Tell whether a step led to a state in which a leader cannot answer any more as was seen.
 
     Args:
         state: After the step.
         changes: Of the step; only what it changed is looked at.
         lookahead: Of the record.
+        index: Of the first observation that is not seen yet.
     """
     world = World(state)
     for component, value in changes.items():
@@ -51,13 +54,18 @@ def is_out_of_reach(state: State, changes: Mapping[Component, Any], lookahead: L
                 ]
             case _:
                 continue
-        if any(_is_missed(world, *pair, lookahead) for pair in pairs):
+        if any(_is_missed(world, *pair, lookahead, index) for pair in pairs):
             return True
     return False
 
 
 def _is_missed(
-    world: World, follower: int, leader_id: int, request: Exchange, lookahead: Lookahead
+    world: World,
+    follower: int,
+    leader_id: int,
+    request: Exchange,
+    lookahead: Lookahead,
+    index: int,
 ) -> bool:
     seen = None if request.number is None else lookahead.replies.get(request.number)
     if seen is None or seen.error_code or not request.is_at_leader or request.refused:
@@ -74,7 +82,7 @@ def _is_missed(
         for said in [seen.partitions.get(partition)]
         if isinstance(said, FetchAnswered)
         # What is there now may be deleted before the leader answers.
-        if not (said.error_code and partition in lookahead.deleted)
+        if not said.error_code or lookahead.keeps_until(seen.number, leader_id, partition, index)
     )
 
 

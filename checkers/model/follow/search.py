@@ -269,7 +269,9 @@ class _Search:
         if world.changes:
             changes = needed(world.changes, self.lookahead)
             state = state.changed(changes)
-            is_late = world.is_unlikely or is_out_of_reach(state, changes, self.lookahead)
+            is_late = world.is_unlikely or is_out_of_reach(
+                state, changes, self.lookahead, before.node.seen
+            )
         return _Step(_Node(seen, decided, state), tuple(world.notes), before, is_late)
 
     def _order(self, node: _Node) -> tuple[bool, ...]:

@@ -177,7 +177,7 @@ def test_an_answer_that_a_leader_has_gone_past_is_out_of_reach(
     happen(world, write("m", 0), {})
     world.put_exchanges(1, 0, (FETCH,))
     changes = {("exchanges", 1, 0): (FETCH,)}
-    assert is_out_of_reach(world.state(EMPTY), changes, to_come(seen)) is is_missed
+    assert is_out_of_reach(world.state(EMPTY), changes, to_come(seen), 0) is is_missed
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_leader_in_a_newer_leader_epoch_takes_no_fetch_of_an_older_one(
     world.put_exchanges(1, 0, (exchange,))
     seen = reply(high_watermark=0, last_offset=None, error_code=error_code)
     changes = {("exchanges", 1, 0): (exchange,)}
-    assert is_out_of_reach(world.state(EMPTY), changes, to_come(seen)) is is_missed
+    assert is_out_of_reach(world.state(EMPTY), changes, to_come(seen), 0) is is_missed
 
 
 def fetching(*, isr: tuple[int, ...] = (0,), release: str = "2.0.1") -> World:
