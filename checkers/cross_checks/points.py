@@ -1,5 +1,6 @@
 """Cross-check of points: hits.jsonl beside itself, actions, links, and the gate's own count."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
@@ -94,26 +95,38 @@ def _as_released(evidence: RunEvidence, begun: Mapping[int, PointHit]) -> Iterat
     A thread that is delayed goes on by itself.
     """
     kept = [hit for hit in begun.values() if hit.hold]
-    kept_by = Counter(hit.hold for hit in kept)
-    acts = (timed.event for timed in evidence.actions if isinstance(timed.event, HoldPoint))
+    placed: dict[str, list[float]] = {}
+    for timed in evidence.actions:
+        if isinstance(timed.event, HoldPoint):
+            began = timed.time if timed.began is None else timed.began
+            placed.setdefault(timed.event.name, []).append(began)
+
+    def hold_at(name: str, time: float) -> tuple[str, int]:
+        """The last hold of a name that was placed by then; a name is used again once released."""
+        return name, max(bisect_right(placed.get(name, []), time), 1)
+
+    kept_by = Counter(hold_at(hit.hold, hit.time) for hit in kept)
     # One that holds several brokers names its hits by broker.
-    names = {act.name for act in acts} - {hit.hold.rpartition("-")[0] for hit in kept}
+    names = placed.keys() - {hit.hold.rpartition("-")[0] for hit in kept}
     for observation in evidence.observed:
         held = observation.detail.get("held") or []
         name = observation.text("name")
         is_released = observation.kind == "released" and name in names and isinstance(held, list)
-        if is_released and kept_by[name] != len(held):
+        number = kept_by[hold_at(name, observation.time)]
+        if is_released and number != len(held):
             yield (
                 f"{observation.read_at} says that {name!r} kept {len(held)} threads, and {HITS} "
-                f"has {kept_by[name]}"
+                f"has {number}"
             )
     ended = {
-        timed.event.name: timed.time if timed.began is None else timed.began
+        hold_at(timed.event.name, time): time
         for timed in evidence.actions
         if isinstance(timed.event, ReleasePoint)
+        for time in [timed.time if timed.began is None else timed.began]
     }
     for hit in evidence.hits:
-        before, until = begun.get(hit.number), ended.get(hit.hold)
+        before = begun.get(hit.number)
+        until = None if before is None else ended.get(hold_at(hit.hold, before.time))
         was_held = hit.fate == "released" and before is not None and before.fate == "held"
         if was_held and until is not None and hit.time < until - _CLOCK_S:
             yield f"{hit.read_at} goes on {until - hit.time:.1f} s before {hit.hold!r} was released"
