@@ -11,6 +11,8 @@ One pass over the record bounds from above (an over-approximation) what any stat
 - A follower's high watermark is one that an answer told it, or an earlier one. Who asks anew on a
   connection, after what it last was told of leaders, follows what it asks for: what it led before
   gave it no more than its end of then.
+- Without leader epochs in its protocol a follower begins at its high watermark, and goes on with
+  what its leader's answers gave it.
 - A fetcher has one request in flight on a connection. It asks for more than before only where an
   answer gave it that, and asks anew after a question for an offset only once that was answered.
   An answer that was seen to be kept at a link is answered once it goes on.
@@ -124,6 +126,7 @@ class _Bounds:
         self._got: dict[tuple[int, TopicPartition], int] = defaultdict(int)
         self._spare: dict[tuple[int, TopicPartition], int] = defaultdict(int)
         self._high: dict[tuple[int, TopicPartition], int] = defaultdict(int)
+        self._given: dict[tuple[int, int, TopicPartition], int] = defaultdict(int)
         self._led: set[tuple[int, TopicPartition]] = set()
         self._handling: dict[int, set[Number]] = defaultdict(set)
         self._used: dict[int, set[int]] = defaultdict(set)
@@ -146,7 +149,9 @@ class _Bounds:
             ):
                 for about, asked in what.partitions.items():
                     if isinstance(asked, FetchAsked):
-                        why = self._beyond(what.follower, about, asked.fetch_offset)
+                        why = self._beyond(
+                            what.follower, about, asked.fetch_offset
+                        ) or self._above_high_watermark(what, about, asked.fetch_offset)
                         if why:
                             return why
                 return "" if self._is_tiered else self._fetchers.refutes(what)
@@ -233,6 +238,8 @@ class _Bounds:
                     for about, said in what.partitions.items():
                         key = (what.follower, about)
                         self._got[key] = max(self._got[key], _end_given(said))
+                        given = (what.follower, what.leader, about)
+                        self._given[given] = max(self._given[given], _end_given(said))
                         if isinstance(said, FetchAnswered):
                             told = (said.high_watermark, said.log_start_offset or 0)
                             self._high[key] = max(self._high[key], *told)
@@ -323,6 +330,25 @@ class _Bounds:
             )
         return ""
 
+    def _above_high_watermark(self, asked: Question, about: TopicPartition, offset: int) -> str:
+        """Return why a follower that truncates to its high watermark cannot fetch so, or "".
+
+        It does where it begins to follow, with a protocol before 0.11 and so without epochs to ask
+        for (ReplicaManager.makeFollowers, 0.10.2.2; maybeTruncate and buildLeaderEpochRequest of
+        ReplicaFetcherThread, 0.11.0.3 and 1.1.1). Of what it led before it may have had more.
+        """
+        is_without_epochs = asked.version is not None and asked.version < _WITH_EPOCHS
+        if not is_without_epochs or self._is_tiered or (asked.follower, about) in self._led:
+            return ""
+        given = self._given[asked.follower, asked.leader, about]
+        most = max(self._high[asked.follower, about], given)
+        if offset <= most:
+            return ""
+        return (
+            f"broker {asked.follower} follows {about.topic}-{about.partition} from its high "
+            f"watermark on, and no answer of broker {asked.leader} gave it the records from {most}"
+        )
+
     def _no_record(self, about: TopicPartition) -> str:
         return (
             f"no produce that was sent by then can be at offset {self._ends[about]} of "
@@ -331,6 +357,8 @@ class _Bounds:
 
 
 _K = TypeVar("_K")
+_WITH_EPOCHS = 4
+"""The version of a Fetch from which on its protocol has leader epochs (0.11)."""
 
 
 def _without(broker: int, questions: dict[_K, Question]) -> dict[_K, Question]:
@@ -347,7 +375,7 @@ class _Fetchers:
     def __init__(self) -> None:
         self._unanswered: dict[tuple[int, int], Question | Reply] = {}
         self._fetched: dict[tuple[int, int, TopicPartition], tuple[Number, int]] = {}
-        self._handling: dict[int, set[Number]] = defaultdict(set)
+        self._handling: dict[int, dict[Number, frozenset[TopicPartition]]] = defaultdict(dict)
         self._told: set[tuple[int, TopicPartition]] = set()
 
     def refutes(self, asked: Question) -> str:
@@ -373,19 +401,19 @@ class _Fetchers:
                 )
         return unanswered
 
-    def add(self, what: object) -> None:  # noqa: C901
+    def add(self, what: object) -> None:
         match what:
             case Question() if what.fate is not Fate.ABANDONED:
                 named = {(what.number[0], about) for about in what.partitions}
                 # The first high watermark of a partition on a connection is news to the links.
                 if what.api != FETCH or not named <= self._told:
                     self._unanswered[what.follower, what.source] = what
-                if not self._handling[what.follower]:
-                    self._fetched |= {
-                        (what.follower, what.source, about): (what.number, asked.fetch_offset)
-                        for about, asked in what.partitions.items()
-                        if isinstance(asked, FetchAsked)
-                    }
+                told = frozenset[TopicPartition]().union(*self._handling[what.follower].values())
+                self._fetched |= {
+                    (what.follower, what.source, about): (what.number, asked.fetch_offset)
+                    for about, asked in what.partitions.items()
+                    if isinstance(asked, FetchAsked) and about not in told
+                }
             case Reply(fate=Fate.WAITS):
                 self._unanswered[what.follower, what.source] = what
             case Reply():
@@ -399,17 +427,22 @@ class _Fetchers:
                         number, end = self._fetched[*key, about]
                         self._fetched[*key, about] = (number, max(end, _end_given(said)))
             case ControlSent() if what.states or what.stopped:
-                # It may take partitions from the thread, and give them back with another offset.
-                self._handling[what.broker].add(what.number)
-                self._forget(what.broker)
+                # It may take these from the thread, and give them back with another offset.
+                led = (TopicPartition(state.topic, state.partition) for state in what.states)
+                told = frozenset({*led, *(stopped.partition for stopped in what.stopped)})
+                self._handling[what.broker][what.number] = told
+                self._fetched = {
+                    key: known
+                    for key, known in self._fetched.items()
+                    if key[0] != what.broker or key[2] not in told
+                }
             case ControlAnswered():
-                self._handling[what.broker].discard(what.number)
+                self._handling[what.broker].pop(what.number, None)
             case StopBroker():
                 self._handling[what.broker].clear()
-                self._forget(what.broker)
-
-    def _forget(self, follower: int) -> None:
-        self._fetched = {key: known for key, known in self._fetched.items() if key[0] != follower}
+                self._fetched = {
+                    key: known for key, known in self._fetched.items() if key[0] != what.broker
+                }
 
 
 def _is_later(asked: Question, number: Number) -> bool:

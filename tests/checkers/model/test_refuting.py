@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from kchaos.checkers.acts import StaleRequest, StartBroker
+from kchaos.checkers.acts import StaleRequest, StartBroker, TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.follow import search
@@ -19,12 +19,17 @@ from kchaos.checkers.model.follow.observations import (
     ControlSent,
     Decided,
     Fate,
+    FetchAnswered,
+    FetchAsked,
+    Observation,
+    Question,
     Record,
     Reply,
     Seen,
 )
 from kchaos.checkers.model.follow.refuting import first_refuted, first_refuted_decision
 from kchaos.checkers.model.values.events import (
+    Action,
     BrokerRegistered,
     BrokerUnregistered,
     PartitionState,
@@ -37,6 +42,7 @@ from tests.golden.stored import OTHER_NAMES, RELEASES, RUNS, unpacked
 pytestmark = pytest.mark.slow
 
 HARD = RUNS.with_name("hard_to_follow")
+T = TopicPartition("t", 0)
 SMALL = ("0.11.0.3", "1.1.1", "3.9.1")
 
 
@@ -80,6 +86,75 @@ def test_nothing_of_a_run_as_it_was_recorded_is_refuted(name: str) -> None:
 def test_nothing_of_a_run_that_is_hard_to_follow_is_refuted(name: str) -> None:
     whole = record(name, HARD)
     assert first_refuted(whole, Lookahead(whole)) is None
+
+
+def of_follower(what: Observation, *before: Observation | Action) -> str:
+    """Return why broker 0 cannot do this after others, once two produces and an answer were seen.
+
+    Broker 1 wrote five records, gave broker 0 all of them and told it high watermark 3.
+    """
+    items = [produced(1, "w"), produced(2, "v"), *before, answered(1, 4), what]
+    seen = tuple(
+        Seen(what=item, time=1.0, zxid=-1, source=str(at)) for at, item in enumerate(items)
+    )
+    whole = Record(seen=seen, decided=())
+    refuted = first_refuted(whole, Lookahead(whole))
+    return "" if refuted is None else refuted[1]
+
+
+def produced(broker: int, operation: str) -> Produce:
+    records = tuple(f"{operation}-{at}" for at in range(5))
+    return Produce(
+        broker=broker, topic="t", partition=0, records=records, operation=operation, acks=1
+    )
+
+
+def answered(leader: int, last_offset: int) -> Reply:
+    said = FetchAnswered(error_code=0, high_watermark=3, base_offset=0, last_offset=last_offset)
+    return Reply(
+        number=(leader, 0),
+        fate=Fate.ARRIVES,
+        api="Fetch",
+        follower=0,
+        leader=leader,
+        partitions={T: said},
+    )
+
+
+def fetched(offset: int, version: int = 3) -> Question:
+    return Question(
+        number=(7, 0),
+        fate=Fate.ARRIVES,
+        api="Fetch",
+        follower=0,
+        leader=2,
+        partitions={T: FetchAsked(fetch_offset=offset, leader_epoch=None, last_fetched_epoch=None)},
+        is_full=True,
+        version=version,
+    )
+
+
+def test_who_has_no_leader_epochs_begins_to_follow_at_its_high_watermark() -> None:
+    said = "follows t-0 from its high watermark on, and no answer of broker 2 gave it the records"
+    assert said in of_follower(fetched(5))
+    assert of_follower(fetched(3)) == ""
+    assert of_follower(fetched(5, version=4)) == ""
+    # What it led it may have held to its end.
+    led = PartitionState(
+        topic="t", partition=0, leader=0, leader_epoch=1, isr=(0,), controller_epoch=1, version=1
+    )
+    told = ControlSent(
+        number=(9, 0),
+        api="LeaderAndIsr",
+        controller=1,
+        controller_epoch=1,
+        broker=0,
+        broker_epoch=-1,
+        states=(led,),
+    )
+    assert of_follower(fetched(5), told) == ""
+    # Its new leader may have given it more.
+    assert of_follower(fetched(5), answered(2, 4)) == ""
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -259,6 +334,18 @@ def test_a_high_watermark_that_no_answer_told_is_missed_before_the_record_is_sea
             "2.5.1-answered-late",
             (42, 0),
             "no answer was seen to the OffsetForLeaderEpoch that broker 2 sent before",
+        ),
+        (
+            # While it was told to delete another topic.
+            "1.1.1-forgotten",
+            (20, 7),
+            "broker 0 had asked for t-0 from 5 on that connection, and no answer was seen since",
+        ),
+        (
+            # A new high watermark; the search of this one gave up after 60,000 states.
+            "0.11.0.3-left-leader",
+            (47, 50),
+            "broker 0 follows t-1 from its high watermark on, and no answer of broker 1 gave it",
         ),
     ],
 )
