@@ -35,7 +35,7 @@ from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
 
 pytestmark = pytest.mark.slow
 
-SEEDS = 2_000
+SEEDS = 1_000
 END_OF_PROCESS = ("KillBroker", "StopBroker", "FastBounce", "RollBroker")
 NOTHING_TO_HEAL = ("PreferredElection", "MoveController", "ConfigureTopic", "FormatDowngrade")
 ON_DISK = ("LoseEpochs", "WipeLogDirectory", "LoseTail", "TearEpochs")
