@@ -346,8 +346,11 @@ def _asks_as_before(
     """Tell whether a follower's next Fetch is of an older leader epoch than it is told now.
 
     It was made before then. A partition that it does not name is fetched in the epoch in which the
-    session has it.
+    session has it. Who is told of no leader goes on in the older epoch
+    (kafka.server.ReplicaManager.makeFollowers, 2.8.2), so that tells nothing.
     """
+    if told.leader == -1:
+        return False
     partition = TopicPartition(told.topic, told.partition)
     world = World(state)
     for source in world.leaders(broker_id):

@@ -505,6 +505,7 @@ def test_a_broker_that_asks_in_the_old_epoch_hears_of_the_new_one_after_that(
     before = replace(asked(7, 1), partitions=named, is_full=True)
     question = replace(asked(7, 2), partitions=named if is_named else {}, is_full=False)
     assert told_at(1, before, question) == [is_unlikely]
+    assert told_at(1, before, question, leader=-1) == [False]
 
 
 def test_a_broker_leaves_a_leader_after_the_unseen_fetch_whose_answer_is_seen() -> None:
