@@ -49,6 +49,7 @@ from kchaos.checkers.model.values.requests import (
     LeaderAndIsr,
     Received,
     Stage,
+    StopReplica,
     UpdateMetadata,
 )
 
@@ -174,6 +175,10 @@ def ask(world: World, seen: Question, lookahead: Lookahead) -> str:
         differs = _begins_elsewhere(world, follower, about, said)
         if differs:
             return differs
+    if predicted is not None and seen.api != FETCH:
+        left_out = lookahead.backing_off[seen.number] - frozenset(seen.partitions)
+        kept = tuple(asked for asked in predicted.asked if asked[0] not in left_out)
+        predicted = replace(predicted, asked=kept)
     differs = question_differs(thread, predicted, seen, lookahead.unchanged.get(seen.number, {}))
     if differs or predicted is None:
         return differs
@@ -319,6 +324,8 @@ def _speaks_as_before(
     request = part.request
     if isinstance(request, UpdateMetadata):
         return _is_told_too_early(state, broker_id, part.number, request.told, lookahead, index)
+    if isinstance(request, StopReplica):
+        return _learns_more(state, broker_id, request.partition, lookahead, index)
     if not isinstance(request, LeaderAndIsr):
         return False
     if not _is_to_lead(request, broker_id):
@@ -330,14 +337,31 @@ def _speaks_as_before(
         )
     about = TopicPartition(request.states[0].topic, request.states[0].partition)
     answer = lookahead.next_answered_before(broker_id, about, part.number, index)
-    if answer is None or answer[1] not in _KNOWN_LATER:
-        return False
-    question = lookahead.questions[answer[0]]
-    asked = World(state).exchanges(question.follower, question.source)
-    waiting = next(
-        (open_exchange for open_exchange in asked if open_exchange.number == answer[0]), None
+    if answer is not None and answer[1] in _KNOWN_LATER:
+        return _is_yet_to_be_read(state, answer[0], lookahead)
+    # Two fetches that are under way may be read in another order than they are answered in.
+    told = request.states[0].leader_epoch
+    return any(
+        epoch <= told and _is_yet_to_be_read(state, number, lookahead)
+        for number, epoch in lookahead.unknown_epochs_before(broker_id, about, part.number, index)
     )
+
+
+def _is_yet_to_be_read(state: State, number: Number, lookahead: Lookahead) -> bool:
+    """Tell whether a leader has not looked at its log for a question."""
+    question = lookahead.questions[number]
+    asked = World(state).exchanges(question.follower, question.source)
+    waiting = next((request for request in asked if request.number == number), None)
     return waiting is None or (waiting.stage is Stage.ARRIVED and not waiting.refused)
+
+
+def _learns_more(
+    state: State, broker_id: int, partition: TopicPartition, lookahead: Lookahead, index: int
+) -> bool:
+    """Tell whether a follower that is to stop fetching ends with a later high watermark."""
+    replica = World(state).replica(broker_id, partition)
+    last = lookahead.checkpointed_next(broker_id, partition, index)
+    return replica is not None and last is not None and replica.high_watermark < last
 
 
 def _asks_as_before(

@@ -70,10 +70,12 @@ class Lookahead:
         self._last_on: dict[int, int] = {}
         self._told: dict[int, list[tuple[int, ControlSent]]] = defaultdict(list)
         self._killed: dict[int, list[int]] = defaultdict(list)
+        self._stopped: dict[int, list[tuple[int, Mapping[TopicPartition, int]]]] = defaultdict(list)
         self._closed: dict[int, list[tuple[int, int | None]]] = defaultdict(list)
         self._of_pair: dict[tuple[int, int], list[tuple[int, Question | Reply]]] = defaultdict(list)
         self._sent: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         self._session: dict[int, dict[TopicPartition, FetchAsked]] = {}
+        self.backing_off: dict[Number, frozenset[TopicPartition]] = {}
         self.unchanged: dict[Number, Mapping[TopicPartition, FetchAsked]] = {}
         self._written: dict[tuple[TopicPartition, int, int], list[tuple[int, frozenset[int]]]] = (
             defaultdict(list)
@@ -143,8 +145,14 @@ class Lookahead:
                     self.forgeries[what.source, what.target, code] = what.error
             case StaleRequest() if what.broker_epoch is not None:
                 self._registered[what.target, what.broker_epoch] = -1
-            case StopBroker() if not what.clean:
-                self._killed[what.broker].append(index)
+            case StopBroker():
+                if not what.clean:
+                    self._killed[what.broker].append(index)
+                marks = {
+                    TopicPartition(topic, partition): high_watermark
+                    for topic, partition, high_watermark in what.checkpointed or ()
+                }
+                self._stopped[what.broker].append((index, marks))
 
     def _note_connection(self, number: Number) -> None:
         connection, correlation = number
@@ -190,6 +198,8 @@ class Lookahead:
             self._sent[what.follower, what.source].append((index, what.number[1]))
             if what.api == FETCH:
                 self._note_session(what)
+            else:
+                self.backing_off[what.number] = self._without_answer(what)
         self._of_pair[what.follower, what.source].append((index, what))
         for about, asked in what.partitions.items():
             if isinstance(asked, FetchAsked):
@@ -198,6 +208,29 @@ class Lookahead:
                 self._fetches_of[what.follower, about].append((index, asked))
                 if what.fate is Fate.ARRIVES:
                     self._fetched[key].append(index)
+
+    def _without_answer(self, what: Question) -> frozenset[TopicPartition]:
+        """Return of which partitions the last requests of this kind had no answer, or an error.
+
+        A fetcher leaves them out for `replica.fetch.backoff.ms`, and asks for the others meanwhile
+        (AbstractFetcherThread.delayPartitions and PartitionFetchState.isTruncatingLog, 0.11.0.2 and
+        1.1.1; isTruncating, 2.1.1 and 2.8.2).
+        """
+        without: set[TopicPartition] = set()
+        for _, before in reversed(self._of_pair.get((what.follower, what.source), [])):
+            if not isinstance(before, Question) or before.api != what.api:
+                continue
+            reply = self.replies.get(before.number)
+            said = {} if reply is None or reply.fate is not Fate.ARRIVES else reply.partitions
+            failed = {
+                about
+                for about in before.partitions
+                if (answer := said.get(about)) is None or answer.error_code
+            }
+            if not failed:
+                break
+            without |= failed
+        return frozenset(without)
 
     def _note_session(self, what: Question) -> None:
         """Note what a Fetch says again by leaving it out, and what its session holds then.
@@ -251,6 +284,41 @@ class Lookahead:
         asked, handled = self._asked_at.get(number), self._answered.get(request)
         is_before = asked is not None and (handled is None or asked < handled)
         return (number, error_code) if is_before else None
+
+    def unknown_epochs_before(
+        self, leader: int, about: TopicPartition, request: Number, index: int
+    ) -> Iterator[tuple[Number, int]]:
+        """Yield Fetches of leader epochs that a leader answers, from an index on, not to know yet.
+
+        Those that were asked after the leader had answered this control request are left out. Each
+        is (question, leader epoch).
+        """
+        items = self._answers.get((leader, about), [])
+        handled = self._answered.get(request)
+        for _, number, error_code in items[bisect_left(items, index, key=lambda item: item[0]) :]:
+            asked_at = self._asked_at.get(number)
+            if asked_at is None or error_code != ErrorCode.UNKNOWN_LEADER_EPOCH:
+                continue
+            asked = self.questions[number].partitions.get(about)
+            epoch = asked.leader_epoch if isinstance(asked, FetchAsked) else None
+            if epoch is not None and (handled is None or asked_at < handled):
+                yield number, epoch
+
+    def checkpointed_next(self, broker: int, about: TopicPartition, index: int) -> int | None:
+        """Return the high watermark that a broker next stops with, from an index on.
+
+        None where it is told anything more of that partition before.
+        """
+        stops = self._stopped[broker]
+        at = bisect_left(stops, index, key=lambda item: item[0])
+        if at == len(stops):
+            return None
+        stopped_at, checkpointed = stops[at]
+        is_told = any(
+            index <= told_at < stopped_at and sent.states and about in sent.told
+            for told_at, sent in self._told[broker]
+        )
+        return None if is_told else checkpointed.get(about)
 
     def keeps_until(self, number: Number, leader: int, about: TopicPartition, index: int) -> bool:
         """Tell whether a leader deletes no replica from an index on, until an answer is seen."""

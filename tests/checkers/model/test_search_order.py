@@ -23,6 +23,8 @@ from kchaos.checkers.model.follow.observations import (
     ControlAnswered,
     ControlSent,
     Decided,
+    EpochAnswered,
+    EpochAsked,
     Fate,
     FetchAnswered,
     FetchAsked,
@@ -55,6 +57,7 @@ from kchaos.checkers.model.values.requests import (
     LeaderAndIsr,
     Received,
     Stage,
+    StopReplica,
     UpdateMetadata,
 )
 from kchaos.checkers.record import record_of
@@ -477,12 +480,20 @@ def test_a_stored_run_is_explained_only_by_a_leader_that_waits_no_longer(
     assert waits_without_limit.emptied_by is not None
 
 
-def told_at(index: int, *questions: Observation, leader: int = 0) -> list[bool]:
-    """Whether what broker 1 does with a LeaderAndIsr of epoch 2 is unlikely before these."""
+def told_at(
+    index: int, *questions: Observation, leader: int = 0, stops: bool = False
+) -> list[bool]:
+    """Whether what broker 1 does with a LeaderAndIsr of epoch 2 is unlikely before these.
+
+    Or with a StopReplica.
+    """
     world = cluster("2.8.2")
     world.put(("assignment", T), (0, 1))
     happen(world, state(0, 1, (0, 1)), {})
-    request = LeaderAndIsr(states=(state(leader, 2, (0, 1)),))
+    led = LeaderAndIsr(states=(state(leader, 2, (0, 1)),))
+    request = StopReplica(partition=T) if stops else led
+    if stops:
+        world.put_replica(1, T, Replica())
     world.put(("control", 1), (replace(RECEIVED, controller_epoch=1, request=request),))
     world.put(("leaders", 1), (0,))
     before = world.state(EMPTY)
@@ -532,3 +543,91 @@ def test_a_broker_hears_of_a_partition_after_the_fetches_that_it_refuses() -> No
             if after.get(("control", 0))[0].errors is not None
         ]
         assert told == [is_unlikely]
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "error_code", "is_unlikely"),
+    [
+        (2, ErrorCode.UNKNOWN_LEADER_EPOCH, True),
+        (2, ErrorCode.NONE, False),
+        (3, ErrorCode.UNKNOWN_LEADER_EPOCH, False),
+    ],
+    ids=["yet to lead", "led", "yet to hear of another epoch"],
+)
+def test_a_broker_leads_after_each_fetch_to_which_it_says_that_it_does_not(
+    leader_epoch: int, error_code: ErrorCode, *, is_unlikely: bool
+) -> None:
+    """Another fetch of the same epoch was answered before, and was read after."""
+    question = replace(
+        asked(9, 1), follower=0, leader=1, partitions={T: fetch_from_0(leader_epoch)}
+    )
+    first = replace(question, number=(8, 1))
+    read = replace(
+        reply(high_watermark=0, last_offset=0), number=first.number, follower=0, leader=1
+    )
+    refused = replace(
+        reply(high_watermark=-1, last_offset=None, error_code=error_code),
+        number=question.number,
+        follower=0,
+        leader=1,
+    )
+    messages = (first, question, read, refused)
+    assert told_at(2, *messages, leader=1) == [is_unlikely]
+    handled = ControlAnswered(number=NUMBER, api="LeaderAndIsr", broker=1, error_code=0, errors={})
+    assert told_at(1, handled, *messages, leader=1) == [False]
+
+
+def test_a_follower_stops_fetching_after_it_has_learnt_what_it_ends_with() -> None:
+    ends = StopBroker(broker=1, clean=True, checkpointed=(("t", 0, 5),))
+    told = ControlSent(
+        number=(7, 2),
+        api="LeaderAndIsr",
+        controller=1,
+        controller_epoch=1,
+        broker=1,
+        states=(state(0, 3, (0, 1)),),
+        told=frozenset({T}),
+    )
+    assert told_at(0, ends, stops=True) == [True]
+    assert told_at(0, replace(ends, checkpointed=(("t", 0, 0),)), stops=True) == [False]
+    assert told_at(0, told, ends, stops=True) == [False]
+    assert told_at(0, replace(ends, broker=0), stops=True) == [False]
+    assert told_at(1, ends, stops=True) == [False]
+
+
+def epoch_asked(number: int, *partitions: int) -> Question:
+    said = {
+        TopicPartition("t", partition): EpochAsked(requested_epoch=0, leader_epoch=None)
+        for partition in partitions
+    }
+    return replace(asked(number, number), api="OffsetForLeaderEpoch", partitions=said)
+
+
+def epoch_answered(number: int, **error_codes: int) -> Reply:
+    said = {
+        TopicPartition("t", int(name[1:])): EpochAnswered(
+            error_code=error_code, leader_epoch=0, end_offset=0
+        )
+        for name, error_code in error_codes.items()
+    }
+    waiting = replace(reply(high_watermark=0, last_offset=None), number=(number, number))
+    return replace(waiting, api="OffsetForLeaderEpoch", partitions=said)
+
+
+@pytest.mark.parametrize(
+    ("before", "backing_off"),
+    [
+        ((epoch_asked(1, 1),), {1}),
+        ((epoch_asked(1, 1), epoch_asked(2, 2)), {1, 2}),
+        ((epoch_asked(1, 1, 2), epoch_answered(1, p1=6, p2=0)), {1}),
+        ((epoch_asked(1, 1), epoch_answered(1, p1=0)), set()),
+        ((epoch_asked(1, 1), epoch_asked(2, 2), epoch_answered(2, p2=0)), set()),
+        ((replace(epoch_asked(1, 1), leader=2, fetcher=0, follower=2),), set()),
+    ],
+    ids=["no answer", "none twice", "an error", "an answer", "an answer since", "of another pair"],
+)
+def test_a_fetcher_leaves_out_what_it_had_no_answer_to(
+    before: tuple[Observation, ...], backing_off: set[int]
+) -> None:
+    lookahead = to_come(*before, epoch_asked(9, 3))
+    assert {partition for _, partition in lookahead.backing_off[9, 9]} == backing_off
