@@ -326,8 +326,6 @@ def _speaks_as_before(
         return _is_told_too_early(state, broker_id, part.number, request.told, lookahead, index)
     if isinstance(request, StopReplica):
         return _learns_more(state, broker_id, request.partition, lookahead, index)
-    if not isinstance(request, LeaderAndIsr):
-        return False
     if not _is_to_lead(request, broker_id):
         told = request.states[0]
         return (
@@ -340,9 +338,9 @@ def _speaks_as_before(
     if answer is not None and answer[1] in _KNOWN_LATER:
         return _is_yet_to_be_read(state, answer[0], lookahead)
     # Two fetches that are under way may be read in another order than they are answered in.
-    told = request.states[0].leader_epoch
+    leader_epoch = request.states[0].leader_epoch
     return any(
-        epoch <= told and _is_yet_to_be_read(state, number, lookahead)
+        epoch <= leader_epoch and _is_yet_to_be_read(state, number, lookahead)
         for number, epoch in lookahead.unknown_epochs_before(broker_id, about, part.number, index)
     )
 

@@ -74,7 +74,7 @@ ASKED = Asked(leader_epoch=1, carries_leader_epoch=False, fetch_offset=0, reques
 FETCH = Exchange(api="Fetch", asked=((T, ASKED),), stage=Stage.ARRIVED, number=NUMBER)
 
 
-def to_come(*items: Observation) -> Lookahead:
+def to_come(*items: Observation | StopBroker) -> Lookahead:
     return Lookahead(Record(seen=tuple(Seen(what=one, time=1.0) for one in items), decided=()))
 
 
@@ -481,7 +481,7 @@ def test_a_stored_run_is_explained_only_by_a_leader_that_waits_no_longer(
 
 
 def told_at(
-    index: int, *questions: Observation, leader: int = 0, stops: bool = False
+    index: int, *questions: Observation | StopBroker, leader: int = 0, stops: bool = False
 ) -> list[bool]:
     """Whether what broker 1 does with a LeaderAndIsr of epoch 2 is unlikely before these.
 
