@@ -31,6 +31,9 @@ _REMOTE_READ_MS = 5000
 # A broker allocates so much for every Fetch from the remote store (RemoteLogManager.read); if its
 # heap cannot give it, the reading thread ends and the reader gets nothing and no error.
 _MOST_BYTES = 1 << 20
+# A remote read that takes longer than remote.fetch.max.wait.ms (500 ms, from 3.8 on) is answered
+# without records and without an error (kafka.server.DelayedRemoteFetch): readers ask again.
+_EMPTY_ANSWERS = 3
 # A broker that has just started has not read yet what is in the remote store: readers ask again.
 _LETS_GO = ("local.retention.bytes", "local.retention.ms", "retention.bytes", "retention.ms")
 
@@ -244,8 +247,10 @@ def _fetched(
     play: Play, read: TierRead, offset: int, *, max_wait_ms: int = _REMOTE_READ_MS
 ) -> Fetched:
     answers: list[Fetched] = []
+    empty = 0
 
     def is_answered() -> bool:
+        nonlocal empty
         try:
             answer = fetch(
                 play.cluster.brokers[read.broker].client_address,
@@ -260,6 +265,9 @@ def _fetched(
         except (NoAnswer, NotSent) as error:
             raise ScenarioError(f"a Fetch from {offset} on was not answered: {error}") from error
         answers[:] = [answer]
+        if not answer.error_code and not answer.records and offset < answer.high_watermark:
+            empty += 1
+            return empty == _EMPTY_ANSWERS
         return answer.error_code != ErrorCode.REPLICA_NOT_AVAILABLE
 
     await_until(
