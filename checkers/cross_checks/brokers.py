@@ -122,11 +122,15 @@ def _versions_asked(evidence: RunEvidence) -> Iterator[str]:
                 lines.pop(broker, None)
                 break  # A protocol between two releases: which versions it has is not listed.
             lines.setdefault(broker, set()).add(line)
-    # Made by kchaos, in the version that the act says.
+    # Made by kchaos, in the version that the act says; one that a link cut off is no action.
     late = {
         (LATE_CLIENT_ID, timed.event.api, timed.event.version)
         for timed in evidence.actions
         if isinstance(timed.event, StaleRequest)
+    } | {
+        (LATE_CLIENT_ID, observation.text("api"), observation.detail.get("version"))
+        for observation in evidence.observed
+        if observation.kind == "act" and observation.text("act") == "StaleRequest"
     }
     for message in evidence.links or ():
         if message.direction != "request" or message.source not in lines or message.api is None:

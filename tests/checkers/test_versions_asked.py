@@ -1,5 +1,7 @@
 """Requests in versions in which a broker does not ask, and those that kchaos delivers late."""
 
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 from kchaos.checkers.acts import LATE_CLIENT_ID, StaleRequest
 from kchaos.checkers.cross_checks.brokers import _versions_asked
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.run_directory import RunDirectory
 from tests.golden.stored import unpacked
 
 
@@ -40,3 +43,35 @@ def test_a_late_request_has_the_version_that_its_act_says(evidence: RunEvidence)
     other = replace(made, version=3)
     evidence.__dict__["actions"] = (*before, replace(timed, event=other))
     assert len(list(_versions_asked(evidence))) == 1
+
+
+@pytest.mark.parametrize(
+    ("removed", "is_told"),
+    [((), False), (("actions.jsonl",), False), (("actions.jsonl", "observations.jsonl"), True)],
+    ids=["delivered", "cut off by a link", "made by nobody"],
+)
+def test_a_late_request_that_a_link_cut_off_has_an_act_and_is_no_action(
+    removed: tuple[str, ...], is_told: bool, tmp_path: Path
+) -> None:
+    run = RunDirectory(tmp_path / "copy")
+    shutil.copytree(unpacked("late-update-metadata-2.1.1", tmp_path).path, run.path)
+    links = run.path / "links.jsonl"
+    messages = [json.loads(line) for line in links.read_text().splitlines()]
+    for message in messages:
+        if message["client_id"] == "kchaos-stale":
+            message["api_version"] = 1
+    links.write_text("".join(json.dumps(message) + "\n" for message in messages))
+    for name in ("actions.jsonl", "observations.jsonl"):
+        file = run.path / name
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        for line in lines:
+            said = line.get("action", line)
+            if "StaleRequest" in (said.get("event"), said.get("act")):
+                said["version"] = 1
+        kept = [
+            line for line in lines if name not in removed or "StaleRequest" not in json.dumps(line)
+        ]
+        assert (len(kept) < len(lines)) is (name in removed)
+        file.write_text("".join(json.dumps(line) + "\n" for line in kept))
+    told = [said for said in _versions_asked(RunEvidence(run))]
+    assert bool(told) is is_told

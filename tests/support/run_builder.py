@@ -223,7 +223,10 @@ class RunBuilder:
         elif isinstance(action, events.HighWatermarkObserved):
             seen = {str(action.broker): action.high_watermark}
             about = {"topic": action.topic, "partition": action.partition}
-            self.observe("high-watermark", step, time, **about, seen=seen, zxid=number)
+            self.observe("step", len(self.steps), time, name="AwaitHighWatermark")
+            awaited = {"brokers": [action.broker], "high_watermark": action.high_watermark}
+            self.observe("high-watermark", len(self.steps), time, **about, seen=seen, zxid=number)
+            self.steps.append({"step": "AwaitHighWatermark", **about, **awaited})
             return self
         elif step >= 0:
             fields = {name: value for name, value in told.items() if name != "event"}
