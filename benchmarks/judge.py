@@ -12,13 +12,15 @@ Run `.venv/bin/python -m benchmarks.judge RUN... --copies 10,100` for many, with
 folders of them, that kchaos has made. Each number of copies is one row: as many runs as that,
 copied in turn from those given, judged by a process that calls `checkers.judge.judge` in a loop; by
 a process that calls `checkers.spark.judge_runs`, its JVM's start included ("cold"); and by the same
-process once more ("warm"). Printed are seconds and the ratio to plain Python in the same row. Both
-must give the same answers, or the benchmark ends.
+process once more ("warm"). Printed are seconds, the ratio to plain Python in the same row, after
+how many seconds Spark first told of a judged run, and the most memory that each of both processes
+took (the JVM and its workers are others). Both must give the same answers, or the benchmark ends.
 """
 
 import argparse
 import itertools
 import json
+import resource
 import shutil
 import statistics
 import subprocess
@@ -57,7 +59,10 @@ def main() -> None:
     runs = sorted(path.parent for each in given.runs for path in _run_files(each))
     if not runs:
         parser.error("no run directory among these; make one with: kchaos reproduce KAFKA-6361")
-    print(f"{'runs':>6} {'MB':>7} {'plain s':>8} {'Spark cold s':>16} {'Spark warm s':>16}")
+    print(
+        f"{'runs':>6} {'MB':>7} {'plain s':>8} {'Spark cold s':>16} {'Spark warm s':>16} "
+        f"{'first s':>8} {'memory MB':>10}"
+    )
     for count in map(int, given.copies.split(",")):
         with tempfile.TemporaryDirectory(prefix="kchaos-benchmark-") as folder:
             _row(_copied(runs, count, Path(folder) / "runs"))
@@ -149,7 +154,7 @@ def plainly(paths: Sequence[str]) -> None:
     for path in paths:
         results = judge(RunDirectory.open(Path(path)))
         answers.append([results.run, results.conforms, results.safe, len(results.findings)])
-    print(json.dumps({"seconds": [time.perf_counter() - begin], "answers": answers}))
+    _tell({"seconds": [time.perf_counter() - begin], "answers": answers})
 
 
 def with_spark(paths: Sequence[str]) -> None:
@@ -160,7 +165,10 @@ def with_spark(paths: Sequence[str]) -> None:
     begin = time.perf_counter()
     log_file = Path(paths[0]).parent.parent / "spark.log"
     with spark_session("local[*]", java_home=spark_java_home(), log_file=log_file):
-        judgement = judge_runs(paths)
+        told: list[float] = []
+        judgement = judge_runs(
+            paths, progress=lambda _ended, _runs: told.append(time.perf_counter() - begin)
+        )
         middle = time.perf_counter()
         judge_runs(paths)
         end = time.perf_counter()
@@ -168,7 +176,14 @@ def with_spark(paths: Sequence[str]) -> None:
         [result.run, result.conforms, result.safe, len(result.findings)]
         for result in judgement.results
     ]
-    print(json.dumps({"seconds": [middle - begin, end - middle], "answers": answers}))
+    first = told[0] if told else middle - begin
+    _tell({"seconds": [middle - begin, end - middle], "answers": answers, "first": first})
+
+
+def _tell(measured: dict[str, Any]) -> None:
+    """Prints what was measured, and this process's most memory, as JSON."""
+    memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(measured | {"memory_mb": memory_mb}))
 
 
 def _row(paths: list[str]) -> None:
@@ -178,7 +193,10 @@ def _row(paths: list[str]) -> None:
         raise SystemExit("Spark and plain Python disagree; no figures are worth printing")
     (seconds,) = plain["seconds"]
     columns = "".join(f" {each:8.2f} ({each / seconds:4.1f}x)" for each in spark["seconds"])
-    print(f"{len(paths):6} {size_mb:7.1f} {seconds:8.2f}{columns}")
+    memory = "/".join(f"{each['memory_mb']:.0f}" for each in (plain, spark))
+    print(
+        f"{len(paths):6} {size_mb:7.1f} {seconds:8.2f}{columns} {spark['first']:8.2f} {memory:>10}"
+    )
 
 
 def _process(function: str, paths: list[str]) -> Any:

@@ -4,7 +4,9 @@ import contextlib
 import functools
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,23 +27,32 @@ from kchaos.checkers.spark.parts import PART_BYTES
 from kchaos.checkers.spark.rows import (
     BATCH_TABLE,
     BATCHES,
+    ENDED_TABLE,
     FINDING_TABLE,
     FINDINGS,
-    LARGE,
     RESULT_TABLE,
     RESULTS,
     SNAPSHOT_AFTER,
-    TABLE,
-    WHOLE_TABLE,
+    TABLES,
     ddl,
 )
 from kchaos.checkers.spark.session import is_local, ship_package, spark_session
-from kchaos.checkers.spark.tasks import judge_group, predicted_batches, results_with, whole_runs
+from kchaos.checkers.spark.tasks import (
+    ENDED,
+    judge_group,
+    predicted_batches,
+    results_with,
+    runs_ended,
+    whole_runs,
+)
 
 JUDGEMENTS_FOLDER = "judgements-spark"
 LOG = "spark.log"
 _TEMPORARY = "temporary"
 _TASKS_A_CORE = 4
+_ROWS_TOGETHER = 100
+_LOOK_S = 0.25
+_TELL_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +78,15 @@ def judge_runs(
     whole_bytes: int = PART_BYTES,
     part_bytes: int = PART_BYTES,
     most_states: int = MOST_STATES,
+    progress: Callable[[int, int], None] = lambda _ended, _runs: None,
 ) -> SparkJudgement:
     """Judges runs with Spark; what comes out is what `checkers.judge.judge` says of each.
 
-    A task takes a run as the plain judge does, reads and follows it once, and leaves rows: the
-    batches of both sides for `batches`, what the rules say for `findings`, the verdict for
-    `results`. A run whose segments are larger than a part is read by several tasks (a data source);
-    its batches are grouped by run, topic, partition and snapshot, and given to the same rules. A
-    run that is unsealed or torn, or over which a rule fails, is unknown, and the others go on.
+    A task takes a run as the plain judge does, reads and follows it once, and writes its rows: the
+    batches of both sides to `batches`, what the rules say to `findings`, the verdict to `results`.
+    A run whose segments are larger than a part is read by several tasks (a data source); its
+    batches are grouped by run, topic, partition and snapshot, and given to the same rules. A run
+    that is unsealed or torn, or over which a rule fails, is unknown, and the others go on.
 
     With a remote master our Python package is sent to the executors. What cannot be sent must be
     there: the same minor version of Python, with pyarrow, pandas, crc32c and cramjam; and runs and
@@ -89,6 +101,8 @@ def judge_runs(
         part_bytes: About how many bytes of segments one task reads.
         most_states: How many states of a run the model looks at before it gives up, so that
             conformance is unknown.
+        progress: Called with how many runs are judged, and of how many, while they are: as soon as
+            one is, and then every few seconds.
 
     Raises:
         SparkError: Nothing to judge, two runs of one name, the output exists, Spark does not start
@@ -105,7 +119,7 @@ def judge_runs(
             target = _as_java_takes_it(folder) if local else folder
             sizes = whole_bytes, part_bytes
             try:
-                results = _judge(session, paths, target, sizes, most_states)
+                results = _judge(session, paths, target, sizes, most_states, progress)
             except (PySparkException, Py4JError) as error:
                 raise _failed(error, folder) from error
         shutil.rmtree(temporary, ignore_errors=True)
@@ -119,6 +133,7 @@ def _judge(
     folder: Path,
     sizes: tuple[int, int],
     most_states: int,
+    progress: Callable[[int, int], None],
 ) -> tuple[Results, ...]:
     whole_bytes, part_bytes = sizes
     ship_package(session.sparkContext)
@@ -127,38 +142,45 @@ def _judge(
         [(position, path.name, str(path)) for position, path in enumerate(paths)],
         "position int, run string, path string",
     )
-    # A run's rows are made by one task, which reads and follows it once.
+    # A run's rows are made by one task, which reads and follows it once, and writes them.
     tasks = min(len(paths), _TASKS_A_CORE * session.sparkContext.defaultParallelism)
-    made = runs.repartition(tasks, "position").mapInArrow(
-        functools.partial(whole_runs, most_states=most_states, most_bytes=whole_bytes),
-        ddl(WHOLE_TABLE),
+    judged = runs.repartition(tasks).mapInArrow(
+        functools.partial(
+            whole_runs, most_states=most_states, most_bytes=whole_bytes, folder=folder
+        ),
+        ddl(ENDED_TABLE),
     )
-    whole = _written(made, folder / _TEMPORARY / "whole", WHOLE_TABLE)
-    large = [
-        paths[row["position"]]
-        for row in whole.where(f.col(TABLE) == LARGE).select("position").collect()
-    ]
-    tables = {
-        name: whole.where(f.col(TABLE) == name).select(*columns)
-        for name, columns in (
-            (BATCHES, BATCH_TABLE),
-            (FINDINGS, FINDING_TABLE),
-            (RESULTS, RESULT_TABLE),
-        )
-    }
+    with _telling(folder, len(paths), progress):
+        large = [paths[row["position"]] for row in judged.collect() if row["is_large"]]
+    shutil.rmtree(folder / ENDED)
+    # What a task that was tried again had begun.
+    for abandoned in (file for name in TABLES for file in (folder / name).glob(".part-*")):
+        abandoned.unlink()
     if large:
-        split = _split(session, runs, large, folder / _TEMPORARY, part_bytes, most_states)
-        tables = {name: rows.unionByName(split[name]) for name, rows in tables.items()}
-    written = {
-        name: _written(tables[name], folder / name, table)
-        for name, table in (
-            (BATCHES, BATCH_TABLE),
-            (FINDINGS, FINDING_TABLE),
-            (RESULTS, RESULT_TABLE),
-        )
-    }
-    rows = sorted(written[RESULTS].toLocalIterator(), key=lambda row: int(row["position"]))
-    return tuple(map(_results_of, rows))
+        _split(session, runs, large, folder, part_bytes, most_states)
+    return tuple(results for _, results in sorted(_results_in(folder), key=lambda pair: pair[0]))
+
+
+@contextlib.contextmanager
+def _telling(folder: Path, runs: int, progress: Callable[[int, int], None]) -> Iterator[None]:
+    """While the block runs, tells how many runs are judged: the first at once."""
+    is_over = threading.Event()
+
+    def tell() -> None:
+        told, due = 0, 0.0
+        while not is_over.wait(_LOOK_S):
+            ended = runs_ended(folder)
+            if ended > told and time.monotonic() >= due:
+                told, due = ended, time.monotonic() + _TELL_S
+                progress(ended, runs)
+
+    teller = threading.Thread(target=tell, name="progress", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        teller.join()
 
 
 def _split(
@@ -168,8 +190,8 @@ def _split(
     folder: Path,
     part_bytes: int,
     most_states: int,
-) -> Mapping[str, DataFrame]:
-    """The tables of runs that are too large for one task: several read one, others judge it.
+) -> None:
+    """Adds runs that are too large for one task to the tables: several read one, others judge it.
 
     Such a run's small files are read, and the run is followed, in two of these tasks.
     """
@@ -183,30 +205,33 @@ def _split(
     predicted = runs.mapInArrow(
         functools.partial(predicted_batches, most_states=most_states), ddl(BATCH_TABLE)
     )
-    batches = _written(observed.unionByName(predicted), folder / BATCHES, BATCH_TABLE)
+    names = [path.name for path in paths]
+    batches = _added(observed.unionByName(predicted), folder, BATCHES, names)
     said = (
         _with_batches_before(batches)
         .groupBy(*KEY_COLUMNS)
         .applyInArrow(judge_group, ddl(FINDING_TABLE))
     )
-    findings = _written(said, folder / FINDINGS, FINDING_TABLE)
+    findings = _added(said, folder, FINDINGS, names)
     results = (
         findings.unionByName(runs, allowMissingColumns=True)
         .groupBy("run")
         .applyInArrow(results_with(most_states), ddl(RESULT_TABLE))
     )
-    return {BATCHES: batches, FINDINGS: findings, RESULTS: results}
+    _added(results, folder, RESULTS, names)
 
 
-def _written(rows: DataFrame, folder: Path, table: Mapping[str, str]) -> DataFrame:
-    """The rows, written as Parquet and read from there.
+def _added(rows: DataFrame, folder: Path, name: str, runs: Sequence[str]) -> DataFrame:
+    """The rows, added to a table, and those of these runs read from there.
 
     A folder for each run would be some files for each run: with two hundred small runs they cost
     eight times what everything else in the JVM does. The rows of a run lie together instead, so
     whoever filters by run skips what Parquet's statistics exclude.
     """
-    rows.write.parquet(folder.as_uri())
-    return rows.sparkSession.read.schema(ddl(table)).parquet(folder.as_uri())
+    place = (folder / name).as_uri()
+    rows.write.mode("append").parquet(place)
+    table = rows.sparkSession.read.schema(ddl(TABLES[name])).parquet(place)
+    return table.where(f.col("run").isin([*runs]))
 
 
 def _with_batches_before(batches: DataFrame) -> DataFrame:
@@ -228,6 +253,16 @@ def _with_batches_before(batches: DataFrame) -> DataFrame:
         .withColumn("side", f.col("shown.side"))
         .drop("shown")
     )
+
+
+def _results_in(folder: Path) -> Iterator[tuple[int, Results]]:
+    """Yields the position and the results of each run, as the tables have them."""
+    from pyarrow import parquet
+
+    for file in (folder / RESULTS).glob("*.parquet"):
+        for batch in parquet.ParquetFile(file).iter_batches(batch_size=_ROWS_TOGETHER):
+            for row in batch.to_pylist():
+                yield row["position"], _results_of(row)
 
 
 def _results_of(row: Any) -> Results:

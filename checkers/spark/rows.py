@@ -88,11 +88,16 @@ RESULT_TABLE: Mapping[str, str] = {
 }
 """One row for each run; `results` is the whole of results.json, null if it was no run at all."""
 
-TABLE = "table"
-BATCHES, FINDINGS, RESULTS, LARGE = "batches", "findings", "results", "large"
-"""To which table a row belongs; LARGE names a run that is to be read by several tasks."""
-WHOLE_TABLE: Mapping[str, str] = {TABLE: _TEXT, **BATCH_TABLE, **FINDING_TABLE, **RESULT_TABLE}
-"""The rows of all tables together, as one task makes them of a run."""
+BATCHES, FINDINGS, RESULTS = "batches", "findings", "results"
+TABLES: Mapping[str, Mapping[str, str]] = {
+    BATCHES: BATCH_TABLE,
+    FINDINGS: FINDING_TABLE,
+    RESULTS: RESULT_TABLE,
+}
+"""The tables of a judgement by the names of their folders."""
+
+ENDED_TABLE: Mapping[str, str] = {"position": _INT, "is_large": "boolean"}
+"""One row for each run that a task has ended; a large one is left to several tasks."""
 
 
 def ddl(table: Mapping[str, str]) -> str:

@@ -3,12 +3,14 @@
 Each calls the functions of the plain judge and adds nothing of its own to what they say.
 """
 
+import contextlib
 import functools
 import itertools
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.assembling import run_evidence
@@ -33,17 +35,17 @@ from kchaos.checkers.spark.rows import (
     CONTEXT,
     CRASH,
     DAMAGE,
+    ENDED_TABLE,
     ERROR,
     FINDING_TABLE,
     FINDINGS,
     FOUND,
-    LARGE,
     PREDICTED_TOO,
     RESULT_TABLE,
     RESULTS,
     SNAPSHOT_AFTER,
-    TABLE,
-    WHOLE_TABLE,
+    TABLES,
+    arrow_schema,
     error_row,
     finding_of_row,
     finding_row,
@@ -51,6 +53,11 @@ from kchaos.checkers.spark.rows import (
     told_error,
     with_fingerprints,
 )
+
+ENDED = "ended"
+"""The folder beside the tables in which each task counts its runs, a byte each."""
+_RUNS_TOGETHER = 50
+"""The rows of so many runs are written at a time."""
 
 
 class PartError(CheckError):
@@ -155,31 +162,115 @@ def results_row(
     return _results_row(position, path, _rules_from(said), most_states)
 
 
-def whole_runs(batches: Iterator[Any], *, most_states: int, most_bytes: int) -> Iterator[Any]:
-    """Yields, for rows with a run's position and path, its rows in all tables.
+def whole_runs(
+    batches: Iterator[Any], *, most_states: int, most_bytes: int, folder: Path
+) -> Iterator[Any]:
+    """Judges runs, given as rows with position and path; yields which have ended.
 
-    Each run is read and followed once, here. One whose segments have more than `most_bytes` gets a
-    row that says so, for several tasks may share its reading.
+    Each run is read and followed once, here, and its rows are written once, here: into the tables
+    in the folder. A run whose segments have more than `most_bytes` is left alone, for several tasks
+    may share its reading.
     """
-    for batch in batches:
-        for row in batch.to_pylist():
-            yield _whole_run(row["position"], Path(row["path"]), most_states, most_bytes)
+    with _Written(folder, _task_number()) as written:
+        for batch in batches:
+            for row in batch.to_pylist():
+                of_run = _whole_run(row["position"], Path(row["path"]), most_states, most_bytes)
+                if of_run is not None:
+                    written.add(of_run)
+                ended = {"position": row["position"], "is_large": of_run is None}
+                yield record_batch(ENDED_TABLE, [ended])
 
 
-def _whole_run(position: int, path: Path, most_states: int, most_bytes: int) -> Any:
+def runs_ended(folder: Path) -> int:
+    """How many runs the tasks have judged that write into the folder, or have written there."""
+    sizes = 0
+    for file in (folder / ENDED).glob("*"):
+        sizes += file.stat().st_size
+    return sizes
+
+
+class _Written:
+    """One task's part of each table: a file of its own, there when all of it is written.
+
+    A task that is tried again writes its own file again. Runs are counted as they end.
+    """
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self._folder = folder
+        self._number = number
+        self._waiting: list[Mapping[str, Any]] = []
+        self._ending = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        import pyarrow.parquet as pq
+
+        (self._folder / ENDED).mkdir(parents=True, exist_ok=True)
+        name = f"part-{self._number:05d}.parquet"
+        self._files = {}
+        for table in TABLES:
+            place = self._folder / table
+            place.mkdir(parents=True, exist_ok=True)
+            # Spark reads no file whose name begins with a point.
+            self._files[place / f".{name}.{os.getpid()}"] = place / name
+        self._writers = {
+            table: self._ending.enter_context(pq.ParquetWriter(file, arrow_schema(TABLES[table])))
+            for table, file in zip(TABLES, self._files, strict=True)
+        }
+        count = (self._folder / ENDED / str(self._number)).open("wb", buffering=0)
+        self._count = self._ending.enter_context(count)
+        return self
+
+    def add(self, of_run: Mapping[str, Any]) -> None:
+        """Takes the rows of one run, a record batch for each table."""
+        self._waiting.append(of_run)
+        if len(self._waiting) >= _RUNS_TOGETHER:
+            self._write()
+        self._count.write(b".")
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._write()
+        self._ending.close()
+        for temporary, file in self._files.items():
+            if kind is None:
+                temporary.rename(file)
+            else:
+                temporary.unlink()
+
+    def _write(self) -> None:
+        import pyarrow as pa
+
+        for table, writer in self._writers.items():
+            if self._waiting:
+                writer.write_table(pa.Table.from_batches([rows[table] for rows in self._waiting]))
+        self._waiting = []
+
+
+def _task_number() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
+
+
+def _whole_run(
+    position: int, path: Path, most_states: int, most_bytes: int
+) -> Mapping[str, Any] | None:
+    """The run's rows for each table, as record batches; None for a larger run."""
     if segment_bytes(path) > most_bytes:
-        start = {"position": position, "run": path.name, "path": str(path)}
-        return record_batch(WHOLE_TABLE, [start | {TABLE: LARGE}])
-    rows: list[dict[str, Any]] = []
+        return None
+    rows: dict[str, list[dict[str, Any]]] = {BATCHES: [], FINDINGS: []}
     result = _results_row(position, path, _rules_into(rows, path.name), most_states)
-    told = {TABLE: RESULTS}
     if result.get("results") is not None:
-        rows = with_fingerprints(rows, json.loads(result["results"])["findings"])
+        told = json.loads(result["results"])["findings"]
+        rows[FINDINGS] = with_fingerprints(rows[FINDINGS], told)
     try:
-        return record_batch(WHOLE_TABLE, [*rows, result | told])
+        made = {name: record_batch(TABLES[name], of_table) for name, of_table in rows.items()}
     except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
         start = {"position": position, "run": path.name, "path": str(path)}
-        return record_batch(WHOLE_TABLE, [_not_judged(start, error) | told])
+        made = {name: record_batch(TABLES[name], ()) for name in rows}
+        result = _not_judged(start, error)
+    return made | {RESULTS: record_batch(RESULT_TABLE, [result])}
 
 
 def segment_bytes(path: Path) -> int:
@@ -191,7 +282,7 @@ def segment_bytes(path: Path) -> int:
         return 0
 
 
-def _rules_into(rows: list[dict[str, Any]], run: str) -> Rules:
+def _rules_into(rows: Mapping[str, list[dict[str, Any]]], run: str) -> Rules:
     """The rules of the plain judge, which leave what they read and said as rows."""
 
     def rules(evidence: RunEvidence, prediction: Prediction | None) -> Judged:
@@ -200,13 +291,13 @@ def _rules_into(rows: list[dict[str, Any]], run: str) -> Rules:
         parts = []
         for partition in run_evidence(evidence, prediction):
             context = context_row(partition)
-            rows.append(context | {"side": CONTEXT, TABLE: BATCHES})
+            rows[BATCHES].append(context | {"side": CONTEXT})
             for row in batch_rows(partition):
                 if row["side"] in (OBSERVED, PREDICTED):
                     following = after.get(partition.snapshot)
-                    rows.append(row | {SNAPSHOT_AFTER: following, TABLE: BATCHES})
+                    rows[BATCHES].append(row | {SNAPSHOT_AFTER: following})
             judged = apply_rules(partition)
-            rows.extend(said | {TABLE: FINDINGS} for said in _said(run, context, judged))
+            rows[FINDINGS].extend(_said(run, context, judged))
             parts.append(judged)
         return joined([*parts, Judged(findings=tuple(about_the_run(evidence, prediction)))])
 

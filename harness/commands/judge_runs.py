@@ -182,7 +182,13 @@ def _with_spark(
     java_home = require_spark(offline=offline)
     from kchaos.checkers.spark import judge_runs
 
-    judgement = judge_runs(runs, output=output, master=master, java_home=java_home)
+    judgement = judge_runs(
+        runs,
+        output=output,
+        master=master,
+        java_home=java_home,
+        progress=lambda ended, of: say(f"{ended} of {of} runs are judged"),
+    )
     say(f"batches, findings and results as Parquet: {judgement.output}")
     for result in judgement.results:
         if result.unknown or result.reason:

@@ -25,6 +25,8 @@ class Both:
     plain: dict[str, Any]
     spark: dict[str, Any]
     output: Path
+    told: list[tuple[int, int]]
+    """What was told of its progress."""
 
 
 def comparable(results: Any) -> Any:
@@ -35,7 +37,7 @@ def comparable(results: Any) -> Any:
     return told | {"crashes": len(told["crashes"])}
 
 
-def told(results: Results) -> Any:
+def as_json(results: Results) -> Any:
     return results_to_json(results) if results.judged_by else None
 
 
@@ -50,12 +52,16 @@ def plainly(path: Path) -> Any:
 def both(request: Any, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Both:
     runs = all_runs(tmp_path_factory.mktemp("runs"))
     # Split, a run with any segment at all is read by several tasks.
-    judgement = judge_runs(runs, whole_bytes=request.param)
+    told: list[tuple[int, int]] = []
+    judgement = judge_runs(
+        runs, whole_bytes=request.param, progress=lambda *counts: told.append(counts)
+    )
     assert [result.path for result in judgement.results] == runs
     return Both(
         plain={path.name: comparable(plainly(path)) for path in runs},
-        spark={result.run: comparable(told(result)) for result in judgement.results},
+        spark={result.run: comparable(as_json(result)) for result in judgement.results},
         output=judgement.output,
+        told=told,
     )
 
 
@@ -68,6 +74,17 @@ def parquet(folder: Path) -> list[dict[str, Any]]:
 
 def test_results_are_equal_for_every_run(both: Both) -> None:
     assert both.spark == both.plain
+
+
+def test_every_run_has_one_row_of_results_and_what_is_judged_is_told_before_the_end(
+    both: Both,
+) -> None:
+    rows = parquet(both.output / "results")
+    assert sorted(row["position"] for row in rows) == list(range(len(both.plain)))
+    tables = {"batches", "findings", "results"}
+    assert {path.name for path in both.output.iterdir()} - {"spark.log"} == tables
+    # How often it is told depends on the machine's speed.
+    assert all(0 < ended <= runs == len(both.plain) for ended, runs in both.told)
 
 
 def test_the_runs_are_as_different_as_they_were_built(both: Both) -> None:
@@ -192,7 +209,7 @@ def test_segments_in_slices_are_judged_like_whole_ones(
 
     assert judgement.output == tmp_path / "made"
     for result in judgement.results:
-        assert comparable(told(result)) == both.plain[result.run]
+        assert comparable(as_json(result)) == both.plain[result.run]
 
 
 def test_a_judgement_is_never_written_over(both: Both, spark: Any, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What Spark's tasks do, without Spark."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,22 @@ from kchaos.checkers.spark.rows import (
     BATCHES,
     CONTEXT,
     FINDINGS,
-    LARGE,
     RESULTS,
-    TABLE,
+    TABLES,
     finding_of_row,
     finding_row,
 )
 from tests.golden.stored import unpacked
 from tests.support.clean_runs import clean_run, clean_snapshot
+
+
+def of_run(
+    position: int, path: Path, *, most_bytes: int = PART_BYTES
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of one run, by table."""
+    made = tasks._whole_run(position, path, MOST_STATES, most_bytes)
+    assert made is not None
+    return {table: rows.to_pylist() for table, rows in made.items()}
 
 
 @pytest.mark.slow
@@ -67,22 +76,20 @@ def test_a_task_reads_and_follows_a_run_once_and_says_what_the_judge_says(
     monkeypatch.setattr(tasks, "predict_run", predict)
     monkeypatch.setattr(RunEvidence, "read", reading)
 
-    rows = tasks._whole_run(3, run.path, MOST_STATES, PART_BYTES).to_pylist()
+    rows = of_run(3, run.path)
 
     assert followed == read == [run.path]
-    (result,) = (row for row in rows if row[TABLE] == RESULTS)
+    (result,) = rows[RESULTS]
     assert (result["position"], result["safe"], result["conforms"]) == (3, False, True)
     assert json.loads(result["results"])["findings"] == json.loads(
         json.dumps(results_to_json(plain)["findings"])
     )
-    found = [row["kind"] for row in rows if row[TABLE] == FINDINGS and row["role"] == "found"]
+    found = [row["kind"] for row in rows[FINDINGS] if row["role"] == "found"]
     assert sorted(found) == sorted(finding.kind for finding in plain.findings)
-    told = {
-        row["fingerprint"] for row in rows if row[TABLE] == FINDINGS and row["kind"] == found[0]
-    }
+    told = {row["fingerprint"] for row in rows[FINDINGS] if row["kind"] == found[0]}
     assert {finding.fingerprint for finding in plain.findings if finding.kind == found[0]} <= told
-    assert None not in {row["fingerprint"] for row in rows if row["role"] == "found"}
-    sides = {row["side"] for row in rows if row[TABLE] == BATCHES}
+    assert None not in {row["fingerprint"] for row in rows[FINDINGS] if row["role"] == "found"}
+    sides = {row["side"] for row in rows[BATCHES]}
     assert sides == {"context", "observed", "predicted"}
 
 
@@ -97,12 +104,58 @@ def test_a_run_with_larger_segments_is_left_to_several_tasks(tmp_path: Path) -> 
     run = unpacked("1.1.1", tmp_path)
     size = tasks.segment_bytes(run.path)
     assert size > 0
-    (row,) = tasks._whole_run(1, run.path, MOST_STATES, size - 1).to_pylist()
-    assert (row[TABLE], row["position"], row["path"]) == (LARGE, 1, str(run.path))
-    assert len(tasks._whole_run(1, run.path, MOST_STATES, size).to_pylist()) > 1
+    assert tasks._whole_run(1, run.path, MOST_STATES, size - 1) is None
+    assert len(of_run(1, run.path, most_bytes=size)[BATCHES]) > 1
 
 
 def test_what_is_no_run_is_one_unknown_row(tmp_path: Path) -> None:
-    (row,) = tasks._whole_run(0, tmp_path / "nothing", MOST_STATES, PART_BYTES).to_pylist()
-    assert (row[TABLE], row["results"], row["safe"]) == (RESULTS, None, None)
+    rows = of_run(0, tmp_path / "nothing")
+    (row,) = rows[RESULTS]
+    assert (row["results"], row["safe"]) == (None, None)
     assert "run.json is missing" in row["unknown"]
+    assert rows[BATCHES] == rows[FINDINGS] == []
+
+
+@pytest.fixture
+def given() -> Any:
+    """Rows as Spark gives them to a task: of paths at which there is no run."""
+    arrow = pytest.importorskip("pyarrow")
+    rows = [{"position": number, "path": f"/nowhere/{number}"} for number in range(3)]
+    return arrow.RecordBatch.from_pylist(rows)
+
+
+def judged(given: Any, folder: Path) -> Iterator[Any]:
+    return tasks.whole_runs(
+        iter([given]), most_states=MOST_STATES, most_bytes=PART_BYTES, folder=folder
+    )
+
+
+def test_a_task_tells_of_each_run_as_it_ends_and_leaves_one_file_of_each_table(
+    given: Any, tmp_path: Path
+) -> None:
+    dataset = pytest.importorskip("pyarrow.dataset")
+    counted = []
+    for ended in judged(given, tmp_path):
+        assert ended.to_pylist()[0]["is_large"] is False
+        counted.append(tasks.runs_ended(tmp_path))
+        assert not list(tmp_path.glob("*/part-*"))
+    assert counted == [1, 2, 3]
+    assert [file.name for file in sorted(tmp_path.glob("*/*.parquet"))] == [
+        "part-00000.parquet"
+    ] * 3
+    table = dataset.dataset(tmp_path / RESULTS).to_table()
+    assert table["position"].to_pylist() == [0, 1, 2]
+
+
+def test_a_task_that_is_tried_again_leaves_no_row_twice_and_counts_no_run_twice(
+    given: Any, tmp_path: Path
+) -> None:
+    dataset = pytest.importorskip("pyarrow.dataset")
+    first = judged(given, tmp_path)
+    next(first)
+    first.close()  # type: ignore[attr-defined]
+    assert not [file for name in TABLES for file in (tmp_path / name).iterdir()]
+    for _ in range(2):
+        assert len([*judged(given, tmp_path)]) == 3
+    assert tasks.runs_ended(tmp_path) == 3
+    assert dataset.dataset(tmp_path / RESULTS).count_rows() == 3
