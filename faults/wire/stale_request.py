@@ -32,8 +32,8 @@ class StaleRequest:
     """A request is made now, as the controller would make it, and delivered when this is healed.
 
     What it says (leaders, epochs, ISRs, live brokers, controller, broker epoch) is what ZooKeeper
-    says at the injection. Nothing of Kafka is bent: the request is legal, only late, as one that
-    waited in a socket's buffer or in a request queue. A request that a real controller has sent can
+    says at the injection. Nothing of Kafka is bent: the request is only late, as one that waited in
+    a socket's buffer or in a request queue. A request that a real controller has sent can
     be kept back by `HoldRequests` instead, as long as the controller does not drop it: once it has
     noticed that its receiver was gone it closes the connection (`removeBroker`).
 
@@ -44,6 +44,10 @@ class StaleRequest:
         deletes: Of a StopReplica.
         version: Of the API; None for the one that its sender's inter-broker protocol asks for.
         epoch: See `Epoch`; of no account where the version has no broker epoch.
+        of_ended_generation: Whether it is lost if the broker's generation has not ended by then. A
+            controller sends a StopReplica that deletes nothing to a broker that shuts down, that a
+            reassignment leaves out or that lost a log directory (KafkaController); any other broker
+            that gets a late one of its own generation stops to fetch for good.
     """
 
     api: acts.ControlApi
@@ -52,6 +56,7 @@ class StaleRequest:
     deletes: bool = False
     version: int | None = None
     epoch: Epoch = "own"
+    of_ended_generation: bool = False
 
     lasting: ClassVar[bool] = True
     performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.StaleRequest,)
@@ -168,6 +173,9 @@ class StaleRequest:
             address = f"{host}:{port}"
         values = request_values(act, endpoints)
         in_force = observe_broker(cluster, self.broker).czxid
+        if self.of_ended_generation and in_force == act.generation:
+            journal.observed("stale-request-lost", target=act.target, api=act.api)
+            return
         try:
             with journal.acting(act):
                 answer = send_control_request(

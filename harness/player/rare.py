@@ -301,6 +301,7 @@ def _stale(view: View, draw: Draw) -> Iterator[Step]:
                     api="LeaderAndIsr" if api == "LeaderAndIsr" else "StopReplica",
                     broker=broker,
                     partitions=named,
+                    of_ended_generation=api == "StopReplica",
                 )
                 yield Inject(name=f"stale-request-{draw.number}", fault=fault)
         fault = StaleRequest(api="UpdateMetadata", broker=broker, partitions=named)

@@ -30,7 +30,9 @@ def requests(topic: Any, **fields: Any) -> list[StaleRequest]:
     return [
         StaleRequest(api="LeaderAndIsr", broker=1, partitions=about, **fields),
         StaleRequest(api="UpdateMetadata", broker=1, partitions=about, **fields),
-        StaleRequest(api="StopReplica", broker=1, partitions=about, **fields),
+        StaleRequest(
+            api="StopReplica", broker=1, partitions=about, of_ended_generation=True, **fields
+        ),
         StaleRequest(api="ControlledShutdown", broker=1, **fields),
     ]
 
@@ -44,6 +46,9 @@ def test_a_request_to_an_earlier_generation_is_refused_from_2_2_on(
 ):
     created = topic(0, 1)
     earlier = observe(1).czxid
+    with requests(created)[2].inject(cluster, journal):
+        pass
+    assert journal.entries[-1] == ("stale-request-lost", {"target": 1, "api": "StopReplica"})
     with contextlib.ExitStack() as late:
         # Delivered in the order in which they are listed, the last entered first.
         for request in reversed(requests(created)):

@@ -149,6 +149,8 @@ class Checker:
             assert broker in self.killed & self.dead
         if kind == "KillBroker":
             self.killed.add(broker)
+        if kind == "StaleRequest" and fault["api"] == "StopReplica":
+            assert fault["of_ended_generation"]
 
     def near(self, broker: Any) -> list[dict[str, Any]]:
         """What acts on a broker or on a link of it; whoever is alone is near to all."""
