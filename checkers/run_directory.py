@@ -5,9 +5,8 @@
                           versions, replay command; with containers engine and images, and why
                           there were no links if so
       scenario.json       the scenario as data: cluster, topics, steps, expectation
-      actions.jsonl       the model's actions that no other file has, each with step, when it began
-                          and was done (wall time), and the last zxid before it; with KRaft the last
-                          offset
+      actions.jsonl       the model's actions but produces, each with step, when it began and was
+                          done (wall time), and the last zxid before it; with KRaft the last offset
       history.jsonl       client operations: invoke, then ok, fail or info (nobody knows); a
                           produce is an action of the model's too, so with step and last zxid;
                           "said" is what a test says of its own clients
@@ -40,13 +39,11 @@
       judgements/NAME/    prediction.json, findings.jsonl, results.json
       report.html         the page of the newest judgement; it can be made again at any time
 
-`run.json` says the format. In format 4, the newest, every file above is there that the scenario's
+`run.json` says the format. In format 3, the newest, every file above is there that the scenario's
 cluster makes, with every field that kchaos writes: what lacks one is unknown, and the answer names
-it (`checkers.evidence.files`). A produce is in `history.jsonl` alone, a high watermark that was
-seen in `observations.jsonl`, a reading in `tier.jsonl`; each has the last zxid before it. Runs of
-format 3 have the last two in `actions.jsonl` as well, runs of format 2 all three, and are judged
-too. So are runs of format 1, which may lack `brokers/`; then nothing is believed that only a
-broker's own settings could show.
+it (`checkers.evidence.files`). What clients sent is in `history.jsonl` alone. Runs of format 2 have
+their produces in `actions.jsonl` too, and are judged as well. So are runs of format 1, which may
+lack `brokers/`; then nothing is believed that only a broker's own settings could show.
 
 Evidence is everything but `judgements/` and `report.html`. It is appended to while the run goes on
 and never touched after the seal. A judgement is written under a temporary name, then renamed: it is
@@ -67,7 +64,7 @@ from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.folders import WORKING, held, remove_abandoned_in
 from kchaos.checkers.opening import bounded_json, entries, read_bounded, refuse_what_is_no_file
 
-FORMAT = 4
+FORMAT = 3
 MANIFEST = "manifest.json"
 JUDGEMENTS = "judgements"
 REPORT = "report.html"

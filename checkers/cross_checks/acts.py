@@ -25,16 +25,7 @@ from kchaos.checkers.acts import (
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.about import RUN, SCENARIO, is_release, number_in
 from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent
-from kchaos.checkers.evidence.given_settings import given_settings
-from kchaos.checkers.evidence.observed import (
-    HIGH_WATERMARK,
-    HIGH_WATERMARK_FORGOTTEN,
-    HIGH_WATERMARK_KEPT,
-    HIGH_WATERMARK_NOT_PINNED,
-    OBSERVATIONS,
-    Observed,
-    high_watermarks_in,
-)
+from kchaos.checkers.evidence.observed import OBSERVATIONS, Observed
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.values.events import HighWatermarkObserved, PartitionState, TopicCreated
 
@@ -56,17 +47,10 @@ _ACTS = (
 )
 _KNOWN_LATER = frozenset({"checkpointed", "log_end_offset", "placed"})
 _BEFORE_THE_STEPS = -1
-_SEEN_ONCE = 4
-"""The format of run directories since which a high watermark that was seen is written once."""
-_CHECKPOINT_INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
-_QUICK_MS = 1000
-"""Settling waits for checkpoints that are written more often than this."""
 _LEFT = {
     "AwaitFollowing": "state",
     "AwaitHeld": "held",
-    "AwaitHighWatermark": HIGH_WATERMARK,
-    "AwaitHighWatermarkForgotten": HIGH_WATERMARK_FORGOTTEN,
-    "AwaitHighWatermarkKept": HIGH_WATERMARK_KEPT,
+    "AwaitHighWatermark": "high-watermark",
     "AwaitMessage": "message",
     "AwaitReplicated": "log-end",
     "AwaitState": "state",
@@ -81,11 +65,10 @@ _LEFT = {
 def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
     """Yields what is in one of the files alone, or differs.
 
-    **Verifies**: that acts, one for one, are in actions and in observations, with the same fields
-    (what an act only knew afterwards aside), but for acts of a step that was not possible or that
-    ended the run; that each step left its observation; that the high watermarks in checkpoints are
-    those for which a step waited, and that settling saw the last ones; that each broker's first
-    start has the release and settings of run.json and scenario.json.
+    **Verifies**: that acts and high watermarks in checkpoints, one for one, are in actions and in
+    observations, with the same fields (what an act only knew afterwards aside), but for acts of a
+    step that was not possible or that ended the run; that each step left its observation; that each
+    broker's first start has the release and settings of run.json and scenario.json.
     **Does not verify**: observations of other kinds, which nothing is judged by.
     """
     if not evidence.files.has(OBSERVATIONS):
@@ -101,8 +84,7 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
         )
         return
     yield from _acts(evidence, actions)
-    yield from _high_watermarks(evidence)
-    yield from _last_high_watermarks(evidence)
+    yield from _high_watermarks(evidence, actions)
     yield from _pinned(evidence)
     yield from _other_observations(evidence)
     if evidence.outcome.finished:
@@ -154,107 +136,44 @@ def _key(step: int, act: str, fields: Mapping[str, Any]) -> tuple[int, str, Hash
     return step, act, json.dumps(told, sort_keys=True)
 
 
-def _high_watermarks(evidence: RunEvidence) -> Iterator[str]:
-    """What was seen is what a step waited for; in runs up to format 3 it is an action besides."""
+def _high_watermarks(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
     acted = Counter(
-        (timed.step, timed.event)
-        for timed in evidence.written_actions
-        if isinstance(timed.event, HighWatermarkObserved)
+        (timed.step, e.topic, e.partition, e.broker, e.high_watermark)
+        for timed in actions
+        if isinstance(e := timed.event, HighWatermarkObserved)
     )
-    seen = Counter(
-        (observation.step, event)
-        for observation in evidence.observed
-        if observation.detail.get("zxid") is None
-        for event in high_watermarks_in(observation)
-    )
-    for which, missing_in in ((acted - seen, OBSERVATIONS), (seen - acted, ACTIONS)):
-        for step, mark in which:
-            yield (
-                f"the high watermark {mark.high_watermark} of {mark.topic}-{mark.partition} on "
-                f"broker {mark.broker} that was seen in step {step} is not in {missing_in}"
-            )
-    steps = [step.get("do") or step for step in evidence.scenario.steps]
-    for number, asked in enumerate(steps):
-        observed = [
-            event
-            for observation in evidence.observed
-            if observation.step == number
-            for event in high_watermarks_in(observation)
-        ]
-        if observed and Counter(observed) != Counter(_awaited(asked)):
-            yield f"{OBSERVATIONS}: step {number} did not wait for the high watermark that was seen"
-
-
-def _awaited(step: Mapping[str, Any]) -> Iterator[HighWatermarkObserved]:
-    """Yields the high watermarks for which a step waits."""
-    match step:
-        case {"step": "AwaitHighWatermark" | "AwaitHighWatermarkKept"}:
-            brokers, high_watermark = _of(step, "brokers"), _of(step, "high_watermark")
-        case {"step": "AwaitHighWatermarkForgotten"}:
-            brokers, high_watermark = (_of(step, "broker"),), 0
-        case _:
-            return
-    for broker in brokers:
-        yield HighWatermarkObserved(
-            broker=broker,
-            topic=_of(step, "topic"),
-            partition=_of(step, "partition"),
-            high_watermark=high_watermark,
-        )
-
-
-def _last_high_watermarks(evidence: RunEvidence) -> Iterator[str]:
-    """Where settling converged it saw the last high watermark in each checkpoint that is quick."""
-    settle = evidence.outcome.settle
-    if settle is None or settle.state != "converged" or evidence.about.format < _SEEN_ONCE:
-        return
-    ended = len(evidence.scenario.steps)
-    pinned: dict[tuple[str, int], set[int]] = {}
-    unpinned = {
-        (observation.detail.get("topic"), observation.detail.get("partition"))
-        for observation in evidence.observed
-        if observation.kind == HIGH_WATERMARK_NOT_PINNED and observation.step >= ended
-    }
+    seen: Counter[tuple[Any, ...]] = Counter()
     for observation in evidence.observed:
-        if observation.kind == HIGH_WATERMARK and observation.step >= ended:
-            about = (observation.detail["topic"], observation.detail["partition"])
-            # When a partition has moved meanwhile it settles again.
-            pinned[about] = {event.broker for event in high_watermarks_in(observation)}
-    for partition in evidence.partitions:
-        state = (settle.last_seen or {}).get(partition.name)
-        in_sync = state.get("isr") if isinstance(state, dict) else None
-        quick = {*_quick(evidence)} & {*(in_sync or ())}
-        if partition not in unpinned and not quick <= pinned.get(partition, set()):
-            lacking = sorted(quick - pinned.get(partition, set()))
+        about = observation.detail
+        for broker, mark in _marks(observation):
+            seen[observation.step, about.get("topic"), about.get("partition"), broker, mark] += 1
+    for which, missing_in in ((acted - seen, OBSERVATIONS), (seen - acted, ACTIONS)):
+        for step, topic, partition, broker, mark in which:
             yield (
-                f"{OBSERVATIONS} does not say that settling saw the high watermark of "
-                f"{partition.name} on {lacking}, nor that it did not"
+                f"the high watermark {mark} of {topic}-{partition} on broker {broker} that was "
+                f"seen in step {step} is not in {missing_in}"
             )
 
 
-def _quick(evidence: RunEvidence) -> Iterator[int]:
-    """Yields each broker that by all its settings writes the file so often that settling waits."""
-    for broker in evidence.scenario.cluster.brokers:
-        every = {
-            setting.value
-            for setting in given_settings(evidence)
-            if setting.name == _CHECKPOINT_INTERVAL
-            and setting.owner in ("every broker", f"broker {broker.id}")
-        }
-        if every and all(value.isdecimal() and int(value) < _QUICK_MS for value in every):
-            yield broker.id
+def _marks(observation: Observed) -> Iterator[tuple[int, Any]]:
+    """Each broker with the high watermark that an observation says of it."""
+    match observation.kind, dict(observation.detail):
+        case "high-watermark", {"seen": {} as marks}:
+            yield from ((int(broker), mark) for broker, mark in marks.items())
+        case "high-watermark-kept", {"brokers": [*brokers], "value": mark}:
+            yield from ((broker, mark) for broker in brokers)
+        case "high-watermark-forgotten", {"broker": int(broker)}:
+            yield broker, 0
 
 
 def _pinned(evidence: RunEvidence) -> Iterator[str]:
-    """What settling says that it pinned is what it saw then, in runs up to format 3."""
+    """What settling says that it pinned is what it saw then."""
     last = len(evidence.scenario.steps)
     fields = ("topic", "partition")
     seen = Counter(
         (*(observation.detail.get(name) for name in fields), int(broker), mark)
         for observation in evidence.observed
-        if observation.kind == HIGH_WATERMARK
-        and observation.step >= last
-        and observation.detail.get("zxid") is None
+        if observation.kind == "high-watermark" and observation.step >= last
         for broker, mark in dict(observation.detail.get("seen") or {}).items()
     )
     pinned = Counter(

@@ -12,15 +12,6 @@ from kchaos.checkers.segments.tier import FINISHED, RemoteSegment
 
 _ASKED = {"-2": "earliest", "-4": "earliest_local", "-5": "latest_tiered"}
 """What each timestamp of ListOffsets is named in the step that asks."""
-_OF_STEP = {
-    "operation": None,
-    "topic": None,
-    "partition": None,
-    "broker": None,
-    "manner": "in sequence",
-    "source": "leader",
-}
-"""What a reading has of the step that made it, with the step's defaults."""
 _SINCE_3_9 = "-5"
 _ALIKE = (
     *("operation", "broker", "topic", "partition", "manner", "source"),
@@ -31,23 +22,19 @@ _ALIKE = (
 def tier_disagreements(evidence: RunEvidence) -> Iterator[str]:
     """Yields readings and listed offsets that no act or step explains, and those that are missing.
 
-    **Verifies**: that each reading is of a step that reads, or one that kchaos makes by itself, and
-    that none of these is missing; in runs up to format 3, that readings and TierRead actions are
-    the same, one for one; that a reading begins where it says, asks descending for each offset, and
-    got no record twice; that what the metadata topic says of a segment whose copy has ended it says
-    at all later snapshots; that what leaders said of the ends of their logs is of a step that
-    waited for it, and what it waited for;
+    **Verifies**: that readings and TierRead actions are the same, one for one, and that a reading
+    begins where it says, asks descending for each offset, and got no record twice; that what the
+    metadata topic says of a segment whose copy has ended it says at all later snapshots; that what
+    leaders said of the ends of their logs is of a step that waited for it, and what it waited for;
     that no log begins later than at 0 which only its local part may have lost records of.
     **Does not verify**: the leader epochs of listed offsets, which no step waits for.
     """
     acted = {
         timed.event.operation: timed
-        for timed in evidence.written_actions
+        for timed in evidence.actions
         if isinstance(timed.event, TierRead)
     }
-    read = {
-        reading.operation: reading for reading in evidence.tier_readings if reading.zxid is None
-    }
+    read = {reading.operation: reading for reading in evidence.tier_readings}
     for name in sorted(acted.keys() ^ read.keys()):
         has, lacks = ("actions.jsonl", TIER) if name in acted else (TIER, "actions.jsonl")
         yield f"the reading {name!r} is in {has}, and not in {lacks}"
@@ -60,39 +47,11 @@ def tier_disagreements(evidence: RunEvidence) -> Iterator[str]:
             yield f"{TIER} and actions.jsonl tell differently of the reading {name!r}"
         if reading.step != action.step:
             yield f"{TIER} has the reading {name!r} in step {reading.step}, not {action.step}"
-    for reading in evidence.tier_readings:
         yield from _fetches(reading)
-    yield from _wanted(evidence)
     yield from _listed(evidence)
     if evidence.is_tiered:
         yield from _remote(evidence)
         yield from _log_starts(evidence)
-
-
-def _wanted(evidence: RunEvidence) -> Iterator[str]:
-    """Each reading is one that somebody made, and each that somebody had to make is there."""
-    ended = len(evidence.scenario.steps)
-    steps = dict(enumerate(step.get("do") or step for step in evidence.scenario.steps))
-    by_name = {reading.operation: reading for reading in evidence.tier_readings}
-    asked = {
-        number: step
-        for number, step in steps.items()
-        if step.get("step") == "TierRead" and number not in evidence.undone
-    }
-    for number, step in asked.items():
-        name = step.get("operation")
-        if evidence.outcome.finished and name not in by_name:
-            yield f"{TIER} lacks the reading {name!r} of step {number}"
-    for reading in by_name.values():
-        asked_for = asked.get(reading.step, {})
-        is_of_step = all(
-            getattr(reading, name) == asked_for.get(name, default)
-            for name, default in _OF_STEP.items()
-        )
-        is_at_end = reading.step >= ended and reading.operation.startswith("end-")
-        is_before_step = reading.step in steps and reading.operation.startswith("step-")
-        if not is_of_step and not (reading.is_own and (is_at_end or is_before_step)):
-            yield f"{reading.read_at} is the reading {reading.operation!r}, for which no step asked"
 
 
 def _fetches(reading: TierReading) -> Iterator[str]:

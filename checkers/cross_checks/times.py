@@ -63,7 +63,7 @@ def _zxids(evidence: RunEvidence) -> Iterator[str]:
     zxids = [zxid for zxid, _ in changes]
     for what, zxid, began in _read(evidence):
         next_one = bisect_right(zxids, zxid)
-        if zxid < 0 or not math.isfinite(began):
+        if zxid <= 0 or not math.isfinite(began):
             continue
         if next_one < len(changes) and changes[next_one][1] < began - aside_s:
             late, change = "after", changes[next_one]
@@ -77,11 +77,12 @@ def _zxids(evidence: RunEvidence) -> Iterator[str]:
 
 def _read(evidence: RunEvidence) -> Iterator[tuple[str, int, float]]:
     """Each zxid that the harness read, with what it is of and when that began."""
-    for action in evidence.actions:
-        # The first starts of brokers are written without looking.
-        if action.step >= 0 or action.zxid:
-            began = action.time if action.began is None else action.began
-            yield action.read_at, action.zxid, began
+    for number, action in enumerate(evidence.actions, start=1):
+        yield (
+            f"{ACTIONS}:{number}",
+            action.zxid,
+            action.time if action.began is None else action.began,
+        )
     for taken in evidence.snapshots:
         yield f"snapshot {taken.label!r}", taken.zxid, taken.time
 

@@ -22,8 +22,6 @@ _SINCE = {
     ("history.jsonl", "zxid"): 3,
     ("history.jsonl", "step"): 3,
     ("history.jsonl", "codec"): 3,
-    ("observations.jsonl", "zxid"): 4,
-    ("tier.jsonl", "zxid"): 4,
 }
 """The format since which every run has a field, where that is not the first."""
 

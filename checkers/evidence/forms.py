@@ -60,20 +60,12 @@ class _OfPartition:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _HighWatermark(_OfPartition):
     seen: Mapping[int, int]
-    zxid: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _HighWatermarkKept(_OfPartition):
     brokers: tuple[int, ...]
     value: int
-    zxid: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _HighWatermarkForgotten(_OfPartition):
-    broker: int
-    zxid: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +122,6 @@ _OBSERVATIONS: Mapping[str, type[Any]] = {
     "act": _Act,
     "free-clients-stopped": _FreeClientsStopped,
     "high-watermark": _HighWatermark,
-    "high-watermark-forgotten": _HighWatermarkForgotten,
     "high-watermark-kept": _HighWatermarkKept,
     "high-watermarks-pinned": _Pinned,
     "point-hits": _PointHits,

@@ -1,9 +1,4 @@
-"""observations.jsonl: what kchaos did and saw while it played a run.
-
-A high watermark that was seen in a checkpoint is an action of the model's too. Since format 4 its
-line has the last zxid, "zxid", and `high_watermarks` makes the actions of it. Until format 3 lines
-of actions.jsonl have them, and settling says once more which it pinned.
-"""
+"""observations.jsonl: what kchaos did and saw while it played a run."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,23 +6,15 @@ from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
-from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.forms import check_observation
 from kchaos.checkers.json_form import SOMETIMES, ShapeError
-from kchaos.checkers.model.values.events import HighWatermarkObserved
 
 OBSERVATIONS = "observations.jsonl"
 ADDRESSES_GIVEN = "addresses-given"
 """Somebody asked for the addresses at which brokers serve clients."""
 FREE_CLIENTS_STARTED, FREE_CLIENTS_STOPPED = "free-clients-started", "free-clients-stopped"
 """Clients that never wait began and ended; the latter says what they did."""
-HIGH_WATERMARK = "high-watermark"
-"""Checkpoints hold a high watermark: one that a gate waited for, or the last one."""
-HIGH_WATERMARK_KEPT = "high-watermark-kept"
-HIGH_WATERMARK_FORGOTTEN = "high-watermark-forgotten"
-HIGH_WATERMARK_NOT_PINNED = "high-watermark-not-pinned"
-"""Settling waited in vain for the last high watermark to be in checkpoints."""
 _PINNED = "high-watermarks-pinned"
 
 
@@ -69,59 +56,13 @@ def read_observed(files: EvidenceFiles) -> Iterator[Observed]:
 
 
 def pinned_high_watermarks(
-    lines: Iterable[Observed], ended: int
+    lines: Iterable[Observed],
 ) -> Iterator[tuple[TopicPartition, int]]:
-    """Yields partition and broker of each checkpoint in which the last high watermark was seen.
-
-    Args:
-        ended: The number of the scenario's steps; what was seen after them is the last one.
-    """
+    """Yields partition and broker of each checkpoint in which the last high watermark was seen."""
     for line in lines:
         if line.kind == _PINNED:
             partition = TopicPartition(line.detail["topic"], line.detail["partition"])
             yield from [(partition, broker) for broker in line.detail["brokers"]]
-        elif line.kind == HIGH_WATERMARK and line.step >= ended and "zxid" in line.detail:
-            for event in high_watermarks_in(line):
-                yield TopicPartition(event.topic, event.partition), event.broker
-
-
-def high_watermarks_in(line: Observed) -> Iterator[HighWatermarkObserved]:
-    """Yields what the line says of the high watermarks in brokers' checkpoints."""
-    detail = line.detail
-    if line.kind == HIGH_WATERMARK:
-        marks = {int(broker): mark for broker, mark in detail["seen"].items()}
-    elif line.kind == HIGH_WATERMARK_KEPT:
-        marks = dict.fromkeys(detail["brokers"], detail["value"])
-    elif line.kind == HIGH_WATERMARK_FORGOTTEN:
-        marks = {detail["broker"]: 0}
-    else:
-        return
-    for broker, mark in marks.items():
-        yield HighWatermarkObserved(
-            broker=broker,
-            topic=detail["topic"],
-            partition=detail["partition"],
-            high_watermark=mark,
-        )
-
-
-def high_watermarks(files: EvidenceFiles, lines: Iterable[Observed]) -> Iterator[TimedEvent]:
-    """Yields high watermarks that were seen as actions, of lines as they are since format 4."""
-    for line in lines:
-        seen = tuple(high_watermarks_in(line))
-        zxid = line.detail.get("zxid")
-        if zxid is not None:
-            for event in seen:
-                yield TimedEvent(
-                    event=event,
-                    zxid=zxid,
-                    time=line.time,
-                    step=line.step,
-                    began=line.time,
-                    read_at=line.read_at,
-                )
-        elif seen:
-            files.lacks(line.read_at, ("zxid",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

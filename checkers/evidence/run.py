@@ -56,7 +56,6 @@ from kchaos.checkers.evidence.metadata import EVERY_BROKER, METADATA, MetadataLo
 from kchaos.checkers.evidence.observed import (
     ADDRESSES_GIVEN,
     Observed,
-    high_watermarks,
     pinned_high_watermarks,
     read_observed,
 )
@@ -70,7 +69,6 @@ from kchaos.checkers.evidence.tier import (
     read_listed_offsets,
     read_tier,
     remote_events,
-    tier_reads,
 )
 from kchaos.checkers.evidence.zookeeper import (
     TopicDeletion,
@@ -251,21 +249,14 @@ class RunEvidence:
     def actions(self) -> tuple[TimedEvent, ...]:
         """What the scenario did, in its order, internal topics included.
 
-        That is actions.jsonl, each produce of the history, each high watermark that was seen and
-        each reading of a tiered log.
+        That is actions.jsonl, and each produce of the history.
         """
-        others = (timed for timed in self.written_actions if not isinstance(timed.event, Produce))
-        every = (
-            *others,
-            *produces(self.files, self.history),
-            *high_watermarks(self.files, self.observed),
-            *tier_reads(self.tier_readings),
-        )
-        return tuple(sorted(every, key=lambda timed: (timed.zxid, timed.time)))
+        others = (timed for timed in self._written if not isinstance(timed.event, Produce))
+        sent = produces(self.files, self.history)
+        return tuple(sorted((*others, *sent), key=lambda timed: (timed.zxid, timed.time)))
 
     @cached_property
-    def written_actions(self) -> tuple[TimedEvent, ...]:
-        """What actions.jsonl says; in older runs other files say some of it once more."""
+    def _written(self) -> tuple[TimedEvent, ...]:
         return tuple(read_actions(self.files))
 
     @cached_property
@@ -388,9 +379,7 @@ class RunEvidence:
     @cached_property
     def history(self) -> tuple[HistoryLine, ...]:
         """history.jsonl, as it is written since format 3."""
-        return tuple(
-            with_acted(self.files, self.files.lines(HistoryLine, HISTORY), self.written_actions)
-        )
+        return tuple(with_acted(self.files, self.files.lines(HistoryLine, HISTORY), self._written))
 
     @cached_property
     def observed(self) -> tuple[Observed, ...]:
@@ -411,8 +400,7 @@ class RunEvidence:
     @cached_property
     def pinned(self) -> frozenset[tuple[TopicPartition, int]]:
         """Partition and broker of each checkpoint in which settling saw the last high watermark."""
-        ended = len(self.scenario.steps)
-        return frozenset(pinned_high_watermarks(self.observed, ended))
+        return frozenset(pinned_high_watermarks(self.observed))
 
     @cached_property
     def links(self) -> tuple[LinkMessage, ...] | None:

@@ -1,24 +1,20 @@
 """What a run with tiered logs left of them: the remote store, its metadata, and what readers got.
 
 `snapshots/LABEL/remote/` is the store as it was copied; the metadata topic is among the files of
-the broker that has it; `tier.jsonl` has reads and what leaders said of the ends of their logs. A
-read is an action of the model's too: since format 4 its line has the last zxid before it, "zxid".
-Until format 3 a line of actions.jsonl says it once more.
+the broker that has it; `tier.jsonl` has reads and what leaders said of the ends of their logs.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Literal, Protocol
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
-from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.history import record_payload
 from kchaos.checkers.evidence.snapshots import REMOTE, TakenSnapshot
 from kchaos.checkers.formats.remote_log_metadata import RemoteLogMetadataError, RemoteSegmentRecord
 from kchaos.checkers.json_form import NOT_WRITTEN, SOMETIMES
-from kchaos.checkers.model.values.events import TierRead
 from kchaos.checkers.segments.tier import (
     FINISHED,
     METADATA_DIRECTORY,
@@ -60,8 +56,6 @@ class TierReading:
         end_offset: What it said that may be read, exclusive.
         source: What the broker is of the partition: "leader", or "follower".
         local_start_offset: Where it said that what is local begins: what lies before is remote.
-        zxid: The last one before it; None in older runs, whose actions say it.
-        read_at: File and line.
     """
 
     operation: str
@@ -76,31 +70,6 @@ class TierReading:
     source: str = "leader"
     time: float = 0.0
     step: int = -1
-    zxid: int | None = None
-    read_at: str = ""
-
-    @property
-    def is_own(self) -> bool:
-        """Whether its name is that of a reading that kchaos makes by itself."""
-        when = self.operation.partition("-")[0]
-        return self.operation == reading_name(
-            self.step if when == "step" else None, self, self.broker, self.manner
-        )
-
-
-class _Partition(Protocol):
-    @property
-    def topic(self) -> str: ...
-
-    @property
-    def partition(self) -> int: ...
-
-
-def reading_name(step: int | None, partition: _Partition, broker: int, manner: str) -> str:
-    """The name of a reading that kchaos makes by itself: before a step, or at the end (None)."""
-    when = "end" if step is None else f"step-{step}"
-    what = f"{partition.topic}-{partition.partition}-broker-{broker}"
-    return f"{when}-{what}-{manner.replace(' ', '-')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +122,6 @@ class TierLine:
     first_offset: int = field(default=-1, metadata=SOMETIMES)
     end_offset: int = field(default=-1, metadata=SOMETIMES)
     local_start_offset: int = field(default=-1, metadata=SOMETIMES)
-    zxid: int | None = field(default=None, metadata=SOMETIMES)
     fetches: tuple[_Fetched, ...] = field(default=(), metadata=SOMETIMES)
     offsets: Mapping[str, ListedAs] | None = field(default=None, metadata=SOMETIMES)
     read_at: str = field(default="", metadata=NOT_WRITTEN)
@@ -174,8 +142,6 @@ def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
         if line.operation in readings:
             place = files.place(line.read_at)
             raise ScenarioDataError(f"{place} has the read {line.operation!r} once more")
-        if line.zxid is None:
-            files.lacks(line.read_at, ("zxid",))
         readings[line.operation] = TierReading(
             operation=line.operation,
             broker=line.broker,
@@ -196,25 +162,8 @@ def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
             ),
             time=line.time,
             step=line.step,
-            zxid=line.zxid,
-            read_at=line.read_at,
         )
     return tuple(readings.values())
-
-
-def tier_reads(readings: Iterable[TierReading]) -> Iterator[TimedEvent]:
-    """Yields the readings as actions of the model's, of lines as they are since format 4."""
-    for reading in readings:
-        if reading.zxid is not None:
-            values = {name.name: getattr(reading, name.name) for name in fields(TierRead)}
-            yield TimedEvent(
-                event=TierRead(**values),
-                zxid=reading.zxid,
-                time=reading.time,
-                step=reading.step,
-                began=reading.time,
-                read_at=reading.read_at,
-            )
 
 
 def _records_of(fetched: _Fetched, place: str) -> Iterator[FetchedRecord]:

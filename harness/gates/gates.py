@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.evidence.observed import HIGH_WATERMARK
 from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.checkers.model import events
 from kchaos.checkers.segments.directory import PartitionContents, read_partition
 from kchaos.clusters.client import Produced
 from kchaos.clusters.exchange import NoAnswer, NotSent
@@ -126,12 +126,17 @@ def await_high_watermark(
         "replica.high.watermark.checkpoint.interval.ms",
         abort=no_exit(play),
     )
+    zxid = play.last_zxid()
+    for broker in brokers:
+        seen_now = events.HighWatermarkObserved(
+            broker=broker,
+            topic=partition.topic,
+            partition=partition.partition,
+            high_watermark=high_watermark,
+        )
+        play.recorder.action(seen_now, zxid)
     play.observed(
-        HIGH_WATERMARK,
-        topic=partition.topic,
-        partition=partition.partition,
-        seen=dict(seen),
-        zxid=play.last_zxid(),
+        "high-watermark", topic=partition.topic, partition=partition.partition, seen=dict(seen)
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.evidence.observed import HIGH_WATERMARK_NOT_PINNED
 from kchaos.checkers.segments.batch import Batch
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.harness.gates import fetching, gates
@@ -120,13 +119,15 @@ def await_high_watermarks(
     quick = [broker for broker in brokers if _checkpoint_interval_s(play, broker) < _QUICK_S]
     try:
         gates.await_high_watermark(play, partition, quick, end, timeout_s=_HIGH_WATERMARK_S)
-    except AwaitTimeout as error:
         play.observed(
-            HIGH_WATERMARK_NOT_PINNED,
+            "high-watermarks-pinned",
             topic=partition.topic,
             partition=partition.partition,
-            detail=str(error),
+            brokers=quick,
+            high_watermark=end,
         )
+    except AwaitTimeout as error:
+        play.observed("high-watermark-not-pinned", detail=str(error))
 
 
 def _checkpoint_interval_s(play: Play, broker: int) -> float:

@@ -118,7 +118,7 @@ def _settle_and_collect(
         settled = settle(now, partitions, bound_s=settle_bound_s)
         now.waited_s += time.monotonic() - began
         if now.cluster.spec.tiered:
-            read_tiered_logs(now, partitions)
+            read_tiered_logs(now, partitions, name="end")
         # What has not come to rest may move on and on; the settle record says so.
         rested = partitions if settled.state == "converged" else []
         if take_snapshot(

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.evidence.observed import HIGH_WATERMARK_FORGOTTEN, HIGH_WATERMARK_KEPT
 from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.formats.checkpoints import HIGH_WATERMARKS
+from kchaos.checkers.model import events
 from kchaos.clusters.agent import POINTS, Gate
 from kchaos.clusters.exchange import NoAnswer
 from kchaos.clusters.interrupts import check_interrupt
@@ -318,13 +318,20 @@ class AwaitHighWatermarkKept:
             remedy="another value means that it has moved; see links.jsonl for what moved it",
             abort=gates.no_exit(play),
         )
+        for broker in self.brokers:
+            seen = events.HighWatermarkObserved(
+                broker=broker,
+                topic=about.topic,
+                partition=about.partition,
+                high_watermark=self.high_watermark,
+            )
+            play.action(seen)
         play.observed(
-            HIGH_WATERMARK_KEPT,
+            "high-watermark-kept",
             topic=self.topic,
             partition=self.partition,
             brokers=list(self.brokers),
             value=self.high_watermark,
-            zxid=play.last_zxid(),
         )
 
 
@@ -359,13 +366,16 @@ class AwaitHighWatermarkForgotten:
             remedy="only a first LeaderAndIsr that leaves the partition out does that",
             abort=gates.no_exit(play),
         )
+        forgotten = events.HighWatermarkObserved(
+            broker=self.broker, topic=self.topic, partition=self.partition, high_watermark=0
+        )
+        play.action(forgotten)
         play.observed(
-            HIGH_WATERMARK_FORGOTTEN,
+            "high-watermark-forgotten",
             broker=self.broker,
             topic=self.topic,
             partition=self.partition,
             left=[list(key) for key in seen],
-            zxid=play.last_zxid(),
         )
 
 

@@ -1,7 +1,7 @@
 """Readers of tiered logs: from a leader as a step, and from each possible leader by themselves.
 
 What they see is written to `tier.jsonl` with the kind "read": every Fetch of one reader, and what
-came back. A read is an action of the model's too, which says at that moment what the log is.
+came back. A read is also an action of the model's, which says at that moment what the log is.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.evidence.tier import reading_name
 from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.checkers.model import events
 from kchaos.clusters.client import Fetched, ListedOffset, fetch, list_offset
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.exchange import NoAnswer, NotSent
@@ -97,7 +97,8 @@ class TierRead:
             "end_offset": end,
             "local_start_offset": local,
         }
-        play.recorder.tier("read", **read, fetches=fetches, zxid=play.last_zxid())
+        play.action(events.TierRead(**read))
+        play.recorder.tier("read", **read, fetches=fetches)
 
     def _fetches(self, play: Play, first: int, end: int) -> Iterator[dict[str, Any]]:
         if self.manner == "in sequence":
@@ -136,9 +137,7 @@ class TierRead:
         return offsets[EARLIEST].offset, offsets[EARLIEST_LOCAL].offset, end
 
 
-def read_tiered_logs(
-    play: Play, partitions: Iterable[TopicPartition], *, before_step: int | None = None
-) -> None:
+def read_tiered_logs(play: Play, partitions: Iterable[TopicPartition], *, name: str) -> None:
     """Reads every tiered log from each possible leader, in sequence and by seeking.
 
     These are the leader and every follower in sync whose process runs. Of what a follower serves
@@ -147,7 +146,7 @@ def read_tiered_logs(
     3.6.2 and 3.9). Who cannot be read from is written down.
 
     Args:
-        before_step: The step that follows; None at the end of the run.
+        name: Begins the names of the reads.
     """
     for partition in partitions:
         settings = play.cluster.metadata.topic_configuration(partition.topic)
@@ -159,12 +158,8 @@ def read_tiered_logs(
         if leader not in readable:
             _not_read(play, partition, leader, "nobody leads it")
             continue
-        for broker in dict.fromkeys((leader, *isr)):
-            if broker not in readable:
-                _not_read(play, partition, broker, "its process has ended")
-                continue
-            source: Source = "leader" if broker == leader else "follower"
-            _read_from(play, partition, broker, before_step, source)
+        for broker in dict.fromkeys(readable):
+            _read_from(play, partition, broker, name, "leader" if broker == leader else "follower")
 
 
 def read_before(play: Play, fault: Fault) -> None:
@@ -185,7 +180,7 @@ def read_before(play: Play, fault: Fault) -> None:
         for partition in partitions:
             _not_read(play, partition, -1, f"{held[0]!r} acts")
         return
-    read_tiered_logs(play, partitions, before_step=play.recorder.step)
+    read_tiered_logs(play, partitions, name=f"step-{play.recorder.step}")
 
 
 def _runs(play: Play, broker: int) -> bool:
@@ -193,11 +188,11 @@ def _runs(play: Play, broker: int) -> bool:
 
 
 def _read_from(
-    play: Play, partition: TopicPartition, broker: int, before_step: int | None, source: Source
+    play: Play, partition: TopicPartition, broker: int, name: str, source: Source
 ) -> None:
     for manner in MANNERS:
         read = TierRead(
-            operation=reading_name(before_step, partition, broker, manner),
+            operation=f"{name}-{partition.name}-broker-{broker}-{manner.replace(' ', '-')}",
             topic=partition.topic,
             partition=partition.partition,
             broker=broker,

@@ -35,7 +35,6 @@ from tests.mutants import (  # noqa: F401 - each registers its kinds
     kinds_tier,
     kinds_whole,
     kinds_zookeeper,
-    seen_once,
 )
 from tests.mutants.kinds import KINDS, Kind
 from tests.mutants.run_copy import NotApplicableError, RunCopy

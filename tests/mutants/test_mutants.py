@@ -10,7 +10,6 @@ from tests.mutants.kinds import KINDS, Kind
 from tests.mutants.run_copy import RunCopy
 from tests.mutants.suite import in_turn, judge_path, judged_mutants, wrong
 from tests.mutants.survivors import OF_TIERED, SURVIVORS
-from tests.support.newest_format import written_once
 
 pytestmark = pytest.mark.slow
 
@@ -54,25 +53,6 @@ def test_no_change_of_a_produce_is_believed_that_the_history_alone_has(tmp_path:
     judged = list(judged_mutants(unpacked("whole-3.9.1", tmp_path), kinds, tmp_path))
 
     assert len(judged) > len(kinds) * 0.9
-    assert wrong(judged) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "changed"),
-    [
-        ("whole-2.8.2", ("actions: a high watermark", "observations: ", "apart: what a gate")),
-        ("built-upon-the-tier-3.6.2", ("tier: a reading", "tier: no", "tier: another local")),
-    ],
-)
-def test_no_change_is_believed_of_what_was_written_twice_and_stands_once(
-    name: str, changed: tuple[str, ...], tmp_path: Path
-) -> None:
-    kinds = [kind for kind in KINDS.values() if kind.name.startswith(changed)]
-    run = written_once(unpacked(name, tmp_path))
-
-    judged = list(judged_mutants(run, kinds, tmp_path))
-
-    assert len(judged) > len(kinds) / 2
     assert wrong(judged) == []
 
 

@@ -223,11 +223,7 @@ class RunBuilder:
         elif isinstance(action, events.HighWatermarkObserved):
             seen = {str(action.broker): action.high_watermark}
             about = {"topic": action.topic, "partition": action.partition}
-            self.observe("step", len(self.steps), time, name="AwaitHighWatermark")
-            awaited = {"brokers": [action.broker], "high_watermark": action.high_watermark}
-            self.observe("high-watermark", len(self.steps), time, **about, seen=seen, zxid=number)
-            self.steps.append({"step": "AwaitHighWatermark", **about, **awaited})
-            return self
+            self.observe("high-watermark", step, time, **about, seen=seen)
         elif step >= 0:
             fields = {name: value for name, value in told.items() if name != "event"}
             self.observe("act", step, time, act=told["event"], zxid=number, **fields)
@@ -250,11 +246,11 @@ class RunBuilder:
         line = {
             "time": self.tick(),
             "step": len(self.steps),
-            "kind": "high-watermark",
+            "kind": "high-watermarks-pinned",
             "topic": topic,
             "partition": 0,
-            "seen": {str(broker): high_watermark for broker in brokers},
-            "zxid": self.zxid,
+            "brokers": list(brokers),
+            "high_watermark": high_watermark,
         }
         self.run.append("observations.jsonl", line)
         return self
