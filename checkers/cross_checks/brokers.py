@@ -128,9 +128,10 @@ def _versions_asked(evidence: RunEvidence) -> Iterator[str]:
         for timed in evidence.actions
         if isinstance(timed.event, StaleRequest)
     } | {
-        (LATE_CLIENT_ID, observation.text("api"), observation.detail.get("version"))
+        (LATE_CLIENT_ID, observation.text("api"), version)
         for observation in evidence.observed
         if observation.kind == "act" and observation.text("act") == "StaleRequest"
+        if isinstance(version := observation.detail.get("version"), int)
     }
     for message in evidence.links or ():
         if message.direction != "request" or message.source not in lines or message.api is None:

@@ -24,9 +24,9 @@ def not_settled(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     A reason that the last snapshot, which is taken later, refutes is no finding: replication to a
     follower has not stopped if it is in the ISR then and holds exactly what the leader holds, the
     probe write of settling included. (From 2.3 on a broker logs that a partition failed, and takes
-    it up again with the next LeaderAndIsr.) Neither is anything of a broker that the last
-    assignment leaves out: a late LeaderAndIsr may have made it a replica again, which nobody
-    waits for.
+    it up again with the next LeaderAndIsr.) Neither has it stopped where settling gave no reason
+    and the last assignment leaves the broker out: a late LeaderAndIsr may have made it a replica
+    again, which nobody waits for.
 
     **Verifies**: the last snapshot, after settling.
     **Does not verify**: a run that ended before it settled, whose last snapshot shows a cluster in
@@ -75,20 +75,17 @@ def _predicted(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]:
 def _of_state(evidence: PartitionEvidence, side: Side) -> Iterator[tuple[str, int, Any]]:
     if side == OBSERVED and evidence.settle is None:
         return
-    running = {
-        replica.broker
-        for replica in evidence.side(side)
-        if replica.is_running and not evidence.is_left_out(replica.broker)
-    }
+    running = {replica.broker for replica in evidence.side(side) if replica.is_running}
+    assigned = {broker for broker in running if not evidence.is_left_out(broker)}
     if evidence.leader < 0:
         if running & set(evidence.isr):
             yield "offline-partition", -1, f"no leader, and of the ISR {evidence.isr} some run"
-    elif len(evidence.isr) < evidence.min_insync_replicas <= len(running):
+    elif len(evidence.isr) < evidence.min_insync_replicas <= len(assigned):
         yield (
             "under-min-isr",
             -1,
             f"{len(evidence.isr)} in sync, {evidence.min_insync_replicas} required, "
-            f"{len(running)} replicas running",
+            f"{len(assigned)} replicas running",
         )
 
 

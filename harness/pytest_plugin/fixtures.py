@@ -114,7 +114,8 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_release: str) -> "Iterat
 def kafka_cluster_pool(request: pytest.FixtureRequest) -> "Iterator[ClusterPool]":
     """Calls give the running cluster of a `ClusterSpec`; one runs at a time.
 
-    None outlives the tests of its file, unless the next one asks for a cluster too.
+    None outlives the tests of its file, unless the next one asks for a cluster too: a fixture of a
+    wider scope keeps the pool, and calls it for each test.
     """
     with quiet_imports():
         from kchaos.harness.pytest_plugin.shared import ClusterPool

@@ -193,7 +193,8 @@ def no_way_back(loaded: Loaded) -> CauseStep | None:
             about = (since.topic, since.partition) == (finding.topic, finding.partition)
             meets = since.first_offset <= finding.last_offset
             meets = meets and finding.first_offset <= since.last_offset
-            if about and meets and bool(since.brokers) == (finding.kind in _DIFFERING):
+            brokers = {*finding.brokers} if finding.kind in _DIFFERING else set()
+            if about and meets and {*since.brokers} == brokers:
                 return CauseStep(
                     time=since.time,
                     section="time",

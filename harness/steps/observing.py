@@ -321,8 +321,8 @@ class AwaitHighWatermarkKept:
         for broker in self.brokers:
             seen = events.HighWatermarkObserved(
                 broker=broker,
-                topic=about.topic,
-                partition=about.partition,
+                topic=partition.topic,
+                partition=partition.partition,
                 high_watermark=self.high_watermark,
             )
             play.action(seen)

@@ -217,8 +217,12 @@ def _is_fetching(world: World, broker_id: int, partition: TopicPartition) -> boo
 
 
 def _lost(world: World, promised: Iterable[Promise]) -> Iterator[_Wrong]:
-    """Yields what was promised and no member of the ISR has."""
+    """Yields what was promised and no member of the ISR has, but for what may be compacted."""
     for partition, offset, payload in promised:
+        if "compact" in dict(world.get(("topic configuration", partition.topic)) or ()).get(
+            "cleanup.policy", ""
+        ):
+            continue
         decided = world.partition_state(partition)
         members = () if decided is None else decided.isr
         logs = [
