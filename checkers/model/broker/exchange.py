@@ -271,7 +271,7 @@ def count(
         answers.append((partition, answer))
     read = [answer for partition, answer in answers if partition not in exchange.refused]
     # Without anything to read there is nothing to wait for, but for a fetch that names nothing.
-    waits = all(map(_says_nothing, read)) and (bool(read) or not exchange.refused)
+    waits = all(map(says_nothing, read)) and (bool(read) or not exchange.refused)
     stage = Stage.WAITING if waits else Stage.ANSWERED
     after = replace(exchange, stage=stage, answers=() if waits else tuple(answers))
     change(world, broker_id, source, exchange, after)
@@ -312,6 +312,11 @@ def hold_answer(world: World, broker_id: int, source: int, exchange: Exchange) -
     after = replace(exchange, holds=kept)
     change(world, broker_id, source, exchange, after)
     return after
+
+
+def answer_is_held(world: World, broker_id: int, source: int, exchange: Exchange) -> bool:
+    """Return whether a hold will keep the answer of a request."""
+    return bool(_holds(world, broker_id, leader_of(source), exchange, "response"))
 
 
 def without_told(world: World, broker_id: int, source: int, exchange: Exchange) -> Exchange:
@@ -407,7 +412,8 @@ def _high_watermark(world: World, leader: int, partition: TopicPartition) -> int
     return -1 if replica is None else replica.high_watermark
 
 
-def _says_nothing(answer: Answer) -> bool:
+def says_nothing(answer: Answer) -> bool:
+    """Return whether an answer to a Fetch has neither records nor an error to tell."""
     return (
         isinstance(answer, FetchAnswer)
         and not answer.error

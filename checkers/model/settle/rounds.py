@@ -15,7 +15,7 @@ from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import EpochRound
-from kchaos.checkers.model.values.requests import Exchange, Stage
+from kchaos.checkers.model.values.requests import Exchange, FetchAnswer, Stage
 
 _ROUNDS_LIMIT = 10_000
 """A guard against an endless loop in the model itself; real timelines need some dozens."""
@@ -49,7 +49,7 @@ def settle(world: World, perform: Perform = _at_once) -> None:
         for broker_id in world.broker_ids():
             for source in world.leaders(broker_id):
                 changed = perform(world, _work, broker_id, source) or changed
-        if not changed:
+        if not changed and not _end_waits(world, perform):
             return
     raise ModelError(f"followers still change after {_ROUNDS_LIMIT} rounds; this is the model's")
 
@@ -159,9 +159,33 @@ def _reset_offsets(world: World, broker_id: int, source: int) -> bool:
     return changed
 
 
+def _end_waits(world: World, perform: Perform) -> bool:
+    """Let leaders end the waits of Fetches whose answers are held; returns whether any waited.
+
+    replica.fetch.wait.max.ms pass before the next event, so that the answer has the high watermark
+    that the other followers have moved meanwhile (DelayedFetch.onComplete).
+    """
+    ended = False
+    for broker_id in world.broker_ids():
+        for source in world.leaders(broker_id):
+            ended = perform(world, _end_wait, broker_id, source) or ended
+    return ended
+
+
+def _end_wait(world: World, broker_id: int, source: int) -> bool:
+    waiting = exchange.awaited(world, broker_id, source)
+    if waiting is None or waiting.stage is not Stage.WAITING:
+        return False
+    answered = exchange.answer_waiting(world, broker_id, source, waiting)
+    held = exchange.hold_answer(world, broker_id, source, answered)
+    world.notes += exchange.rounds(world, broker_id, source, held)
+    exchange.change(world, broker_id, source, held, replace(held, stage=Stage.DELIVERED))
+    return True
+
+
 def _go_on(world: World, broker_id: int, source: int, request: Exchange) -> bool:
     """Let a request go as far as it gets; returns whether anything changed but its way."""
-    if request.holds:
+    if request.holds or request.stage is Stage.WAITING:
         return False
     changed = False
     if request.stage is Stage.SENT:
@@ -169,7 +193,11 @@ def _go_on(world: World, broker_id: int, source: int, request: Exchange) -> bool
             # What stays in a cut times out at last, and the thread asks anew.
             _lose(world, broker_id, source, request)
             return False
-        request, changed = exchange.answer(world, broker_id, source, request)
+        request, changed = exchange.read(world, broker_id, source, request)
+        if request.stage is Stage.WAITING:
+            if exchange.answer_is_held(world, broker_id, source, request):
+                return changed
+            request = exchange.answer_waiting(world, broker_id, source, request)
         if not world.passes(leader_of(source), broker_id):
             _lose(world, broker_id, source, request)
             return changed
@@ -181,6 +209,7 @@ def _go_on(world: World, broker_id: int, source: int, request: Exchange) -> bool
             return True
     elif not world.passes(leader_of(source), broker_id):
         return False
+    request = _without_told_again(world, broker_id, source, request)
     answered = exchange.rounds(world, broker_id, source, request)
     is_held = request.stage is Stage.DELIVERED
     moved = exchange.handle(world, broker_id, source, request)
@@ -188,6 +217,37 @@ def _go_on(world: World, broker_id: int, source: int, request: Exchange) -> bool
     if not is_held:
         _note_rounds(world, answered, is_new=moved)
     return moved or changed or is_held
+
+
+def _without_told_again(world: World, broker_id: int, source: int, request: Exchange) -> Exchange:
+    """Leave out what a fetch session has told; returns the request with the rest of its answers.
+
+    An answer that brings nothing but the high watermark and log start that the session told last
+    for a partition leaves the partition out, also if the follower did not take them then
+    (CachedPartition.maybeUpdateResponseData, 1.1.1 and 2.5.1). The follower learns the high
+    watermark when it moves next.
+    """
+    broker, thread = world.broker(broker_id), world.thread(broker_id, source)
+    if request.api != FETCH or request.error or broker is None or thread is None:
+        return request
+    if not broker.generation.tells_high_watermark_once:
+        return request
+    key = ("told", broker_id, source)
+    told = dict(world.get(key) or ())
+    kept = []
+    for partition, answer in request.answers:
+        assert isinstance(answer, FetchAnswer)
+        tells = (answer.high_watermark, answer.log_start_offset)
+        is_known = partition in (thread.session or ()) and told.get(partition) == tells
+        if not (is_known and exchange.says_nothing(answer)):
+            kept.append((partition, answer))
+        told[partition] = tells
+    world.put(key, tuple(sorted(told.items())))
+    if len(kept) == len(request.answers):
+        return request
+    after = replace(request, answers=tuple(kept))
+    exchange.change(world, broker_id, source, request, after)
+    return after
 
 
 def _lose(world: World, broker_id: int, source: int, request: Exchange) -> None:

@@ -44,9 +44,12 @@ def drawn(seed: int, **more: Any) -> Scenario:
     return draw(seed, **{"kafka": "2.8.2", "steps": 25, "mix": "walks", **more})
 
 
-def schedule_of(*acts: Move, release: str = "2.8.2") -> Schedule:
-    """The schedule of these acts for two brokers; nothing is healed at the end."""
-    acting = Acting(Acted(generations=dict.fromkeys((0, 1), generation_for(release))))
+def schedule_of(
+    *acts: Move, release: str = "2.8.2", without: tuple[str, ...] = (), brokers: int = 2
+) -> Schedule:
+    """The schedule of these acts for so many brokers; nothing is healed at the end."""
+    generation = generation_for(release, without=without)
+    acting = Acting(Acted(generations=dict.fromkeys(range(brokers), generation)))
     states = [acting.begin()]
     for number, act in enumerate(acts):
         state = acting.after(states[-1], act, f"record-{number}")
@@ -128,6 +131,23 @@ def test_gates_are_what_the_model_predicts_after_each_act() -> None:
         AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1),
     ]
     assert sum(isinstance(step, Tell) for step in steps) == 4
+
+
+@pytest.mark.parametrize(
+    ("release", "without", "learns"),
+    [("1.1.1", (), True), ("2.5.1", ("KIP-227",), True), ("2.5.1", (), False)],
+)
+def test_a_high_watermark_that_a_fetch_session_has_told_is_not_waited_for(
+    release: str, without: tuple[str, ...], learns: bool
+) -> None:
+    """The held answer told it; since 2.1.0 a new leader epoch makes the follower fetch anew."""
+    schedule = schedule_of(
+        Move("hold-next-answers", 1), Move("write-all", 0), Move("kill", 2), Move("release", 1),
+        release=release, without=without, brokers=3,
+    )  # fmt: skip
+    last = steps_of(schedule, gated=True)[-1]
+    waits = AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1)
+    assert last == (waits if learns else AwaitQuiet())
 
 
 def test_a_follower_without_a_session_has_fetched_on_before_it_is_looked_for_in_the_isr() -> None:
