@@ -20,6 +20,7 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
+from tests.golden.stored import ENTRIES, unpacked
 
 SCENARIOS = [draw(seed, kafka="2.8.2", steps=2) for seed in range(6)]
 KCHAOS = [sys.executable, "-m", "kchaos"]
@@ -177,12 +178,10 @@ def test_without_gates_a_schedule_is_played_and_judged(tmp_path: Path) -> None:
 
 @pytest.mark.cluster
 def test_a_real_finding_is_shrunk_to_what_shows_it(tmp_path: Path) -> None:
-    runs = ["--runs-dir", str(tmp_path)]
-    red = ["reproduce", "KAFKA-6361", "--case", "n20", "--kafka", "1.1.1", "--no-spark"]
-    subprocess.run([*KCHAOS, *red, *runs], capture_output=True, check=True, timeout=300)
-    latest = tmp_path / "latest"
-    steps = len(RunDirectory.open(latest).read("scenario.json")["steps"])
-    command = [*KCHAOS, "shrink", str(latest), "--plays", "3", "--json", *runs]
+    red = unpacked("KAFKA-7601-jira", tmp_path, runs=ENTRIES)
+    steps = len(red.read("scenario.json")["steps"])
+    command = [*KCHAOS, "shrink", str(red.path), "--plays", "3", "--json"]
+    command += ["--runs-dir", str(tmp_path / "runs")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     told = json.loads(done.stdout)
     assert (told["of"], told["signs"]) == (steps, ["divergence"])

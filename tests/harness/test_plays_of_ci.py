@@ -17,6 +17,7 @@ from tests.support.plays_of_ci import (
     CASES_PLAYED,
     ENTRIES_PLAYED,
     IN_CONTAINERS,
+    PERFORMED_BY_TESTS,
     PLAYED,
     SHARED,
     STARTED_WITH_KRAFT,
@@ -68,22 +69,33 @@ def test_of_the_entry_of_a_seed_the_last_red_and_the_first_green_are_played(name
 
 
 def test_every_step_and_fault_that_can_be_played_is_and_every_line_of_releases_is_started() -> None:
-    assert exercised_by(all_cells()) <= exercised_by(list(PLAYED)) | lines_started()
+    elsewhere = lines_started() | {*PERFORMED_BY_TESTS}
+    assert exercised_by(all_cells()) <= exercised_by(list(PLAYED)) | elsewhere
+
+
+@pytest.mark.parametrize("name", PERFORMED_BY_TESTS)
+def test_what_no_play_has_to_go_through_is_performed_by_a_test_on_a_cluster(name: str) -> None:
+    assert name in made_on_clusters(_TESTS / PERFORMED_BY_TESTS[name])
+
+
+def made_on_clusters(file: Path) -> set[str]:
+    """Returns what a file of tests on clusters calls by a plain name, as it does faults and steps.
+
+    It is empty for a file that has no such test.
+    """
+    text = file.read_text()
+    if "pytest.mark.cluster" not in text:
+        return set()
+    return {
+        node.func.id
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
 
 
 @pytest.mark.slow
 def test_a_fault_that_no_entry_and_no_case_has_is_injected_by_a_test_on_a_cluster() -> None:
-    on_clusters = [
-        tree
-        for file in _TESTS.rglob("test_*.py")
-        if "pytest.mark.cluster" in (text := file.read_text()) and (tree := ast.parse(text))
-    ]
-    injected = {
-        node.func.id
-        for tree in on_clusters
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    }
+    injected = set().union(*map(made_on_clusters, _TESTS.rglob("test_*.py")))
 
     measured = exercised_by(measured_cells())
     assert set(FAULTS) - exercised_by(list(PLAYED)) - measured <= injected

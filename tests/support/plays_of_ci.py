@@ -6,7 +6,8 @@ entry with a stored run as it stands is judged from that.
 `BORDERS` has an entry of each seed, a document that the catalogue was begun with, that is played on
 both sides of its border. A case is played if no run of it is stored. What these do not exercise of
 the steps and faults that entries and cases have is added, the plays with most of it first; so are
-plays of the lines of releases that no test starts. The rest is played by `kchaos measure` and
+plays of the lines of releases that no test starts. What a test performs on a cluster by itself
+needs no play (`PERFORMED_BY_TESTS`). The rest is played by `kchaos measure` and
 `make cases`. A release that a play starts is not started once more to see whether it does
 (`not_played`); `make releases` starts each.
 """
@@ -49,6 +50,14 @@ STORED_ENTRIES: Mapping[str, Path] = {
     **{folder.name: folder for folder in sorted(stored.ENTRIES.iterdir())},
 }
 """Entries whose stored run CI judges in place of a play (`python -m tests.golden.make --entry`)."""
+
+PERFORMED_BY_TESTS: Mapping[str, str] = {
+    "AskAs": "harness/test_asking.py",
+    "ConsumeFrom": "harness/test_asking.py",
+    "FormatDowngrade": "faults/test_configuration_faults.py",
+    "HoldPoint": "faults/test_jvm_faults.py",
+}
+"""Steps and faults that no play has to go through, and the file of the test that performs each."""
 
 STARTED_WITH_KRAFT: tuple[str, ...] = (
     *("3.3.2", "3.6.2", "3.9.1"),
@@ -153,7 +162,7 @@ def _chosen() -> list[Cell]:
     chosen.update(
         {("", name, newest_release(name)): None for name in CASES if name not in STORED_CASES}
     )
-    missing = set().union(*cells.values()) - lines_started()
+    missing = set().union(*cells.values()) - lines_started() - {*PERFORMED_BY_TESTS}
     missing.difference_update(*(cells[cell] for cell in chosen))
 
     def choose(candidates: Iterable[Cell]) -> None:

@@ -374,7 +374,7 @@ class StandInCluster:
         return problems
 
 
-def play_on(cluster: StandInCluster, folder: Path) -> Play:
-    """Return a play on the stand-in; its run directory is `run` in the folder."""
+def play_on(cluster: object, folder: Path) -> Play:
+    """Return a play on a stand-in, or a cluster; its run directory is `run` in the folder."""
     run = RunDirectory.create(folder / "run", run={}, scenario={})
     return Play(cluster=cast(Any, cluster), run=run, say=print)
