@@ -44,19 +44,30 @@ def play_many(
 ) -> None:
     """Plays all, so many at a time; `done` is called here, with each once it is judged.
 
+    A play that fails by a defect of kchaos does not keep the others from being played.
+
     Raises:
+        RuntimeError: What the first play failed with that had a defect, when all are over.
         KeyboardInterrupt: Ctrl-C. Here, as after any other error, `stop` is called and what is
             under way is waited for.
     """
     with ThreadPoolExecutor(max_workers=side_by_side) as pool:
         futures = {pool.submit(play, scenario): scenario for scenario in scenarios}
+        failed: list[RuntimeError] = []
         try:
             for future in as_completed(futures):
-                done(futures[future], future.result())
+                error = future.exception()
+                if isinstance(error, RuntimeError):
+                    failed.append(error)
+                else:
+                    done(futures[future], future.result())
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             stop()
             raise
+    if failed:
+        told = f"{len(failed)} of {len(futures)} plays failed: {failed[0]}"
+        raise RuntimeError(told) from failed[0]
 
 
 @dataclass(slots=True)

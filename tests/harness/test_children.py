@@ -61,6 +61,22 @@ def test_after_an_error_what_plays_is_stopped_and_nothing_else_starts(error: Any
     assert len(started) <= 3
 
 
+def test_a_play_with_a_defect_is_told_when_the_others_are_over() -> None:
+    told: list[int] = []
+
+    def play(scenario: Scenario) -> dict[str, Any]:
+        if scenario.seed in (0, 3):
+            raise RuntimeError(f"seed {scenario.seed} has a defect")
+        return {"seed": scenario.seed}
+
+    def done(_scenario: Scenario, line: Any) -> None:
+        told.append(line["seed"])
+
+    with pytest.raises(RuntimeError, match="2 of 6 plays failed: seed 0 has a defect"):
+        play_many(SCENARIOS, play, side_by_side=1, done=done, stop=lambda: None)
+    assert sorted(told) == [1, 2, 4, 5]
+
+
 def child_that_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str) -> Children:
     player = Children(options=RunOptions(runs_directory=tmp_path), work=tmp_path)
     monkeypatch.setattr(Children, "_command", lambda *_: [sys.executable, "-c", code])
