@@ -306,6 +306,18 @@ def answer_waiting(
     return after
 
 
+def read_as_in_epoch(
+    world: World, broker_id: int, source: int, partition: TopicPartition, leader_epoch: int
+) -> FetchAnswer:
+    """Return what the leader answers to a Fetch of one partition that names that leader epoch."""
+    broker, thread = world.broker(broker_id), world.thread(broker_id, source)
+    assert broker is not None
+    assert thread is not None
+    asked = _asked(world, broker_id, broker, thread, partition, FETCH)
+    asked = replace(asked, leader_epoch=leader_epoch)
+    return leading.read(world, leader_of(source), partition, asked)
+
+
 def hold_answer(world: World, broker_id: int, source: int, exchange: Exchange) -> Exchange:
     """Let the holds that are about an answer keep it; returns it as it stands then."""
     kept = _holds(world, broker_id, leader_of(source), exchange, "response")

@@ -5,7 +5,7 @@ It stands for a cluster that is left alone after each event until nothing change
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ModelError
@@ -19,6 +19,18 @@ from kchaos.checkers.model.values.requests import Exchange, FetchAnswer, Stage
 
 _ROUNDS_LIMIT = 10_000
 """A guard against an endless loop in the model itself; real timelines need some dozens."""
+
+
+class _Told(NamedTuple):
+    """What a fetch session told last of a partition, and the leader epoch of its follower then."""
+
+    high_watermark: int
+    log_start_offset: int
+    leader_epoch: int
+
+    @classmethod
+    def by(cls, answer: FetchAnswer, leader_epoch: int) -> "_Told":
+        return cls(answer.high_watermark, answer.log_start_offset, leader_epoch)
 
 
 Step = Callable[..., bool]
@@ -131,6 +143,7 @@ def _work(world: World, broker_id: int, source: int) -> bool:
         changed = _reset_offsets(world, broker_id, source) or changed
         is_over = exchange.awaited(world, broker_id, source) is None
         return changed or (is_over and waiting.api == LIST_OFFSETS)
+    _answer_overtaken(world, broker_id, source)
     changed = exchange.go_on_without_asking(world, broker_id, source)
     for api in (OFFSET_FOR_LEADER_EPOCH, FETCH):
         asked = exchange.question(world, broker_id, source, api)
@@ -232,22 +245,53 @@ def _without_told_again(world: World, broker_id: int, source: int, request: Exch
         return request
     if not broker.generation.tells_high_watermark_once:
         return request
-    key = ("told", broker_id, source)
-    told = dict(world.get(key) or ())
+    told = _told(world, broker_id, source)
     kept = []
     for partition, answer in request.answers:
         assert isinstance(answer, FetchAnswer)
-        tells = (answer.high_watermark, answer.log_start_offset)
+        fetch = thread.fetch(partition)
+        tells = _Told.by(answer, -1 if fetch is None else fetch.leader_epoch)
         is_known = partition in (thread.session or ()) and told.get(partition) == tells
         if not (is_known and exchange.says_nothing(answer)):
             kept.append((partition, answer))
         told[partition] = tells
-    world.put(key, tuple(sorted(told.items())))
+    _remember_told(world, broker_id, source, told)
     if len(kept) == len(request.answers):
         return request
     after = replace(request, answers=tuple(kept))
     exchange.change(world, broker_id, source, request, after)
     return after
+
+
+def _answer_overtaken(world: World, broker_id: int, source: int) -> None:
+    """Answer the Fetch that waited at a leader while the follower was told of a newer leader epoch.
+
+    The follower does not take what it answers. A leader that sees the earlier epoch refuses it, and
+    tells its high watermark anew then; another one has told it (KAFKA-9338).
+    """
+    broker, thread = world.broker(broker_id), world.thread(broker_id, source)
+    if broker is None or thread is None or not broker.generation.tells_high_watermark_once:
+        return
+    told = _told(world, broker_id, source)
+    for partition, fetch in thread.partitions:
+        if partition in told and told[partition].leader_epoch != fetch.leader_epoch:
+            overtaken = told.pop(partition)
+            answer = exchange.read_as_in_epoch(
+                world, broker_id, source, partition, overtaken.leader_epoch
+            )
+            if not answer.error:
+                told[partition] = _Told.by(answer, fetch.leader_epoch)
+    _remember_told(world, broker_id, source, told)
+
+
+def _told(world: World, broker_id: int, source: int) -> dict[TopicPartition, "_Told"]:
+    return dict(world.get(("told", broker_id, source)) or ())
+
+
+def _remember_told(
+    world: World, broker_id: int, source: int, told: dict[TopicPartition, "_Told"]
+) -> None:
+    world.put(("told", broker_id, source), tuple(sorted(told.items())) or None)
 
 
 def _lose(world: World, broker_id: int, source: int, request: Exchange) -> None:

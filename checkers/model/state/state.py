@@ -13,8 +13,8 @@ A component's name is a tuple whose first item says what it is:
 | ("leaders", N) | the sources L of broker N's fetcher threads (`values.fetchers`): leaders, |
 | | unless it has several threads for one |
 | ("thread", N, L) | `FetcherThread` of broker N for source L |
-| ("told", N, L) | (partition, high watermark and log start) that this thread's fetch session |
-| | told last, where a schedule is settled |
+| ("told", N, L) | (partition, high watermark and log start that this thread's fetch session told |
+| | last, with the leader epoch then), where a schedule is settled |
 | ("exchanges", N, L) | requests of that thread in flight, and those it gave up, oldest first |
 | ("assignment", tp) | replica ids, preferred one first |
 | ("topic configuration", T) | (name, value) of what `/config/topics` holds |

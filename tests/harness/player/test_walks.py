@@ -150,6 +150,29 @@ def test_a_high_watermark_that_a_fetch_session_has_told_is_not_waited_for(
     assert last == (waits if learns else AwaitQuiet())
 
 
+@pytest.mark.parametrize(
+    ("release", "without", "learns"),
+    [
+        ("2.0.1", (), True),
+        ("2.1.1", (), False),
+        ("2.1.1", ("KIP-227",), True),
+        ("2.4.1", (), False),
+        ("2.5.1", (), True),
+    ],
+)
+def test_a_high_watermark_told_to_a_fetch_of_an_earlier_epoch_is_not_waited_for(
+    release: str, without: tuple[str, ...], learns: bool
+) -> None:
+    """Broker 1's fetch waits at the leader when broker 2 leaves the ISR (KAFKA-9338)."""
+    schedule = schedule_of(
+        Move("cut", 0, 2), Move("write-one", 0), Move("kill", 2),
+        release=release, without=without, brokers=3,
+    )  # fmt: skip
+    gates = [step for step in steps_of(schedule, gated=True) if is_gate(step)]
+    waits = AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1)
+    assert (waits in gates) is learns
+
+
 def test_a_follower_without_a_session_has_fetched_on_before_it_is_looked_for_in_the_isr() -> None:
     schedule = schedule_of(Move("expire", 1), Move("register", 1), release="1.1.1")
     _, _, *steps = steps_of(schedule, gated=True)
