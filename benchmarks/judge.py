@@ -169,13 +169,13 @@ def with_spark(paths: Sequence[str]) -> None:
         judgement = judge_runs(
             paths, progress=lambda _ended, _runs: told.append(time.perf_counter() - begin)
         )
+        answers = [
+            [result.run, result.conforms, result.safe, len(result.findings)]
+            for result in judgement.results
+        ]
         middle = time.perf_counter()
         judge_runs(paths)
         end = time.perf_counter()
-    answers = [
-        [result.run, result.conforms, result.safe, len(result.findings)]
-        for result in judgement.results
-    ]
     first = told[0] if told else middle - begin
     _tell({"seconds": [middle - begin, end - middle], "answers": answers, "first": first})
 

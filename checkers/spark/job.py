@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import heapq
 import json
 import shutil
 import threading
@@ -61,12 +62,21 @@ class SparkJudgement:
 
     Attributes:
         output: The folder with the Parquet tables `batches`, `findings` and `results`.
-        results: One for each run, in the order in which they were given, without predictions. What
-            is no run at all has no `judged_by`.
     """
 
     output: Path
-    results: tuple[Results, ...]
+
+    @property
+    def results(self) -> Iterator[Results]:
+        """Yields those of each run, in the order in which they were given, without predictions.
+
+        They are read from the tables as they are asked for, a few of each task at a time. What is
+        no run at all has no `judged_by`.
+        """
+        files = sorted((self.output / RESULTS).glob("*.parquet"))
+        # Each task wrote its runs in order.
+        for row in heapq.merge(*map(_rows_in, files), key=lambda row: row["position"]):
+            yield _results_of(row)
 
 
 def judge_runs(
@@ -119,12 +129,12 @@ def judge_runs(
             target = _as_java_takes_it(folder) if local else folder
             sizes = whole_bytes, part_bytes
             try:
-                results = _judge(session, paths, target, sizes, most_states, progress)
+                _judge(session, paths, target, sizes, most_states, progress)
             except (PySparkException, Py4JError) as error:
                 raise _failed(error, folder) from error
         shutil.rmtree(temporary, ignore_errors=True)
         named = place()
-    return SparkJudgement(output=named, results=results)
+    return SparkJudgement(output=named)
 
 
 def _judge(
@@ -134,7 +144,7 @@ def _judge(
     sizes: tuple[int, int],
     most_states: int,
     progress: Callable[[int, int], None],
-) -> tuple[Results, ...]:
+) -> None:
     whole_bytes, part_bytes = sizes
     ship_package(session.sparkContext)
     session.dataSource.register(BatchSource)
@@ -144,21 +154,24 @@ def _judge(
     )
     # A run's rows are made by one task, which reads and follows it once, and writes them.
     tasks = min(len(paths), _TASKS_A_CORE * session.sparkContext.defaultParallelism)
-    judged = runs.repartition(tasks).mapInArrow(
-        functools.partial(
-            whole_runs, most_states=most_states, most_bytes=whole_bytes, folder=folder
-        ),
-        ddl(ENDED_TABLE),
+    judged = (
+        runs.repartition(tasks)
+        .sortWithinPartitions("position")
+        .mapInArrow(
+            functools.partial(
+                whole_runs, most_states=most_states, most_bytes=whole_bytes, folder=folder
+            ),
+            ddl(ENDED_TABLE),
+        )
     )
     with _telling(folder, len(paths), progress):
-        large = [paths[row["position"]] for row in judged.collect() if row["is_large"]]
+        large = [paths[row["position"]] for row in judged.where("is_large").collect()]
     shutil.rmtree(folder / ENDED)
     # What a task that was tried again had begun.
     for abandoned in (file for name in TABLES for file in (folder / name).glob(".part-*")):
         abandoned.unlink()
     if large:
         _split(session, runs, large, folder, part_bytes, most_states)
-    return tuple(results for _, results in sorted(_results_in(folder), key=lambda pair: pair[0]))
 
 
 @contextlib.contextmanager
@@ -217,6 +230,7 @@ def _split(
         findings.unionByName(runs, allowMissingColumns=True)
         .groupBy("run")
         .applyInArrow(results_with(most_states), ddl(RESULT_TABLE))
+        .sortWithinPartitions("position")
     )
     _added(results, folder, RESULTS, names)
 
@@ -255,14 +269,13 @@ def _with_batches_before(batches: DataFrame) -> DataFrame:
     )
 
 
-def _results_in(folder: Path) -> Iterator[tuple[int, Results]]:
-    """Yields the position and the results of each run, as the tables have them."""
+def _rows_in(file: Path) -> Iterator[dict[str, Any]]:
+    """Yields the rows of one task's part of the table of results."""
     from pyarrow import parquet
 
-    for file in (folder / RESULTS).glob("*.parquet"):
-        for batch in parquet.ParquetFile(file).iter_batches(batch_size=_ROWS_TOGETHER):
-            for row in batch.to_pylist():
-                yield row["position"], _results_of(row)
+    with parquet.ParquetFile(file) as part:
+        for batch in part.iter_batches(batch_size=_ROWS_TOGETHER):
+            yield from batch.to_pylist()
 
 
 def _results_of(row: Any) -> Results:

@@ -2,7 +2,7 @@
 
 import json
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -304,12 +304,15 @@ def judge(
             text = json.dumps(one.to_json()) if as_json else "\n".join(history_lines(one))
             click.echo(text if as_json else printable(text))
         return exit_code_for_histories(one.valid for one in judged)
-    lines = judge_paths(
-        runs, spark=spark, master=master, output=output, offline=offline, say=sayer()
-    )
-    for line in lines:
-        click.echo(json.dumps(line) if as_json else printable("\n".join(line_lines(line))))
-    return exit_code_for_lines(lines)
+
+    def told() -> Iterator[dict[str, Any]]:
+        for line in judge_paths(
+            runs, spark=spark, master=master, output=output, offline=offline, say=sayer()
+        ):
+            click.echo(json.dumps(line) if as_json else printable("\n".join(line_lines(line))))
+            yield line
+
+    return exit_code_for_lines(told())
 
 
 @cli.command()

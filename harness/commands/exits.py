@@ -27,7 +27,7 @@ def exit_code_for_lines(lines: Iterable[Mapping[str, Any]]) -> int:
 
     0 if every run is as expected, 1 if one is known not to be, else 2, as for no run at all.
     """
-    codes = [_code(line) for line in lines]
+    codes = {_code(line) for line in lines}
     if not codes:
         return UNKNOWN
     return FINDING if FINDING in codes else max(codes)

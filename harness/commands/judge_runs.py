@@ -3,7 +3,7 @@
 import importlib.util
 import json
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,8 @@ def judge_paths(
     output: Path | None,
     offline: bool,
     say: Callable[[str], None],
-) -> list[dict[str, Any]]:
-    """Judges every run; returns the object of `--json` for each.
+) -> Iterator[dict[str, Any]]:
+    """Judges every run; yields the object of `--json` for each, and keeps none of them.
 
     Args:
         spark: Whether Spark does it; else each run gets a judgement beside its evidence. None:
@@ -50,14 +50,13 @@ def judge_paths(
         # A name that is no text has no place in Spark's tables.
         odd = [run for run in runs if not str(run).isprintable()]
         plain = [run for run in runs if run not in odd]
-        of_odd = [_line_of(run, say) for run in odd]
-        if not plain:
-            return of_odd
-        told = _with_spark(plain, master=master, output=output, offline=offline, say=say)
-        return [*told, *of_odd]
-    if len(runs) == 1:
+        if plain:
+            yield from _with_spark(plain, master=master, output=output, offline=offline, say=say)
+        runs = odd
+    elif len(runs) == 1:
         RunDirectory.open(runs[0])
-    return [_line_of(run, say) for run in runs]
+    for run in runs:
+        yield _line_of(run, say)
 
 
 def _line_of(run: Path, say: Callable[[str], None]) -> dict[str, Any]:
@@ -178,7 +177,7 @@ def _with_spark(
     output: Path | None,
     offline: bool,
     say: Callable[[str], None],
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
     java_home = require_spark(offline=offline)
     from kchaos.checkers.spark import judge_runs
 
@@ -193,7 +192,7 @@ def _with_spark(
     for result in judgement.results:
         if result.unknown or result.reason:
             say(f"{result.run}: {result.unknown or result.reason}")
-    return [_line_of_spark(result) for result in judgement.results]
+        yield _line_of_spark(result)
 
 
 def _line_of_spark(results: Results) -> dict[str, Any]:

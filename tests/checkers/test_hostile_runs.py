@@ -103,8 +103,10 @@ def test_a_judge_that_fails_over_one_run_ends_no_other_run_s_judging(
     monkeypatch.setattr(judge_runs, "write_report", draw_or_fail)
     said: list[str] = []
 
-    lines = judge_paths(
-        [tmp_path], spark=False, master=None, output=None, offline=True, say=said.append
+    lines = list(
+        judge_paths(
+            [tmp_path], spark=False, master=None, output=None, offline=True, say=said.append
+        )
     )
 
     bad, undrawn, good = lines

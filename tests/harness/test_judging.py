@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.errors import CheckError, RunDirectoryError
+from kchaos.checkers.judge import judge as real_judge
+from kchaos.checkers.results import Results
+from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import (
     AwaitTimeout,
     BrokerExited,
@@ -33,7 +36,7 @@ def judged(*paths: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """The object of `--json` for each run, and what was said."""
     said: list[str] = []
     lines = judge_paths(paths, spark=False, master=None, output=None, offline=True, say=said.append)
-    return lines, said
+    return list(lines), said
 
 
 # -- which runs ---------------------------------------------------------------------------------
@@ -96,6 +99,26 @@ def test_the_verdict_is_said_once_by_the_line_of_the_run(tmp_path: Path) -> None
     assert (lines[0]["conforms"], lines[0]["safe"]) == (True, True)
     assert [line.strip() for line in said if "conforms" in line] == []
     assert any("permitted-loss" in line for line in said)
+
+
+def test_each_run_is_told_before_the_next_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        finished_run(tmp_path / name)
+    begun: list[str] = []
+
+    def judge(run: RunDirectory) -> Results:
+        begun.append(run.name)
+        return real_judge(run)
+
+    monkeypatch.setattr(judge_runs, "judge", judge)
+    lines = judge_paths(
+        [tmp_path], spark=False, master=None, output=None, offline=True, say=lambda _: None
+    )
+
+    assert [(Path(next(lines)["run"]).name, len(begun)) for _ in range(2)] == [("a", 1), ("b", 2)]
+    assert next(lines, None) is None
 
 
 def test_evidence_that_changed_after_the_seal_is_unknown(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def _disagreements(made: Sequence[tuple[str, RunDirectory]]) -> list[str]:
             java_home=spark_java_home(offline=True),
             most_states=FEW_STATES,
         )
-    told = {result.run: result for result in judgement.results}
+        told = {result.run: result for result in judgement.results}
     found = []
     for name, mutant in made:
         plain, spark = _plain(mutant.path), _shown(told[mutant.name])

@@ -1,18 +1,21 @@
 """Spark and the plain judge say the same, run by run."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 
 from kchaos.checkers.errors import CheckError, SparkError
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import Results, results_to_json
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.checkers.spark import judge_runs
+from kchaos.checkers.spark import job, judge_runs
 from kchaos.checkers.spark.parts import PART_BYTES
+from kchaos.checkers.spark.rows import RESULT_TABLE, arrow_schema
 from tests.support.planted_runs import all_runs
 
 pytestmark = pytest.mark.spark
@@ -221,6 +224,37 @@ def test_a_judgement_is_never_written_over(both: Both, spark: Any, tmp_path: Pat
     assert both.output.name == "0001"
     assert both.output.parent.name == "judgements-spark"
     assert [entry.name for entry in both.output.parent.iterdir()] == ["0001"]
+
+
+def test_results_are_read_from_the_tables_as_they_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "results").mkdir()
+    tasks = (0, 2, 4, 6), (1, 3, 5), (7,)
+    for number, positions in enumerate(tasks):
+        rows = [
+            {"position": position, "run": str(position), "path": "/", "expected": False}
+            for position in positions
+        ]
+        table = pyarrow.Table.from_pylist(rows, schema=arrow_schema(RESULT_TABLE))
+        pyarrow.parquet.write_table(table, tmp_path / "results" / f"part-{number}.parquet")
+    monkeypatch.setattr(job, "_ROWS_TOGETHER", 1)
+    read: list[Path] = []
+    rows_in = job._rows_in
+
+    def counted(file: Path) -> Iterator[dict[str, Any]]:
+        for row in rows_in(file):
+            read.append(file)
+            yield row
+
+    monkeypatch.setattr(job, "_rows_in", counted)
+    results = job.SparkJudgement(output=tmp_path).results
+
+    assert read == []
+    assert [(result.run, len(read)) for result in results] == [
+        # One row of each task, and then one for each that was given.
+        *(("0", 3), ("1", 4), ("2", 5), ("3", 6), ("4", 7), ("5", 8), ("6", 8), ("7", 8)),
+    ]
 
 
 def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:
