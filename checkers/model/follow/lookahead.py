@@ -68,6 +68,7 @@ class Lookahead:
         )
         self._copied: dict[tuple[TopicPartition, int, int], int] = {}
         self._last_on: dict[int, int] = {}
+        self._on: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self._told: dict[int, list[tuple[int, ControlSent]]] = defaultdict(list)
         self._killed: dict[int, list[int]] = defaultdict(list)
         self._stopped: dict[int, list[tuple[int, Mapping[TopicPartition, int]]]] = defaultdict(list)
@@ -108,7 +109,7 @@ class Lookahead:
             case Question():
                 self._note_question(index, what)
             case Reply():
-                self._note_connection(what.number)
+                self._note_connection(index, what.number)
                 if what.fate is Fate.FORGED:
                     pass  # It is not what the leader answered.
                 elif what.fate is Fate.WAITS:
@@ -154,8 +155,9 @@ class Lookahead:
                 }
                 self._stopped[what.broker].append((index, marks))
 
-    def _note_connection(self, number: Number) -> None:
+    def _note_connection(self, index: int, number: Number) -> None:
         connection, correlation = number
+        self._on[connection].append((index, correlation))
         self._last_on[connection] = max(correlation, self._last_on.get(connection, correlation))
 
     def _log_starts(self, what: object) -> Iterator[tuple[int, TopicPartition, int]]:
@@ -191,7 +193,7 @@ class Lookahead:
         return next((start for _, start in items[at:] if start > log_start_offset), None)
 
     def _note_question(self, index: int, what: Question) -> None:
-        self._note_connection(what.number)
+        self._note_connection(index, what.number)
         if what.number not in self.questions:
             self.questions[what.number] = what
             self._asked_at[what.number] = index
@@ -466,16 +468,26 @@ class Lookahead:
             log_start_offset: In the answer.
             index: How many observations were taken.
         """
+        said = self.told_before(number, follower, source, about, index)
+        return said is not None and (
+            said.high_watermark != high_watermark
+            or said.log_start_offset not in (None, log_start_offset)
+        )
+
+    def told_before(
+        self, number: Number, follower: int, source: int, about: TopicPartition, index: int
+    ) -> FetchAnswered | None:
+        """Return what the last recorded answer before an index said, of the same connection.
+
+        For the arguments see `would_be_seen`.
+        """
         items = self._of_pair.get((follower, source), [])
         for _, what in reversed(items[: bisect_left(items, index, key=lambda item: item[0])]):
             if isinstance(what, Reply) and what.number[0] == number[0]:
                 said = what.partitions.get(about)
                 if isinstance(said, FetchAnswered):
-                    return said.high_watermark != high_watermark or said.log_start_offset not in (
-                        None,
-                        log_start_offset,
-                    )
-        return False
+                    return said
+        return None
 
     def epoch_at(
         self, leader: int, about: TopicPartition, base_offset: int, index: int
@@ -520,6 +532,27 @@ class Lookahead:
         """Tell whether a later request is seen on a request's connection, or its answer."""
         connection, correlation = number
         return self._last_on[connection] > correlation
+
+    def leads_until_later(
+        self, leader: int, about: TopicPartition, number: Number, index: int
+    ) -> bool:
+        """Tell whether nothing ends a leader's term, from an index on, before a later message.
+
+        That is the first one after a request on its connection. What ends a term is to hear of
+        another leader, or to be told to stop the replica.
+        """
+        later = next((at for at, known in self._on[number[0]] if known > number[1]), None)
+        return later is not None and not any(
+            index <= at < later
+            and (
+                any(
+                    (state.topic, state.partition) == about and state.leader != leader
+                    for state in sent.states
+                )
+                or any(stopped.partition == about for stopped in sent.stopped)
+            )
+            for at, sent in self._told[leader]
+        )
 
     def is_told_before_answering(self, broker: int, operation: str, index: int) -> bool:
         """Tell whether a broker hears of leaders, from an index on, before a client's answer."""

@@ -3,7 +3,7 @@
 A search goes on from them last: what they lead to is only of use where nothing explains a run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
@@ -40,23 +40,88 @@ def is_out_of_reach(
         index: Of the first observation that is not seen yet.
     """
     world = World(state)
+    return any(
+        _is_missed(world, follower, leader_id, request, lookahead, index)
+        for follower, _, leader_id, request in _touched(world, changes)
+    )
+
+
+def never_answered(
+    state: State, changes: Mapping[Component, Any], lookahead: Lookahead, index: int
+) -> str:
+    """Return why a Fetch that is known to have been answered unseen cannot be any more, or "".
+
+    A later message on its connection tells that it was answered: a fetcher has one request in
+    flight on a connection, and closes it where that fails (`internal_steps.is_on`). The links
+    record an answer with records, and one with another high watermark than the one before it had.
+    A leader's log and high watermark only grow while it leads: Partition.makeLeader moves the high
+    watermark up alone, and only makeFollower truncates (0.10.2.2, 1.1.1, 2.8.2 and 3.8.0). So from
+    a state in which the answer would be recorded none leads to one in which it would not be, unless
+    the leader is told of another leader, or to stop its replica, before that later message.
+
+    For the arguments see `is_out_of_reach`.
+    """
+    world = World(state)
+    for follower, source, leader_id, request in _touched(world, changes):
+        why = _is_stuck(world, follower, source, leader_id, request, lookahead, index)
+        if why:
+            return why
+    return ""
+
+
+def _touched(
+    world: World, changes: Mapping[Component, Any]
+) -> Iterator[tuple[int, int, int, Exchange]]:
+    """Yield the requests that changes are about: (follower, source, leader, request)."""
     for component, value in changes.items():
         match component:
             case "exchanges", follower, source:
-                exchanges = value or ()
-                pairs = [(follower, leader_of(source), exchange) for exchange in exchanges]
+                for request in value or ():
+                    yield follower, source, leader_of(source), request
             case "replica", leader_id, _:
-                pairs = [
-                    (follower, leader_id, exchange)
-                    for follower in world.broker_ids()
-                    for source in world.sources(follower, leader_id)
-                    for exchange in world.exchanges(follower, source)
-                ]
-            case _:
-                continue
-        if any(_is_missed(world, *pair, lookahead, index) for pair in pairs):
-            return True
-    return False
+                for follower in world.broker_ids():
+                    for source in world.sources(follower, leader_id):
+                        for request in world.exchanges(follower, source):
+                            yield follower, source, leader_id, request
+
+
+def _is_stuck(
+    world: World,
+    follower: int,
+    source: int,
+    leader_id: int,
+    request: Exchange,
+    lookahead: Lookahead,
+    index: int,
+) -> str:
+    number = request.number
+    if number is None or number in lookahead.replies or not request.is_awaited:
+        return ""
+    # What a leader has looked at already may be what it had before.
+    if request.api != FETCH or request.stage not in (Stage.ARRIVED, Stage.WAITING):
+        return ""
+    if not lookahead.goes_on(number) or hears_of_leaders(world, leader_id):
+        return ""
+    for partition, asked in request.asked:
+        replica = world.replica(leader_id, partition)
+        if replica is None or replica.role is not Role.LEADER or partition in request.refused:
+            continue
+        now = leader.read(world, leader_id, partition, asked)
+        if now.error or now.diverging is not None:
+            continue
+        # Below what was told before it may yet grow to just that.
+        told = lookahead.told_before(number, follower, source, partition, index)
+        is_news = told is not None and now.high_watermark > told.high_watermark
+        is_throttled = leader.may_throttle(world, leader_id, partition, follower)
+        if not is_news and (not now.batches or is_throttled):
+            continue
+        if lookahead.leads_until_later(leader_id, partition, number, index):
+            news = f"high watermark {now.high_watermark}" if is_news else "records"
+            return (
+                f"broker {leader_id} would have told broker {follower} {news} of {partition.topic}-"
+                f"{partition.partition} in answer to request {number[1]}, and no answer was seen"
+            )
+    return ""
 
 
 def _is_missed(

@@ -7,10 +7,11 @@ One pass over the record bounds from above (an over-approximation) what any stat
   gap.
 - A replica's log ends where it ended before, where an answer that its fetcher got says, or behind
   what a client wrote to its broker.
-- A leader's answer tells of no more than its own log has.
+- A leader's answer tells of no more than its own log has. A batch of a leader epoch is of a produce
+  that the leader of that epoch may have read in it.
 - A follower's high watermark is one that an answer told it, or an earlier one. Who asks anew on a
   connection, after what it last was told of leaders, follows what it asks for: what it led before
-  gave it no more than its end of then.
+  gave it no more than its end of then, and than an ISR of its own had fetched from it.
 - Without leader epochs in its protocol a follower begins at its high watermark, and goes on with
   what its leader's answers gave it.
 - A fetcher has one request in flight on a connection. It asks for more than before only where an
@@ -128,12 +129,21 @@ class _Bounds:
         self._high: dict[tuple[int, TopicPartition], int] = defaultdict(int)
         self._given: dict[tuple[int, int, TopicPartition], int] = defaultdict(int)
         self._led: set[tuple[int, TopicPartition]] = set()
+        self._fetched: dict[tuple[int, TopicPartition], dict[int, int]] = defaultdict(dict)
+        self._isrs: dict[tuple[int, TopicPartition], set[frozenset[int]]] = defaultdict(set)
+        self._assigned: dict[str, list[tuple[tuple[int, ...], ...]]] = defaultdict(list)
+        for decided in record.decided:
+            if isinstance(decided.what, PartitionState):
+                self._note_isr(decided.what)
+            elif isinstance(decided.what, TopicCreated):
+                self._assigned[decided.what.topic].append(decided.what.assignment)
         self._handling: dict[int, set[Number]] = defaultdict(set)
         self._used: dict[int, set[int]] = defaultdict(set)
         self._running: set[int] = set()
         self._asked: dict[Number, Question] = {}
         self._open: dict[int, Question] = {}
         self._fetchers = _Fetchers()
+        self._epochs = _Epochs(lookahead)
         self._copying: dict[tuple[str, int], CopyBegun] = {}
         # A follower of a tiered log may build it from remote segments.
         self._is_tiered = any(isinstance(item.what, RemoteCopy) for item in record.seen)
@@ -158,6 +168,8 @@ class _Bounds:
             case Reply() if self._is_looked_at(what) and not what.error_code:
                 for about, said in what.partitions.items():
                     why = self._beyond(what.leader, about, _end_told(said))
+                    if not why and isinstance(said, FetchAnswered) and said.base_offset is not None:
+                        why = self._epochs.refutes(about, said.base_offset, said.first_leader_epoch)
                     if why:
                         return why
             case StopBroker() if what.checkpointed is not None:
@@ -176,6 +188,10 @@ class _Bounds:
                 for about, files in begun.files if begun is not None else ():
                     if files.batches:
                         why = self._beyond(what.broker, about, files.batches[-1][1] + 1)
+                        if why:
+                            return why
+                    for base_offset, _, leader_epoch, _ in files.batches:
+                        why = self._epochs.refutes(about, base_offset, leader_epoch)
                         if why:
                             return why
             case ControlSent() if what.broker in self._running - self._may_exit:
@@ -198,6 +214,7 @@ class _Bounds:
     def add(self, what: object) -> None:  # noqa: C901
         """Take in what may happen from now on."""
         self._fetchers.add(what)
+        self._epochs.add(what)
         match what:
             case StartBroker():
                 self._running.add(what.broker)
@@ -214,6 +231,8 @@ class _Bounds:
                 self._ends[about] = self._end(about)
                 self._write(what.broker, about, what)
             case ControlSent():
+                for state in what.states:
+                    self._note_isr(state)
                 if what.states or what.stopped:
                     self._handling[what.broker].add(what.number)
                     self._used[what.broker].clear()
@@ -225,6 +244,11 @@ class _Bounds:
             case ControlAnswered():
                 self._handling[what.broker].discard(what.number)
             case Question():
+                for about, partition in what.partitions.items():
+                    if isinstance(partition, FetchAsked):
+                        fetched = self._fetched[what.leader, about]
+                        before = fetched.get(what.follower, 0)
+                        fetched[what.follower] = max(before, partition.fetch_offset)
                 self._follow(what)
                 if what.api == LIST_OFFSETS:
                     # Out of its leader's range, an old broker may end itself.
@@ -266,8 +290,37 @@ class _Bounds:
                 key = (asked.follower, about)
                 if key in self._led:
                     self._led.discard(key)
-                    self._high[key] = max(self._high[key], self._got[key] + self._spare[key])
+                    self._high[key] = max(self._high[key], self._most_as_leader(*key))
         self._use(asked)
+
+    def _note_isr(self, state: PartitionState) -> None:
+        about = TopicPartition(state.topic, state.partition)
+        self._isrs[state.leader, about].add(frozenset(state.isr))
+
+    def _most_as_leader(self, leader: int, about: TopicPartition) -> int:
+        """Return how far a broker's high watermark has come at most while it led.
+
+        It moves to the smallest end of its ISR, of whoever it waits for besides, and of its own log
+        (Partition.maybeIncrementLeaderHW, 0.10.2.2, 1.1.1, 2.8.2 and 3.8.0). A follower's end is
+        the offset that it last fetched from. Which ISRs a leader may have had is written, some day.
+        Only who is assigned counts, so who some assignment leaves out is no hindrance.
+        """
+        most = self._got[leader, about] + self._spare[leader, about]
+        fetched = self._fetched[leader, about]
+        in_each = (
+            min(
+                (fetched.get(member, 0) for member in self._awaited(isr, about) - {leader}),
+                default=most,
+            )
+            for isr in self._isrs[leader, about]
+        )
+        return min(most, max(in_each, default=most))
+
+    def _awaited(self, isr: frozenset[int], about: TopicPartition) -> frozenset[int]:
+        assigned = self._assigned.get(about.topic, [])
+        return isr.intersection(
+            *(replicas[about.partition] for replicas in assigned if about.partition < len(replicas))
+        )
 
     def _is_looked_at(self, reply: Reply) -> bool:
         """Tell whether a reply is to a request that was seen, or to one that repeated the last."""
@@ -367,6 +420,72 @@ def _without(broker: int, questions: dict[_K, Question]) -> dict[_K, Question]:
         for key, question in questions.items()
         if broker not in (question.follower, question.leader)
     }
+
+
+class _Epochs:
+    """Which produces a leader may have appended in which of its leader epochs.
+
+    A leader gives what it appends the epoch that a LeaderAndIsr told it (Partition.makeLeader and
+    appendRecordsToLeader, 0.11.0.3, 1.1.1, 2.8.2 and 3.8.0), and followers keep that. What a client
+    was told of before was appended in an earlier epoch. What a process had not read when it ended
+    nobody reads.
+    """
+
+    def __init__(self, lookahead: Lookahead) -> None:
+        self._lookahead = lookahead
+        self._open: dict[int, dict[str, Produce]] = defaultdict(dict)
+        self._led: dict[int, set[tuple[TopicPartition, int]]] = defaultdict(set)
+        self._of: dict[tuple[TopicPartition, int], list[Produce]] = defaultdict(list)
+        self._told: set[tuple[TopicPartition, int]] = set()
+        self._markers: set[TopicPartition] = set()
+
+    def refutes(self, about: TopicPartition, offset: int, leader_epoch: int | None) -> str:
+        """Return why no log has a batch of that epoch at an offset, or ""."""
+        if (about, leader_epoch) not in self._told or about in self._markers:
+            return ""
+        assert leader_epoch is not None
+        for produce in self._of[about, leader_epoch]:
+            told = self._lookahead.client_answers.get(produce.operation)
+            if told is not None and told.outcome == "ok" and told.base_offset >= 0:
+                if told.base_offset <= offset < told.base_offset + len(produce.records):
+                    return ""
+            elif _may_be_appended(produce, told):
+                return ""
+        return (
+            f"no produce that the leader of epoch {leader_epoch} had can be at offset {offset} of "
+            f"{about.topic}-{about.partition}"
+        )
+
+    def add(self, what: object) -> None:
+        match what:
+            case Produce():
+                about = TopicPartition(what.topic, what.partition)
+                if what.producer is not None and what.producer.is_marker:
+                    # Its coordinator may send it anew, to another leader.
+                    self._markers.add(about)
+                self._open[what.broker][what.operation] = what
+                for led, leader_epoch in self._led[what.broker]:
+                    if led == about:
+                        self._of[about, leader_epoch].append(what)
+            case ClientAnswered() if what.outcome == "ok" and what.base_offset >= 0:
+                for produces in self._open.values():
+                    # Without acks a client goes on before its produce is read.
+                    if what.operation in produces and produces[what.operation].acks:
+                        del produces[what.operation]
+            case ControlSent():
+                for state in what.states:
+                    about = TopicPartition(state.topic, state.partition)
+                    if state.leader == what.broker:
+                        self._told.add((about, state.leader_epoch))
+                        self._led[what.broker].add((about, state.leader_epoch))
+                        self._of[about, state.leader_epoch] += (
+                            produce
+                            for produce in self._open[what.broker].values()
+                            if TopicPartition(produce.topic, produce.partition) == about
+                        )
+            case StopBroker():
+                self._open[what.broker].clear()
+                self._led[what.broker].clear()
 
 
 class _Fetchers:

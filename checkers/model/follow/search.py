@@ -18,7 +18,7 @@ from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import Decided, Record, Seen, is_action
 from kchaos.checkers.model.follow.observed_steps import Excluded, take, take_decision
 from kchaos.checkers.model.follow.pruning import needed, step_at_once
-from kchaos.checkers.model.follow.reachable import is_out_of_reach
+from kchaos.checkers.model.follow.reachable import is_out_of_reach, never_answered
 from kchaos.checkers.model.follow.refuting import first_refuted, first_refuted_decision
 from kchaos.checkers.model.follow.unavoidable import Reached, unavoidable
 from kchaos.checkers.model.releases.generation import Generation
@@ -47,6 +47,8 @@ ZooKeeper's are cut to milliseconds, and a link writes a message down before it 
 _MOST_REASONS = 200
 _PATIENCE = 500
 """How many states may explain no more of a run until an unlikely branch is searched."""
+_PATIENCE_IF_REFUTED = 2 * _PATIENCE
+"""How many may do so until a search ends of which it is known that nothing explains the record."""
 MOST_STATES = 60_000
 """How many states may be looked at for one run until the answer is unknown."""
 
@@ -64,12 +66,14 @@ class _Step(NamedTuple):
 
     Attributes:
         is_late: Whether there is little hope that it leads to the end of the record.
+        dead_end: Why it cannot lead there, or "".
     """
 
     node: _Node
     notes: tuple[object, ...]
     before: "_Step | None"
     is_late: bool = False
+    dead_end: str = ""
 
 
 def follow(
@@ -93,7 +97,7 @@ def follow(
     limit = ""
     emptied: EmptiedBy | None = None
     if not search.is_complete:
-        if search.looked_at >= most_states:
+        if search.gave_up and search.refuted is None:
             limit = (
                 f"{most_states} states were looked at and none explains the whole run; snapshots "
                 "or AwaitQuiet between its acts leave fewer to look at"
@@ -146,9 +150,11 @@ class _Search:
         self.refuted_decision = first_refuted_decision(record)
         self.refuted = first_refuted(record, self.lookahead, self.refuted_decision)
         self.is_complete = False
+        self.gave_up = False
         self.looked_at = 0
         self._most_states = most_states
         self._deepest: list[_Node] = []
+        self._dead_ends: list[_Step] = []
 
     def run(self) -> _Step:
         """Return the step that explains the whole record, or one that explains most of it."""
@@ -157,7 +163,7 @@ class _Search:
         visited = {first.node}
         stack = [self._next(first)]
         late: list[_Step] = []
-        deepest, stalled = first, 0
+        deepest, stalled, progress = first, 0, 0
         while stack or late:
             if late and (not stack or stalled >= _PATIENCE):
                 stack.append(self._next(late.pop()))
@@ -171,22 +177,32 @@ class _Search:
             visited.add(following.node)
             self.looked_at += 1
             stalled += 1
-            if _depth(following.node) > _depth(deepest.node):
-                deepest, stalled = following, 0
-                self._deepest = []
-            if _depth(following.node) == _depth(deepest.node):
+            if following.dead_end:
+                self._dead_ends.append(following)
+            elif _depth(following.node) >= _depth(deepest.node):
+                if _depth(following.node) > _depth(deepest.node):
+                    deepest, stalled, progress = following, 0, self.looked_at
+                    self._deepest = []
                 self._deepest.append(following.node)
             if self._is_end(following.node):
                 self.is_complete = True
                 return following
-            if self._is_refuted(following.node) or self.looked_at >= self._most_states:
+            self.gave_up = self._gives_up(progress)
+            if self._is_refuted(following.node) or self.gave_up:
                 break
+            if following.dead_end:
+                continue
             if following.is_late:
                 late.append(following)
             else:
                 stack.append(self._next(following))
         self.is_complete = self._is_end(deepest.node)
         return deepest
+
+    def _gives_up(self, progress: int) -> bool:
+        """Tell whether enough was looked at, as much as `progress` for what is explained by now."""
+        is_beyond = self.looked_at - progress >= _PATIENCE_IF_REFUTED
+        return self.looked_at >= self._most_states or (self.refuted is not None and is_beyond)
 
     def emptied_by(self) -> EmptiedBy:
         """Return what nothing explains after the states that explain the most, and why not."""
@@ -205,16 +221,32 @@ class _Search:
         # Where a broker could have got on, what it would have said then tells more.
         telling = [exclusion for exclusion in reasons if not exclusion.is_pending] or list(reasons)
         whys = dict.fromkeys(exclusion.why for exclusion in telling[:3])
-        if self.refuted is not None and any(map(self._has_come_to_refuted, self._deepest)):
+        has_come = any(map(self._has_come_to_refuted, self._deepest))
+        if self.refuted is not None and (has_come or self.gave_up):
             index, why = self.refuted
             item = self.record.seen[index]
-            known = ["; or ".join(whys)] if telling and not telling[0].is_pending else []
+            is_known = has_come and telling and not telling[0].is_pending
+            known = ["; or ".join(whys)] if is_known else []
             return EmptiedBy(
                 source=item.source, what=type(item.what).__name__, why="; ".join((*known, why))
             )
+        if not telling or telling[0].is_pending:
+            telling = [*self._why_no_further()] or telling
+            whys = dict.fromkeys(exclusion.why for exclusion in telling[:3])
         if not telling:
             return EmptiedBy(source="", what="the end of the run", why="it was never reached")
         return replace(telling[0], why="; or ".join(whys))
+
+    def _why_no_further(self) -> Iterator[EmptiedBy]:
+        """Yield why the steps that came next after the most are dead ends."""
+        most = max(map(_depth, self._deepest), default=0)
+        for step in self._dead_ends:
+            before = step.before
+            if before is not None and _depth(before.node) >= most:
+                item = self.record.seen[min(before.node.seen, len(self.record.seen) - 1)]
+                yield EmptiedBy(
+                    source=item.source, what=type(item.what).__name__, why=step.dead_end
+                )
 
     def reached(self, steps: Iterable[_Step]) -> Iterator[Reached]:
         """Yield the state after each step, with what of the record was taken."""
@@ -265,14 +297,15 @@ class _Search:
 
     def _step(self, before: _Step, world: World, seen: int, decided: int) -> _Step:
         state = before.node.state
-        is_late = False
+        is_late, dead_end = False, ""
         if world.changes:
             changes = needed(world.changes, self.lookahead)
             state = state.changed(changes)
             is_late = world.is_unlikely or is_out_of_reach(
                 state, changes, self.lookahead, before.node.seen
             )
-        return _Step(_Node(seen, decided, state), tuple(world.notes), before, is_late)
+            dead_end = never_answered(state, changes, self.lookahead, seen)
+        return _Step(_Node(seen, decided, state), tuple(world.notes), before, is_late, dead_end)
 
     def _order(self, node: _Node) -> tuple[bool, ...]:
         """Return which of the two orders may go on, the likelier first: True for decisions."""

@@ -9,13 +9,14 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from kchaos.checkers.acts import StaleRequest, StartBroker, TopicPartition
+from kchaos.checkers.acts import StaleRequest, StartBroker, StopBroker, TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.follow import search
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import (
     ClientAnswered,
+    ControlAnswered,
     ControlSent,
     Decided,
     Fate,
@@ -328,7 +329,7 @@ def test_a_high_watermark_that_no_answer_told_is_missed_before_the_record_is_sea
         (
             "2.0.1-unanswered-writes",
             (42, 31),
-            "broker 0 had asked for t-0 from 4 on that connection, and no answer was seen since",
+            "broker 1 would have told broker 0 high watermark 6 of t-0 in answer to request 31",
         ),
         (
             "2.5.1-answered-late",
@@ -362,6 +363,7 @@ def test_a_fetcher_that_goes_on_without_an_answer_is_found_within_a_few_states(
 
     prediction = follow(changed_run, most_states=1_000)
     monkeypatch.setattr(search, "first_refuted", lambda *_: None)
+    monkeypatch.setattr(search, "never_answered", lambda *_: "")
     before = follow(changed_run, most_states=1_000)
 
     assert prediction.emptied_by is not None
@@ -391,6 +393,214 @@ def test_unanswered_writes_that_no_copy_shows_are_tried_last() -> None:
     )
     prediction = follow(without(whole, at), most_states=2_000)
     assert (prediction.limit, prediction.emptied_by) == ("", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "left_out", "said"),
+    [
+        # It was the last produce, and nobody else wrote in that epoch.
+        (
+            "2.0.1-unanswered-writes",
+            "settle-t-0",
+            "no produce that the leader of epoch 9 had can be at offset 6 of t-0",
+        ),
+        # It had led the partition before, and its only follower had not fetched that far.
+        (
+            "1.1.1-truncating",
+            (10, 5),
+            "broker 1 leads no t-0, and no answer told it a high watermark above 1",
+        ),
+    ],
+)
+def test_a_batch_and_a_high_watermark_that_no_leader_had_are_missed(
+    name: str, left_out: object, said: str
+) -> None:
+    """Without that one took 5,768 states, and 60,000 did not suffice for the other."""
+    whole = record(name, HARD)
+    (at,) = (
+        index
+        for index, item in enumerate(whole.seen)
+        if isinstance(item.what, Produce | Reply)
+        and left_out in (getattr(item.what, "operation", None), getattr(item.what, "number", None))
+    )
+
+    prediction = follow(without(whole, at), most_states=1_000)
+
+    assert prediction.emptied_by is not None
+    assert said in prediction.emptied_by.why
+
+
+def test_a_batch_of_a_leader_epoch_is_of_a_produce_that_was_open_in_it() -> None:
+    def told(broker: int, epoch: int) -> ControlSent:
+        state = PartitionState(
+            topic="t",
+            partition=0,
+            leader=broker,
+            leader_epoch=epoch,
+            isr=(broker,),
+            controller_epoch=1,
+            version=1,
+        )
+        return ControlSent(
+            number=(9, epoch),
+            api="LeaderAndIsr",
+            controller=1,
+            controller_epoch=1,
+            broker=broker,
+            broker_epoch=-1,
+            states=(state,),
+        )
+
+    def sent(epoch: int) -> Reply:
+        said = FetchAnswered(
+            error_code=0, high_watermark=0, base_offset=0, last_offset=0, first_leader_epoch=epoch
+        )
+        return replace(answered(1, 0), number=(7, 0), partitions={T: said})
+
+    def refuted(*before: Observation | Action, epoch: int = 4) -> bool:
+        items = (fetched(0), *before, sent(epoch))
+        seen = tuple(Seen(what=item, time=1.0) for item in items)
+        whole = Record(seen=seen, decided=())
+        index, why = first_refuted(whole, Lookahead(whole)) or (-1, "")
+        return index == len(items) - 1 and f"the leader of epoch {epoch} had" in why
+
+    write, other = produced(1, "w"), produced(2, "v")
+    acknowledged = ClientAnswered(operation="w", outcome="ok", base_offset=0, error="")
+    killed = StopBroker(broker=1, clean=False)
+
+    # Its leader had it, before or after it was told.
+    assert not refuted(told(1, 4), write)
+    assert not refuted(write, told(1, 4))
+    assert not refuted(told(1, 4), write, acknowledged)
+    assert not refuted(told(1, 3), told(1, 4), write, epoch=3)
+    # Somebody else had it, or it had been read before, or its process was dead.
+    assert refuted(write, acknowledged, told(1, 4))
+    assert refuted(write, told(2, 4))
+    assert refuted(write, killed, told(1, 4), other)
+    # Where nobody was told of the epoch nothing is known.
+    assert not refuted(write, acknowledged, told(1, 3))
+
+
+def test_what_a_broker_led_was_committed_as_far_as_an_isr_had_fetched() -> None:
+    """It led and had ten records; as a follower it then stops with a high watermark."""
+
+    def of_isr(isr: tuple[int, ...], *assignments: tuple[int, ...], fetches: int = 3) -> bool:
+        led, follows = (
+            PartitionState(
+                topic="t",
+                partition=0,
+                leader=leader,
+                leader_epoch=epoch,
+                isr=isr,
+                controller_epoch=1,
+                version=1,
+            )
+            for epoch, leader in enumerate((0, 2))
+        )
+        told = [
+            ControlSent(
+                number=(9, epoch),
+                api="LeaderAndIsr",
+                controller=1,
+                controller_epoch=1,
+                broker=0,
+                broker_epoch=-1,
+                states=(state,),
+            )
+            for epoch, state in enumerate((led, follows))
+        ]
+        asks = [
+            replace(fetched(offset), number=(8, at), follower=1, leader=0)
+            for at, offset in enumerate((0, fetches))
+        ]
+        handled = [
+            ControlAnswered(number=sent.number, api="", broker=0, error_code=0, errors={})
+            for sent in told
+        ]
+        nothing = FetchAnswered(error_code=0, high_watermark=0, base_offset=None, last_offset=None)
+        items: list[Observation | Action] = [
+            told[0],
+            handled[0],
+            produced(0, "w"),
+            produced(0, "v"),
+            asks[0],
+            replace(answered(0, 9), number=(8, 0), follower=1),
+            asks[1],
+            told[1],
+            handled[1],
+            replace(fetched(0, version=4), number=(7, 0)),
+            replace(answered(2, 0), number=(7, 0), partitions={T: nothing}),
+            replace(fetched(0, version=4), number=(7, 1)),
+            StopBroker(broker=0, clean=True, checkpointed=(("t", 0, 4),)),
+        ]
+        created = tuple(
+            Decided(what=TopicCreated(topic="t", assignment=(assigned,)), time=1.0)
+            for assigned in assignments
+        )
+        seen = tuple(Seen(what=item, time=1.0) for item in items)
+        whole = Record(seen=seen, decided=created)
+        index, why = first_refuted(whole, Lookahead(whole)) or (-1, "")
+        return index == len(items) - 1 and "high watermark above" in why
+
+    assert of_isr((0, 1))
+    assert not of_isr((0, 1), fetches=4)
+    # Alone it had no one to wait for, and a broker that a reassignment leaves out counts no more.
+    assert not of_isr((0,))
+    assert of_isr((0, 1), (0, 1, 2))
+    assert not of_isr((0, 1), (0, 1), (0, 2))
+
+
+def test_what_was_answered_unseen_is_answered_before_that_would_be_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A new high watermark is left out; the links do not record an answer with the old one."""
+    whole = record("2.0.1-left-session", HARD)
+    (at,) = (
+        index
+        for index, item in enumerate(whole.seen)
+        if isinstance(item.what, Reply) and item.what.number == (30, 2)
+    )
+    prediction = follow(without(whole, at), most_states=2_000)
+    monkeypatch.setattr(search, "never_answered", lambda *_: "")
+    before = follow(without(whole, at), most_states=5_000)
+
+    assert (prediction.limit, prediction.emptied_by) == ("", None)
+    assert before.limit
+
+
+def test_a_term_of_a_leader_ends_where_it_is_told_so_before_a_later_message() -> None:
+    asked = fetched(5)
+    led, followed, other = (
+        PartitionState(
+            topic="t",
+            partition=partition,
+            leader=leader,
+            leader_epoch=1,
+            isr=(leader,),
+            controller_epoch=1,
+            version=1,
+        )
+        for leader, partition in ((2, 0), (1, 0), (1, 1))
+    )
+
+    def leads(*told: PartitionState, later: bool = True) -> bool:
+        sent = ControlSent(
+            number=(9, 0),
+            api="LeaderAndIsr",
+            controller=1,
+            controller_epoch=1,
+            broker=2,
+            broker_epoch=-1,
+            states=told,
+        )
+        last = replace(asked, number=(7, 1)) if later else replace(asked, number=(8, 0))
+        seen = tuple(Seen(what=what, time=1.0) for what in (asked, sent, last, sent))
+        return Lookahead(Record(seen=seen, decided=())).leads_until_later(2, T, (7, 0), 1)
+
+    assert leads(led)
+    assert leads(other)
+    assert not leads(followed)
+    assert not leads(led, later=False)
 
 
 @pytest.mark.parametrize(
