@@ -17,7 +17,14 @@ from kchaos.checkers.model.state.state import Component, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.replica import Role
-from kchaos.checkers.model.values.requests import Asked, Exchange, LeaderAndIsr, Received, Stage
+from kchaos.checkers.model.values.requests import (
+    Asked,
+    Exchange,
+    LeaderAndIsr,
+    Received,
+    Stage,
+    UpdateMetadata,
+)
 
 _NOT_KNOWN = frozenset(
     {
@@ -100,8 +107,9 @@ def _is_stuck(
     # What a leader has looked at already may be what it had before.
     if request.api != FETCH or request.stage not in (Stage.ARRIVED, Stage.WAITING):
         return ""
-    if not lookahead.goes_on(number) or hears_of_leaders(world, leader_id):
+    if not lookahead.goes_on(number) or _is_told_more(world, leader_id):
         return ""
+    version = lookahead.questions[number].version
     for partition, asked in request.asked:
         replica = world.replica(leader_id, partition)
         if replica is None or replica.role is not Role.LEADER or partition in request.refused:
@@ -112,8 +120,10 @@ def _is_stuck(
         # Below what was told before it may yet grow to just that.
         told = lookahead.told_before(number, follower, source, partition, index)
         is_news = told is not None and now.high_watermark > told.high_watermark
+        # From version 3 on one batch is sent, however large (KIP-74).
+        has_records = bool(now.batches) and version is not None and version >= 3
         is_throttled = leader.may_throttle(world, leader_id, partition, follower)
-        if not is_news and (not now.batches or is_throttled):
+        if not is_news and (not has_records or is_throttled):
             continue
         if lookahead.leads_until_later(leader_id, partition, number, index):
             news = f"high watermark {now.high_watermark}" if is_news else "records"
@@ -173,6 +183,14 @@ def hears_of_leaders(world: World, broker_id: int) -> bool:
     """Tell whether a broker has been sent a LeaderAndIsr that it has not handled yet."""
     received: tuple[Received, ...] = world.get(("control", broker_id)) or ()
     return any(part.errors is None and isinstance(part.request, LeaderAndIsr) for part in received)
+
+
+def _is_told_more(world: World, broker_id: int) -> bool:
+    """Tell whether a broker has a LeaderAndIsr or a StopReplica that it has not handled yet."""
+    received: tuple[Received, ...] = world.get(("control", broker_id)) or ()
+    return any(
+        part.errors is None and not isinstance(part.request, UpdateMetadata) for part in received
+    )
 
 
 def _has_passed(
