@@ -141,6 +141,20 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         pool.stop()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Fails a test of which a fixture kept a cluster that the pool has stopped meanwhile."""
+    pool = item.config.stash.get(_POOL, None)
+    for name, value in getattr(item, "funcargs", {}).items():
+        if pool is not None and pool.has_ended(value):
+            pytest.fail(
+                f"kchaos: fixture {name!r} kept a cluster of kafka_cluster_pool, which has stopped "
+                "it since, for tests of another file or for another cluster: let the fixture "
+                "return the pool, or a function that calls it, and call it in each test",
+                pytrace=False,
+            )
+
+
 @pytest.fixture
 def shared_kafka_cluster(
     request: pytest.FixtureRequest, kafka_release: str, kafka_cluster_pool: "ClusterPool"

@@ -39,6 +39,7 @@ class ClusterPool:
         self._say = say
         self._spec: ClusterSpec | None = None
         self._cluster: JvmCluster | None = None
+        self._ended: list[JvmCluster] = []
         self._ending = contextlib.ExitStack()
 
     def __call__(self, spec: ClusterSpec) -> JvmCluster:
@@ -63,7 +64,12 @@ class ClusterPool:
         cluster, self._cluster = self._cluster, None
         with self._ending:
             if cluster is not None:
+                self._ended.append(cluster)
                 cluster.stop()
+
+    def has_ended(self, value: object) -> bool:
+        """Whether this is a cluster that it gave and has stopped since."""
+        return any(value is cluster for cluster in self._ended)
 
 
 def _is_whole(cluster: JvmCluster) -> bool:

@@ -124,7 +124,9 @@ def read_lines(file: Path) -> Iterator[dict[str, Any]]:
     Raises:
         UsageError: A line is no run's; the message names it.
     """
-    whole = file.read_bytes().split(b"\n")[:-1]
+    *whole, last = file.read_bytes().split(b"\n")
+    if _is_object(last):
+        whole.append(last)
     for number, text in enumerate(whole, start=1):
         try:
             line = json.loads(text)
@@ -139,7 +141,8 @@ def read_lines(file: Path) -> Iterator[dict[str, Any]]:
 def append_line(file: Path, line: Line) -> None:
     """Appends a line, on disk when this returns.
 
-    What a full disk or a killed process left of a last line goes: it would spoil the next one.
+    What a full disk or a killed process left of a last line goes: it would spoil the next one. A
+    last line that lacks only its end is kept, and gets it.
 
     Raises:
         OSError: The disk refuses.
@@ -150,10 +153,23 @@ def append_line(file: Path, line: Line) -> None:
             output.seek(size - 1)
             if output.read(1) != b"\n":
                 output.seek(0)
-                output.truncate(output.read().rfind(b"\n") + 1)
+                begins_at = output.read().rfind(b"\n") + 1
+                output.seek(begins_at)
+                if _is_object(output.read()):
+                    output.write(b"\n")
+                else:
+                    output.truncate(begins_at)
         output.write(json.dumps(line).encode() + b"\n")
         output.flush()
         os.fsync(output.fileno())
+
+
+def _is_object(text: bytes) -> bool:
+    """Whether it is a whole object of JSON, which no part of one is."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
 
 
 def _known(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,7 +54,10 @@ STORED_ENTRIES: Mapping[str, Path] = {
 PERFORMED_BY_TESTS: Mapping[str, str] = {
     "AskAs": "harness/test_asking.py",
     "ConsumeFrom": "harness/test_asking.py",
+    "DeleteRecords": "harness/test_deleting_steps.py",
+    "DeleteTopic": "harness/test_deleting_steps.py",
     "FormatDowngrade": "faults/test_configuration_faults.py",
+    "HoldController": "faults/test_jvm_faults.py",
     "HoldPoint": "faults/test_jvm_faults.py",
 }
 """Steps and faults that no play has to go through, and the file of the test that performs each."""

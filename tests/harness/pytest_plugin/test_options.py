@@ -405,12 +405,10 @@ def test_shares_another(shared_kafka_cluster):
 """
 
 
-def test_a_shared_cluster_is_stopped_before_tests_of_another_file_that_share_none(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    happened: list[str] = []
+def stand_ins(happened: list[str]) -> type:
+    """Returns what a pool makes in place of clusters; starts and stops are written down."""
 
-    class Stands:
+    class StandIn:
         def __init__(self, _driver: str, spec: ClusterSpec, **_options: Any) -> None:
             self.size = len(spec.brokers)
             self.brokers: dict[int, Any] = {}
@@ -421,7 +419,14 @@ def test_a_shared_cluster_is_stopped_before_tests_of_another_file_that_share_non
         def stop(self) -> None:
             happened.append(f"{self.size} stopped")
 
-    monkeypatch.setattr(shared, "make_cluster", Stands)
+    return StandIn
+
+
+def test_a_shared_cluster_is_stopped_before_tests_of_another_file_that_share_none(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+    monkeypatch.setattr(shared, "make_cluster", stand_ins(happened))
     pytester.makeconftest(
         """
         def pytest_runtest_call(item):
@@ -494,3 +499,37 @@ def test_unrelated():
 def test_an_unrelated_run_imports_nothing_heavy(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(_UNRELATED)
     pytester.runpytest_subprocess("--strict-markers", "-W", "error").assert_outcomes(passed=1)
+
+
+_KEEPS_A_CLUSTER = """
+import pytest
+from kchaos import ClusterSpec
+from kchaos.clusters.spec import brokers_of
+
+@pytest.fixture(scope="session")
+def kept(kafka_cluster_pool):
+    return kafka_cluster_pool(ClusterSpec(brokers=brokers_of("1.1.1", (0,))))
+
+@pytest.fixture(scope="session")
+def asked(kafka_cluster_pool):
+    return lambda: kafka_cluster_pool(ClusterSpec(brokers=brokers_of("1.1.1", (0,))))
+"""
+
+
+def test_a_cluster_that_a_fixture_kept_while_the_pool_stopped_it_is_told(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared, "make_cluster", stand_ins([]))
+    pytester.makeconftest(_KEEPS_A_CLUSTER)
+    pytester.makepyfile(
+        test_a="def test_keeps(kept):\n    pass\ndef test_asks(asked):\n    asked()",
+        test_b="def test_alone():\n    pass",
+        test_c="def test_keeps(kept):\n    pass\ndef test_asks(asked):\n    asked()",
+    )
+
+    done = pytester.runpytest_inprocess()
+
+    done.assert_outcomes(passed=4, failed=1)
+    done.stdout.fnmatch_lines(
+        ["*fixture 'kept' kept a cluster*call it in each test", "FAILED test_c.py::test_keeps*"]
+    )

@@ -246,7 +246,9 @@ def test_an_empty_file_is_a_baseline_that_knows_nothing(night: Path, tmp_path: P
     assert "the baseline has no run" in summary.warnings[0]
 
 
-def test_a_line_that_was_cut_off_is_left_out_and_a_wrong_one_is_named(tmp_path: Path) -> None:
+def test_a_cut_off_line_is_left_out_one_without_its_end_is_kept_and_a_wrong_one_is_named(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / LINES
     append_line(file, line("a"))
     with file.open("a") as output:
@@ -254,6 +256,12 @@ def test_a_line_that_was_cut_off_is_left_out_and_a_wrong_one_is_named(tmp_path: 
     assert [line["run"] for line in read_lines(file)] == ["a"]
     append_line(file, line("c"))
     assert [line["run"] for line in read_lines(file)] == ["a", "c"]
+    # An editor may take the end of the last line, and nothing of what it says.
+    file.write_bytes(file.read_bytes().rstrip(b"\n"))
+    assert [line["run"] for line in read_lines(file)] == ["a", "c"]
+    append_line(file, line("d"))
+    assert [line["run"] for line in read_lines(file)] == ["a", "c", "d"]
+    assert file.read_bytes().count(b"\n") == 3
     file.write_text('{"run": 1}\n')
     assert kchaos(["summary", str(file)]) == USAGE
 
