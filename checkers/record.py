@@ -82,6 +82,7 @@ def record_of(evidence: RunEvidence) -> Record:
         seen=tuple(seen),
         decided=tuple(decided),
         deleting=frozenset() if evidence.is_tiered else deleting,
+        is_compacted="compact" in evidence.default_cleanup_policy,
         lag_s=shortest_lag_s(evidence),
         behind={} if evidence.clients is None else evidence.clients.behind,
     )

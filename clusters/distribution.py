@@ -18,7 +18,7 @@ from kchaos.clusters.cache import cache_directory, locked, staging
 from kchaos.clusters.errors import MachineError, ReleaseError
 from kchaos.clusters.java import java_home
 from kchaos.clusters.maven import LOCK_FILE, BrokenLock, fetch, jars_of
-from kchaos.clusters.releases import Release, release_of
+from kchaos.clusters.releases import TESTED_RELEASES, Release, meant_by, release_of
 
 # What a Kafka is called that comes with a container image.
 IN_IMAGE = "image:"
@@ -114,6 +114,7 @@ def _from_maven(release: Release, *, offline: bool) -> Distribution:
                     name=f"Kafka {release.text}",
                     cache=folder,
                     lock_file=lock_file,
+                    meant="" if release.text in TESTED_RELEASES else meant_by(release.text),
                 )
                 jars = jars_of(lock_file, folder)
     changed = changed_jars(jars)

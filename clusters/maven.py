@@ -105,8 +105,12 @@ def _with_credentials(url: str, root: ElementTree.Element, server_id: str) -> st
     return url
 
 
-def fetch(coordinates: tuple[str, ...], *, name: str, cache: Path, lock_file: Path) -> None:
+def fetch(
+    coordinates: tuple[str, ...], *, name: str, cache: Path, lock_file: Path, meant: str = ""
+) -> None:
     """Resolve the coordinates, put every jar into ``cache/maven`` and write jgo's lock file.
+
+    ``meant`` is what to propose when an artifact does not exist.
 
     Everything is fetched into a folder of its own first and each file is moved in one step,
     so an interrupted download leaves nothing that looks complete; the lock file is last.
@@ -116,7 +120,8 @@ def fetch(coordinates: tuple[str, ...], *, name: str, cache: Path, lock_file: Pa
     try:
         _fetch(coordinates, name, cache, lock_file)
     except RuntimeError as error:
-        raise ReleaseError(f"{name} cannot be had: {error}; is there such a release?") from error
+        asked = f"did you mean {meant}" if meant else "is there such a release"
+        raise ReleaseError(f"{name} cannot be had: {error}; {asked}?") from error
     except (OSError, ElementTree.ParseError) as error:
         raise MachineError(
             f"{name} could not be fetched: {error}; check the network, Maven's mirror in "

@@ -184,7 +184,7 @@ def judging_release_of(text: str) -> str:
     return nearest
 
 
-def _meant_by(text: str) -> str:
+def meant_by(text: str) -> str:
     """Return the newest known release that the text may stand for, such as 2.0.1 for "2.0"."""
     wanted = text.lower().removeprefix("v").removeprefix("kafka-")
     begun = [release for release in TESTED_RELEASES if f"{release}.".startswith(f"{wanted}.")]
@@ -207,7 +207,7 @@ def release_of(text: str) -> Release:
             named = tuple(int(part) for part in line.line.split("."))
             if number[:length] == named and len(number) == length + 1:
                 return Release(number=number, text=text.strip(), line=line)
-    meant = _meant_by(text.strip())
+    meant = meant_by(text.strip())
     raise ReleaseError(
         f"{text!r} is no known Kafka release; "
         f"{f'did you mean {meant}? ' if meant else ''}known are "

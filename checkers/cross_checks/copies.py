@@ -192,8 +192,7 @@ def _empty_ends(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
         except SegmentError:
             continue  # The rules say so.
         filled = [file for file in files if file.stat().st_size]
-        policy = evidence.configurations.get(about.topic, evidence.broker_properties)
-        is_compacted = "compact" in policy.get("cleanup.policy", "")
+        is_compacted = "compact" in evidence.cleanup_policy(about.topic)
         if not filled or filled[-1] == files[-1] or is_compacted:
             continue
         batches = read_segment_file(filled[-1], decode_records=False).batches

@@ -620,10 +620,18 @@ class RunEvidence:
 
     def is_compacted(self, topic: str) -> bool:
         """Whether log cleaners may go over a topic at any time; kchaos starts brokers without."""
-        policy = self.broker_properties.get("log.cleanup.policy", "")
-        policy = self.configurations.get(topic, {}).get("cleanup.policy", policy)
+        policy = self.cleanup_policy(topic)
         runs = self.broker_properties.get("log.cleaner.enable") == "true"
         return runs and "compact" in policy
+
+    def cleanup_policy(self, topic: str) -> str:
+        """What the topic or else the brokers were given; "" is Kafka's own, delete."""
+        return self.configurations.get(topic, {}).get("cleanup.policy", self.default_cleanup_policy)
+
+    @property
+    def default_cleanup_policy(self) -> str:
+        """That of topics without one of their own."""
+        return self.broker_properties.get("log.cleanup.policy", "")
 
     def has_other_codec(self, topic: str) -> bool:
         """Whether brokers were told to compress anew what producers send."""

@@ -39,11 +39,17 @@ class FetchedRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierFetch:
-    """One Fetch of a reader: from which offset, and what came of it."""
+    """One Fetch of a reader: from which offset, and what came of it.
+
+    Attributes:
+        empty_answers: How often the broker answered without records and without an error, below
+            its high watermark.
+    """
 
     offset: int
     error_code: int
     records: tuple[FetchedRecord, ...]
+    empty_answers: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +106,7 @@ class _Fetched:
     error_code: int
     records: tuple[tuple[int, str], ...]
     keys: tuple[str | None, ...] | None = None
+    empty_answers: int = field(default=0, metadata=SOMETIMES)
 
 
 LineKind = Literal["read", "offsets"]
@@ -157,6 +164,7 @@ def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
                     offset=fetch.offset,
                     error_code=fetch.error_code,
                     records=tuple(_records_of(fetch, files.place(line.read_at))),
+                    empty_answers=fetch.empty_answers,
                 )
                 for fetch in line.fetches
             ),

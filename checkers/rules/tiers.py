@@ -64,7 +64,8 @@ def tier_reads(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
                 brokers=(broker,),
                 first_offset=first,
                 last_offset=last,
-                message=f"{what} the records at {in_words(first, last)} from broker {broker}",
+                message=f"{what} the records at {in_words(first, last)} from broker {broker}"
+                + _empty(readings, named, first, last),
                 evidence={"readings": named, "got": _shown(readings, named, first, last)},
             )
 
@@ -222,6 +223,7 @@ def _shown(
             "reading": name,
             "offset": fetch.offset,
             "error_code": fetch.error_code,
+            **({"empty_answers": fetch.empty_answers} if fetch.empty_answers else {}),
             "records": [record.offset for record in fetch.records][:20],
         }
         for name in named
@@ -229,6 +231,27 @@ def _shown(
         for fetch in readings[name].fetches
         if first <= fetch.offset <= last
     ][:20]
+
+
+def _empty(readings: Mapping[str, TierReading], named: Sequence[str], first: int, last: int) -> str:
+    """What else empty answers may mean, and what to do; "" where the broker gave none."""
+    most = max(
+        (
+            fetch.empty_answers
+            for name in named
+            if name in readings
+            for fetch in readings[name].fetches
+            if first <= fetch.offset <= last and not fetch.records and not fetch.error_code
+        ),
+        default=0,
+    )
+    if not most:
+        return ""
+    return (
+        f": it gave {most} empty answers in a row and no error; a slow remote read "
+        "(remote.fetch.max.wait.ms) looks the same, so play the run again on a machine with "
+        "less load"
+    )
 
 
 def _as_segment(remote: RemoteEvidence) -> RemoteSegment:

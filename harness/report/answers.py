@@ -70,7 +70,9 @@ def answers_of(loaded: Loaded) -> tuple[AnswerView, ...]:
 def _answer(loaded: Loaded, question: str) -> AnswerView:
     noun, words, meaning = _WORDS[question]
     answer: Answer = "none"
-    if loaded.results is not None:
+    if loaded.results is not None and not loaded.directory.is_sealed:
+        answer = "unknown"
+    elif loaded.results is not None:
         value = getattr(loaded.results, question)
         answer = "unknown" if value is None else ("yes" if value else "no")
     spoken = words.get(answer, f"{noun}{'unknown' if answer == 'unknown' else 'not judged'}")
@@ -169,7 +171,7 @@ def expectation_of(loaded: Loaded) -> str:
     where = loaded.results.expectation_from
     source = (loaded.scenario.expectation or {}).get("source")
     if where == "scenario" and source:
-        where = f"{where} ({source})"
+        where = f"{where} ({source.replace('`', '')})"
     reason = loaded.results.reason
     expected = f"Expected by the {where}."
     if where == "safety":

@@ -189,6 +189,8 @@ def no_way_back(loaded: Loaded) -> CauseStep | None:
         why = "the model did not follow this run to its end"
     else:
         why = "in the model's explanation of this run more than one step may have decided it"
+        if prediction.never_rests:
+            why = "the model's cluster does not come to rest in a state before, once it is healed"
         for since in prediction.unavoidable:
             about = (since.topic, since.partition) == (finding.topic, finding.partition)
             meets = since.first_offset <= finding.last_offset

@@ -1,6 +1,7 @@
 """The picture of a run: lanes of brokers, cuts between them, clients, and decisive messages."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from kchaos.harness.report.moments import Fault, Moment, Write
 from kchaos.harness.report.placement import (
     Box,
     TimeAxis,
+    in_rows,
     label_width,
     pack,
     style_of_epoch,
@@ -27,6 +29,8 @@ _MOST_TRACKS = 12
 _MOST_ARROWS = 60
 """So many writes are drawn as arrows, and so many questions for epochs."""
 _MOST_LABELLED = 8
+_MOST_ALIKE = 8
+"""So many writes with the same answer, one after the other, are drawn one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,7 @@ class Arrow:
         style: Names for the style sheet.
         title: What it says, in full.
         label: The same in a word, or "".
+        row: How many labels stand above its own beside the same stretch of lanes.
     """
 
     x: float
@@ -71,6 +76,7 @@ class Arrow:
     style: str
     title: str
     label: str = ""
+    row: int = 0
 
     @property
     def middle(self) -> int:
@@ -278,6 +284,7 @@ def _draw_brokers(
         drawing.bottom += drawn * _ROW + _GAP
     for each in asked[:_MOST_ARROWS]:
         _draw_round(drawing, each, is_labelled=len(asked) <= _MOST_LABELLED)
+    drawing.arrows = _labels_apart(drawing.arrows)
 
 
 def _beside(box: Box, stretch: Stretch) -> Box:
@@ -306,10 +313,27 @@ def _draw_round(drawing: _Drawing, each: AskedRound, *, is_labelled: bool) -> No
     )
 
 
+def _labels_apart(arrows: Sequence[Arrow]) -> list[Arrow]:
+    """The arrows, the labels of those between the same lanes one under the other where they meet.
+
+    Room is left for the circle that a decisive message gets between its line and its label.
+    """
+    by_lanes: dict[int, list[Arrow]] = {}
+    for arrow in sorted(arrows, key=lambda arrow: arrow.x):
+        by_lanes.setdefault(arrow.middle, []).append(arrow)
+    apart = []
+    for between in by_lanes.values():
+        bare = [arrow for arrow in between if not arrow.label]
+        labelled = [arrow for arrow in between if arrow.label]
+        rows = in_rows(labelled, lambda arrow: (arrow.x, arrow.x + label_width(arrow.label) + 1.0))
+        apart += [*bare, *(replace(arrow, row=row) for row, arrow in rows)]
+    return apart
+
+
 def _draw_writes(drawing: _Drawing, writes: Sequence[Write]) -> None:
     """The clients' lane, and an arrow from each write to its broker."""
     top = drawing.bottom + 2
-    drawing.track("clients", [_write_box(w, drawing.axis, drawing.ended_at) for w in writes])
+    drawing.track("clients", [*_write_boxes(writes, drawing)])
     for write in writes if len(writes) <= _MOST_ARROWS else ():
         if write.broker in drawing.middles:
             drawing.arrows.append(
@@ -370,6 +394,26 @@ def _leader_tracks(
                 )
             )
         yield name, boxes
+
+
+def _write_boxes(writes: Sequence[Write], drawing: _Drawing) -> Iterator[Box]:
+    """Yields a box for each write; of many that follow and say the same, one for all of them."""
+    for _, alike in itertools.groupby(
+        writes, key=lambda write: (write.broker, write.about, write.acks, write.answer)
+    ):
+        same = [*alike]
+        boxes = [_write_box(write, drawing.axis, drawing.ended_at) for write in same]
+        if len(same) <= _MOST_ALIKE:
+            yield from boxes
+            continue
+        first, last = boxes[0], boxes[-1]
+        yield replace(
+            first,
+            width=round(last.x + last.width - first.x, 3),
+            label=f"{first.label} and {len(same) - 1} alike",
+            title=f"{len(same)} writes, {same[0].operation} to {same[-1].operation}, to broker "
+            f"{same[0].broker}, acks {same[0].acks}, each: {same[0].answer}",
+        )
 
 
 def _write_box(write: Write, axis: TimeAxis, ended_at: float) -> Box:

@@ -133,7 +133,7 @@ class TierRead:
         )
         end = offsets[LATEST].offset
         if self.source == "follower":  # It said its log end offset, not what readers get of it.
-            end = _fetched(play, self, end, max_wait_ms=0).high_watermark
+            end = _fetched(play, self, end, max_wait_ms=0)[0].high_watermark
         return offsets[EARLIEST].offset, offsets[EARLIEST_LOCAL].offset, end
 
 
@@ -240,7 +240,8 @@ def listed(
 
 def _fetched(
     play: Play, read: TierRead, offset: int, *, max_wait_ms: int = _REMOTE_READ_MS
-) -> Fetched:
+) -> tuple[Fetched, int]:
+    """The answer that counts, and how many were empty although there is something to read."""
     answers: list[Fetched] = []
     empty = 0
 
@@ -274,23 +275,23 @@ def _fetched(
         remedy="see the lines of its RemoteLogMetadataManager in its server.log",
         abort=gates.no_exit(play),
     )
-    return answers[0]
+    return answers[0], empty
 
 
-def _line(offset: int, fetched: Fetched) -> dict[str, Any]:
+def _line(offset: int, fetched: Fetched, empty_answers: int) -> dict[str, Any]:
     return {
         "offset": offset,
         "error_code": fetched.error_code,
         "records": [[record.offset, (record.value or b"").decode()] for record in fetched.records],
         "keys": [None if record.key is None else record.key.decode() for record in fetched.records],
+        **({"empty_answers": empty_answers} if empty_answers else {}),
     }
 
 
 def _each(play: Play, read: TierRead, offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
     """One Fetch for each offset; of what comes, only the record at that offset counts."""
     for offset in offsets:
-        fetched = _fetched(play, read, offset)
-        line = _line(offset, fetched)
+        line = _line(offset, *_fetched(play, read, offset))
         yield {**line, "records": line["records"][:1], "keys": line["keys"][:1]}
 
 
@@ -298,6 +299,6 @@ def _all(play: Play, read: TierRead, first: int, end: int) -> Iterator[dict[str,
     """Fetches until the end is reached; after one that brings nothing, from the next offset on."""
     offset = first
     while offset < end:
-        fetched = _fetched(play, read, offset)
-        yield _line(offset, fetched)
+        fetched, empty_answers = _fetched(play, read, offset)
+        yield _line(offset, fetched, empty_answers)
         offset = fetched.records[-1].offset + 1 if fetched.records else offset + 1

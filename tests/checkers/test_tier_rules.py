@@ -210,3 +210,17 @@ def test_the_evidence_of_a_tiered_log_survives_the_way_through_rows():
     again = partition_evidence(context_row(CLEAN), [])
     assert (again.remote, again.readings) == (CLEAN.remote, CLEAN.readings)
     assert again.predicted_reads == CLEAN.predicted_reads
+
+
+def test_empty_answers_are_counted_and_what_else_they_may_mean_is_said():
+    read = reading((0, 0, LINEAGE[:1]), (1, 0, ()), (2, 0, LINEAGE[2:]))
+    first, empty, last = read.fetches
+    fetches = (first, replace(empty, empty_answers=3), last)
+    (said,) = tier_reads(tiered(replace(read, fetches=fetches), DEAD, OWN), OBSERVED)
+    (silent,) = tier_reads(tiered(read, DEAD, OWN), OBSERVED)
+
+    assert (said.kind, said.first_offset) == ("tier-unreadable", 1)
+    assert "3 empty answers in a row" in said.message
+    assert "play the run again" in said.message
+    assert [each["empty_answers"] for each in said.evidence["got"]] == [3]
+    assert "empty" not in silent.message + str(silent.evidence)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kchaos.clusters import maven
 from kchaos.clusters.cache import cache_directory
 from kchaos.clusters.distribution import resolve
 from kchaos.clusters.errors import MachineError, ReleaseError
@@ -264,3 +265,20 @@ def test_a_cluster_runs_from_a_folder_and_from_an_archive_in_place_of_a_release(
         assert found == [("1.1.1", "2.0.1"), ("1.1.1", "1.1.1")]
         assert round_trip(cluster, [b"patched"]) == [b"patched"]
     assert len(list((borrowing_cache / "unpacked").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("release", "asked"),
+    [("2.0.9", "did you mean 2.0.1?"), ("2.0.1", "is there such a release?")],
+)
+def test_a_patch_release_that_nobody_published_names_the_nearest(
+    release: str, asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("no such artifact")
+
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
+    monkeypatch.setattr(maven, "_fetch", fails)
+    with pytest.raises(ReleaseError) as refused:
+        resolve(release)
+    assert str(refused.value).endswith(asked)

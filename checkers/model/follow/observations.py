@@ -335,6 +335,7 @@ class Record:
 
     Attributes:
         deleting: Topics of which brokers may delete what is old or too much.
+        is_compacted: Whether brokers compact a topic that has no cleanup.policy of its own.
         lag_s: The shortest replica.lag.time.max.ms of the brokers, in seconds.
         behind: Of produces that a client sent without waiting, those of the request before on the
             same connection.
@@ -343,5 +344,6 @@ class Record:
     seen: tuple[Seen, ...]
     decided: tuple[Decided, ...]
     deleting: frozenset[str] = frozenset()
+    is_compacted: bool = False
     lag_s: float = inf
     behind: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -120,7 +120,10 @@ def follow(
     prediction = prediction_of(state, notes, _snapshots(notes))
     if search.is_complete:
         path = [*search.reached(reversed(steps))]
-        prediction = replace(prediction, unavoidable=unavoidable(path, search.generations))
+        decisive = unavoidable(path, search.generations, is_compacted=record.is_compacted)
+        prediction = replace(
+            prediction, unavoidable=decisive.steps, never_rests=not decisive.is_whole
+        )
     return replace(prediction, emptied_by=emptied, limit=limit, states=search.looked_at)
 
 

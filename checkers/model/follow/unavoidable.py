@@ -70,9 +70,21 @@ class _Wrong(NamedTuple):
     offset: int
 
 
+class Decisive(NamedTuple):
+    """What is wrong in the end although everything is healed, with the step that did it.
+
+    Attributes:
+        is_whole: Whether each state that was asked for came to rest once it was healed. Of what
+            came before one that did not, nothing is known.
+    """
+
+    steps: tuple[Unavoidable, ...]
+    is_whole: bool = True
+
+
 def unavoidable(
-    path: Sequence[Reached], generations: Mapping[int, Generation]
-) -> tuple[Unavoidable, ...]:
+    path: Sequence[Reached], generations: Mapping[int, Generation], *, is_compacted: bool = False
+) -> Decisive:
     """Return what is wrong in the end although everything is healed, with the step that did it.
 
     Left out is what nobody can tell of the states before the step.
@@ -80,11 +92,13 @@ def unavoidable(
     Args:
         path: The states of the explanation, the first one first.
         generations: In place of what `StartBroker` says.
+        is_compacted: Whether brokers compact a topic that has no cleanup.policy of its own.
     """
     promised = {promise for reached in path for promise in reached.promised}
     steps: dict[tuple[TopicPartition, tuple[int, ...], int], list[int]] = {}
+    is_whole = True
     try:
-        after = _wrongs(path[-1].state, promised, generations)
+        after = _wrongs(path[-1].state, promised, generations, is_compacted)
         left = {wrong for wrong in after if wrong.offset >= 0}
         for index in range(len(path) - 1, 0, -1):
             if not left:
@@ -93,18 +107,19 @@ def unavoidable(
             promised -= {*path[index].promised}
             if path[index].state == path[index - 1].state and not path[index].promised:
                 continue
-            before = _wrongs(path[index - 1].state, promised, generations)
+            before = _wrongs(path[index - 1].state, promised, generations, is_compacted)
             mended = {wrong for wrong in left if not {wrong, _open(wrong)} & before}
             for wrong in sorted(mended & after):
                 steps.setdefault((wrong.partition, wrong.brokers, index), []).append(wrong.offset)
             left, after = left - mended, before
     except ModelError:
         # A state that never comes to rest says nothing about what could be avoided.
-        return ()
-    return tuple(
+        is_whole = False
+    told = (
         _unavoidable(path, index, partition, brokers, offsets)
         for (partition, brokers, index), offsets in sorted(steps.items())
     )
+    return Decisive(tuple(told), is_whole)
 
 
 def _open(wrong: _Wrong) -> _Wrong:
@@ -133,13 +148,16 @@ def _unavoidable(
 
 
 def _wrongs(
-    state: State, promised: Iterable[Promise], generations: Mapping[int, Generation]
+    state: State,
+    promised: Iterable[Promise],
+    generations: Mapping[int, Generation],
+    is_compacted: bool,
 ) -> set[_Wrong]:
     world = World(state)
     _heal(world, generations)
     partitions = world.get(("topics",)) or ()
     wrong = {found for partition in partitions for found in _differing(world, partition)}
-    return wrong | {*_lost(world, promised)}
+    return wrong | {*_lost(world, promised, is_compacted)}
 
 
 def _heal(world: World, generations: Mapping[int, Generation]) -> None:
@@ -216,12 +234,12 @@ def _is_fetching(world: World, broker_id: int, partition: TopicPartition) -> boo
     )
 
 
-def _lost(world: World, promised: Iterable[Promise]) -> Iterator[_Wrong]:
+def _lost(world: World, promised: Iterable[Promise], is_compacted: bool) -> Iterator[_Wrong]:
     """Yields what was promised and no member of the ISR has, but for what may be compacted."""
+    default = "compact" if is_compacted else ""
     for partition, offset, payload in promised:
-        if "compact" in dict(world.get(("topic configuration", partition.topic)) or ()).get(
-            "cleanup.policy", ""
-        ):
+        written = dict(world.get(("topic configuration", partition.topic)) or ())
+        if "compact" in written.get("cleanup.policy", default):
             continue
         decided = world.partition_state(partition)
         members = () if decided is None else decided.isr
@@ -255,7 +273,11 @@ def _told(before: State, reached: Reached, partition: TopicPartition) -> str:
     if isinstance(what, StopBroker):
         return f"broker {what.broker} was {'stopped' if what.clean else 'killed'}"
     if any(promise.partition == partition for promise in reached.promised):
-        return "its records were acknowledged"
+        offsets = [each.base_offset for each in reached.promised if each.partition == partition]
+        return (
+            f"records of {partition.topic}-{partition.partition} from offset {min(offsets)} on "
+            "were acknowledged"
+        )
     worlds = World(before), World(reached.state)
     for broker_id in worlds[1].assignment(partition):
         was, now = (world.replica(broker_id, partition) for world in worlds)

@@ -262,6 +262,8 @@ class Prediction:
         remote: What is in the remote tier, by snapshot.
         unavoidable: Of a run that was followed to its end, what no healing could have mended, and
             since when (`checkers.model.follow.unavoidable`).
+        never_rests: Whether a healed state of that run never came to rest, so that `unavoidable`
+            has nothing of what came before it.
     """
 
     snapshots: Mapping[str, tuple[PredictedReplica, ...]]
@@ -277,3 +279,4 @@ class Prediction:
     reads: tuple[PredictedRead, ...] = ()
     remote: Mapping[str, tuple[PredictedRemoteSegment, ...]] = field(default_factory=dict)
     unavoidable: tuple[Unavoidable, ...] = field(default=(), metadata=SOMETIMES)
+    never_rests: bool = field(default=False, metadata=SOMETIMES)

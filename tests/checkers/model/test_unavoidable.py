@@ -1,16 +1,18 @@
 """The step from which on healing does not help: of recorded runs, checked by hand."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from kchaos.checkers.acts import CutLink, TopicPartition
+from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.follow import unavoidable as module
 from kchaos.checkers.model.follow.unavoidable import Reached, unavoidable
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.rounds import settle
-from kchaos.checkers.model.state.state import EMPTY
+from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.prediction import Promise, Unavoidable
 from kchaos.checkers.record import predict_run
@@ -42,6 +44,17 @@ def test_a_loss_is_sealed_by_the_election_of_a_replica_without_the_record(tmp_pa
 
 
 @pytest.mark.slow
+def test_what_brokers_may_compact_by_default_is_not_lost(tmp_path: Path) -> None:
+    run = unpacked("KAFKA-7128", tmp_path, runs=ENTRIES)
+    file = run.path / "scenario.json"
+    scenario = json.loads(file.read_text())
+    scenario["cluster"]["properties"]["log.cleanup.policy"] = "compact"
+    file.write_text(json.dumps(scenario))
+
+    assert predict_run(RunEvidence(run)).unavoidable == ()
+
+
+@pytest.mark.slow
 def test_it_is_not_known_where_the_state_before_does_not_come_to_rest(tmp_path: Path) -> None:
     assert of("KIP-279-3", tmp_path, runs=ENTRIES) == ()
 
@@ -55,14 +68,16 @@ def test_nothing_is_lost_before_it_was_promised(monkeypatch: pytest.MonkeyPatch)
     partition = TopicPartition("t", 0)
     gone = module._Wrong(partition, (), 3)
     # Nobody in the ISR ever had it, as where a leader that is one no more acknowledges.
-    monkeypatch.setattr(module, "_wrongs", lambda state, promised, _: {gone} if promised else set())
+    monkeypatch.setattr(
+        module, "_wrongs", lambda state, promised, *_: {gone} if promised else set()
+    )
     states = [EMPTY.changed({("sent",): number}) for number in range(4)]
     path = [Reached(state) for state in states]
     path[2] = path[2]._replace(promised=(Promise(partition, 3, "x"),))
 
-    (since,) = unavoidable(path, {})
+    (since,) = unavoidable(path, {}).steps
 
-    assert since.step == "its records were acknowledged"
+    assert since.step == "records of t-0 from offset 3 on were acknowledged"
 
 
 def test_a_state_in_which_nobody_can_tell_names_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,9 +87,9 @@ def test_a_state_in_which_nobody_can_tell_names_no_step(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "_wrongs", lambda state, *_: told[state(("sent",))])
     path = [Reached(EMPTY.changed({("sent",): number})) for number in told]
 
-    assert unavoidable(path, {}) == ()
+    assert unavoidable(path, {}).steps == ()
     told[1] = set()
-    assert len(unavoidable(path, {})) == 1
+    assert len(unavoidable(path, {}).steps) == 1
 
 
 def test_healing_ends_cuts_and_comes_to_rest() -> None:
@@ -85,3 +100,21 @@ def test_healing_ends_cuts_and_comes_to_rest() -> None:
 
     assert world.cuts() == ()
     settle(world)
+
+
+def test_what_is_known_stays_where_an_earlier_state_never_rests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late, early = (module._Wrong(TopicPartition("t", 0), (0, 1), offset) for offset in (7, 3))
+    told = {1: {early}, 2: {early, late}}
+
+    def wrongs(state: State, *_: object) -> set[module._Wrong]:
+        if state(("sent",)) not in told:
+            raise ModelError("it never comes to rest")
+        return told[state(("sent",))]
+
+    monkeypatch.setattr(module, "_wrongs", wrongs)
+    decisive = unavoidable([Reached(EMPTY.changed({("sent",): n})) for n in range(3)], {})
+
+    assert [since.first_offset for since in decisive.steps] == [7]
+    assert not decisive.is_whole

@@ -675,3 +675,21 @@ def test_it_is_not_known_of_a_run_that_the_model_did_not_follow(tmp_path: Path) 
 
     assert since is not None
     assert "is not known: the model did not follow this run to its end" in since.text
+
+
+@pytest.mark.parametrize(
+    ("never_rests", "why"),
+    [
+        (True, "the model's cluster does not come to rest in a state before, once it is healed."),
+        (False, "in the model's explanation of this run more than one step may have decided it."),
+    ],
+)
+def test_why_the_step_is_not_known_is_what_the_model_says(
+    never_rests: bool, why: str, tmp_path: Path
+) -> None:
+    run = diverged(tmp_path / "run").seal()
+    prediction = {**prediction_of(run), "states": 5, "never_rests": never_rests}
+    since = no_way_back(load(judge_as(run, findings=[DIVERGENCE], prediction=prediction)))
+
+    assert since is not None
+    assert since.text.endswith(f"is not known: {why}")

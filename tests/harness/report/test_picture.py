@@ -12,6 +12,9 @@ from kchaos.harness.report import render
 from kchaos.harness.report.broker_states import broker_stretches, link_stretches, story_names
 from kchaos.harness.report.leadership import decisions_of
 from kchaos.harness.report.loading import load
+from kchaos.harness.report.moments import Write
+from kchaos.harness.report.placement import time_axis
+from kchaos.harness.report.time_drawing import Arrow, _Drawing, _labels_apart, _write_boxes
 from tests.golden.stored import unpacked
 from tests.support.report_runs import Page, diverged
 
@@ -120,3 +123,42 @@ def test_the_story_names_a_broker_where_one_fault_does(
     build.steps = steps
 
     assert story_names(load(build.seal())) == names
+
+
+def test_labels_that_meet_stand_one_under_the_other() -> None:
+    def arrow(x: float, label: str = "e1→1", to_y: int = 80) -> Arrow:
+        return Arrow(x=x, from_y=20, to_y=to_y, style="message", title="", label=label)
+
+    arrows = [arrow(10.0), arrow(10.5), arrow(11.0, ""), arrow(11.5, to_y=200), arrow(40.0)]
+    drawn = {(each.x, each.row) for each in _labels_apart(arrows)}
+
+    assert drawn == {(10.0, 0), (10.5, 1), (11.0, 0), (11.5, 0), (40.0, 0)}
+
+
+@pytest.mark.parametrize(("count", "labels"), [(8, 8), (9, 1)])
+def test_writes_that_say_the_same_are_one_box_where_they_are_many(count: int, labels: int) -> None:
+    axis = time_axis([float(at) for at in range(count + 2)])
+    drawing = _Drawing(axis=axis, zero=0.0, ended_at=count + 1.0)
+    refused = [a_write(f"settle-{number}", float(number), "fail") for number in range(count)]
+    boxes = [*_write_boxes([*refused, a_write("last", count + 0.0, "ok")], drawing)]
+
+    assert len(boxes) == labels + 1
+    assert boxes[-1].label == "✓ last"
+    assert ("and 8 alike" in boxes[0].label) == (count == 9)
+    assert ("settle-0 to settle-8" in boxes[0].title) == (count == 9)
+    assert boxes[-2].x + boxes[-2].width >= axis.place(count - 1.0)
+
+
+def a_write(operation: str, at: float, outcome: str) -> Write:
+    return Write(
+        operation=operation,
+        broker=0,
+        about="t-0",
+        acks="all",
+        records=1,
+        invoked=at,
+        ended=at + 0.5,
+        outcome=outcome,
+        answer=outcome,
+        predicted="",
+    )

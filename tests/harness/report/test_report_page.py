@@ -376,3 +376,22 @@ def test_what_the_judge_writes_can_be_shown(tmp_path: Path) -> None:
     results = json.loads((run.path / "judgements/0001/results.json").read_text())
     assert results["safe"] is False
     assert len(page.with_class("verdict", "safe", "no")) == 1
+
+
+def test_a_judged_run_that_lost_its_seal_has_no_verdict(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run")
+    (run.path / "manifest.json").unlink()
+    page = Page(render(run))
+
+    assert "This run has not ended: nothing is known" in page.text
+    assert len(page.with_class("verdict", "unknown")) == 3
+    assert not page.with_class("verdict", "yes")
+    assert not page.with_class("verdict", "no")
+
+
+def test_the_source_of_an_expectation_is_plain_text(tmp_path: Path) -> None:
+    expectation = {"safe": False, "source": "found by `kchaos x`"}
+    run = diverged(tmp_path / "run", expectation=expectation).seal()
+    page = Page(render(judge_as(run, expectation_from="scenario")))
+
+    assert "Expected by the scenario (found by kchaos x)." in page.text
