@@ -289,6 +289,7 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
         yield from _never_asked(story, followers, began)
         for follower in followers:
             yield from _cut_too_little(story, follower)
+            yield from _cut_nothing(story, follower)
     for each in asked[:1]:
         kept = [*(_kept(story, each) if each.end_offset != -1 else ())]
         kept = kept or [*_cut_too_little(story, each.follower)]
@@ -359,6 +360,21 @@ def _cut_too_little(story: _Story, follower: int) -> Iterator[CauseStep]:
                 f"{cut.target_offset}{', its high watermark' if is_at_mark else ''}; "
                 f"{_offsets(first, last)} stayed.",
             )
+
+
+def _cut_nothing(story: _Story, follower: int) -> Iterator[CauseStep]:
+    """That a follower truncated nothing in the whole run, where the model explains all of it."""
+    prediction, finding = story.loaded.prediction, story.finding
+    if prediction is None or not prediction.states or prediction.limit or prediction.emptied_by:
+        return
+    about = (follower, finding.topic, finding.partition)
+    cuts = [(cut.broker, cut.topic, cut.partition) for cut in prediction.truncations]
+    if finding.kind == "divergence" and about not in cuts:
+        yield CauseStep(
+            section="replicas",
+            text=f"As the model explains the run, broker {follower} truncated nothing; "
+            f"{_offsets(finding.first_offset, finding.last_offset)} stayed.",
+        )
 
 
 def _never_asked(story: _Story, followers: Sequence[int], began: float) -> Iterator[CauseStep]:

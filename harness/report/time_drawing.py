@@ -1,7 +1,7 @@
 """The picture of a run: lanes of brokers, cuts between them, clients, and decisive messages."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from kchaos.harness.report.placement import (
 )
 
 _ROW, _BAR = 22, 18
-_LIFE, _ROLE = 18, 20
+_LIFE, _ROLE, _BADGE = 18, 20, 18
 _GAP = 12
 _MOST_TRACKS = 12
 _MOST_ARROWS = 60
@@ -137,7 +137,8 @@ def draw_time(
     told = [moment for moment in moments if moment.kind == "story"]
     drawing.track("story", [_dot(m, axis, str(n)) for n, m in enumerate(told, start=1)])
     drawing.track("faults", [_fault_box(f, axis, ended_at, loaded.started_at) for f in faults])
-    _draw_brokers(drawing, loaded, about, decisions, rounds, names)
+    numbered = {step.brokers[0] for step in cause if step.time is not None and step.brokers}
+    _draw_brokers(drawing, loaded, about, decisions, rounds, names, numbered)
     _draw_writes(drawing, writes)
     for name, kind in (
         ("reads", "read"),
@@ -229,7 +230,9 @@ def _draw_brokers(
     decisions: Decisions,
     rounds: Sequence[AskedRound],
     names: Mapping[int, str],
+    numbered: Collection[int],
 ) -> None:
+    """The lanes of brokers; those with a sentence's number have a row for it beneath the role."""
     lives, roles, extras = broker_stretches(loaded, decisions, about)
     links = link_stretches(loaded)
     brokers = sorted(lives)
@@ -246,10 +249,11 @@ def _draw_brokers(
         drawing.bars += [Bar(box=box, top=top + _LIFE, height=_ROLE) for box in role]
         inside = pack([_beside(drawing.stretch(each), each) for each in extras.get(broker, ())])
         rows = 1 + max((box.row for box in inside), default=-1)
+        beneath = _LIFE + _ROLE + (_BADGE if broker in numbered else 0)
         for box in inside:
-            at = top + _LIFE + _ROLE + box.row * _ROW + 3
+            at = top + beneath + box.row * _ROW + 3
             drawing.bars.append(Bar(box=box, top=at, height=_BAR - 4))
-        height = _LIFE + _ROLE + rows * _ROW
+        height = beneath + rows * _ROW
         words = tuple(box.title for box in sorted([*life, *role, *inside], key=lambda b: b.x))
         drawing.lanes.append(
             Lane(

@@ -693,3 +693,41 @@ def test_why_the_step_is_not_known_is_what_the_model_says(
 
     assert since is not None
     assert since.text.endswith(f"is not known: {why}")
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_told"),
+    [
+        ({}, True),
+        ({"states": 0}, False),
+        ({"limit": "too many"}, False),
+        (
+            {
+                "truncations": [
+                    {
+                        "broker": 1,
+                        "topic": "t",
+                        "partition": 0,
+                        "target_offset": 1,
+                        "log_end_offset_before": 2,
+                        "high_watermark": 1,
+                    }
+                ]
+            },
+            False,
+        ),
+    ],
+)
+def test_a_follower_that_truncated_nothing_is_told_where_the_whole_run_is_explained(
+    changed: dict[str, Any], is_told: bool, tmp_path: Path
+) -> None:
+    build = RunBuilder(tmp_path / "run", release="0.10.2.2")
+    build.register(0, 0x10).register(1, 0x11).topic("t", [0, 1]).state(0, 1, [0, 1])
+    build.produce("a", 0, A_ONLY[2], acks=1, base_offset=2)
+    build.snapshot("final", logs={0: [BOTH, A_ONLY], 1: [BOTH, A_AGAIN]})
+    run = build.seal()
+    prediction = {**prediction_of(run), "states": 5, "truncations": [], **changed}
+    steps = told(judge_as(run, findings=[DIVERGENCE], prediction=prediction))
+
+    said = "As the model explains the run, broker 1 truncated nothing; offsets 2 to 3 stayed."
+    assert (said in steps) == is_told
