@@ -55,7 +55,7 @@ requests without waiting, of which a broker reads one after the other; and a bro
 it appends what it was answered, as its next fetch shows. 0.11.0.3-moved-away: a leader that a
 reassignment leaves out deletes its replica while two fetches wait, and says that it does not know
 it. 3.6.2-deleted-before: a topic is deleted whose name was another's before, and its leader refuses
-a fetch.
+a fetch. 3.3.2-epoch-not-known: a leader refuses fetches of a leader epoch that it has not come to.
 """
 
 

@@ -17,17 +17,17 @@ BEYOND = Fetched(error_code=0, high_watermark=3, records=())
 
 
 @pytest.mark.parametrize(
-    ("answers", "asked"),
+    ("answers", "asked", "empty"),
     [
-        ((THERE,), 1),
-        ((NOTHING, THERE), 2),
-        ((NOTHING, NOTHING, NOTHING), 3),
-        ((BEYOND,), 1),
+        ((THERE,), 1, 0),
+        ((NOTHING, THERE), 2, 1),
+        ((NOTHING, NOTHING, NOTHING), 3, 3),
+        ((BEYOND,), 1, 0),
     ],
     ids=["records", "the remote read was slow once", "nothing is there", "the end of the log"],
 )
 def test_a_fetch_that_brings_nothing_below_the_high_watermark_is_asked_again(
-    answers: tuple[Fetched, ...], asked: int, monkeypatch: pytest.MonkeyPatch
+    answers: tuple[Fetched, ...], asked: int, empty: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     to_come: Iterator[Fetched] = iter(answers)
     given: list[Fetched] = []
@@ -43,5 +43,5 @@ def test_a_fetch_that_brings_nothing_below_the_high_watermark_is_asked_again(
     )
     read = tier_reading.TierRead(operation="r", topic="t", partition=0, broker=0)
 
-    assert tier_reading._fetched(play, read, 3) == answers[-1]
+    assert tier_reading._fetched(play, read, 3) == (answers[-1], empty)
     assert len(given) == asked

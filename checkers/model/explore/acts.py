@@ -179,6 +179,8 @@ def _can_be_forced(world: World, act: Move) -> bool:
             state = world.partition_state(PARTITION)
             assert state is not None
             return world.running(act.broker) is not None and state.leader != act.broker
+        case "write-one" | "write-pair" | "write-all":
+            return not _waits_for_zookeeper(world, act.broker)
         case "reorder":
             replicas, state = world.assignment(PARTITION), world.partition_state(PARTITION)
             assert state is not None
@@ -186,3 +188,19 @@ def _can_be_forced(world: World, act: Move) -> bool:
             is_reached = not world.cuts() and not world.holds()
             return is_whole and is_reached and replicas[0] != act.broker
     return True
+
+
+def _waits_for_zookeeper(world: World, broker_id: int) -> bool:
+    """Tell whether a leader without a session waits for ZooKeeper, to which it writes an ISR.
+
+    It keeps the partition's lock while it waits, and no produce is appended: Partition.updateIsr in
+    inWriteLock(leaderIsrUpdateLock), 1.1.1 and 2.5.1. With KIP-497 a leader asks the controller.
+    """
+    broker, replica = world.broker(broker_id), world.replica(broker_id, PARTITION)
+    if broker is None or replica is None or broker_id in world.registered():
+        return False
+    return not broker.generation.asks_controller_for_isr and any(
+        view.asks_to_join and view.log_end_offset >= replica.high_watermark
+        for follower, view in replica.views
+        if follower not in replica.isr
+    )

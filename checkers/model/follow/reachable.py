@@ -145,7 +145,7 @@ def _is_missed(
     seen = None if request.number is None else lookahead.replies.get(request.number)
     if seen is None or seen.error_code or not request.is_at_leader or request.refused:
         return False
-    if _is_fenced(world, leader_id, request, seen):
+    if _is_fenced(world, leader_id, request, seen) or _knows_epoch(world, leader_id, request, seen):
         return True
     if hears_of_leaders(world, leader_id):
         return False
@@ -177,6 +177,23 @@ def _is_fenced(world: World, leader_id: int, request: Exchange, seen: Reply) -> 
         leader.read(world, leader_id, partition, asked).error == "FENCED_LEADER_EPOCH"
         for partition, asked in taken
     )
+
+
+def _knows_epoch(world: World, leader_id: int, request: Exchange, seen: Reply) -> bool:
+    """Tell whether a leader has come to the leader epoch that it was seen not to know.
+
+    A replica's leader epochs only grow (Partition.checkCurrentLeaderEpoch, 2.1.0 and 3.8.0).
+    """
+    if request.stage not in (Stage.ARRIVED, Stage.WAITING):
+        return False
+    for partition, asked in request.asked:
+        said = seen.partitions.get(partition)
+        replica = world.replica(leader_id, partition)
+        if said is None or replica is None or replica.leader_epoch < asked.leader_epoch:
+            continue
+        if said.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH:
+            return True
+    return False
 
 
 def hears_of_leaders(world: World, broker_id: int) -> bool:

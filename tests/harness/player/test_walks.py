@@ -150,6 +150,23 @@ def test_a_high_watermark_that_a_fetch_session_has_told_is_not_waited_for(
     assert last == (waits if learns else AwaitQuiet())
 
 
+@pytest.mark.parametrize("has_session", [False, True])
+def test_nothing_is_written_to_a_leader_that_waits_for_zookeeper_to_expand_its_isr(
+    has_session: bool,
+) -> None:
+    acting = Acting(Acted(generations=dict.fromkeys(range(2), generation_for("2.1.1"))))
+    state = acting.begin()
+    left_and_caught_up = (
+        Move("hold-answers", 1), Move("write-one", 0), Move("expire", 1), Move("expire", 0),
+        Move("release", 1),
+    )  # fmt: skip
+    for number, act in enumerate((*left_and_caught_up, *[Move("register", 0)] * has_session)):
+        after = acting.after(state, act, f"record-{number}")
+        assert after is not None
+        state = after
+    assert (acting.after(state, Move("write-one", 0), "last") is not None) is has_session
+
+
 @pytest.mark.parametrize(
     ("release", "without", "learns"),
     [
