@@ -12,10 +12,11 @@ import shutil
 import signal
 import socket
 import socketserver
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -190,8 +191,18 @@ def test_making_an_image_that_is_interrupted_lets_the_maker_clean_up(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     left = tmp_path / "half-made"
-    script = f"trap 'rm {left}; exit 1' TERM; touch {left}; kill -{number} $PPID; sleep 60 & wait"
-    maker(tmp_path, monkeypatch, script)
+    waits = "for _ in $(seq 600); do sleep 0.1; done"
+    maker(tmp_path, monkeypatch, f"trap 'rm {left}; exit 1' TERM; touch {left}; {waits}")
+    communicate = subprocess.Popen.communicate
+
+    def interrupted(making: Any, *arguments: Any, **options: Any) -> Any:
+        await_until(
+            left.exists, timeout_s=30, waiting_for="the maker to begin", last_seen=lambda: "nothing"
+        )
+        os.kill(os.getpid(), number)
+        return communicate(making, *arguments, **options)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
     stand_in.answers["GET /images/a:1/json"] = (404, b'{"message": "no such image"}')
     stand_in.answers["POST /images/create"] = (404, b'{"message": "no registry"}')
     before = signal.getsignal(signal.SIGTERM)
