@@ -266,8 +266,9 @@ def _without_told_again(world: World, broker_id: int, source: int, request: Exch
 def _answer_overtaken(world: World, broker_id: int, source: int) -> None:
     """Answer the Fetch that waited at a leader while the follower was told of a newer leader epoch.
 
-    The follower does not take what it answers. A leader that sees the earlier epoch refuses it, and
-    tells its high watermark anew then; another one has told it (KAFKA-9338).
+    The follower does not take the answer. A leader that sees the earlier epoch refuses the Fetch,
+    and tells its high watermark anew then. A leader that does not see it has told its high
+    watermark (KAFKA-9338).
     """
     broker, thread = world.broker(broker_id), world.thread(broker_id, source)
     if broker is None or thread is None or not broker.generation.tells_high_watermark_once:
@@ -284,12 +285,12 @@ def _answer_overtaken(world: World, broker_id: int, source: int) -> None:
     _remember_told(world, broker_id, source, told)
 
 
-def _told(world: World, broker_id: int, source: int) -> dict[TopicPartition, "_Told"]:
+def _told(world: World, broker_id: int, source: int) -> dict[TopicPartition, _Told]:
     return dict(world.get(("told", broker_id, source)) or ())
 
 
 def _remember_told(
-    world: World, broker_id: int, source: int, told: dict[TopicPartition, "_Told"]
+    world: World, broker_id: int, source: int, told: dict[TopicPartition, _Told]
 ) -> None:
     world.put(("told", broker_id, source), tuple(sorted(told.items())) or None)
 

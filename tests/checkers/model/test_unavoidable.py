@@ -55,7 +55,7 @@ def test_what_brokers_may_compact_by_default_is_not_lost(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_it_is_not_known_where_the_state_before_does_not_come_to_rest(tmp_path: Path) -> None:
+def test_no_step_is_named_where_the_state_before_it_cannot_be_told(tmp_path: Path) -> None:
     assert of("KIP-279-3", tmp_path, runs=ENTRIES) == ()
 
 
