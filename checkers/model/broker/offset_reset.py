@@ -76,8 +76,8 @@ def handle_answer(world: World, broker_id: int, leader: int, answer: Answer) -> 
     if answer.error or not isinstance(answer, OffsetAnswer):
         give_up(world, broker_id, leader)
         if answer.error == "FENCED_LEADER_EPOCH":
-            about, epoch = reset.partition, reset.leader_epoch
-            return following.fenced(world, broker_id, leader, about, epoch)
+            partition, epoch = reset.partition, reset.leader_epoch
+            return following.fenced(world, broker_id, leader, partition, epoch)
         return False
     replica = world.known_replica(broker_id, reset.partition)
     own_end = replica.log.log_end_offset

@@ -195,9 +195,9 @@ def writes_file_of(world: World, broker_id: int, partition: TopicPartition) -> b
     }
     if partition not in places:
         return True
-    own = {about for about, directory in places.items() if directory == places[partition]}
+    own = {other for other, directory in places.items() if directory == places[partition]}
     known = set(world.partitions(broker_id))
-    hosted = {about for about in known if world.known_replica(broker_id, about).is_hosted}
+    hosted = {other for other in known if world.known_replica(broker_id, other).is_hosted}
     if own & hosted:
         return True
     return None if own - known or hosted - places.keys() else False

@@ -301,18 +301,18 @@ def _passes(world: World, epoch: int, broker_id: int) -> bool:
 def _holds(
     world: World, source: int, target: int, request: ControlRequest, direction: str
 ) -> tuple[str, ...]:
-    about: tuple[TopicPartition, ...] = ()
+    named: tuple[TopicPartition, ...] = ()
     if isinstance(request, LeaderAndIsr):
-        about = tuple(TopicPartition(state.topic, state.partition) for state in request.states)
+        named = tuple(TopicPartition(state.topic, state.partition) for state in request.states)
     elif isinstance(request, StopReplica):
-        about = (request.partition,)
+        named = (request.partition,)
     return tuple(
         hold.name
         for hold in world.holding(type(request).__name__, source, target, direction)
         if (hold.topic is None and hold.partition is None)
         or any(
             hold.topic == partition.topic and hold.partition in (None, partition.partition)
-            for partition in about
+            for partition in named
         )
     )
 

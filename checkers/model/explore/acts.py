@@ -86,8 +86,8 @@ class Acting:
         one_by_one = [kind for kind in kinds if kind not in ("prefer", *_BETWEEN_TWO)]
         for broker in self._replicas:
             yield from (Move(kind, broker) for kind in one_by_one)
-        for one, other in combinations(self._replicas, 2):
-            yield from (Move(kind, one, other) for kind in _BETWEEN_TWO if kind in kinds)
+        for broker, other in combinations(self._replicas, 2):
+            yield from (Move(kind, broker, other) for kind in _BETWEEN_TWO if kind in kinds)
 
     def after(self, state: State, act: Move, operation: str = "") -> State | None:
         """Return the state after an act and all that it sets off, None where it cannot be done.

@@ -112,10 +112,10 @@ def relevant(machine: Machine, changes: Mapping[Component, Any]) -> dict[Compone
     for component, value in changes.items():
         if component not in names:
             continue
-        kind, about = component[0], component[1:]
+        kind, subject = component[0], component[1:]
         match kind, value:
             case ("replica", Replica()):
-                value = relevant_replica(machine.generations[about[0]], value)
+                value = relevant_replica(machine.generations[subject[0]], value)
             case ("thread", FetcherThread()):
                 value = _thread(machine, value)
             case ("exchanges", _):

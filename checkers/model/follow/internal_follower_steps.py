@@ -193,8 +193,8 @@ def _half_handled(state: State, broker_id: int, source: int, waiting: Exchange) 
             if following.note_epochs(world, broker_id, source, partition, more):
                 noted = replace(answer, noted=count)
                 answers = tuple(
-                    (about, noted if about == partition else told)
-                    for about, told in waiting.answers
+                    (answered, noted if answered == partition else told)
+                    for answered, told in waiting.answers
                 )
                 after = replace(waiting, answers=answers)
                 exchange.change(world, broker_id, source, waiting, after)

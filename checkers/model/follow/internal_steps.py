@@ -171,8 +171,8 @@ def ask(world: World, seen: Question, lookahead: Lookahead) -> str:
     if predicted is None and is_empty and thread.reset is None:
         # It only tells the leader what has left the session.
         predicted = Exchange(api=FETCH, asked=())
-    for about, said in seen.partitions.items():
-        differs = _begins_elsewhere(world, follower, about, said)
+    for partition, said in seen.partitions.items():
+        differs = _begins_elsewhere(world, follower, partition, said)
         if differs:
             return differs
     if predicted is not None and seen.api != FETCH:
@@ -186,19 +186,19 @@ def ask(world: World, seen: Question, lookahead: Lookahead) -> str:
     return ""
 
 
-def _begins_elsewhere(world: World, broker_id: int, about: TopicPartition, said: Asked) -> str:
+def _begins_elsewhere(world: World, broker_id: int, partition: TopicPartition, said: Asked) -> str:
     """Let a follower's log begin where its Fetch says; returns why it cannot, or ""."""
     start = said.log_start_offset if isinstance(said, FetchAsked) else None
-    replica = world.replica(broker_id, about)
+    replica = world.replica(broker_id, partition)
     if start is None or replica is None:
         return ""
-    name = f"{about.topic}-{about.partition}"
+    name = f"{partition.topic}-{partition.partition}"
     if start < replica.log.log_start_offset:
         return f"{name}: told log start {start}, possible was {replica.log.log_start_offset}"
-    refused = log_start.why_not(world, broker_id, about, start)
+    refused = log_start.why_not(world, broker_id, partition, start)
     if refused:
         return f"{name}: told log start {start}, possible was less: {refused}"
-    log_start.move(world, broker_id, about, start)
+    log_start.move(world, broker_id, partition, start)
     return ""
 
 
@@ -333,15 +333,17 @@ def _speaks_as_before(
             or _is_still_answered(state, broker_id, part.number, told, lookahead, index)
             or _answers_as_before(state, broker_id, part.number, told, lookahead, index)
         )
-    about = TopicPartition(request.states[0].topic, request.states[0].partition)
-    answer = lookahead.next_answered_before(broker_id, about, part.number, index)
+    partition = TopicPartition(request.states[0].topic, request.states[0].partition)
+    answer = lookahead.next_answered_before(broker_id, partition, part.number, index)
     if answer is not None and answer[1] in _KNOWN_LATER:
         return _is_yet_to_be_read(state, answer[0], lookahead)
     # Two fetches that are under way may be read in another order than they are answered in.
     leader_epoch = request.states[0].leader_epoch
     return any(
         epoch <= leader_epoch and _is_yet_to_be_read(state, number, lookahead)
-        for number, epoch in lookahead.unknown_epochs_before(broker_id, about, part.number, index)
+        for number, epoch in lookahead.unknown_epochs_before(
+            broker_id, partition, part.number, index
+        )
     )
 
 
@@ -561,9 +563,9 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
         outcome: PredictedProduce = world.get(("answer", request.operation))
         told = lookahead.client_answers.get(request.operation)
         if _is_told(request, outcome, told):
-            about = TopicPartition(request.topic, request.partition)
-            epoch = lookahead.epoch_at(request.broker, about, outcome.base_offset, index)
-            replica = world.replica(request.broker, about)
+            partition = TopicPartition(request.topic, request.partition)
+            epoch = lookahead.epoch_at(request.broker, partition, outcome.base_offset, index)
+            replica = world.replica(request.broker, partition)
             # A log may lose the batch before it is read, and get another one there: that counts
             # only while the broker may hear of the other epoch before it answers.
             is_of_another_epoch = (
@@ -581,7 +583,7 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
                 and (told is None or told.error not in _SAID_OF_APPENDED)
                 and replica is not None
                 and _is_elsewhere(
-                    lookahead.copied_end(about, outcome.base_offset, replica.leader_epoch),
+                    lookahead.copied_end(partition, outcome.base_offset, replica.leader_epoch),
                     outcome.base_offset + len(request.records),
                     is_read=epoch == replica.leader_epoch,
                 )

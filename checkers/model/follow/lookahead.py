@@ -90,16 +90,16 @@ class Lookahead:
         self._lag_s = record.lag_s
         for index, item in enumerate(record.seen):
             self._add(index, item.what)
-            for broker, about, start in self._log_starts(item.what):
-                self._begins[broker, about].append((index, start))
+            for broker, partition, start in self._log_starts(item.what):
+                self._begins[broker, partition].append((index, start))
             if isinstance(item.what, StopBroker):
                 closed = _closed_by(record.decided, item.what, item.time)
                 self._closed[item.what.broker].append((index, closed))
         for index, decision in enumerate(record.decided):
             state = decision.what
             if isinstance(state, PartitionState):
-                about = TopicPartition(state.topic, state.partition)
-                key = (about, state.leader, state.leader_epoch)
+                partition = TopicPartition(state.topic, state.partition)
+                key = (partition, state.leader, state.leader_epoch)
                 self._written[key].append((index, frozenset(state.isr)))
             elif isinstance(state, BrokerRegistered):
                 self._registered.setdefault((state.broker, state.czxid), index)
@@ -117,17 +117,17 @@ class Lookahead:
                 else:
                     self.replies[what.number] = what
                 self._of_pair[what.follower, what.source].append((index, what))
-                for about, said in what.partitions.items():
+                for partition, said in what.partitions.items():
                     answer = (index, what.number, said.error_code)
-                    self._answers[what.leader, about].append(answer)
+                    self._answers[what.leader, partition].append(answer)
                 self._note_epochs(index, what)
             case ControlAnswered():
                 self.control_answers.setdefault(what.number, what)
                 self._answered.setdefault(what.number, index)
             case CopyBegun():
-                for about, files in what.files:
+                for partition, files in what.files:
                     for base_offset, last_offset, leader_epoch, _ in files.batches:
-                        batch = (about, base_offset, leader_epoch)
+                        batch = (partition, base_offset, leader_epoch)
                         self._copied[batch] = min(last_offset, self._copied.get(batch, last_offset))
             case ControlSent():
                 self._told[what.broker].append((index, what))
@@ -135,8 +135,8 @@ class Lookahead:
                 self.client_answers[what.operation] = what
                 self._client_answered[what.operation] = index
             case IsrAsked():
-                for about, wanted in what.isrs.items():
-                    request = (what.leader, about, wanted.leader_epoch)
+                for partition, wanted in what.isrs.items():
+                    request = (what.leader, partition, wanted.leader_epoch)
                     self._isrs_asked[request].append((index, frozenset(wanted.isr)))
             case IsrAnswered():
                 self.shows_isr_answers = True
@@ -150,8 +150,8 @@ class Lookahead:
                 if not what.clean:
                     self._killed[what.broker].append(index)
                 marks = {
-                    TopicPartition(topic, partition): high_watermark
-                    for topic, partition, high_watermark in what.checkpointed or ()
+                    TopicPartition(topic, number): high_watermark
+                    for topic, number, high_watermark in what.checkpointed or ()
                 }
                 self._stopped[what.broker].append((index, marks))
 
@@ -164,31 +164,31 @@ class Lookahead:
         """Yield where a log was seen to begin: (broker, partition, offset)."""
         match what:
             case Question():
-                for about, asked in what.partitions.items():
+                for partition, asked in what.partitions.items():
                     if isinstance(asked, FetchAsked) and asked.log_start_offset is not None:
-                        yield what.follower, about, asked.log_start_offset
+                        yield what.follower, partition, asked.log_start_offset
             case Reply():
                 question = self.questions.get(what.number)
-                for about, said in what.partitions.items():
+                for partition, said in what.partitions.items():
                     if isinstance(said, FetchAnswered) and said.log_start_offset is not None:
-                        yield what.leader, about, said.log_start_offset
-                    before = None if question is None else question.partitions.get(about)
+                        yield what.leader, partition, said.log_start_offset
+                    before = None if question is None else question.partitions.get(partition)
                     is_start = isinstance(before, OffsetAsked) and before.timestamp == EARLIEST
                     if is_start and isinstance(said, OffsetAnswered) and said.offset is not None:
-                        yield what.leader, about, said.offset
+                        yield what.leader, partition, said.offset
             case CopyBegun():
-                for about, files in what.files:
+                for partition, files in what.files:
                     if files.local_start is not None:
-                        yield what.broker, about, files.local_start
+                        yield what.broker, partition, files.local_start
             case LogStartObserved():
-                about = TopicPartition(what.topic, what.partition)
-                yield what.broker, about, what.log_start_offset
+                partition = TopicPartition(what.topic, what.partition)
+                yield what.broker, partition, what.log_start_offset
 
     def begins_later(
-        self, broker: int, about: TopicPartition, log_start_offset: int, index: int
+        self, broker: int, partition: TopicPartition, log_start_offset: int, index: int
     ) -> int | None:
         """Return where a log is next seen to begin, from an index on, if that is further on."""
-        items = self._begins.get((broker, about), [])
+        items = self._begins.get((broker, partition), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         return next((start for _, start in items[at:] if start > log_start_offset), None)
 
@@ -203,11 +203,11 @@ class Lookahead:
             else:
                 self.backing_off[what.number] = self._without_answer(what)
         self._of_pair[what.follower, what.source].append((index, what))
-        for about, asked in what.partitions.items():
+        for partition, asked in what.partitions.items():
             if isinstance(asked, FetchAsked):
-                key = (what.follower, what.leader, about)
+                key = (what.follower, what.leader, partition)
                 self._asked[key].append((index, asked))
-                self._fetches_of[what.follower, about].append((index, asked))
+                self._fetches_of[what.follower, partition].append((index, asked))
                 if what.fate is Fate.ARRIVES:
                     self._fetched[key].append(index)
 
@@ -225,9 +225,9 @@ class Lookahead:
             reply = self.replies.get(before.number)
             said = {} if reply is None or reply.fate is not Fate.ARRIVES else reply.partitions
             failed = {
-                about
-                for about in before.partitions
-                if (answer := said.get(about)) is None or answer.error_code
+                partition
+                for partition in before.partitions
+                if (answer := said.get(partition)) is None or answer.error_code
             }
             if not failed:
                 break
@@ -241,21 +241,25 @@ class Lookahead:
         and FetchRequest.PartitionData.equals, 1.1.1, 2.1.0, 2.5.1 and 3.8.0).
         """
         held = {} if what.is_full else self._session.get(what.number[0], {})
-        known = {about: said for about, said in held.items() if about not in what.forgotten}
+        known = {
+            partition: said for partition, said in held.items() if partition not in what.forgotten
+        }
         named = {
-            about: said for about, said in what.partitions.items() if isinstance(said, FetchAsked)
+            partition: said
+            for partition, said in what.partitions.items()
+            if isinstance(said, FetchAsked)
         }
         self._session[what.number[0]] = {**known, **named}
         self.unchanged[what.number] = {
-            about: said for about, said in known.items() if about not in named
+            partition: said for partition, said in known.items() if partition not in named
         }
 
     def _note_epochs(self, index: int, reply: Reply) -> None:
-        for about, said in reply.partitions.items():
+        for partition, said in reply.partitions.items():
             if not isinstance(said, FetchAnswered) or said.base_offset is None:
                 continue
             if said.first_leader_epoch is not None and said.first_leader_epoch >= 0:
-                key = (reply.leader, about, said.base_offset)
+                key = (reply.leader, partition, said.base_offset)
                 self._read[key].append((index, said.first_leader_epoch))
 
     def next_of(self, follower: int, source: int, index: int) -> Question | Reply | None:
@@ -272,13 +276,13 @@ class Lookahead:
         return next((what for what in asked if what.api == FETCH), None)
 
     def next_answered_before(
-        self, leader: int, about: TopicPartition, request: Number, index: int
+        self, leader: int, partition: TopicPartition, request: Number, index: int
     ) -> tuple[Number, int] | None:
         """Return which question a leader next answers about a partition, and the error code.
 
         None where that was asked after the leader had answered this control request.
         """
-        items = self._answers.get((leader, about), [])
+        items = self._answers.get((leader, partition), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         if at == len(items):
             return None
@@ -288,25 +292,25 @@ class Lookahead:
         return (number, error_code) if is_before else None
 
     def unknown_epochs_before(
-        self, leader: int, about: TopicPartition, request: Number, index: int
+        self, leader: int, partition: TopicPartition, request: Number, index: int
     ) -> Iterator[tuple[Number, int]]:
         """Yield Fetches of leader epochs that a leader answers, from an index on, not to know yet.
 
         Those that were asked after the leader had answered this control request are left out. Each
         is (question, leader epoch).
         """
-        items = self._answers.get((leader, about), [])
+        items = self._answers.get((leader, partition), [])
         handled = self._answered.get(request)
         for _, number, error_code in items[bisect_left(items, index, key=lambda item: item[0]) :]:
             asked_at = self._asked_at.get(number)
             if asked_at is None or error_code != ErrorCode.UNKNOWN_LEADER_EPOCH:
                 continue
-            asked = self.questions[number].partitions.get(about)
+            asked = self.questions[number].partitions.get(partition)
             epoch = asked.leader_epoch if isinstance(asked, FetchAsked) else None
             if epoch is not None and (handled is None or asked_at < handled):
                 yield number, epoch
 
-    def checkpointed_next(self, broker: int, about: TopicPartition, index: int) -> int | None:
+    def checkpointed_next(self, broker: int, partition: TopicPartition, index: int) -> int | None:
         """Return the high watermark that a broker next stops with, from an index on.
 
         None where it is told anything more of that partition before.
@@ -317,30 +321,32 @@ class Lookahead:
             return None
         stopped_at, checkpointed = stops[at]
         is_told = any(
-            index <= told_at < stopped_at and sent.states and about in sent.told
+            index <= told_at < stopped_at and sent.states and partition in sent.told
             for told_at, sent in self._told[broker]
         )
-        return None if is_told else checkpointed.get(about)
+        return None if is_told else checkpointed.get(partition)
 
-    def keeps_until(self, number: Number, leader: int, about: TopicPartition, index: int) -> bool:
+    def keeps_until(
+        self, number: Number, leader: int, partition: TopicPartition, index: int
+    ) -> bool:
         """Tell whether a leader deletes no replica from an index on, until an answer is seen."""
-        answers = self._answers.get((leader, about), [])
+        answers = self._answers.get((leader, partition), [])
         answered = next((index for index, known, _ in answers if known == number), None)
         return answered is not None and not any(
-            stopped.partition == about and stopped.deletes
+            stopped.partition == partition and stopped.deletes
             for at, sent in self._told[leader]
             if at < answered and self._answered.get(sent.number, index) >= index
             for stopped in sent.stopped
         )
 
     def refused_before(
-        self, leader: int, about: TopicPartition, request: Number, index: int
+        self, leader: int, partition: TopicPartition, request: Number, index: int
     ) -> Iterator[Question]:
         """Yield the fetches that a leader answers, from an index on, as if it did not know of it.
 
         Those that were asked after the leader had answered this control request are left out.
         """
-        items = self._answers.get((leader, about), [])
+        items = self._answers.get((leader, partition), [])
         handled = self._answered.get(request)
         for _, number, error_code in items[bisect_left(items, index, key=lambda item: item[0]) :]:
             asked = self._asked_at.get(number)
@@ -349,7 +355,7 @@ class Lookahead:
                 yield self.questions[number]
 
     def unseen_before(
-        self, follower: int, source: int, about: TopicPartition, request: Number, index: int
+        self, follower: int, source: int, partition: TopicPartition, request: Number, index: int
     ) -> Iterator[Number]:
         """Yield the Fetches that were not seen, and whose answers name a partition.
 
@@ -361,7 +367,7 @@ class Lookahead:
             if handled is None or at > handled:
                 return
             is_unseen = isinstance(what, Reply) and what.number not in self.questions
-            if is_unseen and what.api == FETCH and about in what.partitions:
+            if is_unseen and what.api == FETCH and partition in what.partitions:
                 yield what.number
 
     def may_have_repeated(self, follower: int, source: int, index: int) -> bool:
@@ -375,14 +381,14 @@ class Lookahead:
         return at in (0, len(sent)) or sent[at][1] != sent[at - 1][1] + 1
 
     def has_asked_so(
-        self, follower: int, source: int, about: TopicPartition, index: int, asks: Asked
+        self, follower: int, source: int, partition: TopicPartition, index: int, asks: Asked
     ) -> bool:
         """Tell whether the last Fetch seen before an index asked the same, if there was one.
 
         The links do not record one that repeats the one before; the first from an offset, or in a
         leader epoch, they do.
         """
-        asked = self._asked.get((follower, leader_of(source), about), [])
+        asked = self._asked.get((follower, leader_of(source), partition), [])
         at = bisect_left(asked, index, key=lambda item: item[0])
         if at == 0:
             return True
@@ -391,7 +397,7 @@ class Lookahead:
         return is_so and said.fetch_offset == asks.fetch_offset
 
     def may_lag_too_long(
-        self, follower: int, leader: int, about: TopicPartition, index: int
+        self, follower: int, leader: int, partition: TopicPartition, index: int
     ) -> bool:
         """Tell whether a follower may have been behind for longer than it may, before an index.
 
@@ -399,7 +405,7 @@ class Lookahead:
         since that one (kafka.cluster.Replica.updateFetchState). So this is of the last fetch but
         one that arrived, of those that the links recorded.
         """
-        fetched = self._fetched.get((follower, leader, about), [])
+        fetched = self._fetched.get((follower, leader, partition), [])
         at = bisect_left(fetched, index)
         if at == 0 or index == len(self._times):
             return False
@@ -417,14 +423,14 @@ class Lookahead:
         asks = next(later, None)
         return asks is None or asks[0] > killed
 
-    def asks_anew(self, follower: int, about: TopicPartition, offset: int, index: int) -> bool:
+    def asks_anew(self, follower: int, partition: TopicPartition, offset: int, index: int) -> bool:
         """Tell whether a follower's next Fetch of a partition asks for an offset again.
 
         A Fetch with the epoch of the last record asks from the log's end (KIP-595). So what its
         broker was answered before was most likely not appended: it was killed, or was paused until
         the connection was closed.
         """
-        fetches = self._fetches_of[follower, about]
+        fetches = self._fetches_of[follower, partition]
         at = bisect_left(fetches, index, key=lambda item: item[0])
         if at == len(fetches):
             return False
@@ -450,7 +456,7 @@ class Lookahead:
         number: Number,
         follower: int,
         source: int,
-        about: TopicPartition,
+        partition: TopicPartition,
         high_watermark: int,
         log_start_offset: int,
         index: int,
@@ -468,14 +474,14 @@ class Lookahead:
             log_start_offset: In the answer.
             index: How many observations were taken.
         """
-        said = self.told_before(number, follower, source, about, index)
+        said = self.told_before(number, follower, source, partition, index)
         return said is not None and (
             said.high_watermark != high_watermark
             or said.log_start_offset not in (None, log_start_offset)
         )
 
     def told_before(
-        self, number: Number, follower: int, source: int, about: TopicPartition, index: int
+        self, number: Number, follower: int, source: int, partition: TopicPartition, index: int
     ) -> FetchAnswered | None:
         """Return what the last recorded answer before an index said, of the same connection.
 
@@ -484,48 +490,50 @@ class Lookahead:
         items = self._of_pair.get((follower, source), [])
         for _, what in reversed(items[: bisect_left(items, index, key=lambda item: item[0])]):
             if isinstance(what, Reply) and what.number[0] == number[0]:
-                said = what.partitions.get(about)
+                said = what.partitions.get(partition)
                 if isinstance(said, FetchAnswered):
                     return said
         return None
 
     def epoch_at(
-        self, leader: int, about: TopicPartition, base_offset: int, index: int
+        self, leader: int, partition: TopicPartition, base_offset: int, index: int
     ) -> int | None:
         """Return the leader epoch of the batch there that a leader next sends, from an index on.
 
         None if it sends none, or one of a format without leader epochs.
         """
-        items = self._read.get((leader, about, base_offset), [])
+        items = self._read.get((leader, partition, base_offset), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         return items[at][1] if at < len(items) else None
 
     def next_isr_asked(
-        self, leader: int, about: TopicPartition, leader_epoch: int, index: int
+        self, leader: int, partition: TopicPartition, leader_epoch: int, index: int
     ) -> frozenset[int] | None:
         """Return the ISR that a leader is next seen to ask for in an epoch, from an index on."""
-        items = self._isrs_asked.get((leader, about, leader_epoch), [])
+        items = self._isrs_asked.get((leader, partition, leader_epoch), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         return items[at][1] if at < len(items) else None
 
     def fetches_before_isr_asked(
-        self, follower: int, leader: int, about: TopicPartition, leader_epoch: int, index: int
+        self, follower: int, leader: int, partition: TopicPartition, leader_epoch: int, index: int
     ) -> bool:
         """Tell whether a fetch is seen, from an index on, before the leader asks for an ISR."""
-        requests = self._isrs_asked.get((leader, about, leader_epoch), [])
-        fetches = self._asked.get((follower, leader, about), [])
+        requests = self._isrs_asked.get((leader, partition, leader_epoch), [])
+        fetches = self._asked.get((follower, leader, partition), [])
         request = bisect_left(requests, index, key=lambda item: item[0])
         fetch = bisect_left(fetches, index, key=lambda item: item[0])
         if request == len(requests) or fetch == len(fetches):
             return False
         return fetches[fetch][0] < requests[request][0]
 
-    def copied_end(self, about: TopicPartition, base_offset: int, leader_epoch: int) -> int | None:
+    def copied_end(
+        self, partition: TopicPartition, base_offset: int, leader_epoch: int
+    ) -> int | None:
         """Return where a batch there that may be of this epoch ends, exclusive, in any snapshot.
 
         The first such end, for one produce may be several batches in the formats without epochs.
         """
-        known = (self._copied.get((about, base_offset, epoch)) for epoch in (leader_epoch, -1))
+        known = (self._copied.get((partition, base_offset, epoch)) for epoch in (leader_epoch, -1))
         return min((last + 1 for last in known if last is not None), default=None)
 
     def goes_on(self, number: Number) -> bool:
@@ -534,7 +542,7 @@ class Lookahead:
         return self._last_on[connection] > correlation
 
     def leads_until_later(
-        self, leader: int, about: TopicPartition, number: Number, index: int
+        self, leader: int, partition: TopicPartition, number: Number, index: int
     ) -> bool:
         """Tell whether nothing ends a leader's term, from an index on, before a later message.
 
@@ -546,10 +554,10 @@ class Lookahead:
             index <= at < later
             and (
                 any(
-                    (state.topic, state.partition) == about and state.leader != leader
+                    (state.topic, state.partition) == partition and state.leader != leader
                     for state in sent.states
                 )
-                or any(stopped.partition == about for stopped in sent.stopped)
+                or any(stopped.partition == partition for stopped in sent.stopped)
             )
             for at, sent in self._told[leader]
         )
@@ -585,8 +593,8 @@ class Lookahead:
 
     def is_written(self, state: PartitionState, decided: int) -> bool:
         """Tell whether one of the first `decided` decisions wrote this state."""
-        about = TopicPartition(state.topic, state.partition)
-        written = self._written.get((about, state.leader, state.leader_epoch), [])
+        partition = TopicPartition(state.topic, state.partition)
+        written = self._written.get((partition, state.leader, state.leader_epoch), [])
         return any(index < decided and isr == frozenset(state.isr) for index, isr in written)
 
     def is_registered(self, broker: int, broker_epoch: int, decided: int) -> bool:

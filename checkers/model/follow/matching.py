@@ -177,8 +177,8 @@ def errors_differ(
     for partition, error in errors:
         code = seen.error_code if partition is None else seen.errors.get(partition)
         if code is not None and code not in _codes(error):
-            about = "" if partition is None else f" for {_name(partition)}"
-            return f"error {code}{about}, possible was {error or 'none'}"
+            of_partition = "" if partition is None else f" for {_name(partition)}"
+            return f"error {code}{of_partition}, possible was {error or 'none'}"
     return ""
 
 
@@ -213,8 +213,8 @@ def _is_full(partition: TopicPartition, seen: Reply) -> bool:
     """
     return any(
         isinstance(said, FetchAnswered) and said.last_offset is not None
-        for about, said in seen.partitions.items()
-        if about != partition
+        for other, said in seen.partitions.items()
+        if other != partition
     )
 
 

@@ -80,11 +80,13 @@ def first_refuted_decision(record: Record) -> int | None:
         if isinstance(state, TopicCreated):
             assigned[state.topic] = state.assignment
             states = {
-                about: before for about, before in states.items() if about.topic != state.topic
+                partition: before
+                for partition, before in states.items()
+                if partition.topic != state.topic
             }
         if isinstance(state, PartitionState):
-            about = TopicPartition(state.topic, state.partition)
-            before = states.get(about, state)
+            partition = TopicPartition(state.topic, state.partition)
+            before = states.get(partition, state)
             steps = state.leader_epoch - before.leader_epoch
             assignment = assigned.get(state.topic, ())
             if state.partition >= len(assignment):
@@ -93,7 +95,7 @@ def first_refuted_decision(record: Record) -> int | None:
                 return index
             if before is not state and (steps not in (0, 1) or leaves_out_a_write(before, state)):
                 return index
-            states[about] = state
+            states[partition] = state
     return None
 
 
@@ -157,41 +159,43 @@ class _Bounds:
             case Question() if (
                 what.fate is not Fate.ABANDONED and self._lookahead.questions[what.number] is what
             ):
-                for about, asked in what.partitions.items():
+                for partition, asked in what.partitions.items():
                     if isinstance(asked, FetchAsked):
                         why = self._beyond(
-                            what.follower, about, asked.fetch_offset
-                        ) or self._above_high_watermark(what, about, asked.fetch_offset)
+                            what.follower, partition, asked.fetch_offset
+                        ) or self._above_high_watermark(what, partition, asked.fetch_offset)
                         if why:
                             return why
                 return "" if self._is_tiered else self._fetchers.refutes(what)
             case Reply() if self._is_looked_at(what) and not what.error_code:
-                for about, said in what.partitions.items():
-                    why = self._beyond(what.leader, about, _end_told(said))
+                for partition, said in what.partitions.items():
+                    why = self._beyond(what.leader, partition, _end_told(said))
                     if not why and isinstance(said, FetchAnswered) and said.base_offset is not None:
-                        why = self._epochs.refutes(about, said.base_offset, said.first_leader_epoch)
+                        why = self._epochs.refutes(
+                            partition, said.base_offset, said.first_leader_epoch
+                        )
                     if why:
                         return why
             case StopBroker() if what.checkpointed is not None:
-                for topic, partition, high_watermark in what.checkpointed:
-                    about = TopicPartition(topic, partition)
-                    why = self._too_high(what.broker, about, high_watermark)
+                for topic, number, high_watermark in what.checkpointed:
+                    partition = TopicPartition(topic, number)
+                    why = self._too_high(what.broker, partition, high_watermark)
                     if why:
                         return why
             case HighWatermarkObserved():
-                about = TopicPartition(what.topic, what.partition)
-                return self._beyond(what.broker, about, what.high_watermark) or self._too_high(
-                    what.broker, about, what.high_watermark
+                partition = TopicPartition(what.topic, what.partition)
+                return self._beyond(what.broker, partition, what.high_watermark) or self._too_high(
+                    what.broker, partition, what.high_watermark
                 )
             case CopyEnded():
                 begun = self._copying.get((what.label, what.broker))
-                for about, files in begun.files if begun is not None else ():
+                for partition, files in begun.files if begun is not None else ():
                     if files.batches:
-                        why = self._beyond(what.broker, about, files.batches[-1][1] + 1)
+                        why = self._beyond(what.broker, partition, files.batches[-1][1] + 1)
                         if why:
                             return why
                     for base_offset, _, leader_epoch, _ in files.batches:
-                        why = self._epochs.refutes(about, base_offset, leader_epoch)
+                        why = self._epochs.refutes(partition, base_offset, leader_epoch)
                         if why:
                             return why
             case ControlSent() if what.broker in self._running - self._may_exit:
@@ -226,10 +230,10 @@ class _Bounds:
                 self._asked = _without(what.broker, self._asked)
                 self._open = _without(what.broker, self._open)
             case Produce():
-                about = TopicPartition(what.topic, what.partition)
-                self._sent[about].append(what)
-                self._ends[about] = self._end(about)
-                self._write(what.broker, about, what)
+                partition = TopicPartition(what.topic, what.partition)
+                self._sent[partition].append(what)
+                self._ends[partition] = self._end(partition)
+                self._write(what.broker, partition, what)
             case ControlSent():
                 for state in what.states:
                     self._note_isr(state)
@@ -244,11 +248,11 @@ class _Bounds:
             case ControlAnswered():
                 self._handling[what.broker].discard(what.number)
             case Question():
-                for about, partition in what.partitions.items():
-                    if isinstance(partition, FetchAsked):
-                        fetched = self._fetched[what.leader, about]
+                for partition, asked in what.partitions.items():
+                    if isinstance(asked, FetchAsked):
+                        fetched = self._fetched[what.leader, partition]
                         before = fetched.get(what.follower, 0)
-                        fetched[what.follower] = max(before, partition.fetch_offset)
+                        fetched[what.follower] = max(before, asked.fetch_offset)
                 self._follow(what)
                 if what.api == LIST_OFFSETS:
                     # Out of its leader's range, an old broker may end itself.
@@ -259,10 +263,10 @@ class _Bounds:
             case Reply():
                 self._use(what)
                 if what.fate in (Fate.ARRIVES, Fate.FORGED):
-                    for about, said in what.partitions.items():
-                        key = (what.follower, about)
+                    for partition, said in what.partitions.items():
+                        key = (what.follower, partition)
                         self._got[key] = max(self._got[key], _end_given(said))
-                        given = (what.follower, what.leader, about)
+                        given = (what.follower, what.leader, partition)
                         self._given[given] = max(self._given[given], _end_given(said))
                         if isinstance(said, FetchAnswered):
                             told = (said.high_watermark, said.log_start_offset or 0)
@@ -286,18 +290,18 @@ class _Bounds:
         if self._lookahead.questions[asked.number] is not asked:
             return
         if asked.number[0] in self._used[asked.follower]:
-            for about in asked.partitions:
-                key = (asked.follower, about)
+            for partition in asked.partitions:
+                key = (asked.follower, partition)
                 if key in self._led:
                     self._led.discard(key)
                     self._high[key] = max(self._high[key], self._most_as_leader(*key))
         self._use(asked)
 
     def _note_isr(self, state: PartitionState) -> None:
-        about = TopicPartition(state.topic, state.partition)
-        self._isrs[state.leader, about].add(frozenset(state.isr))
+        partition = TopicPartition(state.topic, state.partition)
+        self._isrs[state.leader, partition].add(frozenset(state.isr))
 
-    def _most_as_leader(self, leader: int, about: TopicPartition) -> int:
+    def _most_as_leader(self, leader: int, partition: TopicPartition) -> int:
         """Return how far a broker's high watermark has come at most while it led.
 
         It moves to the smallest end of its ISR, of whoever it waits for besides, and of its own log
@@ -305,21 +309,25 @@ class _Bounds:
         the offset that it last fetched from. Which ISRs a leader may have had is written, some day.
         Only who is assigned counts, so who some assignment leaves out is no hindrance.
         """
-        most = self._got[leader, about] + self._spare[leader, about]
-        fetched = self._fetched[leader, about]
+        most = self._got[leader, partition] + self._spare[leader, partition]
+        fetched = self._fetched[leader, partition]
         in_each = (
             min(
-                (fetched.get(member, 0) for member in self._awaited(isr, about) - {leader}),
+                (fetched.get(member, 0) for member in self._awaited(isr, partition) - {leader}),
                 default=most,
             )
-            for isr in self._isrs[leader, about]
+            for isr in self._isrs[leader, partition]
         )
         return min(most, max(in_each, default=most))
 
-    def _awaited(self, isr: frozenset[int], about: TopicPartition) -> frozenset[int]:
-        assigned = self._assigned.get(about.topic, [])
+    def _awaited(self, isr: frozenset[int], partition: TopicPartition) -> frozenset[int]:
+        assigned = self._assigned.get(partition.topic, [])
         return isr.intersection(
-            *(replicas[about.partition] for replicas in assigned if about.partition < len(replicas))
+            *(
+                replicas[partition.partition]
+                for replicas in assigned
+                if partition.partition < len(replicas)
+            )
         )
 
     def _is_looked_at(self, reply: Reply) -> bool:
@@ -328,11 +336,11 @@ class _Bounds:
         is_to_repeated = last is not None and last.number[1] < reply.number[1]
         return reply.number in self._asked or (is_to_repeated and reply.fate is Fate.ARRIVES)
 
-    def _end(self, about: TopicPartition) -> int:
+    def _end(self, partition: TopicPartition) -> int:
         """Return where a log ends at most: at the first offset that no produce may cover."""
         spare = 0
         covered: list[tuple[int, int]] = []
-        for produce in self._sent[about]:
+        for produce in self._sent[partition]:
             told = self._lookahead.client_answers.get(produce.operation)
             if told is not None and told.outcome == "ok" and told.base_offset >= 0:
                 covered.append((told.base_offset, told.base_offset + len(produce.records)))
@@ -347,43 +355,43 @@ class _Bounds:
             end = max(end, last)
         return end + spare
 
-    def _write(self, broker: int, about: TopicPartition, produce: Produce) -> None:
+    def _write(self, broker: int, partition: TopicPartition, produce: Produce) -> None:
         told = self._lookahead.client_answers.get(produce.operation)
         if told is not None and told.outcome == "ok" and told.base_offset >= 0:
             end = told.base_offset + len(produce.records)
-            self._got[broker, about] = max(self._got[broker, about], end)
+            self._got[broker, partition] = max(self._got[broker, partition], end)
         elif _may_be_appended(produce, told):
-            self._spare[broker, about] += len(produce.records)
+            self._spare[broker, partition] += len(produce.records)
 
     def _acknowledged(self, answered: ClientAnswered) -> str:
-        for about, produces in self._sent.items():
+        for partition, produces in self._sent.items():
             for produce in produces:
                 if produce.operation == answered.operation:
-                    is_beyond = answered.base_offset > self._ends[about]
-                    return self._no_record(about) if is_beyond else ""
+                    is_beyond = answered.base_offset > self._ends[partition]
+                    return self._no_record(partition) if is_beyond else ""
         return ""
 
-    def _beyond(self, broker: int, about: TopicPartition, offset: int) -> str:
-        if offset > self._ends[about]:
-            return self._no_record(about)
-        most = self._got[broker, about] + self._spare[broker, about]
+    def _beyond(self, broker: int, partition: TopicPartition, offset: int) -> str:
+        if offset > self._ends[partition]:
+            return self._no_record(partition)
+        most = self._got[broker, partition] + self._spare[broker, partition]
         if offset > most and not self._is_tiered:
             return (
-                f"nobody wrote to broker {broker}, and no answer gave it, more of {about.topic}-"
-                f"{about.partition} than the records before {most}"
+                f"nobody wrote to broker {broker}, and no answer gave it, more of {partition.name} "
+                f"than the records before {most}"
             )
         return ""
 
-    def _too_high(self, broker: int, about: TopicPartition, high_watermark: int) -> str:
-        is_follower = (broker, about) not in self._led and not self._is_tiered
-        if is_follower and high_watermark > self._high[broker, about]:
+    def _too_high(self, broker: int, partition: TopicPartition, high_watermark: int) -> str:
+        is_follower = (broker, partition) not in self._led and not self._is_tiered
+        if is_follower and high_watermark > self._high[broker, partition]:
             return (
-                f"broker {broker} leads no {about.topic}-{about.partition}, and no answer told it "
-                f"a high watermark above {self._high[broker, about]}"
+                f"broker {broker} leads no {partition.name}, and no answer told it "
+                f"a high watermark above {self._high[broker, partition]}"
             )
         return ""
 
-    def _above_high_watermark(self, asked: Question, about: TopicPartition, offset: int) -> str:
+    def _above_high_watermark(self, asked: Question, partition: TopicPartition, offset: int) -> str:
         """Return why a follower that truncates to its high watermark cannot fetch so, or "".
 
         It does where it begins to follow, with a protocol before 0.11 and so without epochs to ask
@@ -391,21 +399,21 @@ class _Bounds:
         ReplicaFetcherThread, 0.11.0.3 and 1.1.1). Of what it led before it may have had more.
         """
         is_without_epochs = asked.version is not None and asked.version < _WITH_EPOCHS
-        if not is_without_epochs or self._is_tiered or (asked.follower, about) in self._led:
+        if not is_without_epochs or self._is_tiered or (asked.follower, partition) in self._led:
             return ""
-        given = self._given[asked.follower, asked.leader, about]
-        most = max(self._high[asked.follower, about], given)
+        given = self._given[asked.follower, asked.leader, partition]
+        most = max(self._high[asked.follower, partition], given)
         if offset <= most:
             return ""
         return (
-            f"broker {asked.follower} follows {about.topic}-{about.partition} from its high "
+            f"broker {asked.follower} follows {partition.name} from its high "
             f"watermark on, and no answer of broker {asked.leader} gave it the records from {most}"
         )
 
-    def _no_record(self, about: TopicPartition) -> str:
+    def _no_record(self, partition: TopicPartition) -> str:
         return (
-            f"no produce that was sent by then can be at offset {self._ends[about]} of "
-            f"{about.topic}-{about.partition}"
+            f"no produce that was sent by then can be at offset {self._ends[partition]} of "
+            f"{partition.name}"
         )
 
 
@@ -439,12 +447,12 @@ class _Epochs:
         self._told: set[tuple[TopicPartition, int]] = set()
         self._markers: set[TopicPartition] = set()
 
-    def refutes(self, about: TopicPartition, offset: int, leader_epoch: int | None) -> str:
+    def refutes(self, partition: TopicPartition, offset: int, leader_epoch: int | None) -> str:
         """Return why no log has a batch of that epoch at an offset, or ""."""
-        if (about, leader_epoch) not in self._told or about in self._markers:
+        if (partition, leader_epoch) not in self._told or partition in self._markers:
             return ""
         assert leader_epoch is not None
-        for produce in self._of[about, leader_epoch]:
+        for produce in self._of[partition, leader_epoch]:
             told = self._lookahead.client_answers.get(produce.operation)
             if told is not None and told.outcome == "ok" and told.base_offset >= 0:
                 if told.base_offset <= offset < told.base_offset + len(produce.records):
@@ -453,20 +461,20 @@ class _Epochs:
                 return ""
         return (
             f"no produce that the leader of epoch {leader_epoch} had can be at offset {offset} of "
-            f"{about.topic}-{about.partition}"
+            f"{partition.name}"
         )
 
     def add(self, what: object) -> None:
         match what:
             case Produce():
-                about = TopicPartition(what.topic, what.partition)
+                partition = TopicPartition(what.topic, what.partition)
                 if what.producer is not None and what.producer.is_marker:
                     # Its coordinator may send it anew, to another leader.
-                    self._markers.add(about)
+                    self._markers.add(partition)
                 self._open[what.broker][what.operation] = what
                 for led, leader_epoch in self._led[what.broker]:
-                    if led == about:
-                        self._of[about, leader_epoch].append(what)
+                    if led == partition:
+                        self._of[partition, leader_epoch].append(what)
             case ClientAnswered() if what.outcome == "ok" and what.base_offset >= 0:
                 for produces in self._open.values():
                     # Without acks a client goes on before its produce is read.
@@ -474,14 +482,14 @@ class _Epochs:
                         del produces[what.operation]
             case ControlSent():
                 for state in what.states:
-                    about = TopicPartition(state.topic, state.partition)
+                    partition = TopicPartition(state.topic, state.partition)
                     if state.leader == what.broker:
-                        self._told.add((about, state.leader_epoch))
-                        self._led[what.broker].add((about, state.leader_epoch))
-                        self._of[about, state.leader_epoch] += (
+                        self._told.add((partition, state.leader_epoch))
+                        self._led[what.broker].add((partition, state.leader_epoch))
+                        self._of[partition, state.leader_epoch] += (
                             produce
                             for produce in self._open[what.broker].values()
-                            if TopicPartition(produce.topic, produce.partition) == about
+                            if TopicPartition(produce.topic, produce.partition) == partition
                         )
             case StopBroker():
                 self._open[what.broker].clear()
@@ -508,14 +516,14 @@ class _Fetchers:
             )
             if waiting.api != FETCH:
                 return unanswered
-        for about, partition in asked.partitions.items():
-            before = self._fetched.get((asked.follower, asked.source, about))
-            if before is None or not isinstance(partition, FetchAsked):
+        for partition, now_asked in asked.partitions.items():
+            before = self._fetched.get((asked.follower, asked.source, partition))
+            if before is None or not isinstance(now_asked, FetchAsked):
                 continue
             number, end = before
-            if _is_later(asked, number) and partition.fetch_offset > end:
+            if _is_later(asked, number) and now_asked.fetch_offset > end:
                 return (
-                    f"broker {asked.follower} had asked for {about.topic}-{about.partition} from "
+                    f"broker {asked.follower} had asked for {partition.name} from "
                     f"{end} on that connection, and no answer was seen since that gave it more"
                 )
         return unanswered
@@ -523,15 +531,15 @@ class _Fetchers:
     def add(self, what: object) -> None:
         match what:
             case Question() if what.fate is not Fate.ABANDONED:
-                named = {(what.number[0], about) for about in what.partitions}
+                named = {(what.number[0], partition) for partition in what.partitions}
                 # The first high watermark of a partition on a connection is news to the links.
                 if what.api != FETCH or not named <= self._told:
                     self._unanswered[what.follower, what.source] = what
                 told = frozenset[TopicPartition]().union(*self._handling[what.follower].values())
                 self._fetched |= {
-                    (what.follower, what.source, about): (what.number, asked.fetch_offset)
-                    for about, asked in what.partitions.items()
-                    if isinstance(asked, FetchAsked) and about not in told
+                    (what.follower, what.source, partition): (what.number, asked.fetch_offset)
+                    for partition, asked in what.partitions.items()
+                    if isinstance(asked, FetchAsked) and partition not in told
                 }
             case Reply(fate=Fate.WAITS):
                 self._unanswered[what.follower, what.source] = what
@@ -539,12 +547,12 @@ class _Fetchers:
                 key = (what.follower, what.source)
                 if key in self._unanswered and self._unanswered[key].number == what.number:
                     del self._unanswered[key]
-                for about, said in what.partitions.items():
+                for partition, said in what.partitions.items():
                     if isinstance(said, FetchAnswered) and said.high_watermark >= 0:
-                        self._told.add((what.number[0], about))
-                    if (*key, about) in self._fetched:
-                        number, end = self._fetched[*key, about]
-                        self._fetched[*key, about] = (number, max(end, _end_given(said)))
+                        self._told.add((what.number[0], partition))
+                    if (*key, partition) in self._fetched:
+                        number, end = self._fetched[*key, partition]
+                        self._fetched[*key, partition] = (number, max(end, _end_given(said)))
             case ControlSent() if what.states or what.stopped:
                 # It may take these from the thread, and give them back with another offset.
                 led = (TopicPartition(state.topic, state.partition) for state in what.states)

@@ -156,7 +156,7 @@ def _wrongs(
     world = World(state)
     _heal(world, generations)
     partitions = world.get(("topics",)) or ()
-    wrong = {found for partition in partitions for found in _differing(world, partition)}
+    wrong = {difference for partition in partitions for difference in _differing(world, partition)}
     return wrong | {*_lost(world, promised, is_compacted)}
 
 

@@ -182,7 +182,7 @@ class FetcherThread:
 
     def fetch(self, partition: TopicPartition) -> FetchState | None:
         """Return how a partition stands, None if it is not on this thread."""
-        return next((fetch for about, fetch in self.partitions if about == partition), None)
+        return next((fetch for other, fetch in self.partitions if other == partition), None)
 
     def with_fetch(self, partition: TopicPartition, fetch: FetchState | None) -> "FetcherThread":
         """Return the thread with that state of the partition, or without the partition.
