@@ -421,9 +421,11 @@ def update_view(
         log_end_offset=offset,
         last_leader_end_offset=end_offset,
     )
-    # Whether it may join is asked before the high watermark moves (maybeExpandIsr).
+    # Whether it may join is asked before the high watermark moves (maybeExpandIsr). A fetch that
+    # comes while it is not alive asks for nothing (isReplicaIsrEligible, 3.3.0).
     if offset >= broker.generation.needed_for_isr(replica):
-        after = replace(after, may_join_isr=True, asks_to_join=True)
+        is_alive = broker.generation.may_join_isr(follower, broker.live)
+        after = replace(after, may_join_isr=True, asks_to_join=view.asks_to_join or is_alive)
     world.put_replica(
         broker_id, partition, replace(replica, views=replica.views_with(follower, after))
     )

@@ -145,9 +145,11 @@ class InstantController:
             state, replica = self._known(), self._true_leader()
             if replica is None or follower in state.isr:
                 continue
-            view = replica.view(follower)
+            view, leader = replica.view(follower), self.world().broker(state.leader)
             if (
                 view is not None
+                and leader is not None
+                and leader.generation.may_join_isr(follower, leader.live)
                 and view.asks_to_join
                 and view.log_end_offset >= replica.high_watermark
             ):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.explore import Acted, Acting, Schedule
 from kchaos.checkers.model.explore.acts import KINDS
 from kchaos.checkers.model.explore.moves import Move
@@ -165,6 +166,23 @@ def test_nothing_is_written_to_a_leader_that_waits_for_zookeeper_to_expand_its_i
         assert after is not None
         state = after
     assert (acting.after(state, Move("write-one", 0), "last") is not None) is has_session
+
+
+@pytest.mark.parametrize(
+    ("release", "without", "joins"),
+    [("3.2.3", (), True), ("3.3.2", (), False), ("3.3.2", ("KIP-841",), True)],
+)
+def test_a_follower_whose_session_has_ended_does_not_join_the_isr(
+    release: str, without: tuple[str, ...], joins: bool
+) -> None:
+    """Broker 1 knows the leader epoch, and is not alive when it fetches (KIP-841)."""
+    left_and_told = Move("expire", 1), Move("cut", 0, 1), Move("register", 1)
+    schedule = schedule_of(
+        *left_and_told, Move("expire", 1), Move("heal", 0, 1), Move("register", 1),
+        release=release, without=without,
+    )  # fmt: skip
+    isr_after = [state(("state", PARTITION)).isr for state in schedule.states]
+    assert isr_after[-2:] == [(0, 1) if joins else (0,), (0, 1)]
 
 
 @pytest.mark.parametrize(
