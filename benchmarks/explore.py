@@ -54,7 +54,7 @@ def compare(processes: int, rounds: int) -> None:
     for count, measured in rates.items():
         rate = statistics.median(measured)
         print(f"{count:9}{rate:12,.0f}{max(measured):12,.0f}{rate / count:14,.0f}")
-    ratios = [many / one for one, many in zip(rates[1], rates[processes], strict=True)]
+    ratios = [many / single for single, many in zip(rates[1], rates[processes], strict=True)]
     print(f"{processes} processes to one: {statistics.median(ratios):.2f}, best {max(ratios):.2f}")
     print(f"one process, best round: {max(rates[1]):,.0f} states/s (aim: 100,000)")
 

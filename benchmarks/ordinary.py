@@ -76,23 +76,23 @@ def _items(item: Any, count: int) -> Iterator[Any]:
     what = item.what
     match what:
         case Produce() | ClientAnswered() | HighWatermarkObserved() | PartitionState():
-            for partition in range(count):
-                yield replace(item, what=_of(what, partition, count))
+            for number in range(count):
+                yield replace(item, what=_of(what, number, count))
         case TopicCreated():
             assignment = what.assignment * count
             yield replace(item, what=replace(_wide(what, count), assignment=assignment))
         case StopBroker() if what.checkpointed is not None:
             checkpointed = tuple(
-                (topic, partition, high_watermark)
+                (topic, number, high_watermark)
                 for topic, _, high_watermark in what.checkpointed
-                for partition in range(count)
+                for number in range(count)
             )
             yield replace(item, what=replace(what, checkpointed=checkpointed))
         case CopyBegun():
             files = tuple(
-                (about._replace(partition=partition), of_one)
-                for about, of_one in what.files
-                for partition in range(count)
+                (partition._replace(partition=number), of_one)
+                for partition, of_one in what.files
+                for number in range(count)
             )
             yield replace(item, what=replace(what, files=files))
         case _:
@@ -124,10 +124,10 @@ def _wide(what: Any, count: int) -> Any:
             changes[field.name] = value * count
         elif isinstance(value, Mapping):
             changes[field.name] = {
-                about: each for key, each in value.items() for about in _each(key, count)
+                copied: each for key, each in value.items() for copied in _each(key, count)
             }
         elif isinstance(value, frozenset):
-            changes[field.name] = frozenset(each for one in value for each in _each(one, count))
+            changes[field.name] = frozenset(each for item in value for each in _each(item, count))
         elif field.name == "states":
             changes[field.name] = tuple(
                 _of(state, partition, count) for state in value for partition in range(count)

@@ -40,7 +40,7 @@ def main() -> None:
     beside = options.releases[-1]
     print(f"median of {options.runs} random runs, and of their ratios to {beside}; the aim is 1.00")
     for release in options.releases:
-        ratios = [one / other for one, other in zip(took[release], took[beside], strict=True)]
+        ratios = [judged / other for judged, other in zip(took[release], took[beside], strict=True)]
         print(f"{release:9} {median(took[release]):5.1f} s  {median(ratios):.2f}")
 
 

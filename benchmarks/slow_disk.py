@@ -73,7 +73,7 @@ class Throttled:
             return sum(int(line[2]) for line in lines if line[:2] == [self.device, "Read"])
         lines = [line.split() for line in (self.group / "io.stat").read_text().splitlines()]
         counts = [dict(f.split("=") for f in line[1:]) for line in lines if line[0] == self.device]
-        return sum(int(one["rbytes"]) for one in counts)
+        return sum(int(device["rbytes"]) for device in counts)
 
 
 def run(*command: object) -> str:

@@ -40,9 +40,9 @@ def _share(names: Sequence[str], rounds: int, folder: Path) -> tuple[int, float]
             evidence.read()
             profile.runcall(predict_run, evidence)
     calls = [(call.code, call.callcount, call.inlinetime) for call in profile.getstats()]
-    own = [one for one in calls if getattr(one[0], "co_filename", "") == tier.__file__]
-    seconds = sum(one[2] for one in calls)
-    return sum(one[1] for one in own), sum(one[2] for one in own) / seconds
+    own = [entry for entry in calls if getattr(entry[0], "co_filename", "") == tier.__file__]
+    seconds = sum(entry[2] for entry in calls)
+    return sum(entry[1] for entry in own), sum(entry[2] for entry in own) / seconds
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ class Availability:
     not_measured: tuple[str, ...] = ()
 
     def seconds_between(
-        self, kind: OutageKind, began: float, ended: float, about: TopicPartition | None = None
+        self, kind: OutageKind, began: float, ended: float, partition: TopicPartition | None = None
     ) -> float:
         """How many seconds of a part of the run were outages of a kind.
 
@@ -155,7 +155,7 @@ class Availability:
         chosen = (
             (max(outage.began, began), min(outage.ended, ended))
             for outage in self.outages
-            if outage.kind == kind and about in (None, (outage.topic, outage.partition))
+            if outage.kind == kind and partition in (None, (outage.topic, outage.partition))
         )
         return _covered_s(span for span in chosen if span[0] < span[1])
 
@@ -190,7 +190,7 @@ def measure(evidence: RunEvidence) -> Availability:
     elif evidence.clients is not None:
         dated = [operation for operation in evidence.operations if not operation.is_said]
         writes = _Writes(dated, [*free_client_waits(evidence.observed)])
-        tried = {about: len(sent) for about, sent in writes.tried.items()}
+        tried = {partition: len(sent) for partition, sent in writes.tried.items()}
         outages += writes.outages()
         readers = _Readers(evidence.clients.lines)
         for name in readers.names:
@@ -202,18 +202,18 @@ def measure(evidence: RunEvidence) -> Availability:
     return Availability(
         partitions=tuple(
             PartitionAvailability(
-                topic=about.topic,
-                partition=about.partition,
-                measured_s=round(max(0.0, end - decided.since[about]), 3),
-                without_leader_s=measured.seconds_between("no-leader", 0, end, about),
-                under_min_isr_s=measured.seconds_between("under-min-isr", 0, end, about),
-                writes=None if unseen else tried.get(about, 0),
+                topic=partition.topic,
+                partition=partition.partition,
+                measured_s=round(max(0.0, end - decided.since[partition]), 3),
+                without_leader_s=measured.seconds_between("no-leader", 0, end, partition),
+                under_min_isr_s=measured.seconds_between("under-min-isr", 0, end, partition),
+                writes=None if unseen else tried.get(partition, 0),
                 without_acknowledged_write_s=None
-                if about not in tried
-                else measured.seconds_between("no-acknowledged-write", 0, end, about),
+                if partition not in tried
+                else measured.seconds_between("no-acknowledged-write", 0, end, partition),
             )
-            for about in evidence.partitions
-            if about in decided.since
+            for partition in evidence.partitions
+            if partition in decided.since
         ),
         consumers=tuple(consumers),
         faults=tuple(_faults(evidence, outages, end)),
@@ -250,13 +250,15 @@ class _Decided:
             # Only the next process, which registers, leads again.
             self.healthy.registered.discard(event.broker)
         elif isinstance(event, PartitionState):
-            about = TopicPartition(event.topic, event.partition)
-            self.states[about] = event
+            partition = TopicPartition(event.topic, event.partition)
+            self.states[partition] = event
             if event.leader >= 0:
-                self.since.setdefault(about, time)
+                self.since.setdefault(partition, time)
         elif isinstance(event, TopicDeleted):
             self.states = {
-                about: state for about, state in self.states.items() if about.topic != event.topic
+                partition: state
+                for partition, state in self.states.items()
+                if partition.topic != event.topic
             }
         elif isinstance(event, TopicConfigured):
             given = dict(event.configuration).get(_MIN_ISR, "")
@@ -276,11 +278,11 @@ class _Decided:
         return self.done
 
     def _close(self, key: tuple[OutageKind, TopicPartition], time: float, is_over: bool) -> None:
-        kind, about = key
+        kind, partition = key
         outage = Outage(
             kind=kind,
-            topic=about.topic,
-            partition=about.partition,
+            topic=partition.topic,
+            partition=partition.partition,
             began=self.open.pop(key),
             ended=time,
             is_over=is_over,
@@ -288,21 +290,21 @@ class _Decided:
         self.done.append(outage)
 
     def _lacking(self) -> Iterator[tuple[OutageKind, TopicPartition]]:
-        for about, state in self.states.items():
-            if about not in self.since:
+        for partition, state in self.states.items():
+            if partition not in self.since:
                 continue
             if state.leader not in self.healthy:
-                yield "no-leader", about
-            if len(state.isr) < self._wanted(about, state.leader):
-                yield "under-min-isr", about
+                yield "no-leader", partition
+            if len(state.isr) < self._wanted(partition, state.leader):
+                yield "under-min-isr", partition
 
-    def _wanted(self, about: TopicPartition, leader: int) -> int:
-        if about.topic in self.min_isr:
-            return self.min_isr[about.topic]
-        if (about, leader) not in self.of_brokers:
-            wanted = self.evidence.min_insync_replicas(about, leader)
-            self.of_brokers[about, leader] = wanted
-        return self.of_brokers[about, leader]
+    def _wanted(self, partition: TopicPartition, leader: int) -> int:
+        if partition.topic in self.min_isr:
+            return self.min_isr[partition.topic]
+        if (partition, leader) not in self.of_brokers:
+            wanted = self.evidence.min_insync_replicas(partition, leader)
+            self.of_brokers[partition, leader] = wanted
+        return self.of_brokers[partition, leader]
 
 
 class _Writes:
@@ -325,24 +327,26 @@ class _Writes:
         for operation in operations:
             if operation.function != "produce" or operation.acks != -1:
                 continue
-            about = TopicPartition(operation.topic, operation.partition)
+            partition = TopicPartition(operation.topic, operation.partition)
             if operation.client:
-                self.tried.setdefault(about, []).append(operation)
+                self.tried.setdefault(partition, []).append(operation)
             if operation.outcome == "ok" and operation.ended_at is not None:
                 told = (operation.last_offset, operation.ended_at)
-                self.acknowledged.setdefault(about, []).append(told)
+                self.acknowledged.setdefault(partition, []).append(told)
         self._readable: dict[TopicPartition, tuple[list[int], list[float]]] = {}
-        for about, each in self.acknowledged.items():
+        for partition, each in self.acknowledged.items():
             each.sort()
             earliest = list(accumulate((time for _, time in reversed(each)), min))[::-1]
-            self._readable[about] = ([offset for offset, _ in each], earliest)
+            self._readable[partition] = ([offset for offset, _ in each], earliest)
 
     def outages(self) -> Iterator[Outage]:
-        for about, tried in sorted(self.tried.items()):
-            good = sorted(time for _, time in self.acknowledged.get(about, ()))
+        for partition, tried in sorted(self.tried.items()):
+            good = sorted(time for _, time in self.acknowledged.get(partition, ()))
             last_seen = max(max(each.invoked_at, each.ended_at or 0.0) for each in tried)
             tries = [(operation.invoked_at, last_seen) for operation in tried]
-            tries += [(wait.began, wait.ended) for wait in self.waits if wait.about == about]
+            tries += [
+                (wait.began, wait.ended) for wait in self.waits if wait.partition == partition
+            ]
             spells: dict[float, Outage] = {}
             for began, until in sorted(tries):
                 following = bisect_left(good, began)
@@ -352,8 +356,8 @@ class _Writes:
                     ended = good[following]
                 spell = Outage(
                     kind="no-acknowledged-write",
-                    topic=about.topic,
-                    partition=about.partition,
+                    topic=partition.topic,
+                    partition=partition.partition,
                     began=began,
                     ended=ended,
                     is_over=is_over,
@@ -361,12 +365,12 @@ class _Writes:
                 spells.setdefault(spell.ended, spell)
             yield from (spell for spell in spells.values() if spell.seconds >= SHORTEST_S)
 
-    def first_unread(self, about: TopicPartition, position: int, since: float) -> float | None:
+    def first_unread(self, partition: TopicPartition, position: int, since: float) -> float | None:
         """When the first record from `position` on was acknowledged, at `since` the earliest.
 
         None where none was.
         """
-        offsets, earliest = self._readable.get(about, ([], []))
+        offsets, earliest = self._readable.get(partition, ([], []))
         index = bisect_left(offsets, position)
         return max(since, earliest[index]) if index < len(offsets) else None
 
@@ -401,27 +405,27 @@ class _Readers:
             name = _name_of(asked, groups)
             for place in asked.partitions:
                 if place.topic is not None and place.fetch_offset >= 0:
-                    about = TopicPartition(place.topic, place.partition)
-                    self._look(name, about, asked, asked.time, place.fetch_offset, 0)
+                    partition = TopicPartition(place.topic, place.partition)
+                    self._look(name, partition, asked, asked.time, place.fetch_offset, 0)
             for came in answer.partitions if answer is not None else ():
                 batches = [batch for batch in came.batches if batch.payloads]
                 if came.topic is not None and came.error_code == 0 and batches:
-                    about = TopicPartition(came.topic, came.partition)
+                    partition = TopicPartition(came.topic, came.partition)
                     records = sum(len(batch.payloads) for batch in batches if not batch.is_control)
                     position = max(batch.last_offset for batch in batches) + 1
                     assert answer is not None
-                    self._look(name, about, asked, answer.time, position, records)
+                    self._look(name, partition, asked, answer.time, position, records)
 
     def _look(
         self,
         name: str,
-        about: TopicPartition,
+        partition: TopicPartition,
         asked: ClientLine,
         time: float,
         position: int,
         records: int,
     ) -> None:
-        if is_internal(about.topic):
+        if is_internal(partition.topic):
             return
         self.records[name] = self.records.get(name, 0) + records
         look = _Look(
@@ -430,7 +434,7 @@ class _Readers:
             is_given=records > 0,
             is_committed_only=asked.isolation_level == READ_COMMITTED,
         )
-        self._looks.setdefault(name, {}).setdefault(about, []).append(look)
+        self._looks.setdefault(name, {}).setdefault(partition, []).append(look)
 
     @property
     def names(self) -> Sequence[str]:
@@ -445,20 +449,20 @@ class _Readers:
         """
         stalls: list[Outage] = []
         is_known = False
-        for about, seen in sorted(self._looks[name].items()):
+        for partition, seen in sorted(self._looks[name].items()):
             looks = sorted(seen, key=lambda look: look.time)
-            if about in transactional and any(look.is_committed_only for look in looks):
+            if partition in transactional and any(look.is_committed_only for look in looks):
                 continue
-            is_known = is_known or about in writes.acknowledged
+            is_known = is_known or partition in writes.acknowledged
             for waiting, served in _waits(looks):
-                began = writes.first_unread(about, waiting.position, waiting.time)
+                began = writes.first_unread(partition, waiting.position, waiting.time)
                 ended = served.time
                 if began is not None and ended - began >= SHORTEST_S:
                     stalls.append(
                         Outage(
                             kind="stall",
-                            topic=about.topic,
-                            partition=about.partition,
+                            topic=partition.topic,
+                            partition=partition.partition,
                             began=began,
                             ended=ended,
                             is_over=served.is_given,
@@ -608,16 +612,16 @@ _OF_PARTITIONS = {
 
 def bounded(availability: Availability) -> Iterator[Bounded]:
     """Yields each value that was measured and may be bounded."""
-    for about in availability.partitions:
+    for partition in availability.partitions:
         for bound, what in _OF_PARTITIONS.items():
-            seconds = getattr(about, bound)
+            seconds = getattr(partition, bound)
             if seconds is not None:
                 yield Bounded(
                     bound=bound,
                     seconds=seconds,
-                    what=f"{about.topic}-{about.partition} {what}",
-                    topic=about.topic,
-                    partition=about.partition,
+                    what=f"{partition.topic}-{partition.partition} {what}",
+                    topic=partition.topic,
+                    partition=partition.partition,
                 )
     for consumer in availability.consumers:
         if consumer.longest_stall_s is not None:

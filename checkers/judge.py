@@ -68,7 +68,7 @@ def judge(
         RunDirectoryError: There is no readable run.json or scenario.json.
     """
     evidence = RunEvidence(run)
-    _ = evidence.about, evidence.scenario
+    _ = evidence.description, evidence.scenario
     judging = _Judging(evidence)
     read = judging.attempt("reading the evidence", evidence.read)
     prediction, judged = None, None
@@ -172,12 +172,12 @@ class _Judging:
     ) -> Results:
         """Everything put together; `read` is None where the evidence could not be read."""
         unfollowed = [] if read is None else [*_deleted_by_others(read)]
-        partitions = {about for about, _ in unfollowed}
+        partitions = {partition for partition, _ in unfollowed}
         partitions |= set() if read is None else {*read.unfollowed_clients}
         told = told_once(judged.findings, unfollowed=partitions)
         judged = replace(judged, findings=with_consequences(told, prediction))
         evidence = self._evidence
-        about, expectation = evidence.about, evidence.scenario.expectation
+        described, expectation = evidence.description, evidence.scenario.expectation
         witnesses = self.attempt(
             "looking for witnesses", lambda: find_witnesses(expectation, evidence)
         )
@@ -187,7 +187,7 @@ class _Judging:
             # What is compared is read here, and hashed for the seal.
             different = self.attempt("comparing the evidence", lambda: [*disagreements(read)])
             self._unknown += different or ()
-            self._unknown += evidence.files.lacking(evidence.about.format)
+            self._unknown += evidence.files.lacking(evidence.description.format)
         self._unknown += self.attempt("the seal", lambda: [*_unfinished(evidence)]) or ()
         self._unknown += [f"a rule failed: {_last_line(crash)}" for crash in judged.crashes]
         if read is not None:
@@ -204,7 +204,7 @@ class _Judging:
             unmeasured = tuple(bounds_not_measured(bounds, availability or Availability()))
         answer = self._verdict(expectation, judged, witnesses or (), unmeasured)
         return Results(
-            **{name: getattr(about, name) for name in _FROM_RUN},
+            **{name: getattr(described, name) for name in _FROM_RUN},
             **asdict(answer),
             build="; ".join(builds or ()),
             findings=judged.findings if findings is None else findings,
@@ -213,8 +213,8 @@ class _Judging:
             not_checked=tuple(_not_checked(read)),
             crashes=(*self._crashes, *judged.crashes),
             seconds=None if outcome is None else outcome.seconds,
-            started_at=about.started_at,
-            played_by=about.kchaos if isinstance(about.kchaos, str) else None,
+            started_at=described.started_at,
+            played_by=described.kchaos if isinstance(described.kchaos, str) else None,
             run=evidence.name,
             path=evidence.run.path,
             judged_by=version("kchaos"),
@@ -326,7 +326,7 @@ def _unsettled(evidence: RunEvidence) -> Iterator[str]:
 def _licensed(evidence: RunEvidence) -> Iterator[str]:
     """Yields which settings let brokers lose records, by scenario.json alone."""
     has_files = any(evidence.run.path.glob("brokers/*/server.properties"))
-    if evidence.about.format > 1 or has_files or evidence.is_tiered:
+    if evidence.description.format > 1 or has_files or evidence.is_tiered:
         return
     for name, value in evidence.broker_properties.items():
         is_unclean = name == "unclean.leader.election.enable" and value != "false"
@@ -346,7 +346,7 @@ def _not_followed(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _unlinked(evidence: RunEvidence) -> Iterator[str]:
-    if evidence.about.format == 1 and not evidence.is_linked:
+    if evidence.description.format == 1 and not evidence.is_linked:
         yield "the run says that there were no links, and has no broker's own settings to show it"
     if evidence.is_linked and evidence.rounds is None:
         yield (
@@ -411,8 +411,8 @@ def _deleted_by_others(evidence: RunEvidence) -> Iterator[tuple[TopicPartition, 
         if isinstance(timed.event, TopicCreated)
         for number in range(len(timed.event.assignment))
     }
-    for about in sorted(names):
-        for deletion in evidence.deletions.get(about.topic, ()):
+    for partition in sorted(names):
+        for deletion in evidence.deletions.get(partition.topic, ()):
             # A deletion excuses the loss of records that were acknowledged before. Without a
             # prediction nothing else matters.
             is_followed = evidence.is_kraft or (evidence.is_linked and not evidence.is_tiered)
@@ -421,15 +421,15 @@ def _deleted_by_others(evidence: RunEvidence) -> Iterator[tuple[TopicPartition, 
             what = "is to be deleted" if deletion.time == math.inf else "was deleted"
             what += "" if deletion.is_gone or deletion.time == math.inf else " and made again"
             yield (
-                about,
-                f"topic {about.topic} {what} (zxid {deletion.zxid}): the model does not follow "
+                partition,
+                f"topic {partition.topic} {what} (zxid {deletion.zxid}): the model does not follow "
                 "that",
             )
-        offset = evidence.deleted_until.get(about)
-        if offset and not evidence.may_delete(about.topic):
+        offset = evidence.deleted_until.get(partition)
+        if offset and not evidence.may_delete(partition.topic):
             yield (
-                about,
-                f"a client had the records of {about.topic}-{about.partition} below offset "
+                partition,
+                f"a client had the records of {partition.name} below offset "
                 f"{offset} deleted (DeleteRecords): the model does not follow that",
             )
 
@@ -453,11 +453,8 @@ def _unread_by_links(evidence: RunEvidence) -> Iterator[str]:
 
 def _unfollowed(evidence: RunEvidence) -> Iterator[str]:
     """Yields what clients of others wrote that the model is not told."""
-    for about, why in sorted(evidence.unfollowed_clients.items())[:_MOST_SAID]:
-        yield (
-            f"clients of others wrote to {about.topic}-{about.partition} what the model does not "
-            f"follow: {why}"
-        )
+    for partition, why in sorted(evidence.unfollowed_clients.items())[:_MOST_SAID]:
+        yield (f"clients of others wrote to {partition.name} what the model does not follow: {why}")
 
 
 def _untraceable(evidence: RunEvidence, prediction: Prediction | None) -> Iterator[str]:
@@ -477,12 +474,14 @@ def _untraceable(evidence: RunEvidence, prediction: Prediction | None) -> Iterat
     if not is_followed:
         yield f"{given} without links that were followed nobody knows what they wrote and lost"
         return
-    for about in evidence.partitions:
-        taken = (excuse for excuse in evidence.excuses(about) if excuse.kind != "topic-deletion")
+    for partition in evidence.partitions:
+        taken = (
+            excuse for excuse in evidence.excuses(partition) if excuse.kind != "topic-deletion"
+        )
         for excuse in itertools.islice(taken, 1):
             what = excuse.kind.replace("-", " ")
             yield (
-                f"{given} what they wrote to {about.topic}-{about.partition}, if anything, may be "
+                f"{given} what they wrote to {partition.name}, if anything, may be "
                 f"gone without a trace: {what} of broker {excuse.broker}"
             )
 
@@ -520,26 +519,30 @@ def _not_read(evidence: RunEvidence) -> Iterator[str]:
         partition for partition in evidence.partitions if evidence.is_tiered_topic(partition.topic)
     ]
     for last in (snapshot for snapshot in evidence.snapshots if snapshot.is_final):
-        for about in tiered:
-            log = f"the tiered log of {about.topic}-{about.partition}"
-            state = last.state(about)
+        for partition in tiered:
+            log = f"the tiered log of {partition.name}"
+            state = last.state(partition)
             if state is None or state.leader < 0:
                 yield f"nobody has read {log}, which has no leader"
                 continue
             for broker in sorted({*state.isr, state.leader}):
                 copied = last.brokers.get(broker)
                 is_gone = copied is not None and copied.is_running is False
-                if (*about, broker) not in read and not is_gone:
+                if (*partition, broker) not in read and not is_gone:
                     yield f"nobody has read {log} from broker {broker} at the end"
 
 
 def _deleted(evidence: RunEvidence) -> Iterator[str]:
     """Yields of which logs retention deleted remote segments, so that their starts moved."""
-    for about in sorted(
-        {remote_event.about for remote_event in evidence.remote_events if not remote_event.is_copy}
+    for partition in sorted(
+        {
+            remote_event.partition
+            for remote_event in evidence.remote_events
+            if not remote_event.is_copy
+        }
     ):
         yield (
-            f"segments of {about.topic}-{about.partition} were deleted from the remote tier: where "
+            f"segments of {partition.name} were deleted from the remote tier: where "
             "its logs begin since then, and what readers get, the model does not follow"
         )
 

@@ -64,12 +64,12 @@ def read_bounded(file: Path) -> bytes:
     """
     descriptor = os.open(file, _FLAGS)
     with open(descriptor, "rb") as opened:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise RunDirectoryError(f"{file} is no file but a folder, a pipe or a device")
-        if about.st_size > MOST_FILE_BYTES:
+        if status.st_size > MOST_FILE_BYTES:
             raise RunDirectoryError(
-                f"{file} has {about.st_size} bytes; at most {MOST_FILE_BYTES} are read at once"
+                f"{file} has {status.st_size} bytes; at most {MOST_FILE_BYTES} are read at once"
             )
         return opened.read()
 

@@ -188,8 +188,8 @@ def _is_of_others(operation: Operation) -> bool:
 
 
 def _is_followed(evidence: RunEvidence, operation: Operation) -> bool:
-    about = TopicPartition(operation.topic, operation.partition)
-    return not operation.client or about not in evidence.unfollowed_clients
+    partition = TopicPartition(operation.topic, operation.partition)
+    return not operation.client or partition not in evidence.unfollowed_clients
 
 
 def _answers(evidence: RunEvidence) -> Iterator[Seen]:
@@ -218,7 +218,7 @@ def _copied(evidence: RunEvidence) -> Iterator[Seen]:
         if not remote_event.is_copy or is_internal(remote_event.record.topic):
             continue
         copied = RemoteCopy(
-            partition=remote_event.about,
+            partition=remote_event.partition,
             segment_id=remote_event.record.segment_id,
             broker=remote_event.record.broker,
             is_finished=remote_event.record.state == FINISHED,
@@ -237,10 +237,13 @@ def _copies(evidence: RunEvidence, label: str, time: float) -> Iterator[Seen]:
     """
     snapshot = next((taken for taken in evidence.snapshots if taken.label == label), None)
     for broker, seen in (snapshot.brokers if snapshot is not None else {}).items():
-        copies = [(about, _files(evidence, label, broker, about)) for about in evidence.partitions]
+        copies = [
+            (partition, _files(evidence, label, broker, partition))
+            for partition in evidence.partitions
+        ]
         files = tuple(
-            (about, files_of_replica)
-            for about, files_of_replica in copies
+            (partition, files_of_replica)
+            for partition, files_of_replica in copies
             if files_of_replica is not None
         )
         source = f"snapshots/{label}/broker-{broker}"
@@ -251,9 +254,11 @@ def _copies(evidence: RunEvidence, label: str, time: float) -> Iterator[Seen]:
         yield Seen(what=CopyEnded(label=label, broker=broker), time=ended, source=source)
 
 
-def _files(evidence: RunEvidence, label: str, broker: int, about: TopicPartition) -> Files | None:
+def _files(
+    evidence: RunEvidence, label: str, broker: int, partition: TopicPartition
+) -> Files | None:
     try:
-        contents = evidence.copied.contents(label, broker, about)
+        contents = evidence.copied.contents(label, broker, partition)
     except SegmentError:
         return None  # The rules say so; it cannot choose between states.
     if contents is None:
@@ -263,14 +268,14 @@ def _files(evidence: RunEvidence, label: str, broker: int, about: TopicPartition
             (batch.base_offset, batch.last_offset, batch.leader_epoch, batch.magic)
             for batch in contents.batches
         ),
-        epoch_entries=evidence.copied.epoch_entries(label, broker, about),
-        local_start=_local_start(evidence, label, broker, about),
+        epoch_entries=evidence.copied.epoch_entries(label, broker, partition),
+        local_start=_local_start(evidence, label, broker, partition),
     )
 
 
 def _local_start(
-    evidence: RunEvidence, label: str, broker: int, about: TopicPartition
+    evidence: RunEvidence, label: str, broker: int, partition: TopicPartition
 ) -> int | None:
     """Where the first segment of a log begins on a disk."""
-    files = evidence.copied.segments(label, broker, about)
+    files = evidence.copied.segments(label, broker, partition)
     return int(files[0].stem) if files else None

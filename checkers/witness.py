@@ -185,11 +185,15 @@ def _about(name: str) -> TopicPartition:
 
 
 def _epochs_witness(
-    wanted: Mapping[str, Any], evidence: RunEvidence, label: str, broker: int, about: TopicPartition
+    wanted: Mapping[str, Any],
+    evidence: RunEvidence,
+    label: str,
+    broker: int,
+    partition: TopicPartition,
 ) -> Witness:
-    if evidence.copied.contents(label, broker, about) is None:
+    if evidence.copied.contents(label, broker, partition) is None:
         return Witness(wanted=wanted, found=False, seen="the run has no such replica")
-    entries = evidence.copied.epoch_entries(label, broker, about)
+    entries = evidence.copied.epoch_entries(label, broker, partition)
     starts = [start for _, start in entries or ()]
     seen = "no leader-epoch-checkpoint" if entries is None else f"epochs begin at {starts}"
     return Witness(wanted=wanted, found=starts == wanted["epochs"].get("starts"), seen=seen)
@@ -199,10 +203,10 @@ def _table_witness(
     wanted: Mapping[str, Any],
     evidence: RunEvidence,
     label: str,
-    about: TopicPartition,
+    partition: TopicPartition,
     columns: Mapping[str, Any],
 ) -> Witness:
-    table = tables_of(evidence, about).get(label)
+    table = tables_of(evidence, partition).get(label)
     if table is None:
         return Witness(wanted=wanted, found=False, seen=f"the run has no snapshot {label}")
     others = [
@@ -215,9 +219,13 @@ def _table_witness(
 
 
 def _magics_witness(
-    wanted: Mapping[str, Any], evidence: RunEvidence, label: str, broker: int, about: TopicPartition
+    wanted: Mapping[str, Any],
+    evidence: RunEvidence,
+    label: str,
+    broker: int,
+    partition: TopicPartition,
 ) -> Witness:
-    contents = evidence.copied.contents(label, broker, about)
+    contents = evidence.copied.contents(label, broker, partition)
     if contents is None:
         return Witness(wanted=wanted, found=False, seen="the run has no such replica")
     runs = [magic for magic, _ in groupby(batch.magic for batch in contents.batches)]

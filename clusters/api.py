@@ -271,7 +271,7 @@ class Cluster(Protocol):
         """Where threads report that come to points, None where no broker has any."""
 
     @property
-    def about(self) -> Mapping[str, Any]:
+    def description(self) -> Mapping[str, Any]:
         """What is worth keeping with a run, as JSON values.
 
         ``jars`` has the SHA-256 of each jar of each Kafka; with containers there are engine and

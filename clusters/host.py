@@ -98,7 +98,7 @@ class Host(Protocol):
         """Return the Kafka of that name; see ``clusters.distribution.resolve``."""
 
     @property
-    def about(self) -> Mapping[str, str]:
+    def description(self) -> Mapping[str, str]:
         """What runs the JVMs, in versions, once it is open: worth keeping with a run."""
 
     @property
@@ -136,7 +136,7 @@ class LocalHost:
     guests: IPv4Network | None = None
     why_unlinked = ""
     why_unreached = "nothing came in at the links on 127.0.0.1"
-    about: Mapping[str, str] = MappingProxyType({})
+    description: Mapping[str, str] = MappingProxyType({})
     environment: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, work_directory: Path) -> None:

@@ -147,7 +147,7 @@ class JvmCluster:
         return self._definitions
 
     @property
-    def about(self) -> Mapping[str, Any]:
+    def description(self) -> Mapping[str, Any]:
         """What runs the JVMs, and what they run; see ``clusters.api.Cluster``."""
         jars = {
             kafka: self._distribution_of(kafka).digests
@@ -155,7 +155,7 @@ class JvmCluster:
                 self.spec.kafkas | {broker.kafka for broker in self._brokers.values()}
             )
         }
-        return {**self._host.about, "jars": jars}
+        return {**self._host.description, "jars": jars}
 
     @property
     def environment(self) -> Mapping[str, str]:

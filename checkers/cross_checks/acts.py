@@ -121,14 +121,14 @@ def _acts(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
 
 def _is_of_controller(evidence: RunEvidence, node: object) -> bool:
     """Tell whether a node is a controller of KRaft, of which the model knows nothing."""
-    if not evidence.is_kraft or not isinstance(node, int) or node in evidence.about.brokers:
+    if not evidence.is_kraft or not isinstance(node, int) or node in evidence.description.brokers:
         return False
     return node in evidence.metadata_logs.copies
 
 
 def _without_place(observation: Observed) -> dict[str, Any]:
-    about = ("time", "step", "kind", "act", "zxid", "read_at")
-    return {name: value for name, value in observation.detail.items() if name not in about}
+    places = ("time", "step", "kind", "act", "zxid", "read_at")
+    return {name: value for name, value in observation.detail.items() if name not in places}
 
 
 def _key(step: int, act: str, fields: Mapping[str, Any]) -> tuple[int, str, Hashable]:
@@ -144,9 +144,9 @@ def _high_watermarks(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterat
     )
     seen: Counter[tuple[Any, ...]] = Counter()
     for observation in evidence.observed:
-        about = observation.detail
+        detail = observation.detail
         for broker, mark in _marks(observation):
-            seen[observation.step, about.get("topic"), about.get("partition"), broker, mark] += 1
+            seen[observation.step, detail.get("topic"), detail.get("partition"), broker, mark] += 1
     for which, missing_in in ((acted - seen, OBSERVATIONS), (seen - acted, ACTIONS)):
         for step, topic, partition, broker, mark in which:
             yield (
@@ -218,7 +218,7 @@ def _other_observations(evidence: RunEvidence) -> Iterator[str]:
         broker = observation.detail.get("broker")
         if (
             isinstance(broker, int)
-            and broker not in evidence.about.brokers
+            and broker not in evidence.description.brokers
             and not _is_of_controller(evidence, broker)
         ):
             yield (
@@ -242,14 +242,14 @@ def _other_observations(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _about_the_run(evidence: RunEvidence) -> Iterator[str]:
-    about, scenario = evidence.about, evidence.scenario
+    described, scenario = evidence.description, evidence.scenario
     for name in ("entry", "case", "seed"):
-        if getattr(about, name) != getattr(scenario, name):
+        if getattr(described, name) != getattr(scenario, name):
             yield f"{RUN} and {SCENARIO} name another {name}"
     # A cluster that is rolled to another release is one of that release.
-    named = {scenario.release, *(broker.release for broker in about.brokers.values())}
-    if about.brokers and about.release not in named:
-        yield f"{RUN} names release {about.release}, and neither {SCENARIO} nor a broker has it"
+    named = {scenario.release, *(broker.release for broker in described.brokers.values())}
+    if described.brokers and described.release not in named:
+        yield f"{RUN} names release {described.release}, and neither {SCENARIO} nor a broker has it"
     yield from _assignments(evidence)
     yield from _topic_settings(evidence)
 
@@ -307,21 +307,21 @@ def _assignments(evidence: RunEvidence) -> Iterator[str]:
     topics = {topic for topic, _ in given}
     for step in steps:
         if step.get("step") in ("ReorderReplicas", "Reassign"):
-            about = (_of(step, "topic"), _of(step, "partition"))
-            given.setdefault(about, []).append(tuple(_of(step, "replicas")))
+            partition = (_of(step, "topic"), _of(step, "partition"))
+            given.setdefault(partition, []).append(tuple(_of(step, "replicas")))
     former: dict[tuple[str, int], tuple[int, ...]] = {}
     for timed in evidence.events:
         event = timed.event
         if not isinstance(event, TopicCreated) or event.topic not in topics:
             continue
         for number, replicas in enumerate(event.assignment):
-            about = (event.topic, number)
-            wanted = given.get(about, ())
+            partition = (event.topic, number)
+            wanted = given.get(partition, ())
             # While a reassignment goes on, the former replicas stay beside the new ones.
-            both = [{*former.get(about, ()), *each} for each in wanted]
+            both = [{*former.get(partition, ()), *each} for each in wanted]
             if replicas not in wanted and {*replicas} not in both:
                 yield f"zxid {timed.zxid} gives {event.topic}-{number} {list(replicas)}, as no step"
-            former[about] = replicas
+            former[partition] = replicas
 
 
 def _first_starts(evidence: RunEvidence) -> Iterator[str]:
@@ -329,7 +329,7 @@ def _first_starts(evidence: RunEvidence) -> Iterator[str]:
     for timed in evidence.events:
         if isinstance(timed.event, StartBroker) and timed.step == _BEFORE_THE_STEPS:
             first.setdefault(timed.event.broker, timed.event)
-    known = evidence.about.brokers
+    known = evidence.description.brokers
     if set(first) != set(known):
         yield f"{RUN} names brokers {sorted(known)}, and {ACTIONS} starts {sorted(first)} first"
         return
@@ -338,16 +338,16 @@ def _first_starts(evidence: RunEvidence) -> Iterator[str]:
     if set(specified) != set(known):
         yield f"{RUN} names brokers {sorted(known)}, and {SCENARIO} {sorted(map(str, specified))}"
         return
-    is_mixed = len({about.release for about in known.values()}) > 1
+    is_mixed = len({ran.release for ran in known.values()}) > 1
     for broker, start in first.items():
-        about, spec = known[broker], specified[broker]
+        ran, spec = known[broker], specified[broker]
         own: dict[str, str | None] = {**cluster.properties_of(spec)}
         if is_mixed:  # Then kchaos itself chooses the oldest protocol and format.
             own.setdefault("inter.broker.protocol.version", start.inter_broker_protocol)
             own.setdefault("log.message.format.version", start.message_format)
-        if start.release != about.judged_as:
-            yield f"broker {broker} was started as {start.release}; {RUN} says {about.judged_as}"
-        released = {spec.judged_as or spec.kafka, about.judged_as, about.release}
+        if start.release != ran.judged_as:
+            yield f"broker {broker} was started as {start.release}; {RUN} says {ran.judged_as}"
+        released = {spec.judged_as or spec.kafka, ran.judged_as, ran.release}
         # A path is no release, and a build of one's own is judged by another one's rules.
         if is_release(spec.kafka) and len(released) > 1:
             yield f"broker {broker} has other releases in {RUN} and {SCENARIO}: {released}"

@@ -37,10 +37,10 @@ def broker_disagreements(evidence: RunEvidence) -> Iterator[str]:
     if not evidence.is_kraft:
         yield from _versions_asked(evidence)
     registered = _registered(evidence)
-    for broker in sorted(evidence.about.brokers):
+    for broker in sorted(evidence.description.brokers):
         for name in ("server.properties", "server.log"):
             is_there = evidence.files.has(f"brokers/{broker}/{name}")
-            if not is_there and evidence.about.format >= _FIRST_WITH_BROKERS_FILES:
+            if not is_there and evidence.description.format >= _FIRST_WITH_BROKERS_FILES:
                 yield f"brokers/{broker}/{name} is missing"
         yield from _versions_logged(evidence, broker)
         try:
@@ -61,18 +61,18 @@ def _kafkas(evidence: RunEvidence) -> Mapping[int, str]:
 
 def _jars(evidence: RunEvidence) -> Iterator[str]:
     for broker, kafka in sorted(_kafkas(evidence).items()):
-        about = evidence.about.brokers.get(broker)
-        jars = evidence.about.jars.get(kafka)
-        if about is None:
+        ran = evidence.description.brokers.get(broker)
+        jars = evidence.description.jars.get(kafka)
+        if ran is None:
             continue
         # An image has its jars inside, and is named by its own digest.
-        if jars is None and not evidence.about.images:
+        if jars is None and not evidence.description.images:
             yield f"{RUN} lists no jars of {kafka}, which broker {broker} ran"
         is_released = bool(jars) and is_release(kafka)
         if is_released:
-            yield from _released(broker, about.release, jars or {})
-        if not (is_released and about.release in SERVER_JARS) and not _logged(evidence, broker):
-            yield f"only {RUN} says that broker {broker} was {about.release}: no log of it is there"
+            yield from _released(broker, ran.release, jars or {})
+        if not (is_released and ran.release in SERVER_JARS) and not _logged(evidence, broker):
+            yield f"only {RUN} says that broker {broker} was {ran.release}: no log of it is there"
 
 
 def _released(broker: int, release: str, jars: Mapping[str, str]) -> Iterator[str]:
@@ -94,14 +94,14 @@ def _logged(evidence: RunEvidence, broker: int) -> set[str]:
 def _versions_logged(evidence: RunEvidence, broker: int) -> Iterator[str]:
     logged = _logged(evidence, broker)
     known = {start.release for start in _starts(evidence, broker)}
-    known |= {evidence.about.brokers[broker].release, *_rolled_to(evidence, broker)}
+    known |= {evidence.description.brokers[broker].release, *_rolled_to(evidence, broker)}
     # A build of one's own says more than the release from which it was made.
     if not all(any(line.startswith(release) for release in known) for line in logged):
         yield (
             f"brokers/{broker}/server.log is of Kafka {', '.join(sorted(logged))}, and the broker "
             f"was started as {', '.join(sorted(known))}"
         )
-    elif not logged and evidence.about.format >= _FIRST_WITH_BROKERS_FILES:
+    elif not logged and evidence.description.format >= _FIRST_WITH_BROKERS_FILES:
         yield f"brokers/{broker}/server.log does not say which Kafka it is of"
 
 
@@ -114,7 +114,7 @@ def _rolled_to(evidence: RunEvidence, broker: int) -> Iterator[str]:
 
 def _versions_asked(evidence: RunEvidence) -> Iterator[str]:
     lines: dict[int, set[tuple[int, ...]]] = {}
-    for broker in evidence.about.brokers:
+    for broker in evidence.description.brokers:
         for start in _starts(evidence, broker):
             try:
                 line = line_of(parse_version(start.inter_broker_protocol or start.release))

@@ -141,9 +141,10 @@ def _said(evidence: RunEvidence) -> Iterator[str]:
     """What a test says of its clients is what links saw of them, where they saw all."""
     yield from contradictions(evidence.said, evidence.clients)
     for operation in evidence.said:
-        about = TopicPartition(operation.topic, operation.partition)
-        if about not in evidence.partitions and about.topic not in evidence.deletions:
-            yield f"the test says that a client wrote to or read {about.name}, which is not there"
+        partition = TopicPartition(operation.topic, operation.partition)
+        if partition not in evidence.partitions and partition.topic not in evidence.deletions:
+            name = partition.name
+            yield f"the test says that a client wrote to or read {name}, which is not there"
 
 
 def _unlike_its_time(told: Operation) -> Iterator[str]:

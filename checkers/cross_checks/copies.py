@@ -112,7 +112,7 @@ def _snapshot(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -
     label = taken.label
     if not action.time - _APART_S <= taken.time <= action.time + 1:
         yield f"snapshot {label!r} is of {taken.time}, and was taken at {action.time}"
-    if set(taken.brokers) != set(evidence.about.brokers):
+    if set(taken.brokers) != set(evidence.description.brokers):
         yield f"snapshot {label!r} has brokers {sorted(taken.brokers)}, not those of the run"
     looked_at = {
         observation.detail.get("broker")
@@ -186,31 +186,31 @@ def _foreign_files(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]
 
 def _empty_ends(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
     """An empty last segment begins where the records before it end: its name is the log's end."""
-    for broker, about in evidence.copied.replicas(taken.label, taken.brokers):
+    for broker, partition in evidence.copied.replicas(taken.label, taken.brokers):
         try:
-            files = evidence.copied.segments(taken.label, broker, about)
+            files = evidence.copied.segments(taken.label, broker, partition)
         except SegmentError:
             continue  # The rules say so.
         filled = [file for file in files if file.stat().st_size]
-        is_compacted = "compact" in evidence.cleanup_policy(about.topic)
+        is_compacted = "compact" in evidence.cleanup_policy(partition.topic)
         if not filled or filled[-1] == files[-1] or is_compacted:
             continue
         batches = read_segment_file(filled[-1], decode_records=False).batches
         end = batches[-1].last_offset + 1 if batches else int(filled[-1].stem)
         if int(files[-1].stem) != end:
             yield (
-                f"snapshot {taken.label!r}: broker {broker}'s log of {about.topic}-"
-                f"{about.partition} ends with the empty segment {files[-1].name}, and its records "
-                f"end before offset {end}"
+                f"snapshot {taken.label!r}: broker {broker}'s log of {partition.name} "
+                f"ends with the empty segment {files[-1].name}, and its records end before offset "
+                f"{end}"
             )
 
 
 def _states(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -> Iterator[str]:
     for name, state in sorted(taken.states.items()):
-        about = TopicPartition(*topic_partition(name) or ("", -1))
-        if is_internal(about.topic):
+        partition = TopicPartition(*topic_partition(name) or ("", -1))
+        if is_internal(partition.topic):
             continue
-        possible = possible_states(evidence, about, taken.zxid, action.zxid)
+        possible = possible_states(evidence, partition, taken.zxid, action.zxid)
         if state not in possible:
             yield (
                 f"snapshot {taken.label!r} has {name} as {_shown(state)}; {evidence.decided_by} as "
@@ -230,7 +230,7 @@ def _states(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -> 
 
 
 def possible_states(
-    evidence: RunEvidence, about: TopicPartition, since: int, until: int
+    evidence: RunEvidence, partition: TopicPartition, since: int, until: int
 ) -> list[StateSeen | None]:
     """The states of a partition in ZooKeeper's log at one zxid and up to another, in order."""
     states: list[StateSeen | None] = [None]
@@ -238,7 +238,7 @@ def possible_states(
         event = timed.event
         if not isinstance(event, PartitionState) or timed.zxid > until:
             continue
-        if (event.topic, event.partition) == about:
+        if (event.topic, event.partition) == partition:
             state = StateSeen(
                 leader=event.leader,
                 leader_epoch=event.leader_epoch,
@@ -277,13 +277,13 @@ def _named_otherwise(
     names = (file for folder in folders for file in (root / folder).glob(f"*/{_METADATA}"))
     for file in sorted(names):
         name = str(file.relative_to(root))
-        about = topic_partition(file.parent.name)
+        partition = topic_partition(file.parent.name)
         try:
             stated = parse_partition_metadata(_text(evidence, name), file=name).topic_id
         except CheckpointError as error:
             yield str(error)
         else:
-            named = topic_ids.get(about[0]) if about else None
+            named = topic_ids.get(partition[0]) if partition else None
             if named is not None and stated not in named:
                 where = "the metadata log" if evidence.is_kraft else "ZooKeeper"
                 yield f"{name} says topic id {stated}, and {where} {' and '.join(sorted(named))}"

@@ -78,10 +78,10 @@ def _as_observed(evidence: RunEvidence) -> Iterator[str]:
 
 def _is_for_all(evidence: RunEvidence, operation: Operation) -> bool:
     """Whether it was written with acks=all, unless so many replicas are wanted as there are not."""
-    about = TopicPartition(operation.topic, operation.partition)
-    state = evidence.snapshots[-1].state(about) if evidence.snapshots else None
-    wanted = evidence.min_insync_replicas(about, -1 if state is None else state.leader)
-    return operation.acks == -1 or len(evidence.assignment(about)) < wanted
+    partition = TopicPartition(operation.topic, operation.partition)
+    state = evidence.snapshots[-1].state(partition) if evidence.snapshots else None
+    wanted = evidence.min_insync_replicas(partition, -1 if state is None else state.leader)
+    return operation.acks == -1 or len(evidence.assignment(partition)) < wanted
 
 
 def _probes(evidence: RunEvidence) -> Iterator[str]:

@@ -32,12 +32,12 @@ def metadata_disagreements(evidence: RunEvidence) -> Iterator[str]:
     if not logs.shared:
         yield "there is no metadata log of a majority: who led, and who was in sync, is not known"
         return
-    wanted = {*evidence.about.brokers, *logs.voters}
+    wanted = {*evidence.description.brokers, *logs.voters}
     for node in sorted(wanted - logs.copies.keys()):
         yield f"{METADATA}/node-{node} is missing"
     for node in sorted(logs.copies.keys() - wanted):
         yield f"{METADATA}/node-{node} is there, and the cluster had no such node"
-    for broker in sorted(logs.voters & set(evidence.about.brokers)):
+    for broker in sorted(logs.voters & set(evidence.description.brokers)):
         yield f"node {broker} is a broker, and the metadata log names it among the voters"
     yield from _of_one_cluster(evidence)
     for node, copy in logs.copies.items():
@@ -87,7 +87,7 @@ def _of_one_cluster(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _set_to_use_zookeeper(evidence: RunEvidence) -> Iterator[str]:
-    for broker in sorted(evidence.about.brokers):
+    for broker in sorted(evidence.description.brokers):
         name = f"brokers/{broker}/server.properties"
         if evidence.files.has(name):
             text = evidence.files.content(name).decode("utf-8", "backslashreplace")

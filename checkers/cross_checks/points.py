@@ -149,7 +149,7 @@ def _views(evidence: RunEvidence) -> Iterator[str]:
         if abs(view.time - times[view.read_at]) > _ASIDE_S:
             yield f"{view.read_at} tells of {view.time}, and was told at {times[view.read_at]}"
         of = {follower.follower for follower in view.followers} | {view.leader}
-        if view.about in replicas and not of <= replicas[view.about]:
+        if view.partition in replicas and not of <= replicas[view.partition]:
             yield f"{view.read_at} tells of brokers {sorted(of)}, not all of them replicas"
         for follower in view.followers:
             latest = max(follower.last_caught_up_at, follower.last_fetch_at or 0.0)
@@ -162,7 +162,7 @@ def _views(evidence: RunEvidence) -> Iterator[str]:
                     f"{view.read_at} tells of a fetch at {follower.last_fetch_at} from offset "
                     f"{follower.log_end_offset}: there was one, or there was none"
                 )
-            fetched = (view.leader, view.about, follower.follower, follower.log_end_offset)
+            fetched = (view.leader, view.partition, follower.follower, follower.log_end_offset)
             if asked is not None and follower.log_end_offset >= 0 and fetched not in asked:
                 yield (
                     f"{view.read_at}: broker {follower.follower} fetched from "

@@ -61,7 +61,7 @@ class _Rebuilding:
     """
 
     leader: int
-    about: TopicPartition
+    partition: TopicPartition
     listed: int = 0
     first_epoch: int = -1
     asked: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
@@ -97,10 +97,10 @@ class _Rebuilding:
             return
         told = (entry.get("leader_epoch"), entry.get("end_offset"))
         for snapshot in evidence.snapshots:
-            state = snapshot.state(self.about)
+            state = snapshot.state(self.partition)
             if state is None or not self._led(evidence, asked[1], state.leader_epoch):
                 continue
-            entries = evidence.copied.epoch_entries(snapshot.label, self.leader, self.about)
+            entries = evidence.copied.epoch_entries(snapshot.label, self.leader, self.partition)
             wanted = _end_of(entries or (), asked[0])
             if wanted is not None and told != wanted:
                 yield (
@@ -117,7 +117,7 @@ class _Rebuilding:
             state.leader
             for timed in evidence.decisions
             if isinstance(state := timed.event, PartitionState)
-            and (state.topic, state.partition) == self.about
+            and (state.topic, state.partition) == self.partition
             and state.leader_epoch in epochs
         }
         return leaders == {self.leader}

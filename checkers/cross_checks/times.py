@@ -88,7 +88,7 @@ def _read(evidence: RunEvidence) -> Iterator[tuple[str, int, float]]:
 
 
 def _times(evidence: RunEvidence) -> Iterator[str]:
-    begun = evidence.about.started_at
+    begun = evidence.description.started_at
     if begun is None:
         return
     seconds = evidence.outcome.seconds
@@ -104,7 +104,7 @@ def _times(evidence: RunEvidence) -> Iterator[str]:
 
 def _length(evidence: RunEvidence) -> Iterator[str]:
     """The run began and ended when what was observed first and last says so."""
-    begun, seconds = evidence.about.started_at, evidence.outcome.seconds
+    begun, seconds = evidence.description.started_at, evidence.outcome.seconds
     if begun is None or seconds is None or not evidence.outcome.finished:
         return
     for observation in evidence.observed:

@@ -202,12 +202,14 @@ class Outcome:
     waited_s: float | None = field(default=None, metadata=SOMETIMES)
     settle: Settled | None = field(default=None, metadata=SOMETIMES)
 
-    def gives_reason(self, broker: int, about: TopicPartition | None) -> bool:
+    def gives_reason(self, broker: int, partition: TopicPartition | None) -> bool:
         """Whether settling says why the partition is not at rest; without one, why the broker."""
         reasons = () if self.settle is None else self.settle.reasons
-        if about is None:
+        if partition is None:
             return any(reason["broker"] == broker for reason in reasons)
-        return any((reason.get("topic"), reason.get("partition")) == about for reason in reasons)
+        return any(
+            (reason.get("topic"), reason.get("partition")) == partition for reason in reasons
+        )
 
 
 def number_in(properties: Mapping[str, str], name: str) -> int | None:

@@ -62,78 +62,82 @@ def run_evidence(
     Raises:
         SegmentError: A snapshot's files cannot be segments at all.
     """
-    for about in evidence.partitions:
+    for partition in evidence.partitions:
         own = tuple(
             operation
             for operation in evidence.operations
-            if (operation.topic, operation.partition) == about
+            if (operation.topic, operation.partition) == partition
         )
         before: PartitionEvidence | None = None
         for snapshot in evidence.snapshots:
-            state = snapshot.state(about) or _NO_STATE
+            state = snapshot.state(partition) or _NO_STATE
             before = PartitionEvidence(
                 run=evidence.run.name,
-                topic=about.topic,
-                partition=about.partition,
+                topic=partition.topic,
+                partition=partition.partition,
                 snapshot=snapshot.label,
                 snapshot_time=snapshot.time,
                 is_final=snapshot.is_final,
                 leader=state.leader,
                 leader_epoch=state.leader_epoch,
                 isr=state.isr,
-                min_insync_replicas=evidence.min_insync_replicas(about, state.leader),
-                replicas=tuple(_observed(evidence, about, snapshot, with_segments)),
-                predicted=_predicted(prediction, about, snapshot.label),
+                min_insync_replicas=evidence.min_insync_replicas(partition, state.leader),
+                replicas=tuple(_observed(evidence, partition, snapshot, with_segments)),
+                predicted=_predicted(prediction, partition, snapshot.label),
                 earlier=() if before is None else tuple(_earlier(before)),
-                excuses=tuple(evidence.excuses(about)),
+                excuses=tuple(evidence.excuses(partition)),
                 unclean_stops=evidence.unclean_stops,
-                assigned=evidence.assignment(about),
-                moved_away=tuple(evidence.moved_away(about)),
-                dropped=tuple(evidence.dropped(about)),
+                assigned=evidence.assignment(partition),
+                moved_away=tuple(evidence.moved_away(partition)),
+                dropped=tuple(evidence.dropped(partition)),
                 operations=own,
-                settle=_settle(evidence.outcome.settle, about),
-                cleaned_until=evidence.cleaned_until(about),
-                may_delete=evidence.may_delete(about.topic),
-                deleted_until=evidence.deleted_until.get(about, 0),
-                is_compacted=evidence.is_compacted(about.topic),
+                settle=_settle(evidence.outcome.settle, partition),
+                cleaned_until=evidence.cleaned_until(partition),
+                may_delete=evidence.may_delete(partition.topic),
+                deleted_until=evidence.deleted_until.get(partition, 0),
+                is_compacted=evidence.is_compacted(partition.topic),
                 is_open_to_others=evidence.is_open_to_others,
                 copied_from=snapshot.copied_from,
-                transactional=_transactional(evidence, about),
-                markers=None if evidence.markers is None else _about(evidence.markers, about),
-                committed_reads=_committed_reads(evidence, about),
-                has_other_codec=evidence.has_other_codec(about.topic),
-                has_other_times=evidence.has_other_times(about.topic),
-                rounds=None if evidence.rounds is None else _about(evidence.rounds, about),
-                late_requests=tuple(_late(evidence, about)) if snapshot.is_final else (),
-                never_told=_never_told(evidence, about, snapshot, state),
-                **(_of_tier(evidence, prediction, about, snapshot) if evidence.is_tiered else {}),
+                transactional=_transactional(evidence, partition),
+                markers=None if evidence.markers is None else _about(evidence.markers, partition),
+                committed_reads=_committed_reads(evidence, partition),
+                has_other_codec=evidence.has_other_codec(partition.topic),
+                has_other_times=evidence.has_other_times(partition.topic),
+                rounds=None if evidence.rounds is None else _about(evidence.rounds, partition),
+                late_requests=tuple(_late(evidence, partition)) if snapshot.is_final else (),
+                never_told=_never_told(evidence, partition, snapshot, state),
+                **(
+                    _of_tier(evidence, prediction, partition, snapshot)
+                    if evidence.is_tiered
+                    else {}
+                ),
                 **_predicted_of_partition(
-                    prediction, about, {operation.operation for operation in own}
+                    prediction, partition, {operation.operation for operation in own}
                 ),
             )
             yield before
 
 
-def _transactional(evidence: RunEvidence, about: TopicPartition) -> tuple[int, ...]:
+def _transactional(evidence: RunEvidence, partition: TopicPartition) -> tuple[int, ...]:
     seen = {} if evidence.clients is None else evidence.clients.transactional
-    return tuple(sorted(seen.get(about, ())))
+    return tuple(sorted(seen.get(partition, ())))
 
 
-def _committed_reads(evidence: RunEvidence, about: TopicPartition) -> tuple[CommittedRead, ...]:
-    if evidence.clients is None or about not in evidence.clients.transactional:
+def _committed_reads(evidence: RunEvidence, partition: TopicPartition) -> tuple[CommittedRead, ...]:
+    if evidence.clients is None or partition not in evidence.clients.transactional:
         return ()
-    return _about(evidence.clients.committed_reads, about)
+    return _about(evidence.clients.committed_reads, partition)
 
 
 def _of_tier(
     evidence: RunEvidence,
     prediction: Prediction | None,
-    about: TopicPartition,
+    partition: TopicPartition,
     snapshot: TakenSnapshot,
 ) -> dict[str, Any]:
     by_field: dict[str, Any] = {
-        "remote": tuple(_remote(evidence, about, snapshot)),
-        "readings": _about(evidence.tier_readings, about),
+        "remote": tuple(_remote(evidence, partition, snapshot)),
+        "readings": _about(evidence.tier_readings, partition),
     }
     if prediction is None:
         return by_field
@@ -148,17 +152,17 @@ def _of_tier(
                 epochs=segment.epochs,
                 batches=tuple(_predicted_batch(batch) for batch in segment.batches),
             )
-            for segment in _about(prediction.remote.get(snapshot.label, ()), about)
+            for segment in _about(prediction.remote.get(snapshot.label, ()), partition)
         ),
-        "predicted_reads": _about(prediction.reads, about),
+        "predicted_reads": _about(prediction.reads, partition),
     }
 
 
 def _remote(
-    evidence: RunEvidence, about: TopicPartition, snapshot: TakenSnapshot
+    evidence: RunEvidence, partition: TopicPartition, snapshot: TakenSnapshot
 ) -> Iterator[RemoteEvidence]:
     stored = {copied.segment_id: copied for copied in stored_at(evidence.files, snapshot)}
-    for segment in _about(remote_at(evidence.files, snapshot), about):
+    for segment in _about(remote_at(evidence.files, snapshot), partition):
         files = stored.get(segment.segment_id)
         yield RemoteEvidence(
             segment_id=segment.segment_id,
@@ -189,35 +193,35 @@ def reader_findings(contents: PartitionContents) -> tuple[Finding, ...]:
 
 
 def _observed(
-    evidence: RunEvidence, about: TopicPartition, snapshot: TakenSnapshot, with_segments: bool
+    evidence: RunEvidence, partition: TopicPartition, snapshot: TakenSnapshot, with_segments: bool
 ) -> Iterator[ReplicaEvidence]:
     label, copied = snapshot.label, evidence.copied
     with_files = {
-        broker for broker in snapshot.brokers if copied.directory(label, broker, about).is_dir()
+        broker for broker in snapshot.brokers if copied.directory(label, broker, partition).is_dir()
     }
-    for broker in sorted(with_files | set(evidence.assignment(about))):
+    for broker in sorted(with_files | set(evidence.assignment(partition))):
         if broker not in snapshot.brokers:
             # What lies in a folder that the snapshot does not name is nobody's.
             yield ReplicaEvidence(broker=broker, is_running=False)
             continue
-        contents = copied.contents(label, broker, about) if with_segments else None
+        contents = copied.contents(label, broker, partition) if with_segments else None
         findings = reader_findings(contents) if contents else ()
-        segments = copied.segments(label, broker, about)
+        segments = copied.segments(label, broker, partition)
         broken: list[str] = []
-        high_watermark = _offset(broken, copied.high_watermarks, label, broker, about)
-        log_start = _offset(broken, copied.log_starts, label, broker, about)
-        _offset(broken, copied.recovery_points, label, broker, about)
+        high_watermark = _offset(broken, copied.high_watermarks, label, broker, partition)
+        log_start = _offset(broken, copied.log_starts, label, broker, partition)
+        _offset(broken, copied.recovery_points, label, broker, partition)
         of_segment = int(segments[0].stem) if segments else 0
         seen = snapshot.brokers.get(broker)
         yield ReplicaEvidence(
             broker=broker,
             batches=tuple(map(batch_evidence, contents.batches)) if contents else (),
-            epoch_entries=copied.epoch_entries(label, broker, about),
+            epoch_entries=copied.epoch_entries(label, broker, partition),
             log_start_offset=max(of_segment, log_start or 0),
             first_offset=of_segment,
             high_watermarks=() if high_watermark is None else (high_watermark,),
             is_running=bool(seen is not None and seen.is_running),
-            is_high_watermark_pinned=snapshot.is_final and (about, broker) in evidence.pinned,
+            is_high_watermark_pinned=snapshot.is_final and (partition, broker) in evidence.pinned,
             broken_checkpoints=tuple(broken),
             findings=tuple(
                 replace(finding, brokers=(broker,), snapshot=label) for finding in findings
@@ -230,18 +234,18 @@ def _offset(
     offsets: Callable[[str, int], Mapping[tuple[str, int], int]],
     label: str,
     broker: int,
-    about: TopicPartition,
+    partition: TopicPartition,
 ) -> int | None:
     """The partition's offset in a checkpoint; of one that cannot be read, None, and why."""
     try:
-        return offsets(label, broker).get(about)
+        return offsets(label, broker).get(partition)
     except CheckpointError as error:
         broken.append(str(error))
         return None
 
 
 def _predicted(
-    prediction: Prediction | None, about: TopicPartition, label: str
+    prediction: Prediction | None, partition: TopicPartition, label: str
 ) -> tuple[ReplicaEvidence, ...] | None:
     if prediction is None or label not in prediction.snapshots:
         return None
@@ -252,7 +256,7 @@ def _predicted(
             **{name: getattr(replica, name) for name in names},
         )
         for replica in prediction.snapshots[label]
-        if (replica.topic, replica.partition) == about
+        if (replica.topic, replica.partition) == partition
     )
 
 
@@ -282,7 +286,7 @@ def _earlier(before: PartitionEvidence) -> Iterator[EarlierReplica]:
 
 
 def _predicted_of_partition(
-    prediction: Prediction | None, about: TopicPartition, operations: set[str]
+    prediction: Prediction | None, partition: TopicPartition, operations: set[str]
 ) -> dict[str, Any]:
     if prediction is None:
         return {}
@@ -290,44 +294,46 @@ def _predicted_of_partition(
         "predicted_produces": tuple(
             produce for produce in prediction.produces if produce.operation in operations
         ),
-        "predicted_rounds": _about(prediction.rounds, about),
+        "predicted_rounds": _about(prediction.rounds, partition),
         "disallowed": tuple(
             disallowed
             for disallowed in prediction.disallowed
-            if (disallowed.decision.get("topic"), disallowed.decision.get("partition")) == about
+            if (disallowed.decision.get("topic"), disallowed.decision.get("partition")) == partition
         ),
         "impossible": tuple(
             # What a broker without such a replica is said to hold is nobody's in particular.
             mark
             for mark in prediction.impossible
-            if mark.allowed and (mark.topic, mark.partition) == about
+            if mark.allowed and (mark.topic, mark.partition) == partition
         ),
     }
 
 
-def _late(evidence: RunEvidence, about: TopicPartition) -> Iterator[ControlRequest]:
+def _late(evidence: RunEvidence, partition: TopicPartition) -> Iterator[ControlRequest]:
     """Late requests that name the partition, or name none and are about a broker that has it."""
-    assigned = evidence.assignment(about)
+    assigned = evidence.assignment(partition)
     for request in evidence.control or ():
-        named = {(topic, partition) for topic, partition, _ in request.partitions}
-        is_about = about in named or (not named and request.broker in assigned)
+        named = {(topic, number) for topic, number, _ in request.partitions}
+        is_about = partition in named or (not named and request.broker in assigned)
         if (request.is_late or request.is_made) and is_about:
             yield request
 
 
 def _never_told(
-    evidence: RunEvidence, about: TopicPartition, snapshot: TakenSnapshot, state: StateSeen
+    evidence: RunEvidence, partition: TopicPartition, snapshot: TakenSnapshot, state: StateSeen
 ) -> tuple[int, ...]:
     if not snapshot.is_final or state.leader_epoch < 0:
         return ()
-    return never_told(evidence.control, evidence.events, about, evidence.assignment(about))
+    return never_told(evidence.control, evidence.events, partition, evidence.assignment(partition))
 
 
-def _about(candidates: Sequence[_OfPartition], about: TopicPartition) -> tuple[_OfPartition, ...]:
-    return tuple(item for item in candidates if (item.topic, item.partition) == about)
+def _about(
+    candidates: Sequence[_OfPartition], partition: TopicPartition
+) -> tuple[_OfPartition, ...]:
+    return tuple(item for item in candidates if (item.topic, item.partition) == partition)
 
 
-def _settle(settled: Settled | None, about: TopicPartition) -> dict[str, Any] | None:
+def _settle(settled: Settled | None, partition: TopicPartition) -> dict[str, Any] | None:
     if settled is None:
         return None
     return {
@@ -335,10 +341,10 @@ def _settle(settled: Settled | None, about: TopicPartition) -> dict[str, Any] | 
         "bound_s": settled.bound_s,
         "bound_from": settled.bound_from,
         "probes": settled.probes,
-        "last_seen": (settled.last_seen or {}).get(f"{about.topic}-{about.partition}"),
+        "last_seen": (settled.last_seen or {}).get(f"{partition.topic}-{partition.partition}"),
         "reasons": [
             reason
             for reason in settled.reasons
-            if (reason.get("topic"), reason.get("partition")) == about
+            if (reason.get("topic"), reason.get("partition")) == partition
         ],
     }

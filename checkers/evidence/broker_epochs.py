@@ -88,10 +88,10 @@ class ControlRequest:
     time: float = 0.0
     source: str = ""
 
-    def error_for(self, about: TopicPartition) -> int:
+    def error_for(self, partition: TopicPartition) -> int:
         """The error with which one partition was answered."""
-        for topic, partition, error_code in self.partitions:
-            if (topic, partition) == about:
+        for topic, number, error_code in self.partitions:
+            if (topic, number) == partition:
                 return self.error_code or error_code
         return self.error_code
 
@@ -151,7 +151,7 @@ def control_requests(
 def never_told(
     requests: Sequence[ControlRequest] | None,
     events: Sequence[TimedEvent],
-    about: TopicPartition,
+    partition: TopicPartition,
     brokers: Iterable[int],
 ) -> tuple[int, ...]:
     """Those registered brokers whose process got no LeaderAndIsr about the partition.
@@ -174,7 +174,7 @@ def never_told(
         for request in requests
         if request.api == "LeaderAndIsr"
         and not request.error_code
-        and any((topic, partition) == about for topic, partition, _ in request.partitions)
+        and any((topic, number) == partition for topic, number, _ in request.partitions)
         and (request.time >= started.get(request.target, 0.0) or _is_first(events, request.target))
     }
     return tuple(sorted((set(brokers) & registered) - told))
@@ -367,8 +367,8 @@ def _sent(
 
 def _words(message: LinkMessage) -> str:
     """The same text for requests of one sender to one receiver that say the same."""
-    about = [message.client_id, message.target, message.api, message.api_version]
-    return json.dumps([*about, message.detail], sort_keys=True)
+    request = [message.client_id, message.target, message.api, message.api_version]
+    return json.dumps([*request, message.detail], sort_keys=True)
 
 
 def _partitions(

@@ -154,7 +154,11 @@ class _Reading:
         return key
 
     def _take_produce(self, asked: ClientLine, answer: ClientLine | None) -> None:
-        told = {(one.topic, one.partition): one for one in answer.partitions} if answer else {}
+        told = (
+            {(answered.topic, answered.partition): answered for answered in answer.partitions}
+            if answer
+            else {}
+        )
         for sent in asked.partitions:
             key = self._key(sent)
             if key is None:
@@ -268,9 +272,9 @@ class _Reading:
             key = f"{operation.topic}-{operation.partition}"
             for digest, text in zip(operation.payloads, operation.values, strict=False):
                 texts.setdefault((key, digest), text)
-        for about, offsets in self._places.items():
-            digests[about] = digests.get(about, 0) + len(offsets)
-            texts.setdefault(about, "")
+        for partition, offsets in self._places.items():
+            digests[partition] = digests.get(partition, 0) + len(offsets)
+            texts.setdefault(partition, "")
         taken: dict[tuple[str, str], int] = {}
         for (key, _), text in texts.items():
             taken[key, text] = taken.get((key, text), 0) + 1
@@ -425,18 +429,18 @@ class _Polls:
     def _poll(
         self, asked: ClientLine, answer: ClientLine, came: ClientPartition, key: str
     ) -> Iterator[HistoryOperation]:
-        about = (asked.connection, key)
-        start = self._asked_from.get(about, -1)
+        place = (asked.connection, key)
+        start = self._asked_from.get(place, -1)
         seen = [batch for batch in came.batches if not batch.is_control]
         is_shown = all(not batch.not_judged for batch in seen) and start >= 0
         if key in self._transactional or any(batch.is_transactional for batch in seen):
             is_committed = asked.isolation_level == READ_COMMITTED
             is_shown = is_shown and is_committed and self._has_markers
         if not is_shown:
-            self._next.pop(about, None)
+            self._next.pop(place, None)
             return
         process = f"consumer {asked.connection}"
-        if start not in self._next.get(about, range(0)):
+        if start not in self._next.get(place, range(0)):
             yield HistoryOperation(
                 index=answer.sequence,
                 process=f"{process} of {key}",
@@ -446,7 +450,7 @@ class _Polls:
         records = [(offset, payload) for offset, payload in given(asked, came) if offset >= start]
         end = max(batch.last_offset for batch in came.batches) + 1
         last = records[-1][0] if records else start - 1
-        self._next[about] = range(last + 1, end + 1)
+        self._next[place] = range(last + 1, end + 1)
         if records:
             yield HistoryOperation(
                 index=answer.sequence,

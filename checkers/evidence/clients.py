@@ -228,8 +228,8 @@ def clients_of(lines: Sequence[ClientLine]) -> Clients:
     reads = [each for asked, answer in pairs for each in _reads(asked, answer, promised)]
     transactional: dict[TopicPartition, frozenset[int]] = {}
     for asked, _ in pairs:
-        for about, producer_id in _transactional(asked):
-            transactional[about] = transactional.get(about, frozenset()) | {producer_id}
+        for partition, producer_id in _transactional(asked):
+            transactional[partition] = transactional.get(partition, frozenset()) | {producer_id}
     return Clients(
         lines=tuple(lines),
         operations=(*produces, *reads),
@@ -362,8 +362,8 @@ def _transactions(pairs: Sequence[Exchange]) -> Mapping[str, Transaction]:
             if first is None or not first.is_transactional:
                 continue
             producer = (first.producer_id, first.producer_epoch)
-            about = TopicPartition(sent.topic or "", sent.partition)
-            is_added = about in added.get(producer, ()) or asked.api_version >= _IMPLICIT_SINCE
+            partition = TopicPartition(sent.topic or "", sent.partition)
+            is_added = partition in added.get(producer, ()) or asked.api_version >= _IMPLICIT_SINCE
             told[_name(asked, sent)] = "open" if is_added or not is_whole else "none"
             if is_added:
                 waiting.setdefault(producer, []).append(_name(asked, sent))
@@ -512,12 +512,12 @@ def _read(
 def _transactional(asked: ClientLine) -> Iterator[tuple[TopicPartition, int]]:
     """Yields the partitions that a request makes part of a transaction, and whose that is."""
     for asked_partition in asked.partitions:
-        about = TopicPartition(asked_partition.topic or "", asked_partition.partition)
+        partition = TopicPartition(asked_partition.topic or "", asked_partition.partition)
         if asked.api == "AddPartitionsToTxn":
-            yield about, asked.producer_id
+            yield partition, asked.producer_id
         for batch in asked_partition.batches if asked.api == "Produce" else ():
             if batch.is_transactional:
-                yield about, batch.producer_id
+                yield partition, batch.producer_id
 
 
 def _unseen(lines: Sequence[ClientLine], pairs: Sequence[Exchange]) -> Iterator[str]:
@@ -550,15 +550,15 @@ def _unfollowed(
 ) -> Mapping[TopicPartition, str]:
     whys: dict[TopicPartition, str] = {}
     for asked, _ in pairs:
-        for one in asked.partitions if asked.api == "Produce" else ():
-            for why in _not_modelled(one):
-                whys.setdefault(TopicPartition(one.topic or "", one.partition), why)
+        for sent in asked.partitions if asked.api == "Produce" else ():
+            for why in _not_modelled(sent):
+                whys.setdefault(TopicPartition(sent.topic or "", sent.partition), why)
     for operation in produces:
-        about = TopicPartition(operation.topic, operation.partition)
+        partition = TopicPartition(operation.topic, operation.partition)
         if operation.error_code not in _MODELLED_ERRORS:
-            whys.setdefault(about, f"a produce that was answered with {operation.error}")
+            whys.setdefault(partition, f"a produce that was answered with {operation.error}")
         if len(produces) > _MOST_FOLLOWED:
-            whys.setdefault(about, f"more than {_MOST_FOLLOWED} produces of clients in one run")
+            whys.setdefault(partition, f"more than {_MOST_FOLLOWED} produces of clients in one run")
     return whys
 
 

@@ -55,7 +55,7 @@ class LeaderView:
 
     time: float
     leader: int
-    about: TopicPartition
+    partition: TopicPartition
     is_check: bool
     followers: tuple[FollowerView, ...]
     log_end_offset: int | None = None
@@ -85,7 +85,7 @@ def leader_views(hits: Iterable[PointHit], *, with_resets: bool = False) -> Iter
         (follower,) = view.followers
         is_reset = follower.last_fetch_at is None
         if not is_reset:
-            counted[(view.leader, view.about, follower.follower)] = follower
+            counted[(view.leader, view.partition, follower.follower)] = follower
         if with_resets or not is_reset:
             yield view
 
@@ -96,7 +96,7 @@ def _completed(
     """The check with what older releases only tell when they count a fetch."""
     followers = []
     for follower in view.followers:
-        before = counted.get((view.leader, view.about, follower.follower))
+        before = counted.get((view.leader, view.partition, follower.follower))
         if follower.last_fetch_at is None and before is not None:
             follower = FollowerView(
                 follower=follower.follower,
@@ -109,7 +109,7 @@ def _completed(
     return LeaderView(
         time=view.time,
         leader=view.leader,
-        about=view.about,
+        partition=view.partition,
         is_check=True,
         followers=tuple(followers),
         log_end_offset=view.log_end_offset,
@@ -127,7 +127,7 @@ def _counted(hit: PointHit) -> LeaderView:
     return LeaderView(
         time=_now(hit),
         leader=hit.broker,
-        about=TopicPartition(fields["topic"], _number(hit, fields["partition"])),
+        partition=TopicPartition(fields["topic"], _number(hit, fields["partition"])),
         is_check=False,
         followers=followers,
         read_at=hit.read_at,
@@ -146,7 +146,7 @@ def _check(hit: PointHit) -> LeaderView:
     return LeaderView(
         time=_now(hit),
         leader=hit.broker,
-        about=TopicPartition(topic, int(partition)),
+        partition=TopicPartition(topic, int(partition)),
         is_check=True,
         followers=tuple(sorted(followers, key=lambda follower: follower.follower)),
         log_end_offset=int(end),

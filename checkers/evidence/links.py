@@ -99,8 +99,8 @@ def _sent_away(said: Question | Reply) -> frozenset[TopicPartition]:
     if isinstance(said, Question):
         return frozenset()
     return frozenset(
-        about
-        for about, answer in said.partitions.items()
+        partition
+        for partition, answer in said.partitions.items()
         if answer.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
     )
 
@@ -212,19 +212,19 @@ def heartbeats(messages: Iterable[LinkMessage]) -> Mapping[int, Sequence[Heartbe
 
 def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -> Question | None:
     asked: dict[TopicPartition, Asked] = {}
-    for about, entry in _entries(detail):
+    for partition, entry in _entries(detail):
         epoch = entry.get("current_leader_epoch")
         if message.api == "Fetch":
-            asked[about] = FetchAsked(
+            asked[partition] = FetchAsked(
                 fetch_offset=entry["fetch_offset"],
                 leader_epoch=epoch,
                 last_fetched_epoch=entry.get("last_fetched_epoch"),
                 log_start_offset=_start(entry),
             )
         elif message.api == "ListOffsets":
-            asked[about] = OffsetAsked(timestamp=entry["timestamp"], leader_epoch=epoch)
+            asked[partition] = OffsetAsked(timestamp=entry["timestamp"], leader_epoch=epoch)
         else:
-            asked[about] = EpochAsked(requested_epoch=entry["leader_epoch"], leader_epoch=epoch)
+            asked[partition] = EpochAsked(requested_epoch=entry["leader_epoch"], leader_epoch=epoch)
     is_full = detail.get("session_epoch") in _FULL_FETCH_EPOCHS
     if not asked and is_full:
         return None  # It is about internal topics alone.
@@ -236,7 +236,7 @@ def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -
         leader=target,
         partitions=asked,
         is_full=is_full,
-        forgotten=frozenset(about for about, _ in _entries(detail, "forgotten")),
+        forgotten=frozenset(partition for partition, _ in _entries(detail, "forgotten")),
         version=message.api_version,
         fetcher=_fetcher(message),
     )
@@ -244,13 +244,13 @@ def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -
 
 def _reply(message: LinkMessage, detail: _Detail, source: int, target: int) -> Reply | None:
     answered: dict[TopicPartition, Answered] = {}
-    for about, entry in _entries(detail):
+    for partition, entry in _entries(detail):
         if message.api == "Fetch":
-            answered[about] = _fetch_answered(entry)
+            answered[partition] = _fetch_answered(entry)
         elif message.api == "ListOffsets":
-            answered[about] = _offset_answered(entry)
+            answered[partition] = _offset_answered(entry)
         else:
-            answered[about] = EpochAnswered(
+            answered[partition] = EpochAnswered(
                 error_code=entry["error_code"],
                 leader_epoch=entry.get("leader_epoch"),
                 end_offset=entry["end_offset"],
@@ -322,21 +322,21 @@ def _control_sent(message: LinkMessage, detail: _Detail, target: int) -> Control
     left_out: frozenset[TopicPartition] = frozenset()
     stopped: tuple[StopReplica, ...] = ()
     if api == "LeaderAndIsr":
-        states = tuple(_state(about, entry) for about, entry in _entries(detail))
+        states = tuple(_state(partition, entry) for partition, entry in _entries(detail))
         left_out = frozenset(
-            about
-            for about, entry in _entries(detail)
+            partition
+            for partition, entry in _entries(detail)
             if target not in entry.get("replicas", (target,))
         )
     elif api == "StopReplica":
         deletes = bool(detail.get("delete_partitions"))
         stopped = tuple(
             StopReplica(
-                partition=about,
+                partition=partition,
                 deletes=bool(entry.get("delete_partition", deletes)),
                 leader_epoch=entry.get("leader_epoch", -1),
             )
-            for about, entry in _entries(detail)
+            for partition, entry in _entries(detail)
         )
     live = detail.get("live_brokers")
     return ControlSent(
@@ -349,9 +349,11 @@ def _control_sent(message: LinkMessage, detail: _Detail, target: int) -> Control
         states=states,
         left_out=left_out,
         live=None if live is None else frozenset(map(_broker_id, live)),
-        told=frozenset(about for about, _ in _entries(detail)),
+        told=frozenset(partition for partition, _ in _entries(detail)),
         deleted=frozenset(
-            about for about, entry in _entries(detail) if entry.get("leader") == _WHILE_DELETED
+            partition
+            for partition, entry in _entries(detail)
+            if entry.get("leader") == _WHILE_DELETED
         ),
         stopped=stopped,
     )
@@ -361,10 +363,10 @@ def _broker_id(live: int | _Detail) -> int:
     return live if isinstance(live, int) else int(live["id"])
 
 
-def _state(about: TopicPartition, entry: _Detail) -> PartitionState:
+def _state(partition: TopicPartition, entry: _Detail) -> PartitionState:
     return PartitionState(
-        topic=about.topic,
-        partition=about.partition,
+        topic=partition.topic,
+        partition=partition.partition,
         leader=entry["leader"],
         leader_epoch=entry["leader_epoch"],
         isr=tuple(entry["isr"]),
@@ -379,28 +381,30 @@ def _control_answered(message: LinkMessage, detail: _Detail, target: int) -> Con
         api=message.api or "",
         broker=target,
         error_code=detail.get("error_code") or 0,
-        errors={about: entry.get("error_code") or 0 for about, entry in _entries(detail)},
+        errors={partition: entry.get("error_code") or 0 for partition, entry in _entries(detail)},
     )
 
 
 def _isr_asked(detail: _Detail, source: int) -> IsrAsked:
     isrs = {}
-    for about, entry in _entries(detail):
+    for partition, entry in _entries(detail):
         new = entry.get("new_isr") or entry.get("new_isr_with_epochs") or ()
         isr = tuple(
             member if isinstance(member, int) else int(member["broker_id"]) for member in new
         )
-        isrs[about] = IsrWanted(leader_epoch=entry["leader_epoch"], isr=isr)
+        isrs[partition] = IsrWanted(leader_epoch=entry["leader_epoch"], isr=isr)
     return IsrAsked(leader=source, isrs=isrs)
 
 
 def _isr_answered(detail: _Detail, source: int) -> IsrAnswered:
     isrs = {
-        about: tuple(entry["isr"])
-        for about, entry in _entries(detail)
+        partition: tuple(entry["isr"])
+        for partition, entry in _entries(detail)
         if not entry.get("error_code")
     }
     refused = frozenset(
-        about for about, entry in _entries(detail) if entry.get("error_code") in _NOT_WRITTEN
+        partition
+        for partition, entry in _entries(detail)
+        if entry.get("error_code") in _NOT_WRITTEN
     )
     return IsrAnswered(leader=source, isrs=isrs, refused=refused)

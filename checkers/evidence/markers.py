@@ -95,16 +95,16 @@ def markers_of(messages: Iterable[LinkMessage]) -> tuple[Marker, ...] | None:
             continue
         if message.detail is None or message.detail.get("is_whole") is False:
             return None
-        for about, entry in told_of(message):
+        for partition, entry in told_of(message):
             number = (message.connection, message.correlation_id)
-            key = (*number, int(entry["producer_id"]), about)
+            key = (*number, int(entry["producer_id"]), partition)
             if message.direction == "request" and message.target is not None:
-                named = f"{about.topic}-{about.partition}"
+                named = f"{partition.topic}-{partition.partition}"
                 sent[key] = Marker(
                     operation=f"marker-{number[0]}-{number[1]}-{entry['producer_id']}-{named}",
                     broker=message.target,
-                    topic=about.topic,
-                    partition=about.partition,
+                    topic=partition.topic,
+                    partition=partition.partition,
                     producer_id=entry["producer_id"],
                     producer_epoch=entry["producer_epoch"],
                     is_commit=bool(entry["transaction_result"]),

@@ -74,7 +74,7 @@ class FreeClientWait:
         ended: When one was acknowledged, or when it stopped.
     """
 
-    about: TopicPartition
+    partition: TopicPartition
     client: str
     began: float
     ended: float
@@ -86,7 +86,7 @@ def free_client_waits(lines: Iterable[Observed]) -> Iterator[FreeClientWait]:
         if line.kind == FREE_CLIENTS_STOPPED:
             for wait in line.detail["waits"]:
                 yield FreeClientWait(
-                    about=TopicPartition(line.detail["topic"], wait["partition"]),
+                    partition=TopicPartition(line.detail["topic"], wait["partition"]),
                     client=wait["client"],
                     began=wait["began"],
                     ended=wait["ended"],

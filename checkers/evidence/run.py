@@ -141,10 +141,10 @@ class RunEvidence:
     @property
     def name(self) -> str:
         """The run's own name, wherever a copy of it lies."""
-        return self.about.name or self.run.path.resolve().name
+        return self.description.name or self.run.path.resolve().name
 
     @cached_property
-    def about(self) -> RunAbout:
+    def description(self) -> RunAbout:
         """run.json."""
         return self.files.value(RunAbout, RUN)
 
@@ -161,7 +161,7 @@ class RunEvidence:
     @cached_property
     def builds(self) -> tuple[str, ...]:
         """Each build of somebody's own that a broker ran, those included to which one rolled."""
-        first = [broker.build for broker in self.about.brokers.values()]
+        first = [broker.build for broker in self.description.brokers.values()]
         later = [
             observation.detail.get("build")
             for observation in self.observed
@@ -174,7 +174,7 @@ class RunEvidence:
     @cached_property
     def is_linked(self) -> bool:
         """Whether brokers spoke through links: the scenario asked for them, they could be had."""
-        return not self.about.unlinked and self.scenario.cluster.linked
+        return not self.description.unlinked and self.scenario.cluster.linked
 
     @cached_property
     def znode_changes(self) -> tuple[ZnodeChange, ...]:
@@ -192,13 +192,13 @@ class RunEvidence:
         mode = self.scenario.cluster.mode
         if mode is not None:
             return mode == "kraft"
-        releases = (broker.release for broker in self.about.brokers.values())
+        releases = (broker.release for broker in self.description.brokers.values())
         return any(_WITHOUT_ZOOKEEPER.match(release) for release in releases)
 
     @cached_property
     def metadata_logs(self) -> MetadataLogs:
         """The copies of a KRaft cluster's metadata log."""
-        return MetadataLogs(self.files, brokers=self.about.brokers)
+        return MetadataLogs(self.files, brokers=self.description.brokers)
 
     @property
     def decided_by(self) -> str:
@@ -309,19 +309,21 @@ class RunEvidence:
         if self.clients is None:
             return whys
         whys |= self.clients.unfollowed
-        for partition in self.clients.transactional:
+        for transactional in self.clients.transactional:
             if self.markers is None:
-                whys.setdefault(partition, "transactions whose markers the links did not tell")
-            if self.may_delete(partition.topic):
-                whys.setdefault(partition, "transactions in a topic that brokers may delete from")
+                whys.setdefault(transactional, "transactions whose markers the links did not tell")
+            if self.may_delete(transactional.topic):
+                whys.setdefault(
+                    transactional, "transactions in a topic that brokers may delete from"
+                )
         for operation in self.clients.operations:
             if operation.function != "produce":
                 continue
-            about = TopicPartition(operation.topic, operation.partition)
+            partition = TopicPartition(operation.topic, operation.partition)
             if self.is_compacted(operation.topic):
-                whys.setdefault(about, "records with keys in a compacted topic")
+                whys.setdefault(partition, "records with keys in a compacted topic")
             if any(self._is_in_doubt(operation, snapshot) for snapshot in self.snapshots):
-                whys.setdefault(about, "records that were sent while disks were copied")
+                whys.setdefault(partition, "records that were sent while disks were copied")
         return whys
 
     def _is_in_doubt(self, operation: Operation, snapshot: TakenSnapshot) -> bool:
@@ -465,24 +467,24 @@ class RunEvidence:
         partitions.update(*(snapshot.partitions() for snapshot in self.snapshots))
         return tuple(
             sorted(
-                about
-                for about in partitions
-                if not is_internal(about.topic) and not self._is_gone(about)
+                partition
+                for partition in partitions
+                if not is_internal(partition.topic) and not self._is_gone(partition)
             )
         )
 
-    def _is_gone(self, about: TopicPartition) -> bool:
+    def _is_gone(self, partition: TopicPartition) -> bool:
         """Whether its topic was deleted, and the one made anew, if any, has no such partition."""
         removed = [
             deletion.zxid
-            for deletion in self.deletions.get(about.topic, ())
+            for deletion in self.deletions.get(partition.topic, ())
             if deletion.time < math.inf
         ]
         made = (timed.event for timed in self.events if isinstance(timed.event, TopicCreated))
         return bool(removed) and not any(
-            event.topic == about.topic
+            event.topic == partition.topic
             and event.zxid > max(removed)
-            and about.partition < len(event.assignment)
+            and partition.partition < len(event.assignment)
             for event in made
         )
 
@@ -504,47 +506,47 @@ class RunEvidence:
         for lines in self.server_logs.values():
             for line in lines:
                 said = _DELETED_RECORDS.search(line) if "log start offset to" in line else None
-                about = topic_partition(said["partition"]) if said else None
-                if said is not None and about is not None:
-                    key = TopicPartition(*about)
+                named = topic_partition(said["partition"]) if said else None
+                if said is not None and named is not None:
+                    key = TopicPartition(*named)
                     offsets[key] = max(offsets.get(key, 0), int(said["offset"]))
         return offsets
 
-    def assignment(self, about: TopicPartition) -> tuple[int, ...]:
+    def assignment(self, partition: TopicPartition) -> tuple[int, ...]:
         """The partition's last assignment, preferred replica first; empty without one."""
         assigned: tuple[int, ...] = ()
         for timed in self.events:
             event = timed.event
-            if isinstance(event, TopicCreated) and event.topic == about.topic:
-                has_it = about.partition < len(event.assignment)
-                assigned = event.assignment[about.partition] if has_it else ()
+            if isinstance(event, TopicCreated) and event.topic == partition.topic:
+                has_it = partition.partition < len(event.assignment)
+                assigned = event.assignment[partition.partition] if has_it else ()
         return assigned
 
-    def moved_away(self, about: TopicPartition) -> Iterator[tuple[int, float]]:
+    def moved_away(self, partition: TopicPartition) -> Iterator[tuple[int, float]]:
         """Yields (broker, seconds since the epoch) of each replica that its assignment lost."""
         before: tuple[int, ...] = ()
         for timed in self.events:
             event = timed.event
-            if isinstance(event, TopicCreated) and event.topic == about.topic:
-                has_it = about.partition < len(event.assignment)
-                now = event.assignment[about.partition] if has_it else ()
+            if isinstance(event, TopicCreated) and event.topic == partition.topic:
+                has_it = partition.partition < len(event.assignment)
+                now = event.assignment[partition.partition] if has_it else ()
                 yield from ((broker, timed.time) for broker in before if broker not in now)
                 before = now
 
-    def excuses(self, about: TopicPartition) -> Iterator[Excuse]:
+    def excuses(self, partition: TopicPartition) -> Iterator[Excuse]:
         """Yields, in their order, the events after which Kafka may lose records of it.
 
         An eligible leader replica has all that is committed, as the ISR has (KIP-966).
         """
         isr: tuple[int, ...] | None = None
         eligible: tuple[int, ...] = ()
-        deletions = [*self.deletions.get(about.topic, ())]
+        deletions = [*self.deletions.get(partition.topic, ())]
         for timed in self.events:
             event = timed.event
             while deletions and deletions[0].zxid <= timed.zxid:
                 isr, eligible = None, ()
                 yield Excuse(kind="topic-deletion", broker=-1, time=deletions.pop(0).time)
-            if isinstance(event, PartitionState) and (event.topic, event.partition) == about:
+            if isinstance(event, PartitionState) and (event.topic, event.partition) == partition:
                 if isr is not None and event.leader >= 0 and event.leader not in (*isr, *eligible):
                     yield Excuse(
                         kind="unclean-election",
@@ -553,9 +555,11 @@ class RunEvidence:
                         leader_epoch=event.leader_epoch,
                     )
                 isr = event.isr
-            elif isinstance(event, EligibleReplicas) and (event.topic, event.partition) == about:
+            elif (
+                isinstance(event, EligibleReplicas) and (event.topic, event.partition) == partition
+            ):
                 eligible = event.eligible
-            elif isinstance(event, LoseTail) and (event.topic, event.partition) == about:
+            elif isinstance(event, LoseTail) and (event.topic, event.partition) == partition:
                 yield Excuse(
                     kind="lost-tail",
                     broker=event.broker,
@@ -563,7 +567,7 @@ class RunEvidence:
                     first_lost_offset=event.log_end_offset,
                     isr=(*(isr or ()), *eligible),
                 )
-            elif isinstance(event, WipeLogDirectory) and event.broker in self.assignment(about):
+            elif isinstance(event, WipeLogDirectory) and event.broker in self.assignment(partition):
                 keepers = (*(isr or ()), *eligible)
                 yield Excuse(kind="lost-tail", broker=event.broker, time=timed.time, isr=keepers)
         for deletion in deletions:
@@ -578,14 +582,14 @@ class RunEvidence:
             if isinstance(timed.event, StopBroker) and not timed.event.clean
         )
 
-    def cleaned_until(self, about: TopicPartition) -> int:
+    def cleaned_until(self, partition: TopicPartition) -> int:
         """The offset below which log cleaners were seen to go over the partition; else 0."""
         return max(
             (
                 timed.event.cleaned_until
                 for timed in self.events
                 if isinstance(timed.event, LogCleaned)
-                and (timed.event.topic, timed.event.partition) == about
+                and (timed.event.topic, timed.event.partition) == partition
             ),
             default=0,
         )
@@ -677,23 +681,23 @@ class RunEvidence:
         """What brokers wrote to the remote store's metadata topic, in its order."""
         return remote_events(self.files, self.snapshots) if self.is_tiered else ()
 
-    def dropped(self, about: TopicPartition) -> Iterator[DroppedFollower]:
+    def dropped(self, partition: TopicPartition) -> Iterator[DroppedFollower]:
         """Yields each follower that left its ISR while it waited for its leader."""
         looks: dict[int, list[float]] = {}
         for view in self.leader_views:
-            if view.is_check and view.about == about:
+            if view.is_check and view.partition == partition:
                 looks.setdefault(view.leader, []).append(view.time)
         return dropped_followers(
-            self.events, self.overdue_fetches, about, looks=looks, wait_s=self._fetch_wait_s
+            self.events, self.overdue_fetches, partition, looks=looks, wait_s=self._fetch_wait_s
         )
 
-    def min_insync_replicas(self, about: TopicPartition, leader: int) -> int:
+    def min_insync_replicas(self, partition: TopicPartition, leader: int) -> int:
         """The topic's min.insync.replicas, else that of the leader's broker.
 
         What all KRaft brokers were given together counts before what one was started with: with
         eligible leader replicas the controller sets it so (KIP-966).
         """
-        of_topic = self.configurations.get(about.topic, {}).get("min.insync.replicas")
+        of_topic = self.configurations.get(partition.topic, {}).get("min.insync.replicas")
         if of_topic is None and self.is_kraft:
             of_all = [
                 dict(settings)
@@ -705,7 +709,7 @@ class RunEvidence:
             if not (of_topic.isascii() and of_topic.isdigit() and len(of_topic) < 10):
                 folder = METADATA if self.is_kraft else "zookeeper"
                 raise ScenarioDataError(
-                    f"{folder}/: topic {about.topic} has min.insync.replicas {of_topic!r}"
+                    f"{folder}/: topic {partition.topic} has min.insync.replicas {of_topic!r}"
                 )
             return int(of_topic)
         of_broker = 1

@@ -44,9 +44,9 @@ def joined(said: Iterable[Operation], turns: Sequence[float] = ()) -> tuple[Oper
         if records <= known:
             continue
         known |= records
-        about = (operation.function, operation.topic, operation.partition, operation.promised)
+        subject = (operation.function, operation.topic, operation.partition, operation.promised)
         term = bisect_left(turns, operation.ended_at or 0.0)
-        alike = (*about, term, bool(operation.keys), bool(operation.values))
+        alike = (*subject, term, bool(operation.keys), bool(operation.values))
         before = runs[last[alike]] if alike in last else None
         if before is None or before.last_offset + 1 != operation.base_offset:
             last[alike] = len(runs)
@@ -79,9 +79,9 @@ def contradictions(said: Sequence[Operation], clients: Clients | None) -> Iterat
 
 
 def _records(operation: Operation) -> Iterator[_Record]:
-    about = (operation.function, operation.topic, operation.partition)
+    subject = (operation.function, operation.topic, operation.partition)
     for offset, payload in enumerate(operation.payloads, start=operation.base_offset):
-        yield *about, offset, payload
+        yield *subject, offset, payload
 
 
 def _seen(clients: Clients) -> set[_Record]:

@@ -99,9 +99,9 @@ class TakenSnapshot:
         """The partitions whose states were looked at."""
         return frozenset(TopicPartition(*topic_partition(name) or ("", 0)) for name in self.states)
 
-    def state(self, about: TopicPartition) -> StateSeen | None:
+    def state(self, partition: TopicPartition) -> StateSeen | None:
         """The partition's state, or None."""
-        return self.states.get(f"{about.topic}-{about.partition}")
+        return self.states.get(f"{partition.topic}-{partition.partition}")
 
 
 def read_snapshots(files: EvidenceFiles) -> tuple[TakenSnapshot, ...]:
@@ -154,43 +154,47 @@ class CopiedFiles:
             for name in sorted(name for name in names if name is not None):
                 yield broker, TopicPartition(*name)
 
-    def directory(self, label: str, broker: int, about: TopicPartition) -> Path:
+    def directory(self, label: str, broker: int, partition: TopicPartition) -> Path:
         """Where a replica's files are; the directory exists only if it had some."""
-        key = (label, broker, about)
+        key = (label, broker, partition)
         if key not in self._directories:
-            name = f"{about.topic}-{about.partition}"
+            name = f"{partition.topic}-{partition.partition}"
             places = (folder / name for folder in self.folders(label, broker))
             first = self._snapshot(label) / folder_of(broker, 0) / name
             self._directories[key] = next((place for place in places if place.is_dir()), first)
         return self._directories[key]
 
-    def segments(self, label: str, broker: int, about: TopicPartition) -> tuple[Path, ...]:
+    def segments(self, label: str, broker: int, partition: TopicPartition) -> tuple[Path, ...]:
         """A replica's segments, by ascending base offset; none without a directory.
 
         Raises:
             SegmentError: A file's name is no base offset.
         """
-        directory = self.directory(label, broker, about)
+        directory = self.directory(label, broker, partition)
         if directory not in self._segments:
             self._segments[directory] = segment_files(directory) if directory.is_dir() else ()
         return self._segments[directory]
 
-    def contents(self, label: str, broker: int, about: TopicPartition) -> PartitionContents | None:
+    def contents(
+        self, label: str, broker: int, partition: TopicPartition
+    ) -> PartitionContents | None:
         """What a replica's segments and its checkpoint hold; None without a directory.
 
         Raises:
             SegmentError: The files cannot be segments at all.
         """
-        directory = self.directory(label, broker, about)
+        directory = self.directory(label, broker, partition)
         if directory not in self._contents:
             if not directory.is_dir():
                 return None
             self._contents[directory] = read_partition(directory)
         return self._contents[directory]
 
-    def epoch_entries(self, label: str, broker: int, about: TopicPartition) -> EpochEntries | None:
+    def epoch_entries(
+        self, label: str, broker: int, partition: TopicPartition
+    ) -> EpochEntries | None:
         """Those of leader-epoch-checkpoint, without reading segments; None if it is unreadable."""
-        directory = self.directory(label, broker, about)
+        directory = self.directory(label, broker, partition)
         known = self._contents.get(directory)
         entries = known.epoch_entries if known else checkpoint_entries(directory / LEADER_EPOCHS)[0]
         if entries is None:

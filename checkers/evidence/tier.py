@@ -208,7 +208,7 @@ class RemoteEvent:
     segment: RemoteSegment
 
     @property
-    def about(self) -> TopicPartition:
+    def partition(self) -> TopicPartition:
         """The partition of the segment."""
         return TopicPartition(self.record.topic, self.record.partition)
 

@@ -48,7 +48,7 @@ class _Seen:
     ) -> None:
         self.label = snapshot.label
         self.copied = evidence.copied
-        self.about = partition
+        self.partition = partition
         self.brokers = sorted(
             broker
             for broker, replica in self.copied.replicas(self.label, snapshot.brokers)
@@ -64,7 +64,7 @@ class _Seen:
     def epochs(self) -> Iterator[int]:
         """Every leader epoch that a cache or a segment names."""
         for broker in self.brokers:
-            for epoch, _ in self.copied.epoch_entries(self.label, broker, self.about) or ():
+            for epoch, _ in self.copied.epoch_entries(self.label, broker, self.partition) or ():
                 yield epoch
         for copied in self.told:
             yield from (epoch for epoch, _ in copied.leader_epochs)
@@ -73,11 +73,11 @@ class _Seen:
         """The lines of each column."""
         lines: dict[str, tuple[str, ...]] = {}
         for broker in self.brokers:
-            files = self.copied.segments(self.label, broker, self.about)
+            files = self.copied.segments(self.label, broker, self.partition)
             lines[f"broker {broker}"] = tuple(
                 line for path in files for line in _records(path, int(path.stem), names)
             )
-            entries = self.copied.epoch_entries(self.label, broker, self.about) or ()
+            entries = self.copied.epoch_entries(self.label, broker, self.partition) or ()
             lines[f"broker {broker} epochs"] = tuple(_entries(entries, names))
         lines["remote"] = tuple(self._remote(names))
         lines["metadata"] = tuple(

@@ -96,7 +96,9 @@ class Analysis:
     def span(self, key: str, values: Collection[Value]) -> dict[str, Any]:
         """The least and the greatest offset at which values are, as fields of an anomaly."""
         order = self.order(key)
-        offsets = [order.offsets[order.by_value[one]] for one in values if one in order.by_value]
+        offsets = [
+            order.offsets[order.by_value[value]] for value in values if value in order.by_value
+        ]
         return {"first_offset": min(offsets, default=-1), "last_offset": max(offsets, default=-1)}
 
 

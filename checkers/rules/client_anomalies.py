@@ -43,9 +43,9 @@ def client_anomalies(evidence: RunEvidence) -> Iterator[Finding]:
     left = [anomaly for anomaly in seen if not _skips_only(anomaly, aborted)]
     for anomaly in first_of_each(left):
         finding = finding_of(anomaly)
-        about = history.partitions.get(anomaly.key)
-        if about is not None:
-            finding = replace(finding, topic=about.topic, partition=about.partition)
+        partition = history.partitions.get(anomaly.key)
+        if partition is not None:
+            finding = replace(finding, topic=partition.topic, partition=partition.partition)
         yield replace(finding, fingerprint="")
 
 
@@ -68,9 +68,9 @@ def history_of(evidence: RunEvidence) -> ClientHistory | None:
     if evidence.clients is None and not evidence.said_alone:
         return None
     left_out = {
-        about.topic
-        for about in evidence.partitions
-        if evidence.is_compacted(about.topic) or evidence.deletions.get(about.topic)
+        partition.topic
+        for partition in evidence.partitions
+        if evidence.is_compacted(partition.topic) or evidence.deletions.get(partition.topic)
     }
     lines = () if evidence.clients is None else evidence.clients.lines
     return client_history(lines, left_out=left_out, said=evidence.said_alone)
@@ -79,8 +79,8 @@ def history_of(evidence: RunEvidence) -> ClientHistory | None:
 def _permitted(
     anomaly: Anomaly, evidence: RunEvidence, partitions: Mapping[str, TopicPartition]
 ) -> Anomaly:
-    about = partitions.get(anomaly.key)
-    excuse = next(evidence.excuses(about), None) if about is not None else None
+    partition = partitions.get(anomaly.key)
+    excuse = next(evidence.excuses(partition), None) if partition is not None else None
     if excuse is None or anomaly.permitted:
         return anomaly
     what = excuse.kind.replace("-", " ")

@@ -7,7 +7,7 @@ from kchaos.checkers.rules.offsets import Range, merged
 from kchaos.checkers.segments.batch import join_payload_digests
 
 
-def differing_ranges(one: Sequence[BatchEvidence], other: Sequence[BatchEvidence]) -> list[Range]:
+def differing_ranges(first: Sequence[BatchEvidence], other: Sequence[BatchEvidence]) -> list[Range]:
     """The maximal ranges of offsets that both logs have and that do not hold the same.
 
     A follower appends what it fetched byte for byte (ReplicaFetcherThread.processPartitionData),
@@ -19,14 +19,14 @@ def differing_ranges(one: Sequence[BatchEvidence], other: Sequence[BatchEvidence
     """
     differing: list[Range] = []
     i = j = 0
-    while i < len(one) and j < len(other):
-        if one[i].last_offset < other[j].base_offset:
+    while i < len(first) and j < len(other):
+        if first[i].last_offset < other[j].base_offset:
             i += 1
-        elif other[j].last_offset < one[i].base_offset:
+        elif other[j].last_offset < first[i].base_offset:
             j += 1
         else:
-            end_i, end_j = _overlapping(one, other, i, j)
-            mine, theirs = one[i:end_i], other[j:end_j]
+            end_i, end_j = _overlapping(first, other, i, j)
+            mine, theirs = first[i:end_i], other[j:end_j]
             if not _same(mine, theirs):
                 differing += _shared(mine, theirs)
             i, j = end_i, end_j
@@ -34,13 +34,13 @@ def differing_ranges(one: Sequence[BatchEvidence], other: Sequence[BatchEvidence
 
 
 def _overlapping(
-    one: Sequence[BatchEvidence], other: Sequence[BatchEvidence], i: int, j: int
+    first: Sequence[BatchEvidence], other: Sequence[BatchEvidence], i: int, j: int
 ) -> tuple[int, int]:
     """The ends of the two shortest stretches, from i and j on, that end at a common edge."""
     end_i, end_j = i + 1, j + 1
     while True:
-        last_i, last_j = one[end_i - 1].last_offset, other[end_j - 1].last_offset
-        if last_i < last_j and end_i < len(one) and one[end_i].base_offset <= last_j:
+        last_i, last_j = first[end_i - 1].last_offset, other[end_j - 1].last_offset
+        if last_i < last_j and end_i < len(first) and first[end_i].base_offset <= last_j:
             end_i += 1
         elif last_j < last_i and end_j < len(other) and other[end_j].base_offset <= last_i:
             end_j += 1

@@ -105,14 +105,14 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
                 world.known_dead = world.ever - world.registered.keys()
             case TopicCreated():
                 for number, replicas in enumerate(event.assignment):
-                    about = TopicPartition(event.topic, number)
-                    world.assigned[about] = replicas
+                    partition = TopicPartition(event.topic, number)
+                    world.assigned[partition] = replicas
                     if any(
-                        about in world.states
-                        and world.states[about].zxid < deletion.zxid < event.zxid
+                        partition in world.states
+                        and world.states[partition].zxid < deletion.zxid < event.zxid
                         for deletion in evidence.deletions.get(event.topic, ())
                     ):
-                        del world.states[about]
+                        del world.states[partition]
             case PartitionState() if not _is_being_deleted(evidence, event):
                 yield from _findings(world, event, timed.time)
             case _:
@@ -185,10 +185,12 @@ class _World:
         return not any(zxid < other < made.zxid for other in between)
 
     def is_known_live(
-        self, about: TopicPartition, broker: int, time: float, controller_epoch: int
+        self, partition: TopicPartition, broker: int, time: float, controller_epoch: int
     ) -> bool:
         """Whether the controller of that epoch must take the broker's replica for online."""
-        if any(since <= time <= until for since, until in self.offline.get((about, broker), ())):
+        if any(
+            since <= time <= until for since, until in self.offline.get((partition, broker), ())
+        ):
             return False
         if any(stopped <= time for stopped in self.clean_stops.get(broker, ())):
             return False
@@ -207,11 +209,11 @@ def _is_being_deleted(evidence: RunEvidence, state: PartitionState) -> bool:
 
 
 def _findings(world: _World, new: PartitionState, time: float) -> Iterator[Finding]:
-    about = TopicPartition(new.topic, new.partition)
-    old = world.states.get(about)
-    reasons = list(_reasons(world, about, old, new, time))
+    partition = TopicPartition(new.topic, new.partition)
+    old = world.states.get(partition)
+    reasons = list(_reasons(world, partition, old, new, time))
     if not reasons and old is not None and new.leader_epoch > old.leader_epoch:
-        reasons = list(_unexplained(world, about, old, new, time))
+        reasons = list(_unexplained(world, partition, old, new, time))
     for reason in reasons:
         yield Finding(
             kind="decision-not-allowed",
@@ -220,11 +222,13 @@ def _findings(world: _World, new: PartitionState, time: float) -> Iterator[Findi
             message=f"zxid {new.zxid}: {reason}",
             evidence={"zxid": new.zxid, "written_by": new.written_by, "isr": list(new.isr)},
         )
-    world.states[about] = new
+    world.states[partition] = new
     is_new_term = old is None or old.leader_epoch != new.leader_epoch
     if is_new_term:
-        world.followed_since.update({(about, broker): time for broker in new.isr})
-    for key in [key for key in world.followed_since if key[0] == about and key[1] not in new.isr]:
+        world.followed_since.update({(partition, broker): time for broker in new.isr})
+    for key in [
+        key for key in world.followed_since if key[0] == partition and key[1] not in new.isr
+    ]:
         del world.followed_since[key]
     elected = new.isr if old is None else (new.leader,) if old.leader != new.leader else ()
     known = [broker for broker in elected if broker in world.registered]
@@ -236,7 +240,7 @@ def _findings(world: _World, new: PartitionState, time: float) -> Iterator[Findi
 
 def _reasons(
     world: _World,
-    about: TopicPartition,
+    partition: TopicPartition,
     old: PartitionState | None,
     new: PartitionState,
     time: float,
@@ -256,18 +260,18 @@ def _reasons(
     if (
         new.leader == -1
         and old is not None
-        and world.is_known_live(about, old.leader, time, new.controller_epoch)
+        and world.is_known_live(partition, old.leader, time, new.controller_epoch)
     ):
         yield f"the leader was taken away, although broker {old.leader} was there all the time"
     if old is not None:
-        yield from _of_those_thrown_out(world, about, old, new, time)
+        yield from _of_those_thrown_out(world, partition, old, new, time)
 
 
 def _unexplained(
-    world: _World, about: TopicPartition, old: PartitionState, new: PartitionState, time: float
+    world: _World, partition: TopicPartition, old: PartitionState, new: PartitionState, time: float
 ) -> Iterator[str]:
     """Yields a sentence where no controller decides so, whatever it may have known."""
-    assignment = world.assigned.get(about)
+    assignment = world.assigned.get(partition)
     if assignment is None or not world.controllers:
         return
     brokers = {*assignment, *old.isr, *new.isr, *world.registered}
@@ -276,7 +280,7 @@ def _unexplained(
     surely_live = {
         broker
         for broker in brokers
-        if world.is_known_live(about, broker, time, new.controller_epoch)
+        if world.is_known_live(partition, broker, time, new.controller_epoch)
     }
     stops = world.clean_stops.items()
     asked = {broker for broker, times in stops if any(stop <= time for stop in times)}
@@ -293,7 +297,7 @@ def _unexplained(
                 isr_without=isr_without,
                 isr_of_preferred=isr_of_preferred,
             )
-            is_reassigned = len(world.assignments.get(about.topic, ())) > 1
+            is_reassigned = len(world.assignments.get(partition.topic, ())) > 1
             if explain(
                 context, known, written, surely_live=surely_live, is_reassigned=is_reassigned
             ):
@@ -328,18 +332,18 @@ def _of_writer(world: _World, old: PartitionState | None, new: PartitionState) -
 
 
 def _of_those_thrown_out(
-    world: _World, about: TopicPartition, old: PartitionState, new: PartitionState, time: float
+    world: _World, partition: TopicPartition, old: PartitionState, new: PartitionState, time: float
 ) -> Iterator[str]:
     if new.leader >= 0 and new.leader not in old.isr:
         return  # An unclean election leaves the new leader alone; the model says if it may be.
     is_same_term = old.leader_epoch == new.leader_epoch
     for broker in sorted(set(old.isr) - set(new.isr)):
-        is_assigned = broker in world.assigned.get(about, (broker,))
-        is_assigned = is_assigned and not world.is_left_out_next(about, broker, new.zxid)
-        is_known = world.is_known_live(about, broker, time, new.controller_epoch)
+        is_assigned = broker in world.assigned.get(partition, (broker,))
+        is_assigned = is_assigned and not world.is_left_out_next(partition, broker, new.zxid)
+        is_known = world.is_known_live(partition, broker, time, new.controller_epoch)
         if not is_assigned or not (is_same_term or is_known):
             continue
-        since = world.followed_since.get((about, broker))
+        since = world.followed_since.get((partition, broker))
         if not is_same_term:
             yield f"broker {broker} was thrown out of the ISR by an election and lived all the time"
         elif since is not None and time - since < world.lag_s - _CLOCKS_S:

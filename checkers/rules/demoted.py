@@ -33,12 +33,12 @@ def acknowledged_after_demotion(evidence: RunEvidence) -> Iterator[Finding]:
     states: dict[TopicPartition, list[tuple[float, PartitionState]]] = {}
     for timed in evidence.events:
         if isinstance(timed.event, PartitionState):
-            about = TopicPartition(timed.event.topic, timed.event.partition)
-            states.setdefault(about, []).append((timed.time, timed.event))
+            partition = TopicPartition(timed.event.topic, timed.event.partition)
+            states.setdefault(partition, []).append((timed.time, timed.event))
     for operation in evidence.operations:
         if operation.function == "produce" and operation.outcome == "ok":
-            about = TopicPartition(operation.topic, operation.partition)
-            decided = states.get(about, ())
+            partition = TopicPartition(operation.topic, operation.partition)
+            decided = states.get(partition, ())
             yield from _acknowledged(operation, decided, told.get(operation.broker, ()))
 
 

@@ -116,7 +116,7 @@ class OwnBatches:
         is_marker = "control" in (batch.marks or "").split(", ")
         if is_marker and batch.producer_id in self._transactional:
             markers = self._evidence.markers
-            sent = {(one.producer_id, one.payload) for one in markers or ()}
+            sent = {(marker.producer_id, marker.payload) for marker in markers or ()}
             return markers is None or (batch.producer_id, batch.payload) in sent
         span = (batch.base_offset, batch.last_offset)
         if batch.payload is None:
@@ -160,24 +160,26 @@ def foreign_at_links(evidence: RunEvidence) -> Iterator[Finding]:
     it; runs in which kchaos forged answers.
     """
     marked = {} if evidence.clients is None else evidence.clients.transactional
-    written = {about: _Written() for about in evidence.partitions if about not in marked}
+    written = {
+        partition: _Written() for partition in evidence.partitions if partition not in marked
+    }
     for operation in evidence.operations:
-        about = TopicPartition(operation.topic, operation.partition)
-        if _is_write(operation) and about in written:
-            written[about].waiting.append(operation)
+        partition = TopicPartition(operation.topic, operation.partition)
+        if _is_write(operation) and partition in written:
+            written[partition].waiting.append(operation)
     if not any(message.fate in _MADE_UP for message in evidence.links or ()):
         for message in evidence.links or ():
             said = message.said
             if isinstance(said, AskedAtLink | Reply) and said.api == "Fetch":
-                for about, told in said.partitions.items():
-                    if about in written:
-                        written[about].compare(message.wall_time_s, told)
-    for about, sent in sorted(written.items()):
+                for partition, told in said.partitions.items():
+                    if partition in written:
+                        written[partition].compare(message.wall_time_s, told)
+    for partition, sent in sorted(written.items()):
         if sent.foreign:
-            yield _finding(about, sent.foreign, set(), "at the links")
-        beyond = [*_beyond_what_was_sent(evidence, about)]
+            yield _finding(partition, sent.foreign, set(), "at the links")
+        beyond = [*_beyond_what_was_sent(evidence, partition)]
         if beyond:
-            yield _finding(about, beyond, set(), "in base offsets")
+            yield _finding(partition, beyond, set(), "in base offsets")
 
 
 @dataclass(slots=True)
@@ -233,11 +235,11 @@ class _Written:
                 self.foreign += unexplained
 
 
-def _beyond_what_was_sent(evidence: RunEvidence, about: TopicPartition) -> Iterator[Range]:
+def _beyond_what_was_sent(evidence: RunEvidence, partition: TopicPartition) -> Iterator[Range]:
     writes = [
         operation
         for operation in evidence.operations
-        if _is_write(operation) and (operation.topic, operation.partition) == about
+        if _is_write(operation) and (operation.topic, operation.partition) == partition
     ]
     placed = [(write.base_offset, write.last_offset) for write in writes if write.base_offset >= 0]
     for write in writes:
@@ -295,9 +297,9 @@ def _joined(foreign: Sequence[Finding], *, left_out: int) -> Finding:
         for (topic, partition), findings in sorted(by_partition.items())
     }
     said = "; ".join(
-        f"{name}: {_in_words(about['offsets'])}"
-        + (f", producer ids {_listed(about['producer_ids'])}" if about["producer_ids"] else "")
-        for name, about in partitions.items()
+        f"{name}: {_in_words(part['offsets'])}"
+        + (f", producer ids {_listed(part['producer_ids'])}" if part["producer_ids"] else "")
+        for name, part in partitions.items()
     )
     where = (("", -1), *by_partition)[1] if len(by_partition) == 1 else ("", -1)
     return Finding(
@@ -329,15 +331,17 @@ def is_of_the_model(finding: Finding) -> bool:
     return finding.question is Question.CONFORMANCE and not is_of_files
 
 
-def _finding(about: TopicPartition, ranges: Iterable[Range], ids: set[int], seen: str) -> Finding:
+def _finding(
+    partition: TopicPartition, ranges: Iterable[Range], ids: set[int], seen: str
+) -> Finding:
     offsets = merged(ranges)
     return Finding(
         kind=FOREIGN,
-        topic=about.topic,
-        partition=about.partition,
+        topic=partition.topic,
+        partition=partition.partition,
         first_offset=offsets[0][0],
         last_offset=offsets[-1][1],
-        message=f"somebody else wrote to {about.topic}-{about.partition} at {_in_words(offsets)}",
+        message=f"somebody else wrote to {partition.name} at {_in_words(offsets)}",
         evidence={"offsets": [list(each) for each in offsets], "producers": sorted(ids)}
         | {"seen": seen},
     )

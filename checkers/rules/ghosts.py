@@ -26,8 +26,8 @@ def ghosts(evidence: RunEvidence) -> Iterator[Finding]:
     for timed in evidence.decisions:
         if isinstance(timed.event, TopicCreated):
             for number, replicas in enumerate(timed.event.assignment):
-                about = TopicPartition(timed.event.topic, number)
-                assigned.setdefault(about, set()).update(replicas)
+                partition = TopicPartition(timed.event.topic, number)
+                assigned.setdefault(partition, set()).update(replicas)
     for snapshot in evidence.snapshots:
         for broker in sorted(snapshot.brokers):
             folders = evidence.copied.folders(snapshot.label, broker)

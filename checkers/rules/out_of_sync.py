@@ -21,7 +21,7 @@ LEAST_S = 14.0
 class _OutOfSync:
     """A time in which a replica was out of the ISR for no reason."""
 
-    about: TopicPartition
+    partition: TopicPartition
     broker: int
     begun: float
     ended: float
@@ -69,7 +69,7 @@ def _findings(
 ) -> Iterator[Finding]:
     for out in looked:
         long = out.ended - out.begun >= bound
-        if long and not evidence.outcome.gives_reason(out.broker, out.about):
+        if long and not evidence.outcome.gives_reason(out.broker, out.partition):
             yield _finding(out, bound)
 
 
@@ -104,7 +104,7 @@ class _Progress:
             self.since[replica] = time
         for partition, broker in sorted(self.since.keys() - out):
             begun = self.since.pop((partition, broker))
-            yield _OutOfSync(about=partition, broker=broker, begun=begun, ended=time)
+            yield _OutOfSync(partition=partition, broker=broker, begun=begun, ended=time)
 
     def _out(self) -> Iterator[tuple[TopicPartition, int]]:
         if self.acting:
@@ -122,11 +122,11 @@ def _finding(out: _OutOfSync, bound: float) -> Finding:
     seconds: dict[str, Any] = {"from": out.begun, "to": out.ended, "bound_s": bound}
     return Finding(
         kind="out-of-sync",
-        topic=out.about.topic,
-        partition=out.about.partition,
+        topic=out.partition.topic,
+        partition=out.partition.partition,
         brokers=(out.broker,),
-        message=f"broker {out.broker} was out of the ISR of {out.about.topic}-"
-        f"{out.about.partition} for {out.ended - out.begun:.1f} s while it and the leader ran and "
+        message=f"broker {out.broker} was out of the ISR of {out.partition.name} "
+        f"for {out.ended - out.begun:.1f} s while it and the leader ran and "
         f"no fault acted. No time-out explains {bound:g} s",
         evidence=seconds,
     )

@@ -91,7 +91,7 @@ class DockerHost:
         self._starting: list[Future[Any]] = []
 
     @property
-    def about(self) -> Mapping[str, str]:
+    def description(self) -> Mapping[str, str]:
         """The engine's version, and each image that was used with its id."""
         used = [f"{name}@{image_id}" for name, image_id in sorted(self._image_ids.items())]
         return {"engine": self._info.version if self._info else "", "images": ", ".join(used)}

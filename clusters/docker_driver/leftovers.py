@@ -74,7 +74,7 @@ def _all(ids: Iterable[str], remove: Callable[[str], object], side_by_side: bool
     """Remove all of them; what has gone meanwhile needs no removing."""
     from docker.errors import APIError, NotFound
 
-    def one(each: str) -> None:
+    def remove_if_there(each: str) -> None:
         try:
             remove(each)
         except NotFound:
@@ -85,10 +85,10 @@ def _all(ids: Iterable[str], remove: Callable[[str], object], side_by_side: bool
 
     if not side_by_side:
         for each in ids:
-            one(each)
+            remove_if_there(each)
         return
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        for _ in pool.map(one, ids):
+        for _ in pool.map(remove_if_there, ids):
             pass
 
 

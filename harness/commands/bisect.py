@@ -159,19 +159,19 @@ def _before_release(text: str) -> int:
     return _STAGES.index(stage) - len(_STAGES) if stage in _STAGES else 0
 
 
-def lines_between(one: str, other: str) -> list[list[str]]:
+def lines_between(first: str, other: str) -> list[list[str]]:
     """The published releases from one to the other, both inclusive, by line, oldest first.
 
     Raises:
         UsageError: Either was not published, or they are the same.
     """
-    for release in (one, other):
+    for release in (first, other):
         judging_release_of(release)
         if release not in _RELEASES:
             raise UsageError(f"{release} is none of the releases that can be bisected: {_SPAN}")
-    older, newer = sorted((one, other), key=parse_version)
+    older, newer = sorted((first, other), key=parse_version)
     if older == newer:
-        raise UsageError(f"good and bad are both {one}: name two releases")
+        raise UsageError(f"good and bad are both {first}: name two releases")
     between = _RELEASES[_RELEASES.index(older) : _RELEASES.index(newer) + 1]
     by_line = groupby(between, key=lambda release: line_of(parse_version(release)))
     return [list(group) for _line, group in by_line]

@@ -84,8 +84,10 @@ def chaos(
     seed = random.SystemRandom().randrange(_SEEDS) if wanted.seed is None else wanted.seed
     scenarios = _drawn(wanted, seed, options, say)
     known = [] if results is None else list(read_lines(results))
-    played = [line for line in known if _key(line) in {_key_of(wanted, one) for one in scenarios}]
-    missing = [one for one in scenarios if _key_of(wanted, one) not in set(map(_key, played))]
+    played = [
+        line for line in known if _key(line) in {_key_of(wanted, drawn) for drawn in scenarios}
+    ]
+    missing = [drawn for drawn in scenarios if _key_of(wanted, drawn) not in set(map(_key, played))]
     say(f"{len(missing)} of {len(scenarios)} schedules to play, seeds from {seed} on")
     lines: list[Line] = []
 
@@ -112,7 +114,7 @@ def exit_code_of_chaos(lines: Sequence[Line], fail_on: Sequence[str]) -> int:
         fail_on: Of `harness.summary.summary.FAIL_ON`, without what is new. None: a run fails that
             is not as the model predicts, or that is unsafe although the model predicts so.
     """
-    reasons = {one for line in lines for one in reasons_to_fail(line, fail_on or (UNSAFE,))}
+    reasons = {reason for line in lines for reason in reasons_to_fail(line, fail_on or (UNSAFE,))}
     if reasons - {IS_UNKNOWN}:
         return FINDING
     if fail_on:

@@ -244,11 +244,11 @@ def replay(
         settle_bound_s=settle_bound_s,
         command=command,
     )
-    for kafka in (one for one in named_kafkas(scenario) if not one[:1].isdigit() or "/" in one):
+    for kafka in (name for name in named_kafkas(scenario) if not name[:1].isdigit() or "/" in name):
         say(f"it starts the Kafka in {kafka}: Ctrl-C if that is none of yours")
-    one = judged(play(scenario, options=options, say=say), say)
-    line = line_of(one)
-    click.echo(json.dumps(line) if as_json else printable("\n".join(result_lines(one.results))))
+    played = judged(play(scenario, options=options, say=say), say)
+    line = line_of(played)
+    click.echo(json.dumps(line) if as_json else printable("\n".join(result_lines(played.results))))
     return exit_code_for_lines([line])
 
 
@@ -300,10 +300,10 @@ def judge(
         raise click.UsageError("give run directories, or --history FILE for histories of clients")
     if histories:
         judged = [judge_history(file) for file in histories]
-        for one in judged:
-            text = json.dumps(one.to_json()) if as_json else "\n".join(history_lines(one))
+        for run in judged:
+            text = json.dumps(run.to_json()) if as_json else "\n".join(history_lines(run))
             click.echo(text if as_json else printable(text))
-        return exit_code_for_histories(one.valid for one in judged)
+        return exit_code_for_histories(run.valid for run in judged)
 
     def told() -> Iterator[dict[str, Any]]:
         for line in judge_paths(
@@ -463,7 +463,7 @@ def _require_working_directory() -> None:
 def _print_table(played: list[Any]) -> None:
     from kchaos.harness.commands.show import table_text
 
-    click.echo(printable(table_text([one.results for one in played])))
-    for one in played:
-        if one.report is not None:
-            click.echo(f"report: {printable(str(one.report))}")
+    click.echo(printable(table_text([run.results for run in played])))
+    for run in played:
+        if run.report is not None:
+            click.echo(f"report: {printable(str(run.report))}")

@@ -97,7 +97,7 @@ def _table_row(name: str, texts: Sequence[str], cell: int) -> Iterator[str]:
 
 
 def _claim(claim: Claim, width: int) -> Iterator[str]:
-    yield from _hanging(f"{_SAID[claim.holds]:9} ", f"“{claim.said}”: {claim.found}", width)
+    yield from _hanging(f"{_SAID[claim.holds]:9} ", f"“{claim.said}”: {claim.seen}", width)
 
 
 def _details(comparison: Comparison, width: int) -> Iterator[str]:

@@ -58,7 +58,7 @@ def markdown_of(comparison: Comparison) -> str:
     keys = [column.key for column in comparison.columns]
     lines += ["", *_table(["", *keys], [_cells(row, keys) for row in comparison.rows])]
     if comparison.claims:
-        said = [[f"“{claim.said}”", _SAID[claim.holds], claim.found] for claim in comparison.claims]
+        said = [[f"“{claim.said}”", _SAID[claim.holds], claim.seen] for claim in comparison.claims]
         lines += ["", *_table(["what the document says", "", "what was computed"], said)]
     if comparison.notes:
         lines += ["", *(f"- {note}" for note in comparison.notes)]

@@ -144,7 +144,9 @@ class _Course:
     @property
     def longest_s(self) -> float:
         """How long a play needs: as the longest of this night, or, before the first, as guessed."""
-        return max((one["wall_s"] for one in self.lines if one.get("wall_s")), default=self.guess_s)
+        return max(
+            (line["wall_s"] for line in self.lines if line.get("wall_s")), default=self.guess_s
+        )
 
     def take(self, line: Line) -> None:
         """Keeps the line of a run that has ended, and of the runs those that are to stay."""
@@ -222,7 +224,9 @@ def nightly(
     """
     require_baseline(baseline, fail_on)
     earlier = [] if baseline is None else lines_in(baseline)
-    longest_s = max((one["wall_s"] for one in earlier if one.get("wall_s")), default=FIRST_PLAY_S)
+    longest_s = max(
+        (line["wall_s"] for line in earlier if line.get("wall_s")), default=FIRST_PLAY_S
+    )
     if limits.for_s is not None and limits.for_s < longest_s:
         raise UsageError(
             f"--for {limits.for_s:.0f}s is too short: one play took up to {longest_s:.0f} s"
@@ -300,7 +304,7 @@ def _play(
 ) -> None:
     """Plays side by side. No play is begun that could not end in time, and none goes on then."""
     known = {(line.get("seed"), line.get("kafka")) for line in course.lines}
-    schedules = (one for one in night.schedules(releases) if one[:2] not in known)
+    schedules = (drawn for drawn in night.schedules(releases) if drawn[:2] not in known)
     under_way: dict[Future[Line], tuple[int, str, str]] = {}
     left = None if course.limits.runs is None else course.limits.runs - len(known)
 
@@ -470,7 +474,7 @@ def _shows(line: Line) -> set[tuple[str, str]]:
     shown = {finding["fingerprint"] for finding in line["findings"]}
     if line["unknown"]:
         shown.add(re.sub("[0-9]+", "N", str(line["unknown"])))
-    return {(str(line["release"]), one) for one in shown}
+    return {(str(line["release"]), fingerprint) for fingerprint in shown}
 
 
 def _size(folder: Path) -> int:

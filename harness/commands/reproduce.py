@@ -67,9 +67,9 @@ def reproduce(
         left = time_left(time.monotonic() - began, number - 1, len(todo))
         say(f"== {number} of {len(todo)}{left}: {name} on {Path(kafka).name}: {entry.cases[case]}")
         run = play(scenario, options=options, say=say)
-        one = judged(run, say)
-        played.append(one)
-        done(one)
+        judged_run = judged(run, say)
+        played.append(judged_run)
+        done(judged_run)
     return played
 
 
@@ -100,6 +100,6 @@ def judged(run: RunDirectory, say: Callable[[str], None]) -> Played:
     return Played(run=run, results=results, report=write_report_or_say(run, say))
 
 
-def line_of(one: Played) -> dict[str, Any]:
+def line_of(run: Played) -> dict[str, Any]:
     """The object that `--json` prints for it."""
-    return results_line(one.results, report=one.report)
+    return results_line(run.results, report=run.report)

@@ -33,9 +33,9 @@ class RunThere:
 
     def to_json(self) -> dict[str, Any]:
         """The object that `--json` prints for it."""
-        about = {"run": str(self.path), "started_at": self.started_at or None}
+        place = {"run": str(self.path), "started_at": self.started_at or None}
         judged = {} if self.results is None else results_line(self.results)
-        return judged | about | {"problem": self.problem or None}
+        return judged | place | {"problem": self.problem or None}
 
 
 def newest_run(runs_directory: Path) -> Path:
@@ -66,7 +66,7 @@ def runs_there(runs_directory: Path) -> Sequence[RunThere]:
 def _looked_at(path: Path) -> RunThere:
     try:
         directory = RunDirectory.open(path)
-        started_at = RunEvidence(directory).about.started_at or 0.0
+        started_at = RunEvidence(directory).description.started_at or 0.0
         judgements = directory.judgements()
         results = read_judgement(directory, judgements[-1]) if judgements else None
     except RunDirectoryError as error:

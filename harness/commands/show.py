@@ -96,11 +96,11 @@ def result_lines(
     partitions = {(finding.topic, finding.partition) for finding in results.findings}
     for finding in results.findings:
         is_named = finding.topic and len(partitions) > 1
-        about = f" of {finding.topic}-{finding.partition}" if is_named else ""
+        of_partition = f" of {finding.topic}-{finding.partition}" if is_named else ""
         if finding.question is Question.NEITHER:
-            lines += wrapped(f"({finding.kind}{about}) {finding.message}")
+            lines += wrapped(f"({finding.kind}{of_partition}) {finding.message}")
         else:
-            lines += wrapped(f"{finding.kind}{about}: {finding.message}")
+            lines += wrapped(f"{finding.kind}{of_partition}: {finding.message}")
     if results.expectation_from in _EXPECTED and is_expected:
         lines += wrapped(_EXPECTED[results.expectation_from])
     if results.build:

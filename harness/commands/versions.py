@@ -133,14 +133,14 @@ def difference_lines(older: str, newer: str, changes: Sequence[RuleChange]) -> l
 def version_lines(known: Sequence[Known]) -> list[str]:
     """A line for each release line; its releases are told by their last number."""
     lines = ["release line" + "".join(f"  {column:11}" for column in _COLUMNS).rstrip()]
-    for line, group in groupby(known, key=lambda one: line_of(parse_version(one.release))):
+    for line, group in groupby(known, key=lambda row: line_of(parse_version(row.release))):
         members = tuple(group)
         columns = (
-            _patches(members, lambda one: one.status.compared),
-            _patches(members, lambda one: one.status.played),
-            _patches(members, lambda one: one.is_neither),
-            _patches(members, lambda one: one.is_with_kraft),
-            _patches(members, lambda one: one.is_cached),
+            _patches(members, lambda row: row.status.compared),
+            _patches(members, lambda row: row.status.played),
+            _patches(members, lambda row: row.is_neither),
+            _patches(members, lambda row: row.is_with_kraft),
+            _patches(members, lambda row: row.is_cached),
         )
         name = ".".join(map(str, line))
         lines.append((f"{name:12}" + "".join(f"  {column:11}" for column in columns)).rstrip())
@@ -148,7 +148,7 @@ def version_lines(known: Sequence[Known]) -> list[str]:
 
 
 def _patches(known: Sequence[Known], wanted: Callable[[Known], bool]) -> str:
-    shown = [f".{one.release.rpartition('.')[2]}" for one in known if wanted(one)]
+    shown = [f".{row.release.rpartition('.')[2]}" for row in known if wanted(row)]
     return " ".join(shown) or "-"
 
 

@@ -69,12 +69,12 @@ class Claim:
 
     Attributes:
         said: The document's own figure or statement.
-        found: What came out here.
+        seen: What came out here.
         holds: Whether they agree; None where a bound ended the search.
     """
 
     said: str
-    found: str
+    seen: str
     holds: bool | None
 
 

@@ -14,19 +14,19 @@ def claims(rows: tuple[Row, ...]) -> tuple[Claim, ...]:
     return (
         Claim(
             said="in the worst case, old clients will see the new format",
-            found=f"on {BASE} after a downgrade an old client gets {old} batches as they are",
+            seen=f"on {BASE} after a downgrade an old client gets {old} batches as they are",
             holds=old > 0,
         ),
         Claim(
             said="the log end offset was returned; this resulted in localized log divergence",
-            found="; ".join(end.detail),
+            seen="; ".join(end.detail),
             holds=end.result is Result.WRONG,
         ),
         _stabilizes("once the update is completed the message format will stabilize"),
         Claim(
             said="the leader could always use the maximum of the last version written and the "
             "configured one",
-            found=f"then a downgrade comes into force {gone}",
+            seen=f"then a downgrade comes into force {gone}",
             holds=gone == "only when the log is empty",
         ),
     )
@@ -37,7 +37,7 @@ def _stabilizes(said: str) -> Claim:
     magics = [batch.magic for batch in ended.logs[A].batches]
     return Claim(
         said=said,
-        found=f"magic in the flap and, after {FLAPS}, once B is upgraded: "
+        seen=f"magic in the flap and, after {FLAPS}, once B is upgraded: "
         f"{', '.join(map(str, magics))}",
         holds=ended.is_right and len(set(magics[FLAPS:])) == 1,
     )

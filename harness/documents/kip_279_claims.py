@@ -20,14 +20,14 @@ def _says_bits(said: str, cell: Cell, wanted: int) -> Claim:
     words = f"{bits:+} bits"
     if cell.numbers["epochs named"]:
         words += f", and {bits + COUNT_BITS:+} with the length that Kafka writes before an array"
-    return Claim(said=said, found=words, holds=bits == wanted)
+    return Claim(said=said, seen=words, holds=bits == wanted)
 
 
 def _says_rounds(said: str, rows: tuple[Row, ...], wanted: Mapping[str, int]) -> Claim:
     known = {row.name: row.cells for row in rows}
     rounds = {key: int(known["1, n=20"][key].numbers["rounds"]) for key in wanted}
     text = ", ".join(f"{key}: {count}" for key, count in rounds.items())
-    return Claim(said=said, found=f"rounds in scenario 1: {text}", holds=rounds == wanted)
+    return Claim(said=said, seen=f"rounds in scenario 1: {text}", holds=rounds == wanted)
 
 
 def _says_high_watermark(said: str, known: Mapping[str, Mapping[str, Cell]]) -> Claim:
@@ -40,7 +40,7 @@ def _says_high_watermark(said: str, known: Mapping[str, Mapping[str, Cell]]) -> 
         for high_watermark, cell in told.items()
     )
     holds = all(cell.result is Result.RIGHT for cell in told.values())
-    return Claim(said=said, found=words, holds=holds)
+    return Claim(said=said, seen=words, holds=holds)
 
 
 def _rounds(key: str, changes: int, common: Common, *, is_checkpointed: bool = False) -> int:
@@ -72,7 +72,7 @@ def _failover_claims() -> tuple[Claim, ...]:
     return (
         Claim(
             said="2 roundtrips is required starting at 3 consecutive fast leader failovers",
-            found=f"the proposal first takes 2 after {first[Common.NOTHING]} failovers, and after "
+            seen=f"the proposal first takes 2 after {first[Common.NOTHING]} failovers, and after "
             f"{first[Common.EPOCH]} where the epoch also grows when the follower dies, as "
             "controllers have it",
             holds=first[Common.NOTHING] == 3,
@@ -80,7 +80,7 @@ def _failover_claims() -> tuple[Claim, ...]:
         Claim(
             said="To get the advantage of less roundtrips, the scenario above shoud add one more "
             "step",
-            found="alternative 2 first takes fewer than the proposal after "
+            seen="alternative 2 first takes fewer than the proposal after "
             f"{above} failovers where nothing is common and the high watermark is 2 or more, and "
             f"after {with_record} with a common record above a high watermark of 0",
             holds=above == 4,
@@ -132,7 +132,7 @@ def searched_claims(bounds: Bounds, say: Say) -> tuple[Claim, ...]:
         claims.append(
             Claim(
                 said=said,
-                found=f"one preferred replica, every interleaving: {cell.text}{steps}",
+                seen=f"one preferred replica, every interleaving: {cell.text}{steps}",
                 holds=holds,
             )
         )

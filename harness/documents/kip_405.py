@@ -104,7 +104,7 @@ def _runs_in(folder: Path) -> Runs:
         named = re.fullmatch(r"KIP-405-([1-5])", evidence.scenario.entry)
         if named is None:
             continue
-        key = int(named[1]), evidence.about.brokers[0].release
+        key = int(named[1]), evidence.description.brokers[0].release
         known = runs.get(key)
         if known is None or _began(known) < _began(evidence):
             runs[key] = evidence
@@ -112,7 +112,7 @@ def _runs_in(folder: Path) -> Runs:
 
 
 def _began(evidence: RunEvidence) -> float:
-    return evidence.about.started_at or 0.0
+    return evidence.description.started_at or 0.0
 
 
 def _number(release: str) -> tuple[int, ...]:
@@ -185,7 +185,7 @@ def _of_a_new_follower(evidence: RunEvidence) -> Iterator[Claim]:
     ]
     yield Claim(
         said="the follower will receive the OFFSET_MOVED_TO_TIERED_STORAGE error",
-        found=f"{len(moved)} answers with error 109 ({', '.join(moved[:3]) or 'none'})",
+        seen=f"{len(moved)} answers with error 109 ({', '.join(moved[:3]) or 'none'})",
         holds=bool(moved),
     )
     yield _aux_state(
@@ -208,7 +208,7 @@ def _of_an_old_follower(evidence: RunEvidence) -> Iterator[Claim]:
     ]
     yield Claim(
         said="the follower starts from the Truncating state and asks for the end of LE-1",
-        found=f"{len(asked)} questions OffsetForLeaderEpoch(1) by it: from protocol 2.7 on it "
+        seen=f"{len(asked)} questions OffsetForLeaderEpoch(1) by it: from protocol 2.7 on it "
         "fetches at once, and tiered storage needs 2.8",
         holds=bool(asked),
     )
@@ -228,12 +228,12 @@ def _aux_state(evidence: RunEvidence, follower: int, *, said: str, offset: int, 
         if (match := _BUILT.search(line)) is not None
     ]
     if not caches:
-        return Claim(said=said, found="its server.log says nothing of it", holds=False)
+        return Claim(said=said, seen="its server.log says nothing of it", holds=False)
     count = f"{caches[0][1]} {'entry' if caches[0][1] == 1 else 'entries'}"
     words = f"it built a cache with {count} up to offset {caches[0][0]}"
     if caches[0][1] < size:
         words += "; what is missing came with the batches that it fetched"
-    return Claim(said=said, found=words, holds=caches[0] == (offset, size))
+    return Claim(said=said, seen=words, holds=caches[0] == (offset, size))
 
 
 def _of_a_reader(evidence: RunEvidence) -> Claim:
@@ -253,7 +253,7 @@ def _of_a_reader(evidence: RunEvidence) -> Claim:
     ]
     return Claim(
         said="A consumer fetches offset 3, LE-1 from broker B will be fenced",
-        found=f"only a Fetch that itself says epoch 1 is ({len(fenced)} of them); Kafka's own "
+        seen=f"only a Fetch that itself says epoch 1 is ({len(fenced)} of them); Kafka's own "
         f"consumer says the newest epoch and gets {', then '.join(consumed) or 'nothing'}",
         holds=bool(fenced) and consumed == ["FencedLeaderEpochException"] * len(consumed),
     )

@@ -171,7 +171,7 @@ def _as_recorded(name: str, term: Term, line: TimeLine) -> Claim:
     same = seen == given
     return Claim(
         said=f"{name}: what the rule of releases gives was recorded",
-        found=f"{len(given)} changes by the rule, {len(seen)} recorded",
+        seen=f"{len(given)} changes by the rule, {len(seen)} recorded",
         holds=same,
     )
 
@@ -282,7 +282,7 @@ def _claims() -> Iterator[Claim]:
     dropping = [time for time in after if _first_drop(example, (time,)) == time]
     yield Claim(
         said="Any in-sync replica check after tx+10s … would result in false",
-        found=f"of {len(after)} looks after tx+10 s {len(dropping)} drop the followers. The time "
+        seen=f"of {len(after)} looks after tx+10 s {len(dropping)} drop the followers. The time "
         "counts from the fetch before tx, so that one look up to 0.5 s earlier does too",
         holds=len(dropping) == len(after),
     )
@@ -291,13 +291,13 @@ def _claims() -> Iterator[Claim]:
     lags = [time - (TX - 0.5) for time in drops if time is not None]
     yield Claim(
         said="can lag behind the leader replica upto 1.5 * replica.lag.time.max.ms",
-        found=f"from {min(lags):.1f} to {max(lags):.1f} s, by when the leader looks",
+        seen=f"from {min(lags):.1f} to {max(lags):.1f} s, by when the leader looks",
         holds=max(lags) <= 15.0,
     )
     kept = play(example, SOLUTION_1)
     yield Claim(
         said="While the fetch request is being processed, insync replica checks … return true",
-        found=f"{len(kept.kept)} looks find a follower that only its pending fetch keeps; the ISR "
+        seen=f"{len(kept.kept)} looks find a follower that only its pending fetch keeps; the ISR "
         f"changes {len(kept.states) - 1} times",
         holds=len(kept.states) == 1,
     )
@@ -305,7 +305,7 @@ def _claims() -> Iterator[Claim]:
     moved, by_isr = play(example, SOLUTION_2), play(example, SOLUTION_2, by_assignment=False)
     yield Claim(
         said="Leader will also lose the leadership and one of the insync replicas becomes a leader",
-        found=f"controllers elect by the assignment, whatever the order of the ISR: "
+        seen=f"controllers elect by the assignment, whatever the order of the ISR: "
         f"{moved.states[-1].leader} leads on; by the order of the ISR "
         f"{by_isr.states[-1].leader} would",
         holds=moved.states[-1].leader != example.leader,
@@ -313,14 +313,14 @@ def _claims() -> Iterator[Claim]:
     queued = play(worked_example(dies_at=20.0, queued=True), SOLUTION_2)
     yield Claim(
         said="it can still happen when there are requests queued up",
-        found=f"{queued.offline_s:.1f} s offline, under solution 2 as well: what is queued is not "
+        seen=f"{queued.offline_s:.1f} s offline, under solution 2 as well: what is queued is not "
         "pending",
         holds=queued.offline_s > 0,
     )
     thrash = play(worked_example(slow=_SLOW), SOLUTION_2, by_assignment=False)
     yield Claim(
         said="ISR thrashing may occur when there are intermitten issues across brokers",
-        found=f"{thrash.moves} leaders in 25 s if all three are slow and elections went by the ISR",
+        seen=f"{thrash.moves} leaders in 25 s if all three are slow and elections went by the ISR",
         holds=thrash.moves > 1,
     )
 
@@ -342,7 +342,7 @@ def _caught_up() -> Claim:
     }
     return Claim(
         said="Once the fetch request is served, lastCaughtupTime is set as ty+25",
-        found=f"under solution 1 to ty+{at[SOLUTION_1.name] - TY:g}; shipped code sets it to "
+        seen=f"under solution 1 to ty+{at[SOLUTION_1.name] - TY:g}; shipped code sets it to "
         f"tx+{at[SHIPPED.name] - TX:g}, the time of the fetch before",
         holds=at[SOLUTION_1.name] == TY + 25,
     )

@@ -162,8 +162,8 @@ class _Course:
         """Whether nothing that the time line tells matters any more: another broker leads."""
         return self.now.leader not in (self.line.leader, -1)
 
-    def happen(self, time: float, what: str, about: object) -> None:
-        match what, about:
+    def happen(self, time: float, what: str, subject: object) -> None:
+        match what, subject:
             case "counted", Fetch() as fetch if self.now.leader == self.line.leader:
                 self._count(fetch)
             case "slow", Fetch() as fetch if self._is_pending(fetch, time):

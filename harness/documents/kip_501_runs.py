@@ -47,7 +47,7 @@ def time_lines(evidence: RunEvidence, partition: TopicPartition) -> Iterator[tup
         views = [
             view
             for view in evidence.leader_views
-            if (view.about, view.leader) == (partition, term.leader) and term.began <= view.time
+            if (view.partition, view.leader) == (partition, term.leader) and term.began <= view.time
             if view.time < term.ended
         ]
         if any(view.is_check for view in views):
@@ -85,7 +85,7 @@ def _time_line(
     evidence: RunEvidence, partition: TopicPartition, term: Term, views: Sequence[LeaderView]
 ) -> TimeLine:
     first = next(view for view in views if view.is_check)
-    release = evidence.about.brokers[term.leader].judged_as
+    release = evidence.description.brokers[term.leader].judged_as
     version = parse_version(release)
     stated_ms = evidence.broker_properties.get(LAG)
     lag_s = default_lag_s(version) if stated_ms is None else int(stated_ms) / 1000

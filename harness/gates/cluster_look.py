@@ -56,7 +56,7 @@ class ClusterLook:
         return (
             not self.can_decide
             and 2 * len(self.controllers) > len(every)
-            and not any(self.keeps_back(one, other) for one, other in pairs)
+            and not any(self.keeps_back(controller, other) for controller, other in pairs)
         )
 
     @property
@@ -93,12 +93,12 @@ class ClusterLook:
         """Yield every partition that has a state."""
         metadata = self.play.cluster.metadata
         for topic in metadata.topics():
-            for partition, replicas in metadata.assignment(topic).items():
-                state = metadata.state(topic, partition)
+            for number, replicas in metadata.assignment(topic).items():
+                state = metadata.state(topic, number)
                 if state is not None:
-                    about = TopicPartition(topic, partition)
+                    partition = TopicPartition(topic, number)
                     yield PartitionLook(
-                        cluster=self, about=about, state=state, replicas=tuple(replicas)
+                        cluster=self, partition=partition, state=state, replicas=tuple(replicas)
                     )
 
 
@@ -112,14 +112,14 @@ class PartitionLook:
     """
 
     cluster: ClusterLook
-    about: TopicPartition
+    partition: TopicPartition
     state: LeaderAndIsr
     replicas: Sequence[int]
 
     @property
     def name(self) -> str:
         """Return topic and partition in Kafka's way."""
-        return f"{self.about.topic}-{self.about.partition}"
+        return f"{self.partition.topic}-{self.partition.partition}"
 
     @property
     def leader(self) -> int:
@@ -131,28 +131,28 @@ class PartitionLook:
         """Whether a former controller wrote the state, and the present one does not know of it."""
         controller = self.cluster.controller
         return controller is not None and gates.is_news_to_controller(
-            self.cluster.play, self.about, self.state, controller
+            self.cluster.play, self.partition, self.state, controller
         )
 
     def has_heard(self, broker: int) -> bool:
         """Whether the broker has answered the LeaderAndIsr with this state; True without links."""
-        return gates.is_delivered(self.cluster.play, self.about, broker, self.state)
+        return gates.is_delivered(self.cluster.play, self.partition, broker, self.state)
 
     def is_fetching(self, follower: int) -> bool:
         """Whether the follower has fetched from the leader in its present term."""
-        return fetching.is_fetching(self.cluster.play, self.about, follower, self.leader)
+        return fetching.is_fetching(self.cluster.play, self.partition, follower, self.leader)
 
     def failure(self, follower: int) -> str:
         """Return the log line with which the follower gave up the present leader, or ""."""
-        return fetcher_failure(self.cluster.play, follower, self.leader, self.about)
+        return fetcher_failure(self.cluster.play, follower, self.leader, self.partition)
 
     def loop(self, follower: int) -> str:
         """Return how often the follower is told for ever that it is out of range, or ""."""
-        return fetch_loop(self.cluster.play, follower, self.leader, self.about)
+        return fetch_loop(self.cluster.play, follower, self.leader, self.partition)
 
     def end(self, broker: int) -> int:
         """Return the log end offset on the broker's disk."""
-        return gates.last_offset(self.cluster.play, broker, self.about) + 1
+        return gates.last_offset(self.cluster.play, broker, self.partition) + 1
 
     def uneven(self, followers: Sequence[int]) -> Iterator[str]:
         """Yield a sentence for each of these followers that ends elsewhere than the leader."""

@@ -112,7 +112,7 @@ def _of_partition(
     gone = [
         broker
         for broker in sorted({*isr} - look.registered - left_in_isr)
-        if not gates.was_taken_out(look.play, partition.about, broker, elected)
+        if not gates.was_taken_out(look.play, partition.partition, broker, elected)
     ]
     if gone:
         yield f"{gone} are gone, and {partition.name} has leader {leader} and ISR {isr}"

@@ -266,22 +266,24 @@ def _await_rest(
     return seen
 
 
-def _look(play: Play, about: TopicPartition, replicas: Sequence[int]) -> dict[str, Any]:
+def _look(play: Play, partition: TopicPartition, replicas: Sequence[int]) -> dict[str, Any]:
     look = look_at(play)
-    state = play.cluster.metadata.state(*about) or NO_STATE
-    partition = PartitionLook(cluster=look, about=about, state=state, replicas=replicas)
+    state = play.cluster.metadata.state(*partition) or NO_STATE
+    partition_look = PartitionLook(
+        cluster=look, partition=partition, state=state, replicas=replicas
+    )
     live = [broker for broker in replicas if play.cluster.brokers[broker].is_running]
     failed = {}
     looping = []
     for broker in live:
         if broker == state.leader or broker in state.isr:
             continue
-        line = partition.failure(broker)
+        line = partition_look.failure(broker)
         # A fenced fetcher says the same until it hears of the present leader epoch.
-        if line and partition.has_heard(broker):
+        if line and partition_look.has_heard(broker):
             failed[str(broker)] = line
             continue
-        line = partition.loop(broker)
+        line = partition_look.loop(broker)
         if line:
             failed[str(broker)] = line
             looping.append(str(broker))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.evidence import about
+from kchaos.checkers.evidence.about import Settled as SettledSaid
 from kchaos.harness.gates.settle_bound import LEAST_S
 
 
@@ -29,10 +29,10 @@ class Settled:
     probes: list[dict[str, Any]] = field(default_factory=list)
     last_seen: dict[str, Any] = field(default_factory=dict)
 
-    def told(self) -> about.Settled:
+    def told(self) -> SettledSaid:
         """What is written down of it."""
-        return about.Settled(
-            **{field.name: getattr(self, field.name) for field in fields(about.Settled)}
+        return SettledSaid(
+            **{field.name: getattr(self, field.name) for field in fields(SettledSaid)}
         )
 
     def add(self, kind: str, partition: TopicPartition, broker: int, detail: str) -> None:

@@ -109,7 +109,10 @@ def _partitions(values: Mapping[str, Any]) -> Iterator[ClientPartition]:
             yield ClientPartition(
                 topic=name,
                 partition=number,
-                aborted=tuple((one["producer_id"], one["first_offset"]) for one in aborted),
+                aborted=tuple(
+                    (transaction["producer_id"], transaction["first_offset"])
+                    for transaction in aborted
+                ),
                 batches=tuple(batches_of(records.head)) if isinstance(records, Records) else (),
                 **{name: fields[name] for name in _OF_PARTITION if name in fields},
             )

@@ -287,7 +287,7 @@ def _quorum_holds(api: str, kind: str, topic: str | None) -> Candidates:
     def make(view: View, draw: Draw) -> Iterator[Step]:
         name = f"{kind}-{draw.number}"
         for broker in view.brokers:
-            if any(broker in one.replicas for one in view.partitions):
+            if any(broker in placed.replicas for placed in view.partitions):
                 partition = None if topic is None else 0
                 fault = HoldRequests(
                     name=name, api=api, source=broker, topic=topic, partition=partition

@@ -419,10 +419,10 @@ def _injected(view: View, fault: Fault) -> View:
             return back(view, broker) if returns else view
         case PreferredElection(topic=topic, partition=partition):
             led = tuple(
-                replace(one, leader=one.replicas[0])
-                if (one.topic, one.partition) == (topic, partition)
-                else one
-                for one in view.partitions
+                replace(there, leader=there.replicas[0])
+                if (there.topic, there.partition) == (topic, partition)
+                else there
+                for there in view.partitions
             )
             return replace(view, partitions=led)
         case MoveController() if not view.quorum:
@@ -558,13 +558,13 @@ def _name_used(view: View, operation: str) -> str:
 def _produced(view: View, step: Produce) -> View:
     """The view once a leader has appended; what a zombie appends is lost to it in the end."""
 
-    def grown(one: PartitionView) -> PartitionView:
-        is_it = (one.topic, one.partition) == (step.topic, step.partition)
-        if not is_it or step.broker not in (None, one.leader):
-            return one
-        end = one.end + step.records
-        begun = tuple(range(one.end, end)) if step.one_record_batches else (one.end,)
-        return replace(one, starts=(*one.starts, *begun), end=end)
+    def grown(partition: PartitionView) -> PartitionView:
+        is_it = (partition.topic, partition.partition) == (step.topic, step.partition)
+        if not is_it or step.broker not in (None, partition.leader):
+            return partition
+        end = partition.end + step.records
+        begun = tuple(range(partition.end, end)) if step.one_record_batches else (partition.end,)
+        return replace(partition, starts=(*partition.starts, *begun), end=end)
 
     names = view.names | {step.operation}
     return replace(view, names=names, partitions=tuple(map(grown, view.partitions)))

@@ -142,8 +142,8 @@ def draw_wide(random: Random, kafka: str, release: str, properties: Mapping[str,
 def older_release(release: str) -> str | None:
     """The release from which a rolling upgrade to this one begins: the known one before it."""
     number = release_of(release).number
-    older = [one for one in KNOWN_RELEASES if release_of(one).number[:2] < number[:2]]
-    return max(older, key=lambda one: release_of(one).number, default=None)
+    older = [known for known in KNOWN_RELEASES if release_of(known).number[:2] < number[:2]]
+    return max(older, key=lambda known: release_of(known).number, default=None)
 
 
 def tiered_configuration() -> tuple[tuple[str, str], ...]:
@@ -293,7 +293,9 @@ def _points(view: View, draw: Draw) -> Iterator[Step]:
 def _stale(view: View, draw: Draw) -> Iterator[Step]:
     for broker in view.brokers:
         named = tuple(
-            (one.topic, one.partition) for one in view.partitions if broker in one.replicas
+            (partition.topic, partition.partition)
+            for partition in view.partitions
+            if broker in partition.replicas
         )
         for api in ("LeaderAndIsr", "StopReplica"):
             if named:

@@ -93,11 +93,11 @@ def coherent(steps: Sequence[Step]) -> Steps:
     for step in steps:
         inner = step.do if isinstance(step, IfPossible) else step
         fault = inner.fault if isinstance(inner, Inject) else None
-        about = getattr(fault or inner, "topic", None)
+        of_topic = getattr(fault or inner, "topic", None)
         match inner:
             case CreateTopic(topic=topic):
                 topics.add(topic)
-            case _ if about is not None and about not in topics:
+            case _ if of_topic is not None and of_topic not in topics:
                 continue
             case Inject(name=name):
                 faults.add(name)

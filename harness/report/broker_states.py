@@ -59,7 +59,7 @@ Stretches = Mapping[int, tuple[Stretch, ...]]
 
 
 def broker_stretches(
-    loaded: Loaded, decisions: Decisions, about: TopicPartition | None
+    loaded: Loaded, decisions: Decisions, partition: TopicPartition | None
 ) -> tuple[Stretches, Stretches, Stretches]:
     """By broker: its process and session, its role in the partition, and what held it back.
 
@@ -73,7 +73,7 @@ def broker_stretches(
     lives = {
         broker: tuple(_lives(broker, events, started, decisions.is_kraft)) for broker in brokers
     }
-    roles = {broker: tuple(_roles(broker, decisions, about)) for broker in brokers}
+    roles = {broker: tuple(_roles(broker, decisions, partition)) for broker in brokers}
     held = {broker: tuple(_held(broker, acts)) for broker in brokers}
     return lives, roles, held
 
@@ -231,11 +231,13 @@ def _life(process: str, registered: bool, generation: str, is_kraft: bool) -> St
     )
 
 
-def _roles(broker: int, decisions: Decisions, about: TopicPartition | None) -> Iterable[Stretch]:
+def _roles(
+    broker: int, decisions: Decisions, partition: TopicPartition | None
+) -> Iterable[Stretch]:
     states = [
         (timed.time, state)
         for timed, state in decisions.states
-        if about == TopicPartition(state.topic, state.partition)
+        if partition == TopicPartition(state.topic, state.partition)
     ]
     last: Stretch | None = None
     for time, state in states:

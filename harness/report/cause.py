@@ -138,8 +138,8 @@ def cause_of(
     finding = worst_of(loaded)
     if finding is None:
         return ()
-    about = (finding.topic, finding.partition)
-    of_partition = [view for view in views if (view.topic, view.partition) == about]
+    partition = (finding.topic, finding.partition)
+    of_partition = [view for view in views if (view.topic, view.partition) == partition]
     teller = _TELLERS.get(finding.kind)
     needs_offsets = teller in (_differing, _loss, _cut, _tiered)
     if teller is None or not of_partition or (needs_offsets and finding.first_offset < 0):
@@ -150,10 +150,10 @@ def cause_of(
         states=tuple(
             (timed.time, state)
             for timed, state in decisions.states
-            if (state.topic, state.partition) == about
+            if (state.topic, state.partition) == partition
         ),
         replicas=of_partition[-1].replicas,
-        rounds=tuple(each for each in rounds if (each.topic, each.partition) == about),
+        rounds=tuple(each for each in rounds if (each.topic, each.partition) == partition),
         faults=faults,
         decisions=decisions,
         registered=tuple(
@@ -192,11 +192,11 @@ def no_way_back(loaded: Loaded) -> CauseStep | None:
         if prediction.never_rests:
             why = "the model's cluster does not come to rest in a state before, once it is healed"
         for since in prediction.unavoidable:
-            about = (since.topic, since.partition) == (finding.topic, finding.partition)
+            is_of_partition = (since.topic, since.partition) == (finding.topic, finding.partition)
             meets = since.first_offset <= finding.last_offset
             meets = meets and finding.first_offset <= since.last_offset
             brokers = {*finding.brokers} if finding.kind in _DIFFERING else set()
-            if about and meets and {*since.brokers} == brokers:
+            if is_of_partition and meets and {*since.brokers} == brokers:
                 return CauseStep(
                     time=since.time,
                     section="time",
@@ -349,8 +349,8 @@ def _cut_too_little(story: _Story, follower: int) -> Iterator[CauseStep]:
     """The last truncation of a follower, if it left the offsets that differ where they were."""
     first, last = story.finding.first_offset, story.finding.last_offset
     cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
-    about = (follower, story.finding.topic, story.finding.partition)
-    own = [cut for cut in cuts if (cut.broker, cut.topic, cut.partition) == about]
+    replica = (follower, story.finding.topic, story.finding.partition)
+    own = [cut for cut in cuts if (cut.broker, cut.topic, cut.partition) == replica]
     for cut in own[-1:]:
         if cut.target_offset > last and story.finding.kind == "divergence":
             is_at_mark = cut.target_offset == cut.high_watermark
@@ -367,9 +367,9 @@ def _cut_nothing(story: _Story, follower: int) -> Iterator[CauseStep]:
     prediction, finding = story.loaded.prediction, story.finding
     if prediction is None or not prediction.states or prediction.limit or prediction.emptied_by:
         return
-    about = (follower, finding.topic, finding.partition)
+    replica = (follower, finding.topic, finding.partition)
     cuts = [(cut.broker, cut.topic, cut.partition) for cut in prediction.truncations]
-    if finding.kind == "divergence" and about not in cuts:
+    if finding.kind == "divergence" and replica not in cuts:
         yield CauseStep(
             section="replicas",
             text=f"As the model explains the run, broker {follower} truncated nothing; "
@@ -599,18 +599,18 @@ def _not_accepted(story: _Story) -> Iterator[CauseStep]:
 
 def _leader_and_isr(story: _Story) -> Iterator[tuple[float, ControlSent, PartitionState, int]]:
     """Yields each answered LeaderAndIsr about the partition, with the error of its answer."""
-    about = TopicPartition(story.finding.topic, story.finding.partition)
+    partition = TopicPartition(story.finding.topic, story.finding.partition)
     sent: dict[object, tuple[ControlSent, PartitionState]] = {}
     for message in story.loaded.evidence.links or ():
         said = message.said
         if isinstance(said, ControlSent):
             for state in said.states:
-                if (state.topic, state.partition) == about:
+                if (state.topic, state.partition) == partition:
                     sent[said.number, said.api, said.broker] = (said, state)
         elif isinstance(said, ControlAnswered):
             number = (said.number, said.api, said.broker)
             if number in sent:
-                error = said.error_code or said.errors.get(about, 0)
+                error = said.error_code or said.errors.get(partition, 0)
                 yield message.wall_time_s, *sent[number], error
 
 
@@ -638,14 +638,15 @@ def _tiered(story: _Story) -> Iterator[CauseStep]:
 
 def _rebuilt(story: _Story) -> Iterator[CauseStep]:
     """Whether a broker of the finding was sent to the remote tier, and what its log says of it."""
-    about = TopicPartition(story.finding.topic, story.finding.partition)
+    partition = TopicPartition(story.finding.topic, story.finding.partition)
     sent = [
         (message.wall_time_s, message.said)
         for message in story.loaded.evidence.links or ()
         if isinstance(message.said, Reply)
         and message.said.follower in story.finding.brokers
-        and about in message.said.partitions
-        and message.said.partitions[about].error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+        and partition in message.said.partitions
+        and message.said.partitions[partition].error_code
+        == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
     ]
     if not sent:
         return
@@ -659,9 +660,9 @@ def _rebuilt(story: _Story) -> Iterator[CauseStep]:
         f"offset is in the remote tier (OFFSET_MOVED_TO_TIERED_STORAGE).{again}",
     )
     log = story.loaded.evidence.server_logs.get(reply.follower, ())
-    named = f"Topic: {about.topic}; Partition: {about.partition};"
+    named = f"Topic: {partition.topic}; Partition: {partition.partition};"
     ended = [line for line in log if _REBUILT.search(line) and named in line]
-    failed = [line for line in log if _NOT_REBUILT.search(line) and f"{about.name}," in line]
+    failed = [line for line in log if _NOT_REBUILT.search(line) and f"{partition.name}," in line]
     if ended:
         (offset,) = _REBUILT.findall(ended[-1])
         yield CauseStep(
@@ -800,9 +801,9 @@ def _cut(story: _Story) -> Iterator[CauseStep]:
         )
     cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
     for cut in cuts:
-        about = (cut.topic, cut.partition) == (finding.topic, finding.partition)
+        is_of_partition = (cut.topic, cut.partition) == (finding.topic, finding.partition)
         reaches = cut.target_offset <= finding.last_offset < cut.log_end_offset_before
-        if about and reaches and cut.broker in finding.brokers:
+        if is_of_partition and reaches and cut.broker in finding.brokers:
             yield CauseStep(
                 section="replicas",
                 text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
@@ -818,8 +819,8 @@ def _obeyed(story: _Story) -> Iterator[CauseStep]:
         for request in story.loaded.evidence.control or ()
         if request.is_late and request.target in story.finding.brokers
     ]
-    about = TopicPartition(story.finding.topic, story.finding.partition)
-    accepted = [request for request in late if not request.error_for(about)]
+    partition = TopicPartition(story.finding.topic, story.finding.partition)
+    accepted = [request for request in late if not request.error_for(partition)]
     for request in accepted[:1]:
         for time, registered in story.registered:
             if registered.broker != request.broker:
@@ -997,8 +998,8 @@ def _kept(story: _Story, asked: AskedRound) -> Iterator[CauseStep]:
     stays = answer > last and story.finding.kind == "divergence"
     cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
     for cut in cuts:
-        about = (cut.broker, cut.topic, cut.partition, cut.target_offset)
-        if about == (asked.follower, asked.topic, asked.partition, answer):
+        cut_to = (cut.broker, cut.topic, cut.partition, cut.target_offset)
+        if cut_to == (asked.follower, asked.topic, asked.partition, answer):
             yield CauseStep(
                 section="replicas",
                 text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
@@ -1047,7 +1048,7 @@ def _promised(done: Operation, story: _Story) -> str:
 
 
 def _batches(replica: ReplicaView) -> tuple[Batch, ...]:
-    return () if replica.found is None else replica.found.batches
+    return () if replica.on_disk is None else replica.on_disk.batches
 
 
 _DIFFERING = ("divergence", "hole", "missing-tail")

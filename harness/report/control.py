@@ -23,7 +23,7 @@ class ControlRow:
 
     time: float
     request: str
-    about: str
+    partitions: str
     carried: str
     in_force: str
     answer: str
@@ -57,7 +57,7 @@ def _row(request: ControlRequest) -> ControlRow:
     return ControlRow(
         time=request.time,
         request=f"{request.api} v{request.version} to broker {request.target}{made}",
-        about=", ".join(names),
+        partitions=", ".join(names),
         carried="none" if request.broker_epoch is None else str(request.broker_epoch),
         in_force=f"{request.in_force} of broker {request.broker}",
         answer=f"late (for {request.meant_for}), {answer}" if request.is_late else answer,

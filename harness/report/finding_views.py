@@ -167,24 +167,24 @@ def sides_of(finding: Finding, views: Sequence[PartitionView]) -> tuple[Side, ..
 
 
 def _view_of(finding: Finding, views: Sequence[PartitionView]) -> PartitionView | None:
-    about = (finding.topic, finding.partition)
-    same = [view for view in views if (view.topic, view.partition) == about]
+    partition = (finding.topic, finding.partition)
+    same = [view for view in views if (view.topic, view.partition) == partition]
     at_snapshot = (view for view in same if view.snapshot == finding.snapshot)
     return next(at_snapshot, same[-1] if same else None)
 
 
 def _found_side(replica: ReplicaView, first: int, last: int) -> Side:
     who = f"broker {replica.broker}, on disk"
-    if replica.found is None:
+    if replica.on_disk is None:
         return Side(title=who, note="no directory of this partition", fields=())
-    batch, note = _chosen(replica.found.batches, first, last)
+    batch, note = _chosen(replica.on_disk.batches, first, last)
     if batch is None:
         return Side(title=who, note="the log is empty", fields=())
     where = f"{batch.file}, byte {batch.position}"
     return Side(
         title=f"{who}: {where}",
         note=note,
-        fields=header_fields(replica.found.directory / batch.file, batch),
+        fields=header_fields(replica.on_disk.directory / batch.file, batch),
     )
 
 

@@ -50,15 +50,15 @@ def lagging_looks(loaded: Loaded) -> Iterator[tuple[float, str]]:
             and view.time - follower.last_caught_up_at > wait_s
         ]
         if view.is_check and behind:
-            before = told_at.get((view.leader, view.about), -math.inf)
-            told_at[(view.leader, view.about)] = view.time
+            before = told_at.get((view.leader, view.partition), -math.inf)
+            told_at[(view.leader, view.partition)] = view.time
             if view.time - before < _SAME_LOOK_S:
                 continue
             told = "; ".join(_follower_text(evidence, view, follower) for follower in behind)
             yield (
                 view.time,
-                f"leader {view.leader} looks who is in sync of {view.about.topic}-"
-                f"{view.about.partition}, where its log ends at {view.log_end_offset}: {told}",
+                f"leader {view.leader} looks who is in sync of {view.partition.topic}-"
+                f"{view.partition.partition}, where its log ends at {view.log_end_offset}: {told}",
             )
 
 

@@ -80,7 +80,7 @@ def draw_partition(view: PartitionView, findings: Sequence[Finding]) -> DrawnPar
         {
             batch.leader_epoch
             for replica in view.replicas
-            for side in (replica.found, replica.foreseen)
+            for side in (replica.on_disk, replica.foreseen)
             if side is not None
             for batch in side.batches
         }
@@ -109,7 +109,7 @@ def draw_partition(view: PartitionView, findings: Sequence[Finding]) -> DrawnPar
                 state=_state(replica),
                 lanes=(*_lanes(replica, place), *_found_remotely(view, replica, place)),
                 marks=_marks(view, replica.broker, findings, place),
-                problems=replica.found.problems if replica.found else (),
+                problems=replica.on_disk.problems if replica.on_disk else (),
             )
             for replica in view.replicas
         ),
@@ -134,7 +134,7 @@ def _folded(drawn: DrawnPartition, findings: Sequence[Finding]) -> str:
         )
     ):
         return ""
-    holding = [replica.found for replica in view.replicas if replica.found is not None]
+    holding = [replica.on_disk for replica in view.replicas if replica.on_disk is not None]
     logs = {tuple(map(identity, disk_log.batches)) for disk_log in holding}
     if len(holding) == len(view.replicas) and len(logs) == 1:
         (batches,) = {disk_log.batches for disk_log in holding[:1]}
@@ -148,11 +148,11 @@ def _folded(drawn: DrawnPartition, findings: Sequence[Finding]) -> str:
 
 def _found_remotely(view: PartitionView, replica: ReplicaView, place: Any) -> list[DrawnLane]:
     """The lane of what a broker finds in the remote tier of what it has not itself."""
-    if not view.remote or replica.found is None:
+    if not view.remote or replica.on_disk is None:
         return []
-    batches = replica.found.batches
+    batches = replica.on_disk.batches
     start = batches[0].base_offset if batches else 0
-    boxes = boxes_found(replica.found.epoch_entries, start, view.remote, place)
+    boxes = boxes_found(replica.on_disk.epoch_entries, start, view.remote, place)
     if not boxes:
         return []
     note = f"found in the remote tier, below {start}"
@@ -185,13 +185,13 @@ def _domain(view: PartitionView) -> tuple[int, int]:
     """First offset and exclusive end over every lane of the view."""
     firsts, ends = [], [1]
     for replica in view.replicas:
-        for side in (replica.found, replica.foreseen):
+        for side in (replica.on_disk, replica.foreseen):
             if side is not None:
                 firsts += [batch.base_offset for batch in side.batches[:1]]
                 ends.append(side.log_end_offset)
         ends += replica.foreseen.high_watermarks if replica.foreseen else ()
-        if replica.found and replica.found.high_watermark is not None:
-            ends.append(replica.found.high_watermark)
+        if replica.on_disk and replica.on_disk.high_watermark is not None:
+            ends.append(replica.on_disk.high_watermark)
     firsts += [segment.start_offset for segment in view.remote]
     ends += [segment.end_offset + 1 for segment in view.remote]
     first = min(firsts, default=0)
@@ -209,7 +209,7 @@ def _state(replica: ReplicaView) -> str:
 
 def lanes_of(replica: ReplicaView) -> list[tuple[str, Lane]]:
     """The replica's lanes by side: predicted first, then as on disk; a missing one left out."""
-    disk_log, foreseen, cleaned = replica.found, replica.foreseen, replica.cleaned_until
+    disk_log, foreseen, cleaned = replica.on_disk, replica.foreseen, replica.cleaned_until
     lanes = []
     if foreseen is not None:
         other = disk_log.batches if disk_log else ()
@@ -229,22 +229,22 @@ def note_of(replica: ReplicaView, side: str) -> str:
     if side == "predicted" and replica.foreseen is not None:
         marks = " or ".join(map(str, sorted(replica.foreseen.high_watermarks))) or "none"
         return f"LEO {replica.foreseen.log_end_offset}, HW {marks}"
-    if replica.found is None:
+    if replica.on_disk is None:
         return ""
-    mark = replica.found.high_watermark
-    return f"LEO {replica.found.log_end_offset}, HW {'none' if mark is None else mark}"
+    mark = replica.on_disk.high_watermark
+    return f"LEO {replica.on_disk.log_end_offset}, HW {'none' if mark is None else mark}"
 
 
 def _lanes(replica: ReplicaView, place: Any) -> list[DrawnLane]:
     drawn = []
     for side, lane in lanes_of(replica):
-        holder = replica.foreseen if side == "predicted" else replica.found
+        holder = replica.foreseen if side == "predicted" else replica.on_disk
         assert holder is not None
         marks: tuple[int, ...] = ()
         if side == "predicted" and replica.foreseen is not None:
             marks = replica.foreseen.high_watermarks
-        elif replica.found is not None and replica.found.high_watermark is not None:
-            marks = (replica.found.high_watermark,)
+        elif replica.on_disk is not None and replica.on_disk.high_watermark is not None:
+            marks = (replica.on_disk.high_watermark,)
         note = note_of(replica, side)
         joined = f"{side}: {lane.batches} batches, drawn joined as {len(lane.spans)} stretches"
         drawn.append(
@@ -264,7 +264,7 @@ def _lanes(replica: ReplicaView, place: Any) -> list[DrawnLane]:
 
 def _merged(replica: ReplicaView, drawn: list[DrawnLane]) -> list[DrawnLane]:
     """One lane in place of two that say the same; else both."""
-    disk_log, foreseen = replica.found, replica.foreseen
+    disk_log, foreseen = replica.on_disk, replica.foreseen
     if disk_log is None or foreseen is None:
         return drawn
     on_disk = drawn[-1]

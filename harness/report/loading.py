@@ -33,7 +33,7 @@ class Loaded:
     @property
     def run(self) -> RunAbout:
         """What was run."""
-        return self.evidence.about
+        return self.evidence.description
 
     @property
     def scenario(self) -> ScenarioAbout:

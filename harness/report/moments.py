@@ -75,7 +75,7 @@ class Write:
 
     operation: str
     broker: int
-    about: str
+    partition: str
     acks: str
     records: int
     invoked: float
@@ -144,7 +144,7 @@ def _write(operation: Operation, foreseen: PredictedProduce | None) -> Write:
     return Write(
         operation=operation.operation,
         broker=operation.broker,
-        about=f"{operation.topic}-{operation.partition}",
+        partition=f"{operation.topic}-{operation.partition}",
         acks=_ACKS.get(operation.acks, str(operation.acks)),
         records=records,
         invoked=operation.invoked_at,
@@ -299,8 +299,8 @@ def _of_late_requests(loaded: Loaded) -> Iterable[Moment]:
     """Control requests that were meant for an earlier generation of a broker."""
     for row in control_rows(loaded):
         if row.is_late:
-            about = f", about {row.about}" if row.about else ""
-            text = f"{row.request}{about}: in force is {row.in_force}; {row.answer}"
+            of_partitions = f", about {row.partitions}" if row.partitions else ""
+            text = f"{row.request}{of_partitions}: in force is {row.in_force}; {row.answer}"
             yield Moment(time=row.time, kind="late", text=text)
 
 

@@ -115,7 +115,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         ),
         "time": draw_time(
             loaded,
-            about=_drawn_partition(loaded, decisions),
+            partition=_drawn_partition(loaded, decisions),
             moments=happened,
             faults=faults,
             writes=writes,
@@ -199,7 +199,7 @@ def _cache(view: PartitionView) -> dict[str, Any]:
     replicas = []
     for replica in view.replicas:
         foreseen = replica.foreseen.epoch_entries if replica.foreseen else None
-        disk_entries = replica.found.epoch_entries if replica.found else None
+        disk_entries = replica.on_disk.epoch_entries if replica.on_disk else None
         entries = sorted({*(foreseen or ()), *(disk_entries or ())})
         rows = [
             (entry, foreseen is not None and entry in foreseen, entry in (disk_entries or ()))

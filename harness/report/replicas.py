@@ -53,7 +53,7 @@ class ReplicaView:
     broker: int
     role: str
     is_running: bool | None
-    found: Found | None
+    on_disk: Found | None
     foreseen: PredictedReplica | None
     cleaned_until: int = 0
 
@@ -122,7 +122,7 @@ def _views_of_snapshot(loaded: Loaded, snapshot: TakenSnapshot) -> Iterable[Part
                     is_running=snapshot.brokers[broker].is_running
                     if broker in snapshot.brokers
                     else None,
-                    found=disk_logs.get((partition, broker)),
+                    on_disk=disk_logs.get((partition, broker)),
                     foreseen=foreseen.get((partition, broker)),
                     cleaned_until=cleaned.get(partition, 0),
                 )

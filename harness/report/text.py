@@ -154,7 +154,7 @@ def _findings(paper: Paper, loaded: Loaded) -> None:
     for finding in in_order(loaded.findings)[:MOST_FINDINGS]:
         brokers = ",".join(map(str, finding.brokers))
         offsets = offsets_text(finding)
-        about = (
+        parts = (
             finding.kind,
             partition_text(finding),
             f"brokers {brokers}" if brokers else "",
@@ -162,7 +162,7 @@ def _findings(paper: Paper, loaded: Loaded) -> None:
             f"in {finding.snapshot}" if finding.snapshot else "",
         )
         style = _STYLES[finding.question.value]
-        paper.add(f"* {'  '.join(part for part in about if part)}", style=style, hang=2)
+        paper.add(f"* {'  '.join(part for part in parts if part)}", style=style, hang=2)
         paper.add(finding.message, indent=4)
     left = len(loaded.findings) - MOST_FINDINGS
     if left > 0:
@@ -208,13 +208,13 @@ def _replica(paper: Paper, loaded: Loaded, view: PartitionView, replica: Replica
     for mark in marks_on(view, replica.broker, loaded.findings)[:10]:
         text = f"{'':<14}^ {mark.kind} {offsets_text(mark)}"
         paper.add(text, indent=4, style=_STYLES[mark.question.value])
-    for problem in replica.found.problems if replica.found else ():
+    for problem in replica.on_disk.problems if replica.on_disk else ():
         paper.add(problem, indent=4, style="unknown")
 
 
 def _is_alike(replica: ReplicaView, lanes: Sequence[tuple[str, Lane]]) -> bool:
     """Whether both sides can be told in one line: the log, its end, and the high watermark."""
-    disk_log, foreseen = replica.found, replica.foreseen
+    disk_log, foreseen = replica.on_disk, replica.foreseen
     return (
         disk_log is not None
         and foreseen is not None
@@ -251,7 +251,7 @@ def _caches(paper: Paper, views: Sequence[PartitionView]) -> None:
         (view, replica, disk_entries, foreseen)
         for view in views[:MOST_PARTITIONS]
         for replica in view.replicas
-        for disk_entries in [replica.found.epoch_entries if replica.found else None]
+        for disk_entries in [replica.on_disk.epoch_entries if replica.on_disk else None]
         for foreseen in [replica.foreseen.epoch_entries if replica.foreseen else None]
         if disk_entries is not None or foreseen
     ]
@@ -406,8 +406,8 @@ def _control(paper: Paper, loaded: Loaded) -> None:
         paper.add(f"the first {len(rows) - len(shown)} that came in time are left out", indent=2)
     for row in shown:
         start = f"{row.time - loaded.started_at:8.3f}  "
-        about = f" about {row.about}" if row.about else ""
-        text = f"{row.request}{about}: {row.carried} / {row.in_force}: {row.answer}"
+        of_partitions = f" about {row.partitions}" if row.partitions else ""
+        text = f"{row.request}{of_partitions}: {row.carried} / {row.in_force}: {row.answer}"
         paper.add(start + text, hang=len(start), style="no" if row.is_late else "")
 
 

@@ -100,11 +100,11 @@ class DrawnTime:
     """The picture; everything across is in pixels, everything along in percent of the width.
 
     Attributes:
-        about: The partition whose leaders the lanes of brokers show; "" if there is none.
+        partition: The partition whose leaders the lanes of brokers show; "" if there is none.
         marks: (seconds, place) of printed times.
     """
 
-    about: str
+    partition: str
     lanes: tuple[Lane, ...]
     bars: tuple[Bar, ...]
     arrows: tuple[Arrow, ...]
@@ -116,7 +116,7 @@ class DrawnTime:
 def draw_time(
     loaded: Loaded,
     *,
-    about: TopicPartition | None,
+    partition: TopicPartition | None,
     moments: Sequence[Moment],
     faults: Sequence[Fault],
     writes: Sequence[Write],
@@ -128,7 +128,7 @@ def draw_time(
     """The picture above the list of moments.
 
     Args:
-        about: The partition whose leaders and in-sync replicas are drawn.
+        partition: The partition whose leaders and in-sync replicas are drawn.
         names: What the story calls each broker.
     """
     ended_at = max([loaded.ended_at, *(moment.time for moment in moments)])
@@ -138,7 +138,7 @@ def draw_time(
     drawing.track("story", [_dot(m, axis, str(n)) for n, m in enumerate(told, start=1)])
     drawing.track("faults", [_fault_box(f, axis, ended_at, loaded.started_at) for f in faults])
     numbered = {step.brokers[0] for step in cause if step.time is not None and step.brokers}
-    _draw_brokers(drawing, loaded, about, decisions, rounds, names, numbered)
+    _draw_brokers(drawing, loaded, partition, decisions, rounds, names, numbered)
     _draw_writes(drawing, writes)
     for name, kind in (
         ("reads", "read"),
@@ -147,12 +147,12 @@ def draw_time(
         ("snapshots", "snapshot"),
     ):
         drawing.track(name, [_dot(m, axis) for m in moments if m.kind == kind])
-    for name, boxes in _leader_tracks(decisions, axis, ended_at, about):
+    for name, boxes in _leader_tracks(decisions, axis, ended_at, partition):
         drawing.track(name, boxes)
     for number, step in enumerate(cause, start=1):
         drawing.badge(number, step)
     return DrawnTime(
-        about="" if about is None else f"{about.topic}-{about.partition}",
+        partition="" if partition is None else f"{partition.topic}-{partition.partition}",
         lanes=tuple(drawing.lanes),
         bars=tuple(drawing.bars),
         arrows=tuple(drawing.arrows),
@@ -226,20 +226,20 @@ class _Drawing:
 def _draw_brokers(
     drawing: _Drawing,
     loaded: Loaded,
-    about: TopicPartition | None,
+    partition: TopicPartition | None,
     decisions: Decisions,
     rounds: Sequence[AskedRound],
     names: Mapping[int, str],
     numbered: Collection[int],
 ) -> None:
     """The lanes of brokers; those with a sentence's number have a row for it beneath the role."""
-    lives, roles, extras = broker_stretches(loaded, decisions, about)
+    lives, roles, extras = broker_stretches(loaded, decisions, partition)
     links = link_stretches(loaded)
     brokers = sorted(lives)
     asked = [
         each
         for each in rounds
-        if each.time is not None and about == TopicPartition(each.topic, each.partition)
+        if each.time is not None and partition == TopicPartition(each.topic, each.partition)
     ]
     for index, broker in enumerate(brokers):
         top = drawing.bottom
@@ -369,14 +369,14 @@ def _fault_box(fault: Fault, axis: TimeAxis, ended_at: float, started_at: float)
 
 
 def _leader_tracks(
-    decisions: Decisions, axis: TimeAxis, ended_at: float, about: TopicPartition | None
+    decisions: Decisions, axis: TimeAxis, ended_at: float, partition: TopicPartition | None
 ) -> Iterable[tuple[str, list[Box]]]:
     """Yields who led each partition that the lanes of the brokers do not show."""
     by_partition: dict[TopicPartition, list[Any]] = {}
     for timed, state in decisions.states:
         key = TopicPartition(state.topic, state.partition)
         by_partition.setdefault(key, []).append((timed.time, state))
-    by_partition.pop(about or TopicPartition("", -1), None)
+    by_partition.pop(partition or TopicPartition("", -1), None)
     for key, states in list(by_partition.items())[:_MOST_TRACKS]:
         name = f"{key.topic}-{key.partition}"
         ends = [time for time, _ in states[1:]] + [ended_at]
@@ -403,7 +403,7 @@ def _leader_tracks(
 def _write_boxes(writes: Sequence[Write], drawing: _Drawing) -> Iterator[Box]:
     """Yields a box for each write; of many that follow and say the same, one for all of them."""
     for _, alike in itertools.groupby(
-        writes, key=lambda write: (write.broker, write.about, write.acks, write.answer)
+        writes, key=lambda write: (write.broker, write.partition, write.acks, write.answer)
     ):
         same = [*alike]
         boxes = [_write_box(write, drawing.axis, drawing.ended_at) for write in same]

@@ -112,7 +112,7 @@ def play(
                 f"{release} is judged by the rules of {nearest}, the nearest release that was "
                 "published; --protocol, or judged_as, names another one"
             )
-    releases = {kafka: one.release for kafka, one in distributions.items()}
+    releases = {kafka: distribution.release for kafka, distribution in distributions.items()}
     for warning in check_settings(scenario, releases):
         (warn or say)(warning)
     check_modes(scenario, releases)
@@ -238,7 +238,7 @@ def _perform_all(scenario: Scenario, now: Play) -> Exception | None:
             now.faults.heal_all()
         except ExceptionGroup as problems:
             # What interrupted the steps is what the caller must hear of first.
-            error.add_note(f"{problems}: {[str(one) for one in problems.exceptions]}")
+            error.add_note(f"{problems}: {[str(problem) for problem in problems.exceptions]}")
         raise
     return None
 
@@ -278,14 +278,14 @@ def _new_run(
     """
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
     path = options.runs_directory / f"{_slug(scenario)}-{stamp}-{os.urandom(2).hex()}"
-    about = RunAbout(
+    described = RunAbout(
         format=FORMAT,
         name=path.name,
         entry=scenario.entry,
         case=scenario.case,
         release=_release_of(scenario, brokers),
         driver=options.driver,
-        **cluster.about,
+        **cluster.description,
         unlinked=cluster.why_unlinked if cluster.spec.linked else "",
         seed=scenario.seed,
         kchaos=version("kchaos"),
@@ -297,7 +297,7 @@ def _new_run(
         brokers=brokers,
     )
     asked = replace(scenario, cluster=cluster.spec)
-    run = RunDirectory.create(path, run=to_json(about), scenario=asked.to_json())
+    run = RunDirectory.create(path, run=to_json(described), scenario=asked.to_json())
     link_latest(options.runs_directory, path)
     return run
 

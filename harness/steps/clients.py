@@ -272,8 +272,8 @@ def _registered_leader(play: Play, topic: str, partition: int, timeout_s: float)
         last_seen=lambda: metadata.state(topic, partition),
         remedy="name the broker to send it to one that is not registered",
     )
-    about = TopicPartition(topic, partition)
-    gates.await_delivered(play, about, state.leader, state, timeout_s=timeout_s)
+    topic_partition = TopicPartition(topic, partition)
+    gates.await_delivered(play, topic_partition, state.leader, state, timeout_s=timeout_s)
     return state.leader
 
 

@@ -232,7 +232,7 @@ def rows_of(path: Path) -> tuple[str, Rows]:
             if judged.availability is not None:
                 service = judged.availability.faults
         evidence = RunEvidence(run)
-        own["run"] = evidence.about.name or path.name
+        own["run"] = evidence.description.name or path.name
         _add_evidence(rows, evidence, service)
     except (CheckError, OSError) as error:
         own["unknown"] = own["unknown"] or str(error)
@@ -360,9 +360,13 @@ def _add_evidence(
     evidence: RunEvidence,
     service: Sequence[FaultAvailability],
 ) -> None:
-    rows["runs"][0]["machine"] = evidence.about.platform
-    for broker, about in sorted(evidence.about.brokers.items()):
-        told = {"release": about.release, "judged_as": about.judged_as, "build": about.build}
+    rows["runs"][0]["machine"] = evidence.description.platform
+    for broker, ran in sorted(evidence.description.brokers.items()):
+        told = {
+            "release": ran.release,
+            "judged_as": ran.judged_as,
+            "build": ran.build,
+        }
         rows["brokers"].append({"broker": broker, **told})
     for operation in evidence.operations:
         # Of what a test says of its own clients nobody knows when it began.

@@ -265,7 +265,7 @@ def _phases(
     sees_writes = measured is not None and any(
         partition.without_acknowledged_write_s is not None for partition in measured.partitions
     )
-    started = evidence.about.started_at or 0.0
+    started = evidence.description.started_at or 0.0
     names = {f"{phase.name}: {phase.title}": phase for phase in phases(upgrade)}
     begins = [(BEFORE, "the cluster as it was", started)]
     for observation in evidence.observed:
@@ -317,9 +317,9 @@ def _first(evidence: RunEvidence, upgrade: Upgrade) -> dict[int, BrokerAt]:
     cluster = evidence.scenario.cluster
     first = {}
     for broker in cluster.brokers:
-        about = evidence.about.brokers.get(broker.id)
-        release = upgrade.older_release if about is None else about.release
-        build = "" if about is None else about.build
+        ran = evidence.description.brokers.get(broker.id)
+        release = upgrade.older_release if ran is None else ran.release
+        build = "" if ran is None else ran.build
         first[broker.id] = _at(release, build, cluster.properties_of(broker), None)
     return first
 
@@ -405,10 +405,10 @@ def _leader_moves(evidence: RunEvidence, began: float, ended: float) -> int:
     for timed in evidence.events:
         if not isinstance(timed.event, PartitionState):
             continue
-        about = timed.event.topic, timed.event.partition
-        is_other = leaders.get(about, timed.event.leader) != timed.event.leader
+        partition = timed.event.topic, timed.event.partition
+        is_other = leaders.get(partition, timed.event.leader) != timed.event.leader
         moves += is_other and began <= timed.time < ended
-        leaders[about] = timed.event.leader
+        leaders[partition] = timed.event.leader
     return moves
 
 

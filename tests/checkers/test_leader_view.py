@@ -44,7 +44,7 @@ def test_what_a_leader_counted_is_read() -> None:
         LeaderView(
             time=9.0,
             leader=1,
-            about=ABOUT,
+            partition=ABOUT,
             is_check=False,
             followers=(BEHIND,),
             read_at="hits.jsonl:1",

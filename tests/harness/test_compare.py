@@ -34,7 +34,7 @@ def small(result: Result = Result.RIGHT, holds: bool | None = True) -> Compariso
         title="which of two",
         columns=(Column(key="one", title="the first"), Column(key="other", title="the second")),
         rows=(Row(name="scenario 1", question="Who is right?", cells=cells),),
-        claims=(Claim(said="one round", found="1 round", holds=holds),),
+        claims=(Claim(said="one round", seen="1 round", holds=holds),),
         notes=("nothing else",),
     )
 

@@ -154,7 +154,7 @@ def test_waits_are_read_from_what_was_observed() -> None:
 
     (read,) = free_client_waits([line])
 
-    assert (read.about, read.began, read.ended) == (TopicPartition("t", 1), 1.0, 2.0)
+    assert (read.partition, read.began, read.ended) == (TopicPartition("t", 1), 1.0, 2.0)
 
 
 # -- steps ----------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def test_an_image_with_a_kafka_is_used_by_name(
         spec, work_directory=tmp_path / "work", image=nowhere, offline=True
     ) as cluster:
         assert cluster.brokers[0].release == LAYOUTS[kafka_image.rpartition("-")[2]][0]
-        assert cluster.about["images"].startswith(f"{kafka_image}@sha256:")
+        assert cluster.description["images"].startswith(f"{kafka_image}@sha256:")
         assert not (tmp_path / "cache" / "java").exists()
         run = cluster._host.run  # type: ignore[attr-defined]
         found = engine.inspect_container(f"{run}-broker-1")

@@ -112,7 +112,7 @@ def test_the_bits_are_the_document_s(compared: Comparison) -> None:
 
 def test_the_document_s_figures_hold_but_for_two(compared: Comparison) -> None:
     assert [claim.holds for claim in compared.claims] == [True] * 5 + [False, False]
-    counted = compared.claims[2].found
+    counted = compared.claims[2].seen
     assert counted.startswith("+160 bits, and +192 with the length")
 
 

@@ -153,7 +153,7 @@ def a_write(operation: str, at: float, outcome: str) -> Write:
     return Write(
         operation=operation,
         broker=0,
-        about="t-0",
+        partition="t-0",
         acks="all",
         records=1,
         invoked=at,

@@ -5,7 +5,13 @@ from dataclasses import replace
 from kchaos.harness.report.control import ControlRow, most_of
 
 ROW = ControlRow(
-    time=1.0, request="r", about="", carried="7", in_force="7", answer="accepted", is_late=False
+    time=1.0,
+    request="r",
+    partitions="",
+    carried="7",
+    in_force="7",
+    answer="accepted",
+    is_late=False,
 )
 LATE = replace(ROW, carried="3", is_late=True)
 
