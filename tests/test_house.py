@@ -1,8 +1,10 @@
 """The rules of the house, as tests; style and types are `.ci/check`'s."""
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,3 +70,50 @@ def test_a_run_s_files_are_read_and_parsed_in_one_room() -> None:
     found = {str(file.relative_to(ROOT)) for file in files if reading.search(file.read_text())}
     # It shows the bytes of a header.
     assert found == {"harness/report/headers.py"}
+
+
+def test_no_variable_parameter_or_function_has_a_name_that_says_nothing() -> None:
+    names = [
+        f"{file.relative_to(ROOT)}:{line}: {name}"
+        for room in ("harness", "clusters", "faults", "checkers", "benchmarks")
+        for file in sorted(ROOT.glob(f"{room}/**/*.py"))
+        for line, name in _named(ast.parse(file.read_text()))
+        if name in {"one", "found", "about"}
+    ]
+    assert names == []
+
+
+def test_names_of_variables_parameters_functions_and_captures_are_read() -> None:
+    code = """
+class Kept:
+    found: bool
+
+def about(one: str = "") -> str:
+    for found in one:
+        match found:
+            case [one, *about]:
+                return about
+"""
+    names = [(2, "Kept"), (5, "about"), (5, "one"), (6, "found"), (8, "about"), (8, "one")]
+    assert sorted(set(_named(ast.parse(code)))) == sorted(names)
+
+
+def _named(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """What the code gives names to, by line; a field may be written to files under its name."""
+    fields = {
+        statement.target
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for statement in node.body
+        if isinstance(statement, ast.AnnAssign)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) if node not in fields:
+                yield node.lineno, name
+            case ast.arg(arg=name):
+                yield node.lineno, name
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield node.lineno, name
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield node.lineno, name
