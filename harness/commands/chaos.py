@@ -13,7 +13,7 @@ from kchaos.clusters.ready import fetch
 from kchaos.clusters.releases import Mode, release_of
 from kchaos.harness.commands.children import Children, play_many
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, exit_code_for_lines
-from kchaos.harness.commands.measure import append_line, read_lines
+from kchaos.harness.commands.measure import append_result, results_in
 from kchaos.harness.player.drawing import draw, no_formats
 from kchaos.harness.player.free import FreeRun, draw_free
 from kchaos.harness.player.lines import Line
@@ -83,7 +83,7 @@ def chaos(
     """
     seed = random.SystemRandom().randrange(_SEEDS) if wanted.seed is None else wanted.seed
     scenarios = _drawn(wanted, seed, options, say)
-    known = [] if results is None else list(read_lines(results))
+    known = [] if results is None else results_in(results)
     played = [
         line for line in known if _key(line) in {_key_of(wanted, drawn) for drawn in scenarios}
     ]
@@ -95,7 +95,7 @@ def chaos(
         line = {**line, "kafka": scenario.release, "acts": wanted.acts}
         lines.append(line)
         if results is not None:
-            append_line(results, line)
+            append_result(results, line)
         say(f"{len(lines)} of {len(missing)}: {_told(line)}")
         done(line)
 

@@ -3,7 +3,7 @@
 import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -12,16 +12,14 @@ from kchaos.checkers.results import results_line
 from kchaos.harness.catalogue import CATALOGUE, Entry, entry_named, scenario_of
 from kchaos.harness.commands.exits import exit_code_for_lines
 from kchaos.harness.commands.reproduce import judged, time_left
-from kchaos.harness.errors import HarnessError
 from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.summary.lines import NEEDED, Line, append_line, read_lines
 
 RESULTS = "measurements.jsonl"
 _RUNS = 10
 _RUNS_OF = {("KAFKA-6361", "1.1.1"): 20, ("KAFKA-6361", "2.0.1"): 20}
 
-Line = Mapping[str, Any]
-
-_NEEDED = {"entry", "case", "release", "safe", "conforms", "expected", "findings", "seconds"}
+_NEEDED = {"entry", "case", "expected", "seconds"}
 _OF_ONE_RUN = (
     "report",
     "started_at",
@@ -54,7 +52,7 @@ def measure(
     """
     file = results or options.runs_directory / RESULTS
     entries = [entry_named(name) for name in names] or list(CATALOGUE.values())
-    done = Counter(_key(line) for line in read_lines(file))
+    done = Counter(_key(line) for line in results_in(file))
     todo = [
         (entry, case, release)
         for entry, case, release in cells(entries)
@@ -68,55 +66,33 @@ def measure(
         run = play(scenario_of(entry, case, release), options=options, say=_quiet)
         played = judged(run, say)
         line = results_line(played.results)
-        append_line(file, line)
+        append_result(file, line)
         answer = "as expected" if line["expected"] else f"NOT as expected: {json.dumps(line)}"
         say(f"{answer}, {line['seconds']} s")
-    lines = list(read_lines(file))
+    lines = results_in(file)
     table = file.with_suffix(".md")
     table.write_text(table_of(lines, file.name))
     say(f"table written to {table}")
     return exit_code_for_lines(lines)
 
 
-def read_lines(file: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a results file, none if it does not exist.
-
-    Raises:
-        HarnessError: A line is not JSON, or is no run's; the message names it.
-    """
-    if not file.is_file():
-        return
-    for number, text in enumerate(file.read_text().splitlines(), start=1):
-        try:
-            line = json.loads(text)
-        except ValueError as error:
-            raise HarnessError(
-                f"{file}:{number} is not JSON: {error}; a run that was killed while writing "
-                "leaves such a line: remove it"
-            ) from error
-        missing = _NEEDED - line.keys() if isinstance(line, dict) else _NEEDED
-        if missing:
-            raise HarnessError(
-                f"{file}:{number} is no result of a run: it has no {', '.join(sorted(missing))}; "
-                "name another --results, or remove the line"
-            )
-        yield line
+def results_in(file: Path) -> list[dict[str, Any]]:
+    """The lines of a results file, none if it does not exist."""
+    return list(read_lines(file, NEEDED | _NEEDED)) if file.is_file() else []
 
 
-def append_line(file: Path, line: Line) -> None:
+def append_result(file: Path, line: Line) -> None:
     """Appends one line, without what is of interest for a single run only.
 
     The run's path is shortened to its name, which is the same everywhere.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a") as output:
-        kept = {name: value for name, value in line.items() if name not in _OF_ONE_RUN}
-        findings = [
-            {name: value for name, value in finding.items() if name != "message"}
-            for finding in line["findings"]
-        ]
-        name = Path(str(line["run"])).name
-        output.write(json.dumps({**kept, "findings": findings, "run": name}) + "\n")
+    kept = {name: value for name, value in line.items() if name not in _OF_ONE_RUN}
+    findings = [
+        {name: value for name, value in finding.items() if name != "message"}
+        for finding in line["findings"]
+    ]
+    name = Path(str(line["run"])).name
+    append_line(file, {**kept, "findings": findings, "run": name})
 
 
 def table_of(lines: Sequence[Line], source: str = RESULTS) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ WITHOUT_SERVICE = {
 
 LINES = "night.jsonl"
 """The file in a night's folder that has a line for each run that was judged."""
+NEEDED = frozenset({"run", "release", "safe", "conforms", "findings"})
+"""What every line has."""
 _MOST_GATES = 5
 _TOLD = (
     *("entry", "case", "release", "build", "driver", "seed", "started_at", "played_by"),
@@ -118,8 +120,11 @@ def lines_in(folder: Path) -> list[dict[str, Any]]:
     return list(lines.values())
 
 
-def read_lines(file: Path) -> Iterator[dict[str, Any]]:
+def read_lines(file: Path, needed: Collection[str] = NEEDED) -> Iterator[dict[str, Any]]:
     """The lines of a file; a last line that was cut off while it was written is left out.
+
+    Args:
+        needed: What each line must have.
 
     Raises:
         UsageError: A line is no run's; the message names it.
@@ -130,16 +135,21 @@ def read_lines(file: Path) -> Iterator[dict[str, Any]]:
     for number, text in enumerate(whole, start=1):
         try:
             line = json.loads(text)
-            _ = line["run"], line["release"], line["safe"], line["conforms"], line["findings"]
-        except (ValueError, KeyError, TypeError) as error:
+        except ValueError as error:
             raise UsageError(
                 f"{file}:{number} is no line of a run ({error!r}): remove it"
             ) from None
+        missing = set(needed) - line.keys() if isinstance(line, dict) else needed
+        if missing:
+            raise UsageError(
+                f"{file}:{number} is no line of a run: it has no {', '.join(sorted(missing))}; "
+                "name another file, or remove the line"
+            )
         yield line
 
 
 def append_line(file: Path, line: Line) -> None:
-    """Appends a line, on disk when this returns.
+    """Appends a line, on disk when this returns; the file is made if it is not there.
 
     What a full disk or a killed process left of a last line goes: it would spoil the next one. A
     last line that lacks only its end is kept, and gets it.
@@ -147,6 +157,7 @@ def append_line(file: Path, line: Line) -> None:
     Raises:
         OSError: The disk refuses.
     """
+    file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a+b") as output:
         size = output.seek(0, os.SEEK_END)
         if size:

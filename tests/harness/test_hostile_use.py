@@ -304,7 +304,7 @@ def _no_archive(folder: Path) -> Sequence[str]:
     [
         (_gone, "the working directory is gone"),
         (_no_folder, "there can be no runs in /etc/passwd/x: Not a directory"),
-        (_no_results, "results.jsonl:1 is no result of a run"),
+        (_no_results, "results.jsonl:1 is no line of a run"),
         (_no_kafka, "no Kafka is named"),
         (_no_archive, "./x.tgz is neither a distribution folder nor a .tgz: nothing is there"),
     ],

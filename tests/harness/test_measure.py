@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kchaos.harness.commands.measure import append_line, read_lines, table_of
-from kchaos.harness.errors import HarnessError
+from kchaos.harness.commands.measure import append_result, results_in, table_of
+from kchaos.harness.errors import UsageError
 
 RED: dict[str, Any] = {
     "entry": "KAFKA-6361",
@@ -33,34 +33,46 @@ UNKNOWN = RED | {"conforms": None, "safe": None, "expected": False, "findings": 
 
 
 def test_a_line_survives_and_loses_the_machines_path(tmp_path: Path) -> None:
-    append_line(tmp_path / "results.jsonl", RED)
-    assert list(read_lines(tmp_path / "results.jsonl")) == [RED | {"run": "one"}]
+    append_result(tmp_path / "results.jsonl", RED)
+    assert results_in(tmp_path / "results.jsonl") == [RED | {"run": "one"}]
 
 
 def test_no_file_means_no_lines(tmp_path: Path) -> None:
-    assert list(read_lines(tmp_path / "none.jsonl")) == []
+    assert results_in(tmp_path / "none.jsonl") == []
 
 
-def test_a_torn_line_is_named(tmp_path: Path) -> None:
-    append_line(tmp_path / "results.jsonl", RED)
-    with (tmp_path / "results.jsonl").open("a") as file:
-        file.write('{"entry": ')
-    with pytest.raises(HarnessError, match=r"results\.jsonl:2"):
-        list(read_lines(tmp_path / "results.jsonl"))
+def test_a_torn_last_line_is_left_out_and_the_next_one_replaces_it(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    append_result(file, RED)
+    with file.open("a") as output:
+        output.write('{"entry": ')
+    assert results_in(file) == [RED | {"run": "one"}]
+    append_result(file, UNKNOWN)
+    assert results_in(file) == [RED | {"run": "one"}, UNKNOWN | {"run": "one"}]
+
+
+def test_a_torn_line_before_others_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    append_result(file, RED)
+    with file.open("a") as output:
+        output.write('{"entry": \n')
+    append_result(file, RED)
+    with pytest.raises(UsageError, match=r"results\.jsonl:2"):
+        results_in(file)
 
 
 @pytest.mark.parametrize("line", ["[]", "5", '{"entry": "x"}'])
 def test_a_line_that_is_no_runs_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "results.jsonl").write_text(line + "\n")
-    with pytest.raises(HarnessError, match=r"results\.jsonl:1 is no result of a run.*safe"):
-        list(read_lines(tmp_path / "results.jsonl"))
+    with pytest.raises(UsageError, match=r"results\.jsonl:1 is no line of a run.*safe"):
+        results_in(tmp_path / "results.jsonl")
 
 
 def test_what_is_of_interest_for_one_run_only_is_not_kept(tmp_path: Path) -> None:
     more = {"report": "r", "started_at": 1.0, "witness": [], "crashes": [], "not_checked": []}
     told = RED | more | {"findings": [{**RED["findings"][0], "message": "they differ"}]}
-    append_line(tmp_path / "results.jsonl", told)
-    assert list(read_lines(tmp_path / "results.jsonl")) == [RED | {"run": "one"}]
+    append_result(tmp_path / "results.jsonl", told)
+    assert results_in(tmp_path / "results.jsonl") == [RED | {"run": "one"}]
 
 
 def test_the_table_counts_what_was_expected_and_hides_nothing() -> None:
