@@ -45,8 +45,8 @@ def page() -> str:
 
 
 def _findings() -> Iterator[str]:
-    for question, (heading, about) in _QUESTIONS.items():
-        yield f"## {heading}\n\n{about}\n"
+    for question, (heading, text) in _QUESTIONS.items():
+        yield f"## {heading}\n\n{text}\n"
         for kind in KINDS.values():
             if kind.question is question:
                 told = SENTENCES.get(kind.name)

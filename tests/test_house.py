@@ -32,13 +32,13 @@ def test_every_public_name_is_there() -> None:
 def test_rooms_are_imported_by_the_name_that_nobody_else_has() -> None:
     bare = re.compile(r"(?<!kchaos )(?:from|import) (?:harness|clusters|faults|checkers)\b")
     folders = ("harness", "clusters", "faults", "checkers", "tests", "benchmarks")
-    found = [
+    chosen = [
         str(file.relative_to(ROOT))
         for folder in folders
         for file in ROOT.glob(f"{folder}/**/*.py")
         if bare.search(file.read_text())
     ]
-    assert found == []
+    assert chosen == []
 
 
 def test_the_readme_is_short() -> None:
@@ -56,8 +56,8 @@ def test_one_module_knows_the_paths_of_znodes() -> None:
     files = [
         file for room in ("harness", "clusters", "faults") for file in ROOT.glob(f"{room}/**/*.py")
     ]
-    found = [str(file.relative_to(ROOT)) for file in files if path.search(file.read_text())]
-    assert found == ["clusters/metadata/zookeeper.py"]
+    chosen = [str(file.relative_to(ROOT)) for file in files if path.search(file.read_text())]
+    assert chosen == ["clusters/metadata/zookeeper.py"]
 
 
 def test_a_run_s_files_are_read_and_parsed_in_one_room() -> None:
@@ -67,9 +67,9 @@ def test_a_run_s_files_are_read_and_parsed_in_one_room() -> None:
         *ROOT.glob("checkers/rules/*.py"),
         *(ROOT / "checkers" / name for name in ("judge.py", "record.py", "verdict.py")),
     ]
-    found = {str(file.relative_to(ROOT)) for file in files if reading.search(file.read_text())}
+    chosen = {str(file.relative_to(ROOT)) for file in files if reading.search(file.read_text())}
     # It shows the bytes of a header.
-    assert found == {"harness/report/headers.py"}
+    assert chosen == {"harness/report/headers.py"}
 
 
 def test_no_variable_parameter_or_function_has_a_name_that_says_nothing() -> None:

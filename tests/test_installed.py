@@ -56,9 +56,9 @@ class Environment:
         borrowed = folder / "borrowed"
         borrowed.mkdir()
         for place in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
-            for one in Path(place).iterdir():
-                if not one.name.startswith(_LEFT_OUT) and one.suffix != ".pth":
-                    (borrowed / one.name).symlink_to(one)
+            for each in Path(place).iterdir():
+                if not each.name.startswith(_LEFT_OUT) and each.suffix != ".pth":
+                    (borrowed / each.name).symlink_to(each)
         (site,) = folder.glob("lib/python*/site-packages")
         (site / "borrowed.pth").write_text(f"{borrowed}\n")
 

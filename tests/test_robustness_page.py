@@ -17,9 +17,9 @@ def test_every_test_that_a_page_names_exists(page: str, tables: int) -> None:
     named = [re.search(r"`(tests/[\w/]+\.py)::(test_\w+)` \|$", line) for line in lines]
     assert sum(line.endswith("| test |") for line in lines) == tables
     assert sum(map(bool, named)) > 10
-    for found in filter(None, named):
-        tree = ast.parse((ROOT / found[1]).read_text())
-        assert found[2] in {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}
+    for each in filter(None, named):
+        tree = ast.parse((ROOT / each[1]).read_text())
+        assert each[2] in {item.name for item in tree.body if isinstance(item, ast.FunctionDef)}
 
 
 @pytest.mark.parametrize(("page", "tables"), PAGES)

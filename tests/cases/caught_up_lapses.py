@@ -18,7 +18,7 @@ from kchaos import (
     Inject,
     Produce,
 )
-from tests.support.looking import about, answer, messages
+from tests.support.looking import answer, messages, of_partition
 
 BROKERS = (0, 1, 2, 3)
 FIRST_BROKER = 3
@@ -89,5 +89,5 @@ def seen(run, release):
     waited = answer(run, "waits")
     assert waited["type"] == "ok", waited
     released = messages(run, "Fetch", 2, 0, direction="request", fate="released")
-    arrived = {about(fetch).get("fetch_offset"): fetch["wall_time_s"] for fetch in released}
+    arrived = {of_partition(fetch).get("fetch_offset"): fetch["wall_time_s"] for fetch in released}
     assert arrived[2] < waited["time"] < arrived[3], (waited, arrived)

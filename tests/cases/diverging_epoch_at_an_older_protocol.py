@@ -14,7 +14,7 @@ from kchaos import (
     KillBroker,
     Produce,
 )
-from tests.support.looking import about, messages
+from tests.support.looking import messages, of_partition
 
 RELEASES = {"2.8.0": True, "2.8.1": True, "3.0.2": True}
 BROKER_PROPERTIES = {0: {"inter.broker.protocol.version": "2.6"}}
@@ -34,8 +34,8 @@ STEPS = (
 
 def seen(run, release):
     told = [
-        about(line).get("diverging_epoch")
+        of_partition(line).get("diverging_epoch")
         for line in messages(run, "Fetch", 1, 0, direction="response")
     ]
-    diverging = [(one["epoch"], one["end_offset"]) for one in told if one is not None]
+    diverging = [(each["epoch"], each["end_offset"]) for each in told if each is not None]
     assert (0, 1) in diverging, told

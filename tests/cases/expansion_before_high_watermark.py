@@ -18,7 +18,7 @@ from kchaos import (
     Inject,
     Produce,
 )
-from tests.support.looking import about, messages, number
+from tests.support.looking import messages, number, of_partition
 
 RELEASES = {"2.6.3": True, "2.7.2": True, "2.8.2": True, "3.0.2": True, "3.1.2": True}
 PROPERTIES = {
@@ -65,7 +65,7 @@ STEPS = (
 
 
 def seen(run, release):
-    answers = map(about, messages(run, "Fetch", 1, 0, direction="response"))
+    answers = map(of_partition, messages(run, "Fetch", 1, 0, direction="response"))
     (told,) = {said["high_watermark"] for said in answers if said.get("base_offset") == 401}
     waits = (2, 7) <= number(release) < (3, 1)
     assert told == (201 if waits else 601), told

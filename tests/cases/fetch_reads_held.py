@@ -16,7 +16,7 @@ from kchaos import (
     SlowFetchReads,
     TakeSnapshot,
 )
-from tests.support.looking import about, messages, values
+from tests.support.looking import messages, of_partition, values
 
 PROPERTIES = {
     "replica.lag.time.max.ms": "3000",
@@ -51,6 +51,6 @@ def seen(run, release):
     # The request had passed the link before it was held.
     held_at = kept[0]["time"]
     assert any(
-        line["wall_time_s"] < held_at and about(line).get("fetch_offset") == 1
+        line["wall_time_s"] < held_at and of_partition(line).get("fetch_offset") == 1
         for line in messages(run, "Fetch", 1, 0, direction="request", fate="passed")
     )

@@ -22,7 +22,7 @@ from kchaos import (
     Inject,
     Produce,
 )
-from tests.support.looking import about, messages, number
+from tests.support.looking import messages, number, of_partition
 
 RELEASES = {"2.2.2": True}
 
@@ -55,7 +55,8 @@ def seen(run, release):
     old = [
         line
         for line in messages(run, "Fetch", 1, 0, direction="request", fate="passed")
-        if about(line).get("fetch_offset") == 2 and about(line)["current_leader_epoch"] == 0
+        if of_partition(line).get("fetch_offset") == 2
+        and of_partition(line)["current_leader_epoch"] == 0
     ]
     assert bool(old) is (number(release) < (2, 5)), old
     assert all(line["detail"]["session_epoch"] > 0 for line in old), old

@@ -23,7 +23,7 @@ from kchaos import (
     Produce,
     ReorderReplicas,
 )
-from tests.support.looking import about, high_watermark, messages
+from tests.support.looking import high_watermark, messages, of_partition
 
 RELEASES = {"2.8.0": True, "2.8.1": True}
 
@@ -67,9 +67,9 @@ def steps(release):
 
 def seen(run, release):
     answers = [
-        about(line)["diverging_epoch"]
+        of_partition(line)["diverging_epoch"]
         for line in messages(run, "Fetch", 0, 1, direction="response", fate="held")
-        if about(line)
+        if of_partition(line)
     ]
     assert answers[-1]["end_offset"] == 1, answers
     assert high_watermark(run, "before-healing", 1) == (2 if release == "2.8.0" else 1)

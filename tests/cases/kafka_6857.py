@@ -19,7 +19,7 @@ from kchaos import (
     Produce,
     ReorderReplicas,
 )
-from tests.support.looking import about, messages, values
+from tests.support.looking import messages, of_partition, values
 
 PROPERTIES = {"log.message.format.version": "0.10.2"}
 RELEASES = {"1.1.0": False}
@@ -40,9 +40,9 @@ STEPS = (
 
 def seen(run, release):
     answers = [
-        about(line)["end_offset"]
+        of_partition(line)["end_offset"]
         for line in messages(run, "OffsetForLeaderEpoch", 0, 1, direction="response")
-        if about(line)
+        if of_partition(line)
     ]
     kept = values(run, "final", 0)[1]
     wanted = ("1-only-0", -1) if RELEASES.get(release, True) else ("0-only-0", 2)

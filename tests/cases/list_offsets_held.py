@@ -25,7 +25,7 @@ from kchaos import (
     Produce,
     TakeSnapshot,
 )
-from tests.support.looking import about, messages, values
+from tests.support.looking import messages, of_partition, values
 
 RELEASES = {"0.10.2.2": True, "2.8.2": True}
 PROPERTIES = {
@@ -66,7 +66,9 @@ STEPS = (
 
 
 def seen(run, release):
-    answers = [about(line) for line in messages(run, "ListOffsets", 0, 1, direction="response")]
+    answers = [
+        of_partition(line) for line in messages(run, "ListOffsets", 0, 1, direction="response")
+    ]
     assert {answer["offset"] for answer in answers} == {1}
     assert len(values(run, "waiting", 0)) == 3
     assert len(values(run, "waiting", 1)) == 4

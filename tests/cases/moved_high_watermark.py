@@ -17,7 +17,7 @@ from kchaos import (
     Inject,
     Produce,
 )
-from tests.support.looking import about, messages
+from tests.support.looking import messages, of_partition
 
 PROPERTIES = {"replica.fetch.max.bytes": "1"}
 AFTER_THE_FETCH = ("1.0.0", "1.0.1", "1.1.0")
@@ -62,6 +62,6 @@ def steps(release):
 
 
 def seen(run, release):
-    answers = map(about, messages(run, "Fetch", 1, 0, direction="response"))
+    answers = map(of_partition, messages(run, "Fetch", 1, 0, direction="response"))
     (told,) = {said["high_watermark"] for said in answers if said.get("base_offset") == 1}
     assert told == (1 if release in AFTER_THE_FETCH else 0), told

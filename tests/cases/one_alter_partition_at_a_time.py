@@ -17,7 +17,7 @@ from kchaos import (
     Inject,
     Produce,
 )
-from tests.support.looking import about, messages
+from tests.support.looking import messages, of_partition
 
 BROKERS, FIRST_BROKER = (0, 1, 2, 3), 3
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
@@ -52,7 +52,7 @@ def seen(run, release):
     asked = [
         line["sequence"]
         for line in messages(run, "AlterPartition", 0, 3, direction="request")
-        if about(line, "t")
+        if of_partition(line, "t")
     ]
     assert asked, "the leader never asked about t"
     assert asked[0] > answered["sequence"], (asked, answered)

@@ -15,7 +15,7 @@ from kchaos import (
     Produce,
     WipeLogDirectory,
 )
-from tests.support.looking import about, messages, observations
+from tests.support.looking import messages, observations, of_partition
 
 RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
 STEPS = (
@@ -36,6 +36,6 @@ STEPS = (
 def seen(run, release):
     (deleted,) = observations(run, "records-deleted")
     assert (deleted["error_code"], deleted["low_watermark"]) == (0, 3)
-    answers = [about(line) for line in messages(run, "Fetch", 1, 0, direction="response")]
+    answers = [of_partition(line) for line in messages(run, "Fetch", 1, 0, direction="response")]
     bases = [(answer.get("base_offset"), answer.get("last_offset")) for answer in answers]
     assert (2, 5) in bases[bases.index((2, 5)) + 1 :], bases

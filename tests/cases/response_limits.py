@@ -4,7 +4,7 @@ What comes first in an answer comes whatever the limits are; for the rest there 
 """
 
 from kchaos import AwaitReplicated, CreateTopic, Heal, Inject, KillBroker, Produce
-from tests.support.looking import about, messages
+from tests.support.looking import messages, of_partition
 
 RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
 PROPERTIES = {"replica.fetch.response.max.bytes": "1"}
@@ -33,10 +33,10 @@ def seen(run, release):
         {
             partition
             for partition in _PARTITIONS
-            if about(line, partition=partition).get("batch_count")
+            if of_partition(line, partition=partition).get("batch_count")
         }
         for line in answers
     ]
-    full = [one for one in carried if one]
+    full = [each for each in carried if each]
     assert len(full) >= len(_PARTITIONS)
-    assert all(len(one) == 1 for one in full), full
+    assert all(len(each) == 1 for each in full), full

@@ -20,7 +20,7 @@ from kchaos import (
     KillBroker,
     Produce,
 )
-from tests.support.looking import about, messages
+from tests.support.looking import messages, of_partition
 
 FIRST_BROKER = 0
 # The fetcher must still wait for the answer when the question is let go.
@@ -55,11 +55,11 @@ STEPS = (
 
 def seen(run, release):
     asked = [
-        about(line)["current_leader_epoch"]
+        of_partition(line)["current_leader_epoch"]
         for line in messages(run, "OffsetForLeaderEpoch", 2, 0, direction="request")
     ]
     answers = [
-        about(line)["error_code"]
+        of_partition(line)["error_code"]
         for line in messages(run, "OffsetForLeaderEpoch", 2, 0, direction="response")
     ]
     assert (asked[0], asked[-1]) == (1, 2), asked

@@ -20,7 +20,7 @@ from kchaos import (
     LoseTail,
     Produce,
 )
-from tests.support.looking import about, log_lines, messages, values
+from tests.support.looking import log_lines, messages, of_partition, values
 
 LOGS = "log truncation is not allowed"
 RELEASES = {"1.1.1": False}
@@ -54,7 +54,9 @@ STEPS = (
 
 
 def seen(run, release):
-    (answer,) = [about(line) for line in messages(run, "ListOffsets", 0, 1, direction="response")]
+    (answer,) = [
+        of_partition(line) for line in messages(run, "ListOffsets", 0, 1, direction="response")
+    ]
     assert answer["offset"] == 1
     assert log_lines(run, 0, LOGS)
     assert len(values(run, "final", 0)) == 3

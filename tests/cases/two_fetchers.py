@@ -17,7 +17,7 @@ from kchaos import (
     Produce,
     TakeSnapshot,
 )
-from tests.support.looking import about, messages
+from tests.support.looking import messages, of_partition
 
 RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
 PROPERTIES = {"num.replica.fetchers": "2"}
@@ -60,6 +60,6 @@ STEPS = (
 def seen(run, release):
     by_client: dict[str, set[int]] = {}
     for line in messages(run, "Fetch", 1, 0, direction="request"):
-        named = {partition for partition in _PARTITIONS if about(line, partition=partition)}
+        named = {partition for partition in _PARTITIONS if of_partition(line, partition=partition)}
         by_client.setdefault(line["client_id"], set()).update(named)
     assert sorted(map(sorted, by_client.values())) == [[0, 2], [1]], by_client

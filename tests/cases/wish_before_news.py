@@ -19,7 +19,7 @@ from kchaos import (
     KillBroker,
     Produce,
 )
-from tests.support.looking import about, messages
+from tests.support.looking import messages, of_partition
 
 RELEASES = {"3.2.3": True, "3.3.2": True, "3.9.1": True}
 PROPERTIES = {
@@ -61,7 +61,7 @@ STEPS = (
 def seen(run, release):
     (asked,) = messages(run, "AlterPartition", 0, 2, direction="request", fate="released")
     (answered,) = messages(run, "AlterPartition", 0, 2, direction="response")
-    assert about(answered)["isr"] == [0, 1], answered
+    assert of_partition(answered)["isr"] == [0, 1], answered
     told = [
         line
         for line in messages(run, "UpdateMetadata", 2, 0, direction="request")

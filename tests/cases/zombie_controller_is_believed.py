@@ -24,7 +24,7 @@ from kchaos import (
     ReorderReplicas,
     TakeSnapshot,
 )
-from tests.support.looking import about, messages, values
+from tests.support.looking import messages, of_partition, values
 
 RELEASES = {"1.1.1": True}
 # A request that is held longer than this is sent once more, and answered as one that came late.
@@ -59,4 +59,4 @@ def seen(run, release):
     exchange = {name: late[name] for name in ("connection", "correlation_id")}
     told = next(messages(run, "LeaderAndIsr", 2, 1, direction="response", **exchange))
     assert late["detail"]["controller_epoch"] == 1
-    assert (told["detail"]["error_code"], about(told)["error_code"]) == (0, 0)
+    assert (told["detail"]["error_code"], of_partition(told)["error_code"]) == (0, 0)

@@ -31,7 +31,7 @@ def test_cuts_and_heals_of_old_runs_are_read_and_heal_by_their_pair():
     assert cut == CutLink(source=0, target=1, name="0-1")
     assert heal == HealLink(source=1, target=0)
     other = CutLink(source=0, target=2)
-    assert [heal.heals(one) for one in (cut, other)] == [True, False]
+    assert [heal.heals(each) for each in (cut, other)] == [True, False]
 
 
 def test_a_produce_with_fewer_keys_than_records_is_refused():
@@ -41,8 +41,8 @@ def test_a_produce_with_fewer_keys_than_records_is_refused():
 
 
 def test_a_heal_by_name_leaves_other_cuts_of_the_same_pair():
-    one, two = CutLink(source=0, target=1, name="one"), CutLink(source=0, target=1, name="two")
-    assert [HealLink(name="one").heals(cut) for cut in (one, two)] == [True, False]
+    first, two = CutLink(source=0, target=1, name="one"), CutLink(source=0, target=1, name="two")
+    assert [HealLink(name="one").heals(cut) for cut in (first, two)] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -235,7 +235,7 @@ def test_writes_that_fail_to_the_end_are_an_outage_that_is_not_over(tmp_path: Pa
     )
 
     # Settling's own write is acknowledged long after: it shows that the partition works again.
-    (outage,) = [one for one in availability.outages if one.kind == "no-acknowledged-write"]
+    (outage,) = [each for each in availability.outages if each.kind == "no-acknowledged-write"]
     assert outage.is_over
     assert outage.seconds > 80
 

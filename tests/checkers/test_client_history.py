@@ -151,7 +151,7 @@ def test_what_came_as_it_was_acknowledged_is_no_anomaly() -> None:
     history = client_history(wire.lines)
     assert history.partitions == {"t-0": TopicPartition("t", 0)}
     assert history.not_known == ()
-    assert [(one.function, one.outcome) for one in history.operations] == [
+    assert [(operation.function, operation.outcome) for operation in history.operations] == [
         ("send", "ok"),
         ("send", "ok"),
         ("assign", "ok"),

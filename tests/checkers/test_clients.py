@@ -79,8 +79,8 @@ def fetched(*batches: ClientBatch, isolation_level: int = 0, **more: Any) -> lis
 
 
 def test_lines_are_read_as_they_were_written() -> None:
-    for one in (asked(), answered(), *fetched(SENT, high_watermark=3)):
-        assert from_json(ClientLine, json.loads(json.dumps(to_json(one))), read_at="") == one
+    for each in (asked(), answered(), *fetched(SENT, high_watermark=3)):
+        assert from_json(ClientLine, json.loads(json.dumps(to_json(each))), read_at="") == each
 
 
 def test_what_was_acknowledged_to_all_is_promised_to_that_client() -> None:
@@ -153,7 +153,7 @@ def test_what_a_cleaner_left_is_read_in_pieces_and_markers_are_not() -> None:
 def test_what_was_promised_once_is_not_promised_again_by_reading_it() -> None:
     lines = [asked(), answered()]
     more = fetched(given("mine", "else", base_offset=11), high_watermark=13)
-    later = [replace(one, sequence=one.sequence + 2) for one in more]
+    later = [replace(each, sequence=each.sequence + 2) for each in more]
 
     operations = clients_of([*lines, *later]).operations
 
@@ -323,7 +323,7 @@ def end(sequence: int, direction: Any, **more: Any) -> ClientLine:
 def test_a_transaction_ended_as_its_coordinator_answered(
     lines: list[ClientLine], how: list[str]
 ) -> None:
-    assert [one.transaction for one in clients_of(lines).operations] == how
+    assert [operation.transaction for operation in clients_of(lines).operations] == how
 
 
 def test_a_read_committed_client_leaves_out_what_its_answer_says_up_to_the_next_abort() -> None:
@@ -339,11 +339,13 @@ def test_a_read_committed_client_leaves_out_what_its_answer_says_up_to_the_next_
         "last_stable_offset": 4,
         "aborted": ((7, 0),),
     }
-    found = clients_of(fetched(*batches, isolation_level=1, **ends))
+    of_clients = clients_of(fetched(*batches, isolation_level=1, **ends))
 
-    (told,) = found.committed_reads
+    (told,) = of_clients.committed_reads
     assert (told.given, told.left_out) == (((1, 1), (3, 3)), ((0, 0),))
-    assert [(one.base_offset, one.last_offset) for one in found.operations] == [(1, 1), (3, 3)]
+    assert [
+        (operation.base_offset, operation.last_offset) for operation in of_clients.operations
+    ] == [(1, 1), (3, 3)]
     assert clients_of(fetched(*batches, **ends)).committed_reads == ()
 
 

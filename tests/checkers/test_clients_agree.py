@@ -35,8 +35,8 @@ def _without_place(run: RunDirectory) -> list[TimedEvent]:
 
 def _older(run: RunDirectory) -> None:
     """The run as format 2 has it: the produces stand among the actions too."""
-    about = run.path / "run.json"
-    about.write_text(json.dumps(json.loads(about.read_text()) | {"format": 2}))
+    described = run.path / "run.json"
+    described.write_text(json.dumps(json.loads(described.read_text()) | {"format": 2}))
     acted = [
         {"time": timed.time, "began": timed.began, "zxid": timed.zxid, "step": timed.step}
         | {"action": event_to_json(timed.event)}
@@ -148,8 +148,8 @@ def test_only_a_line_that_invokes_a_produce_is_told_to_the_model(
         _ = RunEvidence(run).actions
 
     read = {"time": invoked["time"], "operation": "r", "type": "invoke", "function": "read"}
-    about = {"broker": 0, "topic": "t", "partition": 0}
-    _edit(run, "history.jsonl", [invoked, ended, read | about | told])
+    fields = {"broker": 0, "topic": "t", "partition": 0}
+    _edit(run, "history.jsonl", [invoked, ended, read | fields | told])
     with pytest.raises(ScenarioDataError, match=r"history\.jsonl:3 .* invokes no produce"):
         _ = RunEvidence(run).actions
 

@@ -67,9 +67,9 @@ def test_without_a_cleaner_the_same_log_has_lost_records() -> None:
 def test_a_record_that_was_never_written_again_is_lost_although_a_cleaner_went_over_it() -> None:
     planted = (on_disk(ONCE, 0, 0, 1), on_disk(AGAIN, 1), on_disk(LAST, 1))
 
-    found = shown(loss(evidence(replica(0, *planted), **OPERATIONS), OBSERVED))
+    told = shown(loss(evidence(replica(0, *planted), **OPERATIONS), OBSERVED))
 
-    assert ("committed-loss", (0,), 2, 2) in [(*one[:2], one[3], one[3]) for one in found]
+    assert ("committed-loss", (0,), 2, 2) in [(*each[:2], each[3], each[3]) for each in told]
 
 
 def test_a_record_that_is_gone_because_of_one_that_is_gone_too_is_lost() -> None:

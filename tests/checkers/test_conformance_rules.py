@@ -33,8 +33,8 @@ def compared(real: dict[str, Any], expected: dict[str, Any], **fields: Any) -> P
     )
 
 
-def whats(found: Any) -> list[str]:
-    return [one.evidence["what"] for one in found]
+def whats(seen: Any) -> list[str]:
+    return [each.evidence["what"] for each in seen]
 
 
 def test_a_replica_as_predicted_is_no_finding() -> None:
@@ -49,11 +49,11 @@ def test_a_replica_as_predicted_is_no_finding() -> None:
 def test_another_batch_is_shown_beside_the_prediction_at_every_snapshot() -> None:
     planted = compared({"batches": (BOTH, THEIRS)}, {}, is_final=False)
 
-    (found,) = replicas_as_predicted(planted)
+    (finding,) = replicas_as_predicted(planted)
 
-    assert shown([found]) == [("not-as-predicted", (0,), 2, 3)]
-    assert found.evidence["observed"][0]["leader_epoch"] == 2
-    assert found.evidence["predicted"][0]["leader_epoch"] == 1
+    assert shown([finding]) == [("not-as-predicted", (0,), 2, 3)]
+    assert finding.evidence["observed"][0]["leader_epoch"] == 2
+    assert finding.evidence["predicted"][0]["leader_epoch"] == 1
 
 
 def test_a_missing_batch_and_one_too_many_are_found() -> None:
@@ -98,11 +98,11 @@ def test_epochs_that_a_truncation_dropped_may_be_in_the_file_until_everything_ha
     assert not whats(replicas_as_predicted(compared({**real}, {**later}, is_final=False)))
     assert whats(replicas_as_predicted(compared({**real}, {**later}))) == ["epoch-entries"]
     other = {"epoch_entries": ((1, 2),)}
-    found = replicas_as_predicted(compared(other, {**later}, is_final=False))
-    assert whats(found) == ["epoch-entries"]
+    findings = replicas_as_predicted(compared(other, {**later}, is_final=False))
+    assert whats(findings) == ["epoch-entries"]
     at_once = {"epoch_entries": ((0, 0),)}
-    found = replicas_as_predicted(compared({**real}, at_once, is_final=False))
-    assert whats(found) == ["epoch-entries"]
+    findings = replicas_as_predicted(compared({**real}, at_once, is_final=False))
+    assert whats(findings) == ["epoch-entries"]
 
 
 def test_a_running_brokers_checkpoint_may_lag_but_not_lead() -> None:
@@ -136,9 +136,9 @@ def test_a_pinned_checkpoint_that_is_predicted_is_no_finding() -> None:
 def test_a_pinned_checkpoint_tells_what_the_run_saw() -> None:
     planted = compared({"high_watermarks": (3,)} | SEEN, {"high_watermarks": (4, 3)})
 
-    (found,) = replicas_as_predicted(planted)
+    (finding,) = replicas_as_predicted(planted)
 
-    assert found.message == (
+    assert finding.message == (
         "broker 0: its checkpointed high watermark is 3; predicted was 4, which the run saw there "
         "before"
     )
@@ -200,15 +200,15 @@ def test_the_first_round_that_differs_is_found_for_each_follower() -> None:
     second = replace(ROUND, requested_epoch=1)
     planted = asked((ROUND, second, second), ROUND, replace(second, end_offset=7), second)
 
-    (found,) = rounds_as_predicted(planted)
+    (finding,) = rounds_as_predicted(planted)
 
-    assert found.brokers == (1,)
-    assert found.message == (
+    assert finding.brokers == (1,)
+    assert finding.message == (
         "broker 1: question 2 for a leader epoch: broker 1 asked broker 0 for epoch 1, answered "
         "with epoch 1 and end offset 11; predicted was: broker 1 asked broker 0 for epoch 1, "
         "answered with epoch 1 and end offset 7"
     )
-    assert found.evidence["predicted"][1]["end_offset"] == 7
+    assert finding.evidence["predicted"][1]["end_offset"] == 7
 
 
 def test_a_round_too_many_or_too_few_is_found() -> None:
@@ -222,7 +222,7 @@ def test_a_run_without_links_has_no_rounds_to_compare() -> None:
 
 def outcome(real: dict[str, Any], expected: PredictedProduce | None) -> list[str]:
     operation = replace(acknowledged("p", 2, "c"), **real)
-    found = produces_as_predicted(
+    findings = produces_as_predicted(
         evidence(
             replica(0),
             predicted=(),
@@ -230,7 +230,7 @@ def outcome(real: dict[str, Any], expected: PredictedProduce | None) -> list[str
             predicted_produces=() if expected is None else (expected,),
         )
     )
-    return [one.message for one in found]
+    return [each.message for each in findings]
 
 
 ACKNOWLEDGED = PredictedProduce(operation="p", acknowledged=True, base_offset=2)
@@ -278,9 +278,9 @@ def test_a_decision_that_the_rules_forbid_is_found_once() -> None:
     )
     planted = evidence(replica(0), disallowed=(forbidden,))
 
-    (found,) = decisions_allowed(planted)
+    (finding,) = decisions_allowed(planted)
 
-    assert found.kind == "decision-not-allowed"
-    assert found.message == "PartitionState: broker 1 was not in the ISR"
+    assert finding.kind == "decision-not-allowed"
+    assert finding.message == "PartitionState: broker 1 was not in the ISR"
     assert list(decisions_allowed(replace(planted, is_final=False))) == []
     assert list(decisions_allowed(evidence(replica(0)))) == []

@@ -34,7 +34,7 @@ def state(zxid: int, epoch: int, isr: tuple[int, ...], controller_epoch: int) ->
     )
 
 
-def found(
+def impossible(
     monkeypatch: pytest.MonkeyPatch, *decisions: Decision, started: Sequence[SimpleNamespace] = ()
 ) -> list[str]:
     """Return what is wrong with decisions while controllers 1 and then 0 had epochs 1 and 2."""
@@ -66,16 +66,16 @@ THROWN_OUT = "broker 2 was thrown out of the ISR by an election and lived all th
 
 
 def test_the_former_one_had_seen_the_broker_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert found(monkeypatch, GONE, BACK, NEXT, state(10, 1, (0,), 1)) == []
+    assert impossible(monkeypatch, GONE, BACK, NEXT, state(10, 1, (0,), 1)) == []
 
 
 def test_the_new_one_knows_from_the_start_that_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    (message,) = found(monkeypatch, GONE, BACK, NEXT, state(10, 1, (0,), 2))
+    (message,) = impossible(monkeypatch, GONE, BACK, NEXT, state(10, 1, (0,), 2))
     assert message == f"zxid 10: {THROWN_OUT}"
 
 
 def test_the_former_one_knew_it_too_if_it_never_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    (message,) = found(monkeypatch, NEXT, state(10, 1, (0,), 1))
+    (message,) = impossible(monkeypatch, NEXT, state(10, 1, (0,), 1))
     assert message == f"zxid 10: {THROWN_OUT}"
 
 
@@ -87,18 +87,18 @@ def changed(zxid: int, isr: tuple[int, ...]) -> PartitionState:
 def test_a_follower_is_not_thrown_out_sooner_than_the_lag_time_after_a_term_began(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert found(monkeypatch, changed(5, (0,))) == [
+    assert impossible(monkeypatch, changed(5, (0,))) == [
         "zxid 5: broker 2 was thrown out of the ISR 2.000 s after its leader's term had begun, and "
         "replica.lag.time.max.ms is 10 s"
     ]
-    assert found(monkeypatch, changed(14, (0,))) == []
+    assert impossible(monkeypatch, changed(14, (0,))) == []
 
 
 def test_one_that_joins_behind_its_leaders_log_end_may_be_thrown_out_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     joins, falls_out = changed(15, (0, 2)), changed(16, (0,))
-    assert found(monkeypatch, changed(14, (0,)), joins, falls_out) == []
+    assert impossible(monkeypatch, changed(14, (0,)), joins, falls_out) == []
 
 
 def test_a_replica_that_is_not_the_first_in_sync_is_not_elected(
@@ -112,7 +112,9 @@ def test_a_replica_that_is_not_the_first_in_sync_is_not_elected(
 
     def elected(leader: int, isr: tuple[int, ...]) -> list[str]:
         written = replace(state(7, 1, isr, 1), leader=leader)
-        return found(monkeypatch, assigned, third, all_in_sync, left, written, started=[started])
+        return impossible(
+            monkeypatch, assigned, third, all_in_sync, left, written, started=[started]
+        )
 
     assert elected(2, (2, 3)) == []
     (message,) = elected(3, (2, 3))
@@ -134,7 +136,7 @@ def test_a_replica_of_a_failed_log_directory_may_be_taken_for_one_that_is_away(
     restored = SimpleNamespace(event=RestoreLogDirectory(broker=0, directory=1), time=6.5)
 
     def elected(*events: SimpleNamespace) -> list[str]:
-        return found(monkeypatch, assigned, written, started=[started, *events])
+        return impossible(monkeypatch, assigned, written, started=[started, *events])
 
     assert elected(failed) == []
     elsewhere = replace(failed.event, partitions=(("u", 0),))
@@ -169,5 +171,5 @@ def test_whom_a_reassignment_leaves_out_leaves_the_isr_first(
         for zxid, replicas in ((4, before), (12, after))
     ]
 
-    messages = found(monkeypatch, made[0], state(10, 1, (0,), 1), *more, made[1])
+    messages = impossible(monkeypatch, made[0], state(10, 1, (0,), 1), *more, made[1])
     assert [message for message in messages if "thrown out" in message] == wrong

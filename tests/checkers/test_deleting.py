@@ -25,7 +25,7 @@ def test_a_deleted_topic_is_named_and_nothing_of_it_is_lost(tmp_path: Path) -> N
 
     assert results.findings == ()
     assert "topic u was deleted (zxid" in unknown_of(results)
-    assert {about.topic for about in RunEvidence(run).partitions} == {"t"}
+    assert {partition.topic for partition in RunEvidence(run).partitions} == {"t"}
 
 
 def test_a_topic_that_is_there_has_lost_what_was_acknowledged(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_topic_that_was_made_again_smaller_has_no_more_partitions(tmp_path: Pa
 
     evidence = RunEvidence(clean_snapshot(build).seal())
 
-    assert [tuple(about) for about in evidence.partitions] == [("t", 0), ("u", 0)]
+    assert [tuple(partition) for partition in evidence.partitions] == [("t", 0), ("u", 0)]
 
 
 def test_a_topic_that_is_still_to_be_deleted_is_named(tmp_path: Path) -> None:

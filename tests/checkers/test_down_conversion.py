@@ -26,7 +26,7 @@ def fetched(version: int, *magics: int, readable: int = 4, outcome: str = "ok") 
     )
 
 
-def found(*operations: Operation, side: Any = OBSERVED, **more: Any) -> list[str]:
+def messages_of(*operations: Operation, side: Any = OBSERVED, **more: Any) -> list[str]:
     judged = evidence(replica(0, batch(0, 0, "a")), operations=operations, **more)
     return [finding.message for finding in not_down_converted(judged, side)]
 
@@ -45,24 +45,24 @@ def found(*operations: Operation, side: Any = OBSERVED, **more: Any) -> list[str
     ],
 )
 def test_what_an_old_client_reads_is_no_finding(operation: Operation) -> None:
-    assert found(operation) == []
+    assert messages_of(operation) == []
 
 
 def test_a_newer_format_than_the_client_reads_is_found() -> None:
-    (said,) = found(fetched(1, 0), fetched(2, 2, 1), fetched(3, 2, 1))
+    (said,) = messages_of(fetched(1, 0), fetched(2, 2, 1), fetched(3, 2, 1))
     assert said == (
         "broker 0: a Fetch of version 2, which reads magic 1 at best, was answered in magic "
         "[2, 1]; a Fetch of version 3, which reads magic 1 at best, was answered in magic [2, 1]"
     )
-    assert len(found(fetched(0, 1))) == 1
+    assert len(messages_of(fetched(0, 1))) == 1
 
 
 def test_nothing_at_all_without_an_error_is_found() -> None:
-    assert found(fetched(3)) == [
+    assert messages_of(fetched(3)) == [
         "broker 0: a Fetch of version 3 got nothing and no error, with 4 offsets to read"
     ]
 
 
 def test_the_prediction_and_earlier_snapshots_say_nothing() -> None:
-    assert found(fetched(2, 2), side=PREDICTED) == []
-    assert found(fetched(2, 2), is_final=False) == []
+    assert messages_of(fetched(2, 2), side=PREDICTED) == []
+    assert messages_of(fetched(2, 2), is_final=False) == []

@@ -38,31 +38,31 @@ def test_a_partition_without_leader_is_offline_if_a_waiting_follower_was_dropped
     planted = dropped(LEADERLESS)
 
     for side in (OBSERVED, PREDICTED):
-        (found,) = dropped_while_waiting(planted, side)
-        assert shown([found]) == [("offline-partition", (1,), -1, -1)]
-        assert found.evidence["dropped"] == [
+        (finding,) = dropped_while_waiting(planted, side)
+        assert shown([finding]) == [("offline-partition", (1,), -1, -1)]
+        assert finding.evidence["dropped"] == [
             {"broker": 1, "leader": 0, "waited_s": 5.0, "leaderless_s": 5.0, "out_s": 15.0}
         ]
-        assert (found.evidence["offline_s"], found.evidence["refused"]) == (5.0, [])
+        assert (finding.evidence["offline_s"], finding.evidence["refused"]) == (5.0, [])
 
 
 def test_writes_that_fail_while_nobody_leads_are_named() -> None:
     meanwhile, later = refused(error_code=6, ended_at=806.0), refused(ended_at=811.0)
 
-    (found,) = dropped_while_waiting(dropped(LEADERLESS, operations=(meanwhile, later)), OBSERVED)
+    (finding,) = dropped_while_waiting(dropped(LEADERLESS, operations=(meanwhile, later)), OBSERVED)
 
-    assert found.evidence["refused"] == ["op"]
-    assert "had no leader for 5.0 s" in found.message
-    assert "failed meanwhile: 1" in found.message
+    assert finding.evidence["refused"] == ["op"]
+    assert "had no leader for 5.0 s" in finding.message
+    assert "failed meanwhile: 1" in finding.message
 
 
 def test_the_seconds_under_min_isr_begin_with_the_follower_whose_loss_counts() -> None:
     other = replace(OUT, broker=2, dropped_at=798.0, ended_at=805.0)
     planted = dropped(OUT, other, min_insync_replicas=2, operations=(refused(),))
 
-    (found,) = dropped_while_waiting(planted, OBSERVED)
+    (finding,) = dropped_while_waiting(planted, OBSERVED)
 
-    assert found.evidence["under_min_isr_s"] == 7.0
+    assert finding.evidence["under_min_isr_s"] == 7.0
 
 
 def test_a_follower_that_is_back_before_the_leader_dies_makes_no_finding() -> None:
@@ -74,10 +74,10 @@ def test_a_follower_that_is_back_before_the_leader_dies_makes_no_finding() -> No
 def test_a_write_that_is_refused_for_want_of_a_waiting_follower_is_found() -> None:
     planted = dropped(OUT, min_insync_replicas=2, operations=(refused(),))
 
-    (found,) = dropped_while_waiting(planted, OBSERVED)
+    (finding,) = dropped_while_waiting(planted, OBSERVED)
 
-    assert shown([found]) == [("under-min-isr", (1,), -1, -1)]
-    assert found.evidence["refused"] == ["op"]
+    assert shown([finding]) == [("under-min-isr", (1,), -1, -1)]
+    assert finding.evidence["refused"] == ["op"]
 
 
 @pytest.mark.parametrize(
@@ -183,8 +183,8 @@ def told(build: RunBuilder) -> list[tuple[int, bool, bool]]:
     """Broker, whether the partition had no leader meanwhile, and whether it ended."""
     build.seal()
     return [
-        (one.broker, one.leaderless_at is not None, one.ended_at is not None)
-        for one in RunEvidence(build.run).dropped(ABOUT)
+        (each.broker, each.leaderless_at is not None, each.ended_at is not None)
+        for each in RunEvidence(build.run).dropped(ABOUT)
     ]
 
 

@@ -59,8 +59,8 @@ def test_an_answer_that_nothing_explains_is_one_finding_that_names_what_follows(
 
     told = [finding for finding in results.findings if finding.question is Question.CONFORMANCE]
     assert results.conforms is False
-    assert len([one for one in every if one.question is Question.CONFORMANCE]) > 20
-    assert [one.evidence["what"] for one in told] == ["observation"]
+    assert len([each for each in every if each.question is Question.CONFORMANCE]) > 20
+    assert [each.evidence["what"] for each in told] == ["observation"]
     assert told[0].evidence["number"] > 20
     assert "before-healing: broker 1: its batches" in str(told[0].evidence["consequences"])
     write_judgement(run, results)
@@ -72,7 +72,7 @@ def test_what_a_snapshot_shows_that_was_explained_before_stays_a_finding() -> No
 
     told = with_consequences(findings, predicted(("level", 0), ("level", 1), ("final", 0)))
 
-    assert [one.snapshot for one in told] == ["", "level"]
+    assert [each.snapshot for each in told] == ["", "level"]
     assert told[0].message == "links.jsonl:9: no; 1 difference later follows from it"
     assert told[0].evidence["consequences"] == ["final: broker 1: its batches differ"]
 

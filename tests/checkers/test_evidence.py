@@ -42,27 +42,27 @@ def test_evidence_is_the_same_after_a_trip_through_rows(
 ) -> None:
     both = of_run(tmp_path / "run", case, release)
 
-    assert [one.snapshot for one in both] == ["before-healing", "final"]
-    for one in both:
-        assert through_rows(one) == one
-        assert apply_rules(through_rows(one)) == apply_rules(one)
+    assert [each.snapshot for each in both] == ["before-healing", "final"]
+    for each in both:
+        assert through_rows(each) == each
+        assert apply_rules(through_rows(each)) == apply_rules(each)
 
 
 def test_evidence_without_prediction_links_and_settling_survives_rows() -> None:
-    one = evidence(
+    first = evidence(
         replica(0, batch(0, 0, "a"), epoch_entries=((0, 0),)),
         replica(1, findings=(Finding(kind="torn-tail", brokers=(1,), message="cut"),)),
     )
 
-    assert through_rows(one) == one
+    assert through_rows(first) == first
 
 
 def test_rows_have_the_documented_columns(tmp_path: Path) -> None:
-    one = of_run(tmp_path / "run", "n20", "1.1.1")[1]
+    first = of_run(tmp_path / "run", "n20", "1.1.1")[1]
 
-    assert {tuple(row) for row in batch_rows(one)} == {ROW_COLUMNS}
-    assert tuple(context_row(one)) == CONTEXT_COLUMNS
-    assert {row["side"] for row in batch_rows(one)} == {
+    assert {tuple(row) for row in batch_rows(first)} == {ROW_COLUMNS}
+    assert tuple(context_row(first)) == CONTEXT_COLUMNS
+    assert {row["side"] for row in batch_rows(first)} == {
         "observed",
         "predicted",
         "observed-before",
@@ -78,16 +78,16 @@ def test_contexts_need_no_segment(tmp_path: Path) -> None:
     read = RunEvidence(run)
     prediction = predict(tuple(timed.event for timed in read.events))
 
-    for one in run_evidence(read, prediction, with_segments=False):
-        assert {row["side"] for row in batch_rows(one)} <= {"predicted", "predicted-before"}
+    for each in run_evidence(read, prediction, with_segments=False):
+        assert {row["side"] for row in batch_rows(each)} <= {"predicted", "predicted-before"}
 
 
 def test_batches_of_several_segments_keep_their_order() -> None:
     first = batch(0, 0, "a", "b")
     second = replace(batch(2, 0, "c"), file="00000000000000000002.log", position=0)
-    one = evidence(replica(0, first, second))
+    each = evidence(replica(0, first, second))
 
-    assert through_rows(one).replicas[0].batches == (first, second)
+    assert through_rows(each).replicas[0].batches == (first, second)
 
 
 def test_a_finding_is_the_same_after_a_trip_through_json() -> None:

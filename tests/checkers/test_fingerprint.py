@@ -25,7 +25,7 @@ SAME_STEPS = {"KIP-279-3", "KIP-279-old-protocol"}
 DIVERGING = [release for release in RELEASES if release.startswith(("1.0", "1.1", "0.11"))]
 
 
-def about(scenario: Any) -> ScenarioAbout:
+def described(scenario: Any) -> ScenarioAbout:
     data = json.loads(json.dumps(scenario.to_json()))
     return from_json(ScenarioAbout, data, allow_more=True)
 
@@ -79,7 +79,7 @@ def test_no_two_entries_of_the_catalogue_share_a_fingerprint() -> None:
     for entry in CATALOGUE.values():
         for case, release in itertools.product(entry.cases, entry.default_releases):
             if not entry.cannot_show(case, release):
-                entries[fingerprint(about(scenario_of(entry, case, release)))].add(entry.name)
+                entries[fingerprint(described(scenario_of(entry, case, release)))].add(entry.name)
     assert {name for names in entries.values() for name in names} == set(CATALOGUE)
     assert [names for names in entries.values() if len(names) > 1 and names != SAME_STEPS] == []
 
@@ -87,7 +87,7 @@ def test_no_two_entries_of_the_catalogue_share_a_fingerprint() -> None:
 def test_the_number_of_records_and_the_release_change_no_fingerprint() -> None:
     entry = CATALOGUE["KAFKA-6361"]
     made = {
-        fingerprint(about(scenario_of(entry, case, release)))
+        fingerprint(described(scenario_of(entry, case, release)))
         for case in ("n15", "n20", "n25")
         for release in ("1.1.1", "2.0.1")
     }
@@ -95,7 +95,7 @@ def test_the_number_of_records_and_the_release_change_no_fingerprint() -> None:
 
 
 def test_other_numbers_of_brokers_change_no_fingerprint_and_other_roles_do() -> None:
-    scenario = about(scenario_of(CATALOGUE["KAFKA-6361"], "n20", "1.1.1"))
+    scenario = described(scenario_of(CATALOGUE["KAFKA-6361"], "n20", "1.1.1"))
     renamed = from_json(ScenarioAbout, _renamed(json.loads(json.dumps(_plain(scenario)))))
     assert renamed != scenario
     alone = dataclasses.replace(DIVERGENCE, brokers=(0,))
@@ -112,13 +112,13 @@ def test_other_numbers_of_brokers_change_no_fingerprint_and_other_roles_do() -> 
     ],
 )
 def test_another_kind_or_subject_is_another_bug(changed: dict[str, Any]) -> None:
-    scenario = about(scenario_of(CATALOGUE["KAFKA-6361"], "n20", "1.1.1"))
+    scenario = described(scenario_of(CATALOGUE["KAFKA-6361"], "n20", "1.1.1"))
     other = dataclasses.replace(DIVERGENCE, **changed)
     assert fingerprint(scenario, other) != fingerprint(scenario)
 
 
 def test_offsets_messages_and_snapshots_are_of_one_run_only() -> None:
-    scenario = about(scenario_of(CATALOGUE["KAFKA-6361"], "n20", "1.1.1"))
+    scenario = described(scenario_of(CATALOGUE["KAFKA-6361"], "n20", "1.1.1"))
     other = dataclasses.replace(
         DIVERGENCE, first_offset=7, last_offset=9, snapshot="final", message="generation 59, not 58"
     )
@@ -165,7 +165,7 @@ def _renamed(value: Any, key: str = "") -> Any:
         case dict():
             return {name: _renamed(value[name], name) for name in value}
         case list():
-            return [_renamed(one, key) for one in value]
+            return [_renamed(each, key) for each in value]
         case int() if is_broker and not isinstance(value, bool):
             return (value + 1) % 3
         case str() if key == "topic":

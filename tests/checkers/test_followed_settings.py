@@ -60,7 +60,7 @@ def test_every_topic_setting_is_in_a_list() -> None:
 
 def test_what_names_classes_files_or_secrets_is_in_no_list() -> None:
     listed = FOLLOWED | HARMLESS | set(LIMITED)
-    assert [name for name in sorted(listed) if any(one in name for one in _NEITHER)] == []
+    assert [name for name in sorted(listed) if any(each in name for each in _NEITHER)] == []
 
 
 def test_kchaos_gives_its_brokers_nothing_that_the_model_does_not_follow() -> None:

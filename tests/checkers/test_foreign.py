@@ -80,8 +80,8 @@ def test_what_others_keys_let_a_cleaner_remove_is_neither_lost_nor_a_hole() -> N
 
     def said(*held: ReplicaEvidence, is_compacted: bool) -> set[str]:
         run = evidence(*held, operations=(*WRITTEN, keyed), is_compacted=is_compacted)
-        found = [*hole(run, OBSERVED), *divergence(run, OBSERVED), *loss(run, OBSERVED)]
-        return {one.kind for one in found}
+        findings = [*hole(run, OBSERVED), *divergence(run, OBSERVED), *loss(run, OBSERVED)]
+        return {each.kind for each in findings}
 
     assert said(*replicas, is_compacted=False) == {"hole"}
     assert said(*replicas, is_compacted=True) == set()
@@ -128,12 +128,12 @@ def test_marks_are_nobodys_only_in_a_batch_of_kchaos_own() -> None:
 
 def fetched(build: RunBuilder, *, asked: int, to: int = -1, high_watermark: int = 0) -> None:
     """Broker 1 asks broker 0 from an offset on, and is given all up to another (inclusive)."""
-    about: dict[str, Any] = {"topic": "t", "partition": 0}
+    fields: dict[str, Any] = {"topic": "t", "partition": 0}
     number = int(build.clock)
     names = {"api_key": 1, "api": "FETCH", "api_version": 4, "correlation_id": number}
-    build.link(**names, detail={"partitions": [about | {"fetch_offset": asked}]})
+    build.link(**names, detail={"partitions": [fields | {"fetch_offset": asked}]})
     given = {"base_offset": asked, "last_offset": to} if to >= asked else {}
-    answer = about | {"error_code": 0, "high_watermark": high_watermark, **given}
+    answer = fields | {"error_code": 0, "high_watermark": high_watermark, **given}
     build.link(**names, direction="response", detail={"partitions": [answer]})
 
 
@@ -211,12 +211,12 @@ def test_a_healthy_run_with_a_foreign_write_is_unknown_with_one_note(tmp_path: P
     results = with_others(tmp_path / "run")
 
     assert (results.conforms, results.safe, results.expected) == (None, None, False)
-    (one,) = results.findings
-    assert one.kind == "foreign-write"
-    assert one.message == "somebody else than kchaos wrote to t-0: offset 11"
-    assert one.evidence["left_out"] > 0
+    (finding,) = results.findings
+    assert finding.kind == "foreign-write"
+    assert finding.message == "somebody else than kchaos wrote to t-0: offset 11"
+    assert finding.evidence["left_out"] > 0
     assert results.unknown is not None
-    assert one.message in results.unknown
+    assert finding.message in results.unknown
 
 
 def test_replicas_that_differ_are_unsafe_whoever_wrote(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_a_message_of_an_old_set_may_wrap_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at_hand", "size_bytes", "found"),
+    ("at_hand", "size_bytes", "counted"),
     [
         (len(BATCHES), len(BATCHES) - 1, 1),
         (FIRST_BYTES + 26, len(BATCHES), 1),
@@ -49,9 +49,9 @@ def test_a_message_of_an_old_set_may_wrap_others() -> None:
     ids=["torn", "no last offset", "header at hand", "no header"],
 )
 def test_an_entry_counts_if_it_is_whole_and_its_header_at_hand(
-    at_hand: int, size_bytes: int, found: int
+    at_hand: int, size_bytes: int, counted: int
 ) -> None:
-    assert len(list(entries(memoryview(BATCHES)[:at_hand], size_bytes))) == found
+    assert len(list(entries(memoryview(BATCHES)[:at_hand], size_bytes))) == counted
 
 
 @pytest.mark.parametrize(

@@ -36,11 +36,11 @@ def with_requests(*late: ControlRequest, **fields: Any) -> Any:
 
 
 def test_a_late_request_that_was_obeyed_is_found_with_both_epochs() -> None:
-    (found,) = stale_request_accepted(with_requests(LATE), OBSERVED)
+    (finding,) = stale_request_accepted(with_requests(LATE), OBSERVED)
 
-    assert shown([found]) == [("stale-request-accepted", (1,), -1, -1)]
-    assert (found.evidence["meant_for"], found.evidence["in_force"]) == (60, 84)
-    assert found.evidence["source"] == "links.jsonl:9"
+    assert shown([finding]) == [("stale-request-accepted", (1,), -1, -1)]
+    assert (finding.evidence["meant_for"], finding.evidence["in_force"]) == (60, 84)
+    assert finding.evidence["source"] == "links.jsonl:9"
 
 
 @pytest.mark.parametrize(

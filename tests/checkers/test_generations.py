@@ -45,8 +45,8 @@ def asked(
 ) -> None:
     """A request to broker 1, or from it, and its answer; held if it is said what came between."""
     state = {"leader": 0, "leader_epoch": 0, "isr": [0, 1], "controller_epoch": 1}
-    about = [{"topic": "t", "partition": 0, "replicas": [0, 1]} | state]
-    detail: dict[str, Any] = {"controller_id": 2, "controller_epoch": 1, "partitions": about}
+    partition = [{"topic": "t", "partition": 0, "replicas": [0, 1]} | state]
+    detail: dict[str, Any] = {"controller_id": 2, "controller_epoch": 1, "partitions": partition}
     if api == "CONTROLLED_SHUTDOWN":
         detail = {"broker_id": 1}
     if broker_epoch is not None:
@@ -86,17 +86,17 @@ def made(build: RunBuilder, **fields: Any) -> None:
 
 def last(build: RunBuilder) -> Any:
     build.write_zookeeper()
-    found = RunEvidence(build.run).control
-    assert found is not None
-    return found[-1]
+    control = RunEvidence(build.run).control
+    assert control is not None
+    return control[-1]
 
 
 def test_a_generation_is_a_registration_and_lasts_until_it_is_gone(tmp_path: Path) -> None:
     build = two_generations(tmp_path / "run")
     build.write_zookeeper()
-    found = generations(RunEvidence(build.run).events)
-    assert [(one.broker, one.czxid) for one in found] == [(2, 2), (1, 3), (0, 4), (1, 8)]
-    first, second = (one for one in found if one.broker == 1)
+    registrations = generations(RunEvidence(build.run).events)
+    assert [(each.broker, each.czxid) for each in registrations] == [(2, 2), (1, 3), (0, 4), (1, 8)]
+    first, second = (each for each in registrations if each.broker == 1)
     assert first.until is not None
     assert first.since < first.until < second.since
     assert second.until is None
@@ -105,10 +105,10 @@ def test_a_generation_is_a_registration_and_lasts_until_it_is_gone(tmp_path: Pat
 def test_a_request_with_the_epoch_of_an_earlier_generation_is_late(tmp_path: Path) -> None:
     build = two_generations(tmp_path / "run")
     asked(build, "STOP_REPLICA", number=2, broker_epoch=3, error_code=77)
-    found = last(build)
-    assert (found.meant_for, found.in_force, found.is_late) == (3, 8, True)
-    assert (found.error_code, found.predicted_error_code, found.is_made) == (77, 77, False)
-    assert found.in_words() == (
+    newest = last(build)
+    assert (newest.meant_for, newest.in_force, newest.is_late) == (3, 8, True)
+    assert (newest.error_code, newest.predicted_error_code, newest.is_made) == (77, 77, False)
+    assert newest.in_words() == (
         "StopReplica v2 to broker 1 (broker epoch 3) was made for generation 3 of broker 1, which "
         "was 8 by then; refused, STALE_BROKER_EPOCH (77)"
     )
@@ -117,8 +117,8 @@ def test_a_request_with_the_epoch_of_an_earlier_generation_is_late(tmp_path: Pat
 def test_a_request_with_the_present_epoch_is_not_late(tmp_path: Path) -> None:
     build = two_generations(tmp_path / "run")
     asked(build, "STOP_REPLICA", number=2, broker_epoch=8)
-    found = last(build)
-    assert (found.meant_for, found.is_late, found.predicted_error_code) == (8, False, 0)
+    newest = last(build)
+    assert (newest.meant_for, newest.is_late, newest.predicted_error_code) == (8, False, 0)
 
 
 @pytest.mark.parametrize(("after_s", "is_late"), [(0.4, False), (1.5, True)])
@@ -128,18 +128,18 @@ def test_a_process_that_registers_again_may_not_have_heard_of_it_for_a_moment(
     build = two_generations(tmp_path / "run")
     build.close_session(0x12).register(1, 0x13)
     asked(build, "STOP_REPLICA", number=2, broker_epoch=8, wall_time_s=build.clock + after_s)
-    found = last(build)
-    assert (found.in_force, found.error_code, found.is_late) == (10, 0, is_late)
-    assert found.predicted_error_code == (77 if is_late else 0)
+    newest = last(build)
+    assert (newest.in_force, newest.error_code, newest.is_late) == (10, 0, is_late)
+    assert newest.predicted_error_code == (77 if is_late else 0)
 
 
 def test_what_kchaos_made_is_late_by_its_own_account(tmp_path: Path) -> None:
     build = two_generations(tmp_path / "run", "2.1.1")
     asked(build, "STOP_REPLICA", number=2, client_id=LATE_CLIENT_ID)
     made(build)
-    found = last(build)
-    assert (found.meant_for, found.is_late, found.is_made) == (3, True, True)
-    assert (found.broker_epoch, found.predicted_error_code) == (None, 0)
+    newest = last(build)
+    assert (newest.meant_for, newest.is_late, newest.is_made) == (3, True, True)
+    assert (newest.broker_epoch, newest.predicted_error_code) == (None, 0)
 
 
 def test_a_request_that_a_hold_kept_over_a_bounce_is_late(tmp_path: Path) -> None:
@@ -150,8 +150,8 @@ def test_a_request_that_a_hold_kept_over_a_bounce_is_late(tmp_path: Path) -> Non
         build.register(1, 0x13)
 
     asked(build, "STOP_REPLICA", number=2, held_since=bounce)
-    found = last(build)
-    assert (found.meant_for, found.in_force, found.is_late) == (8, 10, True)
+    newest = last(build)
+    assert (newest.meant_for, newest.in_force, newest.is_late) == (8, 10, True)
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,9 @@ def test_an_ordinary_request_without_an_epoch_is_never_called_late(tmp_path: Pat
 def test_a_controlled_shutdown_is_about_the_broker_that_sends_it(tmp_path: Path) -> None:
     build = two_generations(tmp_path / "run")
     asked(build, "CONTROLLED_SHUTDOWN", number=2, broker_epoch=3, error_code=77, client_id="1")
-    found = last(build)
-    assert (found.broker, found.target, found.is_late) == (1, 2, True)
-    assert found.predicted_error_code == 77
+    newest = last(build)
+    assert (newest.broker, newest.target, newest.is_late) == (1, 2, True)
+    assert newest.predicted_error_code == 77
 
 
 def test_a_new_process_that_no_request_named_was_never_told(tmp_path: Path) -> None:

@@ -26,15 +26,20 @@ def test_an_operation_has_its_records_from_the_start_and_its_offset_from_the_end
 ) -> None:
     build = RunBuilder(tmp_path / "run").produce("p", 0, ["x", "y"], acks=-1, base_offset=5)
 
-    (found,) = RunEvidence(build.run).operations
+    (operation,) = RunEvidence(build.run).operations
 
-    assert (found.outcome, found.promised, found.base_offset, found.last_offset) == (
+    assert (
+        operation.outcome,
+        operation.promised,
+        operation.base_offset,
+        operation.last_offset,
+    ) == (
         "ok",
         True,
         5,
         6,
     )
-    assert found.payloads == (record_payload("x"), record_payload("y"))
+    assert operation.payloads == (record_payload("x"), record_payload("y"))
 
 
 def test_an_operation_that_nothing_ended_is_pending(tmp_path: Path) -> None:
@@ -51,10 +56,10 @@ def test_a_read_has_the_records_that_it_got(tmp_path: Path) -> None:
         "r", "ok", function="read", broker=0, **ABOUT, records=["x"], base_offset=3, promised=True
     )
 
-    (found,) = RunEvidence(build.run).operations
+    (operation,) = RunEvidence(build.run).operations
 
-    assert (found.function, found.promised, found.base_offset) == ("read", True, 3)
-    assert found.payloads == (record_payload("x"),)
+    assert (operation.function, operation.promised, operation.base_offset) == ("read", True, 3)
+    assert operation.payloads == (record_payload("x"),)
 
 
 def test_an_end_without_a_start_is_named_with_its_line(tmp_path: Path) -> None:
@@ -92,10 +97,10 @@ def test_only_an_answer_that_arrived_without_error_is_a_round(tmp_path: Path) ->
     build.link(correlation_id=4, source=None, detail=asked(3))
     build.link(correlation_id=4, source=None, direction="response", detail=answered(3, 8))
 
-    found = RunEvidence(build.run).rounds
+    rounds = RunEvidence(build.run).rounds
 
-    assert found is not None
-    assert [(one.requested_epoch, one.end_offset) for one in found] == [(3, 8)]
+    assert rounds is not None
+    assert [(each.requested_epoch, each.end_offset) for each in rounds] == [(3, 8)]
 
 
 def test_a_diverging_epoch_in_a_fetch_response_is_a_round(tmp_path: Path) -> None:
@@ -103,19 +108,20 @@ def test_a_diverging_epoch_in_a_fetch_response_is_a_round(tmp_path: Path) -> Non
     fetch = {"api_key": 1, "api": "FETCH"}
     asked_for = ABOUT | {"fetch_offset": 12, "last_fetched_epoch": 2}
     build.link(**fetch, correlation_id=1, detail={"session_epoch": 0, "partitions": [asked_for]})
-    about = ABOUT | {"error_code": 0, "high_watermark": 11}
-    nothing = about | {"diverging_epoch": {"epoch": -1, "end_offset": -1}}
+    subject = ABOUT | {"error_code": 0, "high_watermark": 11}
+    nothing = subject | {"diverging_epoch": {"epoch": -1, "end_offset": -1}}
     build.link(**fetch, correlation_id=1, direction="response", detail={"partitions": [nothing]})
     # The session leaves the partition out of the next request: nothing about it has changed.
     build.link(**fetch, correlation_id=2, detail={"session_epoch": 1, "partitions": []})
-    diverging = about | {"diverging_epoch": {"epoch": 1, "end_offset": 11}}
+    diverging = subject | {"diverging_epoch": {"epoch": 1, "end_offset": 11}}
     build.link(**fetch, correlation_id=2, direction="response", detail={"partitions": [diverging]})
 
-    found = RunEvidence(build.run).rounds
+    rounds = RunEvidence(build.run).rounds
 
-    assert found is not None
+    assert rounds is not None
     assert [
-        (one.requested_epoch, one.answered_epoch, one.end_offset, one.by_fetch) for one in found
+        (each.requested_epoch, each.answered_epoch, each.end_offset, each.by_fetch)
+        for each in rounds
     ] == [(2, 1, 11, True)]
 
 

@@ -159,12 +159,12 @@ def test_a_broker_that_is_elected_while_it_is_fenced_is_told(tmp_path: Path) -> 
     build = kraft_run(tmp_path / "run").fence(1)
     build.state(1, 1, [1]).fence(1, is_fenced=False)
 
-    (found,) = [
+    (seen,) = [
         finding for finding in judged(build).findings if finding.kind == "decision-not-allowed"
     ]
 
-    assert found.brokers == (1,)
-    assert "was elected in leader epoch 1 while it was fenced" in found.message
+    assert seen.brokers == (1,)
+    assert "was elected in leader epoch 1 while it was fenced" in seen.message
 
 
 def test_a_broker_may_be_elected_by_the_batch_that_takes_it_for_alive_or_for_away(
@@ -204,10 +204,10 @@ def _demoted(path: Path, *, told: Sequence[int], epoch: int = 1, **late: Any) ->
 def test_a_write_that_is_taken_after_the_broker_has_read_of_another_leader_is_told(
     tmp_path: Path,
 ) -> None:
-    (found,) = _demoted(tmp_path / "run", told=(0, 1, 2))
+    (finding,) = _demoted(tmp_path / "run", told=(0, 1, 2))
 
-    assert (found.brokers, found.first_offset, found.last_offset) == ((0,), 11, 11)
-    assert "by which broker 1 leads in leader epoch 1" in found.message
+    assert (finding.brokers, finding.first_offset, finding.last_offset) == ((0,), 11, 11)
+    assert "by which broker 1 leads in leader epoch 1" in finding.message
 
 
 @pytest.mark.slow
@@ -397,7 +397,7 @@ def test_a_run_with_kraft_is_unknown_only_where_its_safety_is(tmp_path: Path) ->
     broken = results_line(_sealed(tmp_path / "broken", _remove("definitions")))
     ours = results_line(judge(clean_snapshot(clean_run(tmp_path / "ours")).seal()))
 
-    assert [is_unknown(one) for one in (safe, lost, broken, ours)] == [False, False, True, False]
+    assert [is_unknown(each) for each in (safe, lost, broken, ours)] == [False, False, True, False]
     assert is_unknown(ours | {"conforms": None, "unknown": "the model gave up"})
-    assert [exit_code_for_lines([one]) for one in (safe, lost, broken)] == [0, 1, 2]
-    assert [signs_of(one) for one in (safe, lost)] == [[], ["committed-loss"]]
+    assert [exit_code_for_lines([each]) for each in (safe, lost, broken)] == [0, 1, 2]
+    assert [signs_of(each) for each in (safe, lost)] == [[], ["committed-loss"]]

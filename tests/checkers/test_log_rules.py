@@ -32,13 +32,13 @@ def test_replicas_with_the_same_batches_do_not_diverge() -> None:
 def test_other_records_in_another_epoch_are_a_divergence_with_both_headers() -> None:
     planted = evidence(replica(0, BOTH, MINE, TAIL), replica(1, BOTH, THEIRS, TAIL))
 
-    (found,) = divergence(planted, OBSERVED)
+    (finding,) = divergence(planted, OBSERVED)
 
-    assert shown([found]) == [("divergence", (0, 1), 3, 5)]
-    assert found.evidence["0"][0]["leader_epoch"] == 1
-    assert found.evidence["1"][0]["leader_epoch"] == 2
-    assert found.evidence["1"][0]["position"] == 300
-    assert found.evidence["1"][0]["file"] == "00000000000000000000.log"
+    assert shown([finding]) == [("divergence", (0, 1), 3, 5)]
+    assert finding.evidence["0"][0]["leader_epoch"] == 1
+    assert finding.evidence["1"][0]["leader_epoch"] == 2
+    assert finding.evidence["1"][0]["position"] == 300
+    assert finding.evidence["1"][0]["file"] == "00000000000000000000.log"
 
 
 def test_the_same_records_in_another_epoch_are_a_divergence_that_no_checksum_shows() -> None:
@@ -72,11 +72,11 @@ def test_the_same_records_in_other_batches_of_one_format_are_a_divergence() -> N
 
 
 def test_neighbouring_differences_are_one_divergence_and_others_are_two() -> None:
-    one = [batch(i, 1, f"mine{i}") for i in (0, 1, 2, 4)]
+    first = [batch(i, 1, f"mine{i}") for i in (0, 1, 2, 4)]
     same = batch(3, 1, "same")
     other = [batch(i, 2, f"theirs{i}") for i in (0, 1, 2, 4)]
     planted = evidence(
-        replica(0, *sorted([*one, same], key=lambda b: b.base_offset)),
+        replica(0, *sorted([*first, same], key=lambda b: b.base_offset)),
         replica(1, *sorted([*other, same], key=lambda b: b.base_offset)),
     )
 
@@ -135,11 +135,11 @@ def test_the_predicted_side_is_judged_by_the_same_rule() -> None:
 def test_offsets_that_only_another_replica_holds_are_a_hole() -> None:
     planted = evidence(replica(0, BOTH, MINE, TAIL), replica(1, BOTH, TAIL))
 
-    (found,) = hole(planted, OBSERVED)
+    (finding,) = hole(planted, OBSERVED)
 
-    assert shown([found]) == [("hole", (1,), 3, 5)]
-    assert [one["base_offset"] for one in found.evidence["around"]] == [0, 6]
-    assert [one["base_offset"] for one in found.evidence["held"]["0"]] == [3]
+    assert shown([finding]) == [("hole", (1,), 3, 5)]
+    assert [each["base_offset"] for each in finding.evidence["around"]] == [0, 6]
+    assert [each["base_offset"] for each in finding.evidence["held"]["0"]] == [3]
     assert shown(divergence(planted, OBSERVED)) == []
 
 
@@ -224,21 +224,21 @@ def test_equal_logs_differ_nowhere_and_neither_do_disjoint_ones() -> None:
 
 
 def test_batches_that_cross_each_other_differ_in_all_that_they_share() -> None:
-    one = [batch(0, 0, "a", "b"), batch(2, 0, "c", "d")]
+    log = [batch(0, 0, "a", "b"), batch(2, 0, "c", "d")]
     other = [batch(1, 0, "b", "c"), batch(3, 0, "d")]
 
-    assert differing_ranges(one, other) == [(1, 3)]
+    assert differing_ranges(log, other) == [(1, 3)]
 
 
 @pytest.mark.slow
 @given(RANGES, RANGES)
 def test_ranges_are_the_sets_of_their_offsets(
-    one: list[tuple[int, int]], other: list[tuple[int, int]]
+    ranges: list[tuple[int, int]], other: list[tuple[int, int]]
 ) -> None:
     def offsets(ranges: list[tuple[int, int]]) -> set[int]:
         return {offset for first, last in ranges for offset in range(first, last + 1)}
 
-    assert offsets(merged(one)) == offsets(one)
-    assert offsets(without(one, other)) == offsets(one) - offsets(other)
-    assert offsets(common(one, other)) == offsets(one) & offsets(other)
-    assert all(b[0] > a[1] + 1 for a, b in zip(merged(one), merged(one)[1:], strict=False))
+    assert offsets(merged(ranges)) == offsets(ranges)
+    assert offsets(without(ranges, other)) == offsets(ranges) - offsets(other)
+    assert offsets(common(ranges, other)) == offsets(ranges) & offsets(other)
+    assert all(b[0] > a[1] + 1 for a, b in zip(merged(ranges), merged(ranges)[1:], strict=False))

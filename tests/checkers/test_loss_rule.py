@@ -30,11 +30,11 @@ def test_a_promised_record_that_one_in_sync_replica_holds_is_not_lost() -> None:
 def test_a_promised_record_that_no_in_sync_replica_holds_is_lost_although_all_are_equal() -> None:
     planted = evidence(replica(0, KEPT, OTHER), replica(1, KEPT, OTHER), operations=(PROMISED,))
 
-    (found,) = loss(planted, OBSERVED)
+    (finding,) = loss(planted, OBSERVED)
 
-    assert shown([found]) == [("committed-loss", (0, 1), 2, 3)]
-    assert found.evidence["operations"][0]["operation"] == "p"
-    assert found.evidence["held_instead"]["1"][0]["leader_epoch"] == 2
+    assert shown([finding]) == [("committed-loss", (0, 1), 2, 3)]
+    assert finding.evidence["operations"][0]["operation"] == "p"
+    assert finding.evidence["held_instead"]["1"][0]["leader_epoch"] == 2
 
 
 def test_a_record_at_another_offset_is_lost_at_its_own() -> None:
@@ -70,10 +70,10 @@ def test_a_record_of_acks_1_is_never_promised() -> None:
         replica(0, KEPT, OTHER), operations=(acknowledged("p", 2, "c", "d", acks=1),)
     )
 
-    (found,) = loss(planted, OBSERVED)
+    (finding,) = loss(planted, OBSERVED)
 
-    assert shown([found]) == [("permitted-loss", (0,), 2, 3)]
-    assert "acks=1" in found.message
+    assert shown([finding]) == [("permitted-loss", (0,), 2, 3)]
+    assert "acks=1" in finding.message
 
 
 def test_neighbouring_losses_with_one_reason_are_one_finding_and_others_are_not() -> None:
@@ -101,10 +101,10 @@ def test_what_was_not_acknowledged_cannot_be_lost() -> None:
 def test_an_unclean_election_after_the_acknowledgement_permits_the_loss() -> None:
     planted = evidence(replica(0, KEPT), operations=(PROMISED,), excuses=(UNCLEAN,))
 
-    (found,) = loss(planted, OBSERVED)
+    (finding,) = loss(planted, OBSERVED)
 
-    assert found.kind == "permitted-loss"
-    assert "unclean election" in found.message
+    assert finding.kind == "permitted-loss"
+    assert "unclean election" in finding.message
 
 
 def test_an_unclean_election_before_the_acknowledgement_permits_nothing() -> None:
@@ -179,11 +179,11 @@ def test_the_last_replica_may_not_lose_what_others_kept_whose_ends_were_all_clea
 ) -> None:
     three = (replica(0, KEPT), replica(1, KEPT), replica(2, KEPT))
 
-    (found,) = loss(evidence(*three, **{**LAST_OF_THREE, **changed}), OBSERVED)
+    (finding,) = loss(evidence(*three, **{**LAST_OF_THREE, **changed}), OBSERVED)
 
-    assert found.kind == kind
+    assert finding.kind == kind
     if not changed:
-        assert "brokers 1, 2 had acknowledged it too, had no unclean end" in found.message
+        assert "brokers 1, 2 had acknowledged it too, had no unclean end" in finding.message
 
 
 def test_the_last_replica_has_lost_nothing_where_one_in_sync_replica_holds_it() -> None:
@@ -244,10 +244,10 @@ def test_the_predicted_side_takes_the_predicted_acknowledgements() -> None:
         operations=(PROMISED, replace(PROMISED, operation="q")),
     )
 
-    (found,) = loss(planted, PREDICTED)
+    (finding,) = loss(planted, PREDICTED)
 
-    assert shown([found]) == [("committed-loss", (0,), 2, 3)]
-    assert [operation["operation"] for operation in found.evidence["operations"]] == ["p"]
+    assert shown([finding]) == [("committed-loss", (0,), 2, 3)]
+    assert [operation["operation"] for operation in finding.evidence["operations"]] == ["p"]
 
 
 def test_an_earlier_snapshot_has_lost_nothing_yet() -> None:

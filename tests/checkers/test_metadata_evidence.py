@@ -165,7 +165,7 @@ def test_the_same_acts_are_told_by_the_log_of_each_release(name, tmp_path):
     assert [state.version for state in states] == [0, 1, 2, 3, 4]
     registered = _events(logs, BrokerRegistered)
     assert len(registered) == 5
-    assert all(one.czxid <= one.zxid for one in registered)
+    assert all(each.czxid <= each.zxid for each in registered)
 
 
 def test_below_metadata_version_3_6_a_smaller_isr_raises_the_leader_epoch(tmp_path):

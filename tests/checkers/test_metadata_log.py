@@ -78,7 +78,9 @@ def test_every_record_is_decoded_as_kafkas_own_tool_does(name, tmp_path):
     }
     dumped = [_DUMPED.match(line) for line in (folder / "dump.txt").read_text().splitlines()]
     # Where a transaction begins and ends is no record of what was decided.
-    records = {int(one[1]): one for one in dumped if one and "_TRANSACTION_RECORD" not in one[3]}
+    records = {
+        int(each[1]): each for each in dumped if each and "_TRANSACTION_RECORD" not in each[3]
+    }
 
     assert decoded.keys() == records.keys()
     for offset, match in records.items():

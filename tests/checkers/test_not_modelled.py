@@ -36,8 +36,10 @@ def test_every_rule_that_is_not_followed_says_when_it_matters() -> None:
 def test_a_rule_matters_on_the_releases_that_are_predicted_otherwise(
     name: str, rules: list[str], tmp_path: Path
 ) -> None:
-    found = [*not_modelled(RunEvidence(unpacked(name, tmp_path, runs=BORDERS)))]
-    assert [next(rule for rule in rules if f"{rule} may be why" in one) for one in found] == rules
+    findings = [*not_modelled(RunEvidence(unpacked(name, tmp_path, runs=BORDERS)))]
+    assert [
+        next(rule for rule in rules if f"{rule} may be why" in each) for each in findings
+    ] == rules
 
 
 @pytest.mark.parametrize(
@@ -63,9 +65,9 @@ def test_a_late_request_without_topic_ids_matters_where_followers_name_topics_by
         )
     )
 
-    found = [*not_modelled(RunEvidence(build.seal()))]
+    findings = [*not_modelled(RunEvidence(build.seal()))]
 
-    assert ["broker 1 forgets them" in sentence for sentence in found] == [True for _ in brokers]
+    assert ["broker 1 forgets them" in sentence for sentence in findings] == [True for _ in brokers]
 
 
 def test_a_run_that_is_not_as_predicted_is_unknown_where_such_a_rule_may_be_why(

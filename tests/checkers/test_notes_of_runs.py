@@ -24,7 +24,10 @@ def notes_of_log(
     (path / "brokers/1/server.log").write_text("".join(f"{line}\n" for line in lines))
     if reasons:
         run.write("outcome.json", {"settle": {"state": "failed", "reasons": [*reasons]}})
-    return [(found.kind, found.message) for found in logged_errors(RunEvidence(run))]
+    return [
+        (logged_error.kind, logged_error.message)
+        for logged_error in logged_errors(RunEvidence(run))
+    ]
 
 
 def test_a_log_without_errors_has_no_note(tmp_path: Path) -> None:
@@ -120,9 +123,9 @@ def out_for(
         reason = {"kind": "replication-stopped", "broker": 1, "topic": "t", "partition": 0}
         settle = {"state": "failed", "reasons": [reason]}
         build.run.write("outcome.json", {"settle": settle}, replace=True)
-    found = [*out_of_sync(RunEvidence(build.run))]
-    assert {finding.question for finding in found} <= {Question.SAFETY}
-    return len(found)
+    findings = [*out_of_sync(RunEvidence(build.run))]
+    assert {finding.question for finding in findings} <= {Question.SAFETY}
+    return len(findings)
 
 
 def test_a_replica_that_stays_out_of_the_isr_without_a_fault_is_found(tmp_path: Path) -> None:

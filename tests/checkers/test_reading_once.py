@@ -78,7 +78,7 @@ def test_a_server_log_is_opened_once_however_many_witnesses_look_into_it(tmp_pat
     with opens(run) as seen:
         results = judge(run)
 
-    assert [one.found for one in results.witness] == [True, True, False]
+    assert [each.found for each in results.witness] == [True, True, False]
     assert seen["brokers/0/server.log"] == 1
 
 

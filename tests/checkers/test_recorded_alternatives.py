@@ -17,8 +17,8 @@ def silent(text: str) -> None:
 
 
 def test_a_run_of_kafka_6361_is_put_right_by_every_alternative(tmp_path: Path) -> None:
-    found = compare_run(kafka_6361(tmp_path / "run", "n20", "1.1.1").path, silent)
-    (row,) = found.rows
+    differences = compare_run(kafka_6361(tmp_path / "run", "n20", "1.1.1").path, silent)
+    (row,) = differences.rows
     wrong = [key for key, cell in row.cells.items() if cell.result is Result.WRONG]
     assert wrong == ["KIP-101", "released"]
     assert {key: cell.numbers["rounds"] for key, cell in row.cells.items()} == {
@@ -32,9 +32,9 @@ def test_a_run_of_kafka_6361_is_put_right_by_every_alternative(tmp_path: Path) -
 
 
 def test_on_a_release_with_the_fix_what_was_released_is_right_too(tmp_path: Path) -> None:
-    found = compare_run(kafka_6361(tmp_path / "run", "n20", "2.0.1").path, silent)
-    assert found.cell("t-0", "KIP-101").result is Result.WRONG
-    assert found.cell("t-0", "released").result is Result.RIGHT
+    differences = compare_run(kafka_6361(tmp_path / "run", "n20", "2.0.1").path, silent)
+    assert differences.cell("t-0", "KIP-101").result is Result.WRONG
+    assert differences.cell("t-0", "released").result is Result.RIGHT
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:

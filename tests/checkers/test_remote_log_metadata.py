@@ -37,7 +37,7 @@ def test_a_copy_that_begins_says_offsets_and_epochs_of_its_segment():
 
 
 def test_a_copy_that_ends_gives_the_segment_its_newest_state():
-    records = [parse_remote_segment(one) for one in (STARTED, FINISHED)]
+    records = [parse_remote_segment(each) for each in (STARTED, FINISHED)]
     (segment,) = remote_segments(record for record in records if record is not None)
     assert (segment.state, segment.start_offset) == ("COPY_SEGMENT_FINISHED", 3)
     assert segment.ended_ms - segment.began_ms == 210

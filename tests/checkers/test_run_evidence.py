@@ -53,23 +53,23 @@ def last(run: RunDirectory) -> PartitionEvidence:
 
 
 def test_replicas_are_what_lies_on_disk(tmp_path: Path) -> None:
-    one = last(ended(started(tmp_path / "run")))
+    newest = last(ended(started(tmp_path / "run")))
 
-    assert (one.topic, one.partition, one.leader, one.isr) == ("t", 0, 0, (0, 1))
-    assert [replica.broker for replica in one.replicas] == [0, 1]
-    assert [batch.base_offset for batch in one.replicas[0].batches] == [0, 11]
-    assert [batch.record_count for batch in one.replicas[0].batches] == [11, 10]
-    assert [replica.high_watermarks for replica in one.replicas] == [(21,), (11,)]
-    assert one.replicas[0].epoch_entries is None
-    assert one.predicted is None
+    assert (newest.topic, newest.partition, newest.leader, newest.isr) == ("t", 0, 0, (0, 1))
+    assert [replica.broker for replica in newest.replicas] == [0, 1]
+    assert [batch.base_offset for batch in newest.replicas[0].batches] == [0, 11]
+    assert [batch.record_count for batch in newest.replicas[0].batches] == [11, 10]
+    assert [replica.high_watermarks for replica in newest.replicas] == [(21,), (11,)]
+    assert newest.replicas[0].epoch_entries is None
+    assert newest.predicted is None
 
 
 def test_a_replica_of_which_nothing_is_on_disk_is_there_without_batches(tmp_path: Path) -> None:
     build = started(tmp_path / "run").topic("t", [0, 1, 7])
 
-    one = last(ended(build))
+    newest = last(ended(build))
 
-    assert [(replica.broker, len(replica.batches)) for replica in one.replicas] == [
+    assert [(replica.broker, len(replica.batches)) for replica in newest.replicas] == [
         (0, 2),
         (1, 2),
         (7, 0),
@@ -135,20 +135,20 @@ def judged_with_observation(path: Path, broker: int, high_watermark: int) -> lis
 def test_a_high_watermark_that_the_model_excludes_is_not_as_predicted_and_no_crash(
     tmp_path: Path,
 ) -> None:
-    (found,) = judged_with_observation(tmp_path / "run", 0, 12)
+    (finding,) = judged_with_observation(tmp_path / "run", 0, 12)
 
-    assert (found.kind, found.brokers, found.topic) == ("not-as-predicted", (0,), "t")
-    assert found.evidence["predicted"] == [0, 11]
-    assert "was seen at 12" in found.message
+    assert (finding.kind, finding.brokers, finding.topic) == ("not-as-predicted", (0,), "t")
+    assert finding.evidence["predicted"] == [0, 11]
+    assert "was seen at 12" in finding.message
 
 
 def test_a_high_watermark_of_a_replica_that_should_not_be_is_not_as_predicted(
     tmp_path: Path,
 ) -> None:
-    (found,) = judged_with_observation(tmp_path / "run", 7, 0)
+    (finding,) = judged_with_observation(tmp_path / "run", 7, 0)
 
-    assert (found.kind, found.brokers) == ("not-as-predicted", (7,))
-    assert "no such replica" in found.message
+    assert (finding.kind, finding.brokers) == ("not-as-predicted", (7,))
+    assert "no such replica" in finding.message
 
 
 def test_an_election_from_outside_the_isr_and_a_lost_tail_are_excuses(tmp_path: Path) -> None:
@@ -156,25 +156,25 @@ def test_an_election_from_outside_the_isr_and_a_lost_tail_are_excuses(tmp_path: 
     build.act(acts.LoseTail(broker=0, topic="t", partition=0, log_end_offset=11))
     build.state(-1, 2, [0]).state(1, 3, [1])
 
-    one = last(ended(build))
+    newest = last(ended(build))
 
-    assert [(excuse.kind, excuse.broker) for excuse in one.excuses] == [
+    assert [(excuse.kind, excuse.broker) for excuse in newest.excuses] == [
         ("lost-tail", 0),
         ("unclean-election", 1),
     ]
-    assert (one.excuses[0].first_lost_offset, one.excuses[0].isr) == (11, (0,))
-    assert one.excuses[1].leader_epoch == 3
+    assert (newest.excuses[0].first_lost_offset, newest.excuses[0].isr) == (11, (0,))
+    assert newest.excuses[1].leader_epoch == 3
 
 
 def test_who_lost_a_replica_to_a_reassignment_is_known_with_its_time(tmp_path: Path) -> None:
     build = started(tmp_path / "run").topic("t", [0]).state(0, 1, [0])
     build.topic("t", [0, 1]).state(0, 1, [0, 1])
 
-    one = last(ended(build))
+    newest = last(ended(build))
 
-    assert [broker for broker, _ in one.moved_away] == [1]
-    assert one.moved_away[0][1] > 0
-    assert partition_evidence(context_row(one), batch_rows(one)) == one
+    assert [broker for broker, _ in newest.moved_away] == [1]
+    assert newest.moved_away[0][1] > 0
+    assert partition_evidence(context_row(newest), batch_rows(newest)) == newest
 
 
 def test_a_wiped_log_directory_excuses_every_partition_of_the_broker_and_no_other(
@@ -182,9 +182,9 @@ def test_a_wiped_log_directory_excuses_every_partition_of_the_broker_and_no_othe
 ) -> None:
     for broker, excused in ((0, [("lost-tail", 0)]), (7, [])):
         build = started(tmp_path / f"run-{broker}").act(acts.WipeLogDirectory(broker=broker))
-        found = last(ended(build)).excuses
-        assert [(excuse.kind, excuse.broker) for excuse in found] == excused
-        assert all(excuse.first_lost_offset == 0 for excuse in found)
+        excuses = last(ended(build)).excuses
+        assert [(excuse.kind, excuse.broker) for excuse in excuses] == excused
+        assert all(excuse.first_lost_offset == 0 for excuse in excuses)
 
 
 def test_an_election_from_the_isr_is_no_excuse(tmp_path: Path) -> None:
@@ -229,9 +229,9 @@ def test_internal_topics_are_not_judged(tmp_path: Path) -> None:
     build = started(tmp_path / "run")
     build.state(0, 0, [0], topic="__consumer_offsets")
 
-    found = list(run_evidence(RunEvidence(ended(build)), None))
+    partitions = list(run_evidence(RunEvidence(ended(build)), None))
 
-    assert {one.topic for one in found} == {"t"}
+    assert {each.topic for each in partitions} == {"t"}
 
 
 def test_links_that_name_apis_in_capitals_are_read_as_those_in_kafkas_spelling(

@@ -139,7 +139,7 @@ def test_a_record_whose_place_is_taken_by_a_larger_batch_of_kchaos_is_lost(tmp_p
     results = judge(ended(build, "a", "b", in_one_batch=True).seal())
 
     assert results.safe is False
-    assert [found.first_offset for found in of(results, "committed-loss")] == [11]
+    assert [each.first_offset for each in of(results, "committed-loss")] == [11]
 
 
 def test_what_was_acknowledged_by_the_leader_alone_may_be_lost(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_an_unclean_election_excuses_what_may_have_been_acknowledged_before_it(
 
     results = judge(build.seal())
 
-    assert [found.kind for found in results.findings if "loss" in found.kind] == [kind]
+    assert [finding.kind for finding in results.findings if "loss" in finding.kind] == [kind]
 
 
 def test_an_unclean_election_excuses_nothing_that_was_acknowledged_after_it(tmp_path: Path) -> None:

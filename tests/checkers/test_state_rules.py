@@ -54,9 +54,9 @@ def test_without_an_acknowledged_probe_nothing_shows_that_replication_goes_on(ou
     assert shown(not_settled(silent, OBSERVED)) == [("replication-stopped", (0,), -1, -1)]
 
 
-@pytest.mark.parametrize(("wanted", "found"), [(2, []), (1, ["replication-stopped"])])
+@pytest.mark.parametrize(("wanted", "kinds"), [(2, []), (1, ["replication-stopped"])])
 def test_a_topic_that_wants_more_replicas_than_it_has_shows_by_a_write_to_its_leader(
-    wanted: int, found: list[str]
+    wanted: int, kinds: list[str]
 ) -> None:
     alone = evidence(
         replica(0, BOTH),
@@ -65,7 +65,7 @@ def test_a_topic_that_wants_more_replicas_than_it_has_shows_by_a_write_to_its_le
         min_insync_replicas=wanted,
     )
 
-    assert [each.kind for each in not_settled(alone, OBSERVED)] == found
+    assert [each.kind for each in not_settled(alone, OBSERVED)] == kinds
 
 
 def test_a_running_replica_outside_the_isr_is_not_at_rest_whatever_settling_says() -> None:
@@ -92,14 +92,14 @@ def test_a_reason_of_settling_is_a_finding_with_what_differs() -> None:
         replica(0, BOTH, MINE), replica(1, BOTH, THEIRS), isr=(0,), settle=settled(stopped(1))
     )
 
-    (found,) = not_settled(planted, OBSERVED)
+    (finding,) = not_settled(planted, OBSERVED)
 
-    assert shown([found]) == [("replication-stopped", (1,), -1, -1)]
-    assert "Error due to" in found.message
-    assert found.evidence["difference"]["different"] == [[2, 3]]
-    assert found.evidence["difference"]["alone"] == [[4, 4]]
-    assert found.evidence["ends"] == {"0": 4, "1": 5}
-    assert found.evidence["settle"]["bound_s"] == 20.0
+    assert shown([finding]) == [("replication-stopped", (1,), -1, -1)]
+    assert "Error due to" in finding.message
+    assert finding.evidence["difference"]["different"] == [[2, 3]]
+    assert finding.evidence["difference"]["alone"] == [[4, 4]]
+    assert finding.evidence["ends"] == {"0": 4, "1": 5}
+    assert finding.evidence["settle"]["bound_s"] == 20.0
 
 
 def test_two_reasons_about_one_broker_are_one_finding() -> None:
@@ -107,9 +107,9 @@ def test_two_reasons_about_one_broker_are_one_finding() -> None:
         replica(0), replica(1), isr=(0,), settle=settled(stopped(1, "one"), stopped(1, "two"))
     )
 
-    (found,) = not_settled(planted, OBSERVED)
+    (finding,) = not_settled(planted, OBSERVED)
 
-    assert found.evidence["details"] == ["one", "two"]
+    assert finding.evidence["details"] == ["one", "two"]
 
 
 def test_a_reason_that_the_last_snapshot_refutes_is_no_finding() -> None:
@@ -285,5 +285,5 @@ def test_what_the_leader_had_committed_and_still_has_may_not_be_cut_either() -> 
 
 
 def test_what_the_leader_has_let_go_of_itself_is_not_kept_by_its_followers() -> None:
-    found = shown(truncated_below_high_watermark(restarted(THEIRS), OBSERVED))
-    assert found == [("truncated-below-high-watermark", (0,), 2, 3)]
+    told = shown(truncated_below_high_watermark(restarted(THEIRS), OBSERVED))
+    assert told == [("truncated-below-high-watermark", (0,), 2, 3)]

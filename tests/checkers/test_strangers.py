@@ -135,12 +135,12 @@ def test_a_snappy_block_that_claims_gigabytes_takes_none() -> None:
 @pytest.mark.parametrize("offset", [2**63 - 1, 2**63 - 2, -(2**63)])
 def test_offsets_at_the_ends_of_their_range_are_findings(offset: int) -> None:
     segment_ = segment([(0, 1, ["a", "b"])])
-    found = read_segment(
+    seen = read_segment(
         struct.pack(">q", offset) + segment_[8:] + b"torn", base_offset=0, file="0.log"
     )
 
-    assert "corrupt-batch" in {finding.kind for finding in found.findings}
-    assert all(batch.last_offset < 2**63 - 1 for batch in found.batches)
+    assert "corrupt-batch" in {finding.kind for finding in seen.findings}
+    assert all(batch.last_offset < 2**63 - 1 for batch in seen.batches)
 
 
 def test_a_message_with_an_offset_beyond_the_largest_is_a_finding() -> None:
@@ -154,12 +154,12 @@ def test_a_message_with_an_offset_beyond_the_largest_is_a_finding() -> None:
 
 
 def test_more_records_than_are_read_of_a_batch_are_a_finding() -> None:
-    one = bytearray(segment([(0, 1, ["a"])]))
-    struct.pack_into(">i", one, 23, 2_000_000)
-    struct.pack_into(">i", one, 57, 2_000_001)
-    struct.pack_into(">I", one, 17, crc32c(bytes(one[21:])))
+    first = bytearray(segment([(0, 1, ["a"])]))
+    struct.pack_into(">i", first, 23, 2_000_000)
+    struct.pack_into(">i", first, 57, 2_000_001)
+    struct.pack_into(">I", first, 17, crc32c(bytes(first[21:])))
 
-    (finding,) = read_segment(bytes(one), base_offset=0, file="0.log").findings
+    (finding,) = read_segment(bytes(first), base_offset=0, file="0.log").findings
 
     assert "at most 1000000 of a batch are read" in finding.message
 

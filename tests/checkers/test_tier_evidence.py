@@ -62,8 +62,8 @@ def offsets(number: int, partition: int = 0) -> tuple[dict[str, Any], dict[str, 
         message(number, "LIST_OFFSETS", "request", timestamp=-4),
         message(number, "LIST_OFFSETS", "response", error_code=0, offset=3),
     )
-    for one in (asked, answered):
-        one["detail"]["partitions"][0]["partition"] = partition
+    for each in (asked, answered):
+        each["detail"]["partitions"][0]["partition"] = partition
     return asked, answered
 
 
@@ -100,11 +100,11 @@ def test_the_oldest_answer_about_offsets_has_a_list_and_internal_topics_say_noth
     entry = answered["detail"]["partitions"][0]
     entry["offsets"] = [entry.pop("offset"), 0]
     internal = offsets(2)
-    for one in internal:
-        one["detail"]["partitions"][0]["topic"] = "__consumer_offsets"
+    for each in internal:
+        each["detail"]["partitions"][0]["topic"] = "__consumer_offsets"
     files = run_with(tmp_path, "links.jsonl", asked, answered, *internal)
-    found = [message.said for message in read_links(files) or ()]
-    assert found[1] == Reply(
+    kept = [message.said for message in read_links(files) or ()]
+    assert kept[1] == Reply(
         number=(7, 1),
         fate=Fate.ARRIVES,
         api="ListOffsets",
@@ -112,7 +112,7 @@ def test_the_oldest_answer_about_offsets_has_a_list_and_internal_topics_say_noth
         leader=0,
         partitions={TopicPartition("t", 0): OffsetAnswered(error_code=0, offset=3)},
     )
-    assert found[2:] == [None, None]
+    assert kept[2:] == [None, None]
 
 
 READ: dict[str, Any] = {

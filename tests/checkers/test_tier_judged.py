@@ -30,12 +30,12 @@ def test_a_run_in_which_nobody_read_from_a_follower_in_sync_is_not_known_to_be_s
         _without(run, file, "end-t-0-broker-0-")
     (run.path / MANIFEST).unlink()
     run.seal()
-    found = judge(run)
-    assert (found.safe, found.conforms) == (None, True)
-    assert found.unknown == "nobody has read the tiered log of t-0 from broker 0 at the end"
+    judged = judge(run)
+    assert (judged.safe, judged.conforms) == (None, True)
+    assert judged.unknown == "nobody has read the tiered log of t-0 from broker 0 at the end"
 
 
 def test_remote_segments_that_retention_deleted_leave_both_questions_open(tmp_path: Path) -> None:
-    found = judge(tiered_run(tmp_path / "run", told=(STARTED, FINISHED, DELETION_STARTED)))
-    assert (found.conforms, found.safe) == (None, None)
-    assert "segments of t-0 were deleted from the remote tier" in (found.unknown or "")
+    judged = judge(tiered_run(tmp_path / "run", told=(STARTED, FINISHED, DELETION_STARTED)))
+    assert (judged.conforms, judged.safe) == (None, None)
+    assert "segments of t-0 were deleted from the remote tier" in (judged.unknown or "")

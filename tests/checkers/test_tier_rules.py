@@ -38,13 +38,13 @@ def predicted(*records: tuple[int, int, str]) -> tuple[PredictedBatch, ...]:
 def stored(*records: tuple[int, int, str]) -> tuple[BatchEvidence, ...]:
     return tuple(
         BatchEvidence(
-            base_offset=one.base_offset,
-            last_offset=one.last_offset,
-            leader_epoch=one.leader_epoch,
+            base_offset=each.base_offset,
+            last_offset=each.last_offset,
+            leader_epoch=each.leader_epoch,
             magic=2,
-            payload=one.payload,
+            payload=each.payload,
         )
-        for one in predicted(*records)
+        for each in predicted(*records)
     )
 
 

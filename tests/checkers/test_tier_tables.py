@@ -62,7 +62,7 @@ def test_a_copy_that_was_begun_and_a_segment_that_is_gone_say_so(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("changed", "found", "seen"),
+    ("changed", "is_found", "seen"),
     [
         ({}, True, "snapshot step-1 is so"),
         ({"broker 0": ["6: msg 6 LE-2", "7: msg 9 LE-3"]}, False, "broker 0: 6: msg 6 LE-2; 7: "),
@@ -71,12 +71,12 @@ def test_a_copy_that_was_begun_and_a_segment_that_is_gone_say_so(tmp_path: Path)
     ids=["as-printed", "another-record", "no-such-replica"],
 )
 def test_a_table_is_found_only_if_every_line_of_its_columns_is_there(
-    changed: dict[str, Any], found: bool, seen: str, tmp_path: Path
+    changed: dict[str, Any], is_found: bool, seen: str, tmp_path: Path
 ) -> None:
     columns = {name: list(lines) for name, lines in TABLE.items()} | changed
     wanted = {"table": {"snapshot": "step-1", "partition": "t-0", "columns": columns}}
     witness = witness_of(wanted, RunEvidence(tiered_run(tmp_path / "run")))
-    assert witness.found is found
+    assert witness.found is is_found
     assert seen in witness.seen
 
 

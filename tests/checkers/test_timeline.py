@@ -50,13 +50,13 @@ def test_a_state_names_its_version_and_the_broker_whose_session_wrote_it(tmp_pat
     build.state(0, 0, [0], session=0x10)
     build.state(-1, 1, [0], session=0x99)
 
-    found = built(build)
+    seen = built(build)
 
-    assert found[0] == ControllerElected(broker=2, zxid=1)
+    assert seen[0] == ControllerElected(broker=2, zxid=1)
     assert [
-        (one.leader, one.leader_epoch, one.isr, one.version, one.written_by, one.zxid)
-        for one in found
-        if isinstance(one, PartitionState)
+        (each.leader, each.leader_epoch, each.isr, each.version, each.written_by, each.zxid)
+        for each in seen
+        if isinstance(each, PartitionState)
     ] == [
         (0, 0, (0, 1), 0, 2, 3),
         (0, 0, (0,), 1, 0, 4),

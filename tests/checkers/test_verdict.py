@@ -12,7 +12,7 @@ from kchaos.checkers.witness import Witness
 from tests.support.run_builder import RunBuilder
 
 
-def found(kind: str, *brokers: int, first: int = -1, last: int = -1) -> Finding:
+def finding_of(kind: str, *brokers: int, first: int = -1, last: int = -1) -> Finding:
     return Finding(
         kind=kind,
         topic="t",
@@ -24,10 +24,10 @@ def found(kind: str, *brokers: int, first: int = -1, last: int = -1) -> Finding:
     )
 
 
-DIVERGENCE = found("divergence", 0, 1, first=11, last=20)
-HOLE = found("hole", 1, first=11, last=20)
-LOSS = found("permitted-loss", 0, 1, first=11, last=20)
-NOT_AS_PREDICTED = found("not-as-predicted", 1)
+DIVERGENCE = finding_of("divergence", 0, 1, first=11, last=20)
+HOLE = finding_of("hole", 1, first=11, last=20)
+LOSS = finding_of("permitted-loss", 0, 1, first=11, last=20)
+NOT_AS_PREDICTED = finding_of("not-as-predicted", 1)
 UNSAFE: dict[str, Any] = {
     "safe": False,
     "findings": [{"kind": "divergence", "brokers": [0, 1], "first_offset": 11, "last_offset": 20}],
@@ -79,7 +79,7 @@ def test_the_expected_finding_and_no_other_is_as_expected() -> None:
 
 def test_a_finding_at_other_offsets_is_not_the_expected_one() -> None:
     answer = judged(
-        [found("divergence", 0, 1, first=11, last=15)], expectation=UNSAFE, witnesses=[SEEN]
+        [finding_of("divergence", 0, 1, first=11, last=15)], expectation=UNSAFE, witnesses=[SEEN]
     )
 
     assert (answer.safe, answer.expected) == (False, False)
@@ -141,7 +141,7 @@ def test_what_leaves_only_safety_open_answers_conformance() -> None:
 
 
 def test_an_offset_alone_is_told_as_one() -> None:
-    answer = judged([found("divergence", 0, 1, first=1, last=1)], expectation=UNSAFE)
+    answer = judged([finding_of("divergence", 0, 1, first=1, last=1)], expectation=UNSAFE)
 
     assert "divergence of t-0 on brokers [0, 1] at offset 1" in answer.reason
 
@@ -162,7 +162,7 @@ def test_an_expected_finding_without_a_kind_is_refused() -> None:
 def witnesses(build: RunBuilder, *wanted: Mapping[str, Any]) -> list[bool]:
     expectation = {"witness": list(wanted)}
     seen = find_witnesses(expectation, RunEvidence(build.run))
-    return [one.found for one in seen]
+    return [each.found for each in seen]
 
 
 def test_a_round_is_found_by_the_fields_that_are_named(tmp_path: Path) -> None:

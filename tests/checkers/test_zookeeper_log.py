@@ -34,37 +34,37 @@ def changes(*transactions: bytes) -> list[ZnodeChange]:
     return list(read_zookeeper_log([("log.1", transaction_log(*transactions))]))
 
 
-def told(found: list[ZnodeChange]) -> list[tuple[str, str, bytes | None, int]]:
-    return [(one.operation, one.path, one.data, one.version) for one in found]
+def told(seen: list[ZnodeChange]) -> list[tuple[str, str, bytes | None, int]]:
+    return [(each.operation, each.path, each.data, each.version) for each in seen]
 
 
 def test_a_znode_is_created_set_and_deleted_with_growing_versions() -> None:
-    found = changes(
+    changed = changes(
         transaction(1, CREATE, create_body("/a", b"one"), session=7, time_ms=1234),
         transaction(2, SET_DATA, set_body("/a", b"two", 1)),
         transaction(3, DELETE, string("/a")),
     )
 
-    assert told(found) == [
+    assert told(changed) == [
         ("create", "/a", b"one", 0),
         ("set", "/a", b"two", 1),
         ("delete", "/a", None, -1),
     ]
-    assert [one.zxid for one in found] == [1, 2, 3]
-    assert (found[0].session, found[0].time_ms, found[0].ephemeral_owner) == (7, 1234, 0)
+    assert [each.zxid for each in changed] == [1, 2, 3]
+    assert (changed[0].session, changed[0].time_ms, changed[0].ephemeral_owner) == (7, 1234, 0)
 
 
 def test_every_kind_of_creation_is_a_creation() -> None:
     container = string("/c") + buffer(None) + ACL + struct.pack(">i", 1)
     ttl = string("/t") + buffer(b"x") + ACL + struct.pack(">iq", 1, 60_000)
 
-    found = changes(
+    changed = changes(
         transaction(1, CREATE2, create_body("/b", None)),
         transaction(2, CREATE_CONTAINER, container),
         transaction(3, CREATE_TTL, ttl),
     )
 
-    assert told(found) == [
+    assert told(changed) == [
         ("create", "/b", None, 0),
         ("create", "/c", None, 0),
         ("create", "/t", b"x", 0),
@@ -74,16 +74,16 @@ def test_every_kind_of_creation_is_a_creation() -> None:
 def test_a_digest_behind_the_body_changes_nothing() -> None:
     digest = struct.pack(">iq", 2, 1 << 60)
 
-    found = changes(
+    changed = changes(
         transaction(1, CREATE, create_body("/a", b"one") + digest),
         transaction(2, SET_DATA, set_body("/a", b"two", 1) + digest),
     )
 
-    assert told(found) == [("create", "/a", b"one", 0), ("set", "/a", b"two", 1)]
+    assert told(changed) == [("create", "/a", b"one", 0), ("set", "/a", b"two", 1)]
 
 
 def test_the_end_of_a_session_deletes_its_ephemerals_in_the_order_of_their_creation() -> None:
-    found = changes(
+    changed = changes(
         transaction(1, CREATE, create_body("/z", b"", ephemeral=True), session=7),
         transaction(2, CREATE, create_body("/a", b"", ephemeral=True), session=7),
         transaction(3, CREATE, create_body("/other", b"", ephemeral=True), session=8),
@@ -93,7 +93,7 @@ def test_the_end_of_a_session_deletes_its_ephemerals_in_the_order_of_their_creat
         transaction(7, CLOSE_SESSION, b"", session=7),
     )
 
-    assert [(one.path, one.ephemeral_owner) for one in found if one.zxid == 7] == [
+    assert [(each.path, each.ephemeral_owner) for each in changed if each.zxid == 7] == [
         ("/z", 7),
         ("/b", 7),
     ]
@@ -102,23 +102,27 @@ def test_the_end_of_a_session_deletes_its_ephemerals_in_the_order_of_their_creat
 def test_a_session_that_names_its_paths_deletes_each_once() -> None:
     named = struct.pack(">i", 2) + string("/a") + string("/made-before-the-log")
 
-    found = changes(
+    changed = changes(
         transaction(1, CREATE, create_body("/a", b"", ephemeral=True), session=7),
         transaction(2, CLOSE_SESSION, named, session=7),
     )
 
-    assert [one.path for one in found] == ["/a", "/a", "/made-before-the-log"]
+    assert [each.path for each in changed] == ["/a", "/a", "/made-before-the-log"]
 
 
 def test_a_session_that_real_zookeeper_closed_is_read() -> None:
     session = 0x1A1FD08775E0002
 
-    found = changes(
+    changed = changes(
         transaction(1, CREATE, create_body("/brokers/ids/1", b"", ephemeral=True), session=session),
         REAL_CLOSE_SESSION,
     )
 
-    assert (found[1].operation, found[1].path, found[1].zxid) == ("delete", "/brokers/ids/1", 0x4B)
+    assert (changed[1].operation, changed[1].path, changed[1].zxid) == (
+        "delete",
+        "/brokers/ids/1",
+        0x4B,
+    )
 
 
 def test_the_parts_of_a_multi_share_its_zxid() -> None:
@@ -128,11 +132,11 @@ def test_the_parts_of_a_multi_share_its_zxid() -> None:
         (SET_DATA, set_body("/epoch", b"4", 4)),
     ]
 
-    found = changes(transaction(9, MULTI, multi_body(parts), session=5))
+    changed = changes(transaction(9, MULTI, multi_body(parts), session=5))
 
-    assert told(found) == [("create", "/controller", b"1", 0), ("set", "/epoch", b"4", 4)]
-    assert {one.zxid for one in found} == {9}
-    assert found[0].ephemeral_owner == 5
+    assert told(changed) == [("create", "/controller", b"1", 0), ("set", "/epoch", b"4", 4)]
+    assert {each.zxid for each in changed} == {9}
+    assert changed[0].ephemeral_owner == 5
 
 
 def test_a_multi_that_failed_changes_nothing() -> None:
@@ -145,13 +149,13 @@ def test_a_multi_that_failed_changes_nothing() -> None:
 
 
 def test_sessions_errors_and_permissions_change_no_znode() -> None:
-    found = changes(
+    changed = changes(
         transaction(1, CREATE_SESSION, struct.pack(">i", 6000)),
         transaction(2, ERROR, struct.pack(">i", -110)),
         transaction(3, SET_ACL, string("/a") + ACL + struct.pack(">i", 1)),
     )
 
-    assert found == []
+    assert changed == []
 
 
 def test_preallocated_zeros_end_the_log() -> None:
@@ -170,8 +174,8 @@ def test_a_torn_tail_ends_the_log_wherever_it_is_cut() -> None:
             cut = whole[:size] + padding
             if padding and size == len(whole) - 1:
                 continue  # Only the end byte is missing: the next test.
-            found = list(read_zookeeper_log([("log.1", cut)]))
-            assert [one.path for one in found] == ["/a"], size
+            changes_read = list(read_zookeeper_log([("log.1", cut)]))
+            assert [each.path for each in changes_read] == ["/a"], size
 
 
 def test_a_record_without_its_end_byte_ends_the_log() -> None:
@@ -219,9 +223,9 @@ def test_ephemerals_are_known_from_one_file_to_the_next() -> None:
     second = transaction_log(transaction(2, CLOSE_SESSION, b""))
 
     files = [("log.1", first), ("log.2", second)]
-    found = list(read_zookeeper_log(files))
+    changes_read = list(read_zookeeper_log(files))
 
-    assert told(found)[1] == ("delete", "/a", None, -1)
+    assert told(changes_read)[1] == ("delete", "/a", None, -1)
 
 
 def test_of_an_ensemble_the_member_that_saw_the_most_is_read() -> None:

@@ -54,10 +54,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_whole_cache_gives_the_jars_with_their_digests(cache: Path) -> None:
-    found = resolve("1.1.1", offline=True)
-    assert [jar.name for jar in found.class_path] == ["kafka_2.12-1.1.1.jar", JAR.split("/")[-1]]
+    resolved = resolve("1.1.1", offline=True)
+    assert [jar.name for jar in resolved.class_path] == ["kafka_2.12-1.1.1.jar", JAR.split("/")[-1]]
     digest = hashlib.sha256((cache / "maven" / JAR).read_bytes()).hexdigest()
-    assert found.digests["kafka-clients-1.1.1.jar"] == digest
+    assert resolved.digests["kafka-clients-1.1.1.jar"] == digest
     assert problems_of_cache() == []
 
 

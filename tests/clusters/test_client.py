@@ -69,7 +69,7 @@ def test_a_batch_that_would_grow_is_sent_as_it_is_and_that_is_known(
     records: int, codec: str
 ) -> None:
     values = [b"p1-%d" % index for index in range(records)]
-    about: dict[str, Any] = {"codec": "gzip", "timestamp_ms": 1}
-    assert codec_sent(values, (), magic=2, **about) == codec
+    fields: dict[str, Any] = {"codec": "gzip", "timestamp_ms": 1}
+    assert codec_sent(values, (), magic=2, **fields) == codec
     # Before format 2 a set of messages is compressed whatever comes of it.
-    assert codec_sent(values, (), magic=1, **about) == "gzip"
+    assert codec_sent(values, (), magic=1, **fields) == "gzip"

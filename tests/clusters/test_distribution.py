@@ -62,8 +62,12 @@ def test_the_release_of_a_folder_is_else_read_from_the_name_of_its_server_jar(
     folder: Path,
 ) -> None:
     jar(folder / "libs" / "kafka-clients-1.1.1.jar", {})
-    found = resolve(str(folder))
-    assert (found.release, len(found.class_path), found.source) == ("1.1.1", 4, str(folder))
+    resolved = resolve(str(folder))
+    assert (resolved.release, len(resolved.class_path), resolved.source) == (
+        "1.1.1",
+        4,
+        str(folder),
+    )
 
 
 @pytest.mark.parametrize(
@@ -261,8 +265,8 @@ def test_a_cluster_runs_from_a_folder_and_from_an_archive_in_place_of_a_release(
     )
     spec = ClusterSpec(brokers=brokers)
     with LocalCluster(spec, work_directory=tmp_path / "work") as cluster:
-        found = [(broker.release, broker.judged_as) for broker in cluster.brokers.values()]
-        assert found == [("1.1.1", "2.0.1"), ("1.1.1", "1.1.1")]
+        chosen = [(broker.release, broker.judged_as) for broker in cluster.brokers.values()]
+        assert chosen == [("1.1.1", "2.0.1"), ("1.1.1", "1.1.1")]
         assert round_trip(cluster, [b"patched"]) == [b"patched"]
     assert len(list((borrowing_cache / "unpacked").iterdir())) == 1
 

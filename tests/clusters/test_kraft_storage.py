@@ -89,14 +89,14 @@ def test_the_bootstrap_is_the_one_that_kafka_storage_writes(release: str, tmp_pa
 
 def headers_of(checkpoint: bytes) -> list[tuple[int, ...]]:
     """The fields of each batch's header; without its times, and the CRC that covers them."""
-    found = entries(memoryview(checkpoint), len(checkpoint))
-    fields = [BATCH_HEADER.unpack_from(checkpoint, batch.position) for batch in found]
+    entries_read = entries(memoryview(checkpoint), len(checkpoint))
+    fields = [BATCH_HEADER.unpack_from(checkpoint, batch.position) for batch in entries_read]
     return [(*each[:4], *each[5:7], *each[9:]) for each in fields]
 
 
 def values_of(checkpoint: bytes) -> list[list[bytes]]:
     """The records of each batch as they are, sorted: the tool's own order is that of a hash map."""
-    found = []
+    collected = []
     for batch in entries(memoryview(checkpoint), len(checkpoint)):
         body = checkpoint[batch.position + BATCH_HEADER.size : batch.position + batch.size_bytes]
         records = []
@@ -106,5 +106,5 @@ def values_of(checkpoint: bytes) -> list[list[bytes]]:
             # Length, attributes, time and offset in front: the offset follows the order.
             records.append(struct.pack(">B", body[0]) + body[4:size])
             body = body[size:]
-        found.append(sorted(records))
-    return found
+        collected.append(sorted(records))
+    return collected

@@ -222,7 +222,7 @@ def test_two_harnesses_at_once_do_not_disturb_each_other(tmp_path: Path) -> None
 
     assert outcomes == [0, 0]
     assert said[0]["ports"] != said[1]["ports"]
-    assert not any(process_start_time(pid) for one in said for pid in one["pids"])
+    assert not any(process_start_time(pid) for each in said for pid in each["pids"])
 
 
 def test_a_cluster_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:

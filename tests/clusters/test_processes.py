@@ -73,7 +73,9 @@ def _await_states(child: Child, hold: Callable[[list[str]], bool]) -> list[str]:
     """The kernel's letter for each thread of a child, the first one's first, once they `hold`."""
 
     def seen() -> list[str]:
-        threads = sorted(Path(f"/proc/{child.pid}/task").iterdir(), key=lambda one: int(one.name))
+        threads = sorted(
+            Path(f"/proc/{child.pid}/task").iterdir(), key=lambda first: int(first.name)
+        )
         return [(thread / "stat").read_text().rpartition(")")[2].split()[0] for thread in threads]
 
     return await_until(

@@ -22,9 +22,9 @@ FLUSH = "import os, sys; f = open(sys.argv[1], 'ab'); f.write(b'x'); f.flush(); 
 
 @pytest.fixture
 def gate() -> Iterator[Gate]:
-    found = Gate("127.0.0.1")
-    yield found
-    found.close()
+    seen = Gate("127.0.0.1")
+    yield seen
+    seen.close()
 
 
 def served(gate: Gate, folder: Path, *points: str) -> Disk:

@@ -42,8 +42,8 @@ def test_a_topic_keeps_what_it_has_beside_what_changes(cluster, topic, journal):
     more = ConfigureTopic(topic=own.name, configuration=(("segment.bytes", "65536"),))
     with more.inject(cluster, journal) as done:
         assert done.before == {"configuration": {"retention.ms": "-1"}}
-    found = cluster.metadata.topic_configuration(own.name)
-    assert found == {"retention.ms": "-1", "segment.bytes": "65536"}
+    seen = cluster.metadata.topic_configuration(own.name)
+    assert seen == {"retention.ms": "-1", "segment.bytes": "65536"}
     missing = ConfigureTopic(topic="nowhere", configuration=(("segment.bytes", "65536"),))
     with pytest.raises(FaultError, match="there is no topic 'nowhere'"):
         missing.inject(cluster, journal).__enter__()

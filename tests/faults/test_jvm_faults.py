@@ -89,8 +89,8 @@ def test_a_follower_whose_reads_are_held_gets_nothing_and_catches_up_when_they_g
 ) -> None:
     replicas = topic(0, 1)
     replicas.produce(0, acks=-1)
-    about: dict[str, Any] = {} if where == "request" else {"topic": replicas.name, "partition": 0}
-    slow = SlowFetchReads(broker=0, where=where, **about)
+    fields: dict[str, Any] = {} if where == "request" else {"topic": replicas.name, "partition": 0}
+    slow = SlowFetchReads(broker=0, where=where, **fields)
     with slow.inject(cluster, journal) as injection:
         (first, *_) = await_hits(injection, 1)
         replicas.produce(0, acks=1)

@@ -99,8 +99,8 @@ def test_a_broker_stays_fenced_while_its_heartbeats_are_held(cluster, topic, jou
         answered = cluster.links.next_sequence
         for _ in range(2):
             record = cluster.links.await_record(
-                lambda one: (
-                    (one.source, one.api_key, one.direction)
+                lambda first: (
+                    (first.source, first.api_key, first.direction)
                     == (1, ApiKey.BROKER_HEARTBEAT, "response")
                 ),
                 30,
@@ -160,9 +160,10 @@ def test_a_live_broker_is_unregistered_and_only_a_restart_brings_it_back(cluster
     with UnregisterBroker(broker=0).inject(cluster, journal):
         replicas.await_state(leader=1, isr=[1, 2])
         refused = cluster.links.await_record(
-            lambda one: (
-                (one.source, one.api_key, one.direction) == (0, ApiKey.BROKER_HEARTBEAT, "response")
-                and one.detail["error_code"] != 0
+            lambda first: (
+                (first.source, first.api_key, first.direction)
+                == (0, ApiKey.BROKER_HEARTBEAT, "response")
+                and first.detail["error_code"] != 0
             ),
             30,
             "a heartbeat that is refused",

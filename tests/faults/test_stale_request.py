@@ -26,12 +26,12 @@ def answers(journal: MemoryJournal) -> dict[tuple[str, int, int | None], int]:
 
 
 def requests(topic: Any, **fields: Any) -> list[StaleRequest]:
-    about = ((topic.name, 0),)
+    subject = ((topic.name, 0),)
     return [
-        StaleRequest(api="LeaderAndIsr", broker=1, partitions=about, **fields),
-        StaleRequest(api="UpdateMetadata", broker=1, partitions=about, **fields),
+        StaleRequest(api="LeaderAndIsr", broker=1, partitions=subject, **fields),
+        StaleRequest(api="UpdateMetadata", broker=1, partitions=subject, **fields),
         StaleRequest(
-            api="StopReplica", broker=1, partitions=about, of_ended_generation=True, **fields
+            api="StopReplica", broker=1, partitions=subject, of_ended_generation=True, **fields
         ),
         StaleRequest(api="ControlledShutdown", broker=1, **fields),
     ]

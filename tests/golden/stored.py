@@ -133,16 +133,16 @@ def _in_words(finding: Any) -> str:
 def _small(run: RunDirectory, path: Path, lines: str) -> RunDirectory:
     wanted = re.compile("|".join(filter(None, (_OF_LOGS, lines))))
     expectation = run.read("scenario.json").get("expectation") or {}
-    has_log_witness = any("log" in one for one in expectation.get("witness") or ())
+    has_log_witness = any("log" in each for each in expectation.get("witness") or ())
     shutil.copytree(run.path, path, ignore=shutil.ignore_patterns(*_MADE_LATER))
     for log in path.glob("brokers/*/*.log") if not has_log_witness else ():
         kept = [line for line in log.read_text().splitlines() if wanted.search(line)]
         log.write_text("".join(f"{line}\n" for line in kept))
     small = RunDirectory(path)
-    about = {
+    chosen = {
         key: value for key, value in run.read("run.json").items() if key not in _OF_THE_MACHINE
     }
-    small.write("run.json", about, replace=True)
+    small.write("run.json", chosen, replace=True)
     small.seal()
     return small
 

@@ -37,7 +37,7 @@ def test_an_answer_that_comes_seven_seconds_later_is_an_outage_of_its_partition(
 
     availability = measure(RunEvidence(run))
 
-    (outage,) = [one for one in availability.outages if one.kind == "no-acknowledged-write"]
+    (outage,) = [each for each in availability.outages if each.kind == "no-acknowledged-write"]
     assert (outage.topic, outage.is_over) == ("python", True)
     assert 7 <= outage.seconds < 8
 

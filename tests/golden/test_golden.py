@@ -73,7 +73,7 @@ def test_a_golden_run_is_judged_as_when_it_was_stored(name: str, tmp_path: Path)
     results = judge(run)
     stored = expected_of(name, runs=OTHERS if name in OTHER_NAMES else RUNS)
     expected, said = (
-        json.dumps(one, indent=1).splitlines() for one in (stored, said_of(run, results))
+        json.dumps(each, indent=1).splitlines() for each in (stored, said_of(run, results))
     )
     changed = "\n".join(difflib.unified_diff(expected, said, "stored", "now", lineterm="", n=0))
     assert said == expected, f"{changed}\n{why(results)}"

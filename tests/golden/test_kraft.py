@@ -85,7 +85,7 @@ def test_damage_to_a_real_run_is_told(
 
     assert results.safe is not True
     told = [results.unknown or "", *(finding.kind for finding in results.findings)]
-    assert any(said in one for one in told), told
+    assert any(said in each for each in told), told
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_broker_epoch_is_where_the_registering_event_begins(tmp_path: Path) ->
     eligible = [timed.event for timed in decisions if isinstance(timed.event, EligibleReplicas)]
 
     assert (registered[3].czxid, registered[3].zxid) == (88, 89)
-    assert [(one.zxid, one.eligible, one.last_known) for one in eligible] == [
+    assert [(each.zxid, each.eligible, each.last_known) for each in eligible] == [
         (63, (2,), ()),
         (83, (0, 2), (0,)),
         (88, (2,), (0,)),

@@ -23,8 +23,8 @@ def judged(path: Path, build: str, rolled_to: str = "") -> Results:
     brokers = {
         str(broker): {"release": "1.1.1", "judged_as": "1.1.1", "build": build} for broker in (0, 1)
     }
-    about = run.run.read("run.json")
-    run.run.write("run.json", {**about, "brokers": brokers}, replace=True)
+    described = run.run.read("run.json")
+    run.run.write("run.json", {**described, "brokers": brokers}, replace=True)
     if rolled_to:
         run.observe("broker-started", 0, run.tick(), broker=1, build=rolled_to)
     return judge(run.seal())

@@ -112,7 +112,7 @@ def test_a_roll_without_a_pinned_protocol_is_told_once_before_the_start() -> Non
             r"step 0 \(FormatDowngrade\): broker 0: message.format.version is 2\.1",
         ),
     ],
-    ids=lambda one: one if isinstance(one, str) else "",
+    ids=lambda first: first if isinstance(first, str) else "",
 )
 def test_a_setting_that_is_refused_names_the_step_and_the_broker(made: Scenario, why: str) -> None:
     with pytest.raises(ScenarioError, match=why):

@@ -231,12 +231,12 @@ def test_ctrl_c_stops_every_cluster(tmp_path: Path) -> None:
 
 def marked(mark: str) -> list[int]:
     """Processes that inherited the mark in their environment."""
-    found = []
+    collected = []
     for entry in Path("/proc").iterdir():
         try:
             environment = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
         except OSError:
             continue
         if f"KCHAOS_TEST_MARK={mark}".encode() in environment.split(b"\0"):
-            found.append(int(entry.name))
-    return found
+            collected.append(int(entry.name))
+    return collected

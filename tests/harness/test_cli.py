@@ -123,8 +123,8 @@ def test_a_run_of_a_newer_version_is_refused(
 
 
 def test_an_interrupted_run_is_judged_unknown(tmp_path: Path) -> None:
-    about = {"entry": "x", "case": "", "release": "1.1.1", "driver": "local", "seed": 0}
-    RunDirectory.create(tmp_path / "run", run=about, scenario={"expectation": None})
+    fields = {"entry": "x", "case": "", "release": "1.1.1", "driver": "local", "seed": 0}
+    RunDirectory.create(tmp_path / "run", run=fields, scenario={"expectation": None})
     assert run(["judge", "--no-spark", str(tmp_path / "run")]) == 2
 
 
@@ -199,9 +199,9 @@ def test_runs_are_listed_and_the_newest_is_reported(
     older, newer = judged(tmp_path / "older"), judged(tmp_path / "newer")
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn/actions.jsonl").write_text("")
-    about = json.loads((newer.path / "run.json").read_text())
-    about["started_at"] = 1 + json.loads((older.path / "run.json").read_text())["started_at"]
-    (newer.path / "run.json").write_text(json.dumps(about))
+    described = json.loads((newer.path / "run.json").read_text())
+    described["started_at"] = 1 + json.loads((older.path / "run.json").read_text())["started_at"]
+    (newer.path / "run.json").write_text(json.dumps(described))
 
     assert run(["runs", "--runs-dir", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -317,12 +317,12 @@ def test_a_full_disk_is_the_machines_fault_and_loses_nothing(tmp_path: Path) -> 
 
 def _marked(mark: str) -> list[int]:
     """Processes that inherited the mark in their environment."""
-    found = []
+    collected = []
     for entry in Path("/proc").iterdir():
         try:
             environment = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
         except OSError:
             continue
         if f"KCHAOS_TEST_MARK={mark}".encode() in environment.split(b"\0"):
-            found.append(int(entry.name))
-    return found
+            collected.append(int(entry.name))
+    return collected

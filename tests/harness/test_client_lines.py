@@ -17,27 +17,31 @@ PAYLOADS = record_payloads(["a", "b"], ["k", "k"])
 
 
 def the_batch(records: bytes) -> ClientBatch:
-    (found,) = batches_of(records)
-    return found
+    (seen,) = batches_of(records)
+    return seen
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_each_codec_is_opened(codec: str) -> None:
     sent = batch(0, PAIRS, codec=codec, producer_id=7, producer_epoch=1, base_sequence=3)
-    found = the_batch(sent)
+    batch_read = the_batch(sent)
 
-    assert (found.codec, found.payloads, found.not_judged) == (codec, PAYLOADS, "")
-    assert (found.producer_id, found.producer_epoch, found.base_sequence) == (7, 1, 3)
-    assert (found.keys, found.values) == (("k", "k"), ("a", "b"))
+    assert (batch_read.codec, batch_read.payloads, batch_read.not_judged) == (codec, PAYLOADS, "")
+    assert (batch_read.producer_id, batch_read.producer_epoch, batch_read.base_sequence) == (
+        7,
+        1,
+        3,
+    )
+    assert (batch_read.keys, batch_read.values) == (("k", "k"), ("a", "b"))
 
 
 def test_old_formats_are_read_however_their_offsets_count() -> None:
     alike = b"".join(message(0, key, value, magic=1) for key, value in PAIRS)
     wrapped = wrapper(0, PAIRS, codec="gzip", magic=1)
 
-    assert [found.payloads for found in batches_of(alike)] == [PAYLOADS[:1], PAYLOADS[1:]]
+    assert [each.payloads for each in batches_of(alike)] == [PAYLOADS[:1], PAYLOADS[1:]]
     assert the_batch(wrapped).payloads == PAYLOADS
-    assert not any(found.not_judged for found in batches_of(alike + wrapped))
+    assert not any(each.not_judged for each in batches_of(alike + wrapped))
 
 
 def test_what_cannot_be_opened_is_named() -> None:
@@ -54,9 +58,9 @@ def test_a_batch_that_a_broker_cut_off_is_left_out() -> None:
 
 
 def test_long_and_null_keys_and_values_are_digested_only() -> None:
-    found = the_batch(batch(0, [(None, b"x" * 65), (b"k", None)]))
+    batch_read = the_batch(batch(0, [(None, b"x" * 65), (b"k", None)]))
 
-    assert (found.keys, found.values, len(found.payloads)) == ((), (), 2)
+    assert (batch_read.keys, batch_read.values, len(batch_read.payloads)) == ((), (), 2)
 
 
 def fetched(

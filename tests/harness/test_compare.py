@@ -85,9 +85,9 @@ def test_json_is_one_object_on_standard_output_and_progress_is_not(
 ) -> None:
     assert run(["compare", "kip-279", "--json", *QUICK]) == 0
     told = capsys.readouterr()
-    found = json.loads(told.out)
-    assert found["document"] == "KIP-279"
-    assert found["rows"][0]["cells"]["alt. 1"]["numbers"]["rounds"] == 2
+    read = json.loads(told.out)
+    assert read["document"] == "KIP-279"
+    assert read["rows"][0]["cells"]["alt. 1"]["numbers"]["rounds"] == 2
     assert "the document's scenarios" in told.err
 
 

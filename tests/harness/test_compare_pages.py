@@ -56,7 +56,7 @@ def test_a_new_page_gets_a_title(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "page"), GENERATED.items())
 def test_the_page_in_docs_has_what_is_computed_today(name: str, page: str) -> None:
     bounds = Bounds(schedules=0, most_states=0)
-    found = document_named(name).compare(bounds, lambda text: None)
+    comparison = document_named(name).compare(bounds, lambda text: None)
     known = (DOCS / page).read_text().splitlines()
-    computed = [line for line in markdown_of(found).splitlines() if line]
+    computed = [line for line in markdown_of(comparison).splitlines() if line]
     assert [line for line in computed if line not in known] == []

@@ -61,10 +61,10 @@ def test_a_leader_that_moves_while_it_is_copied_makes_the_run_settle_again(
     assert (results.conforms, results.safe) == (True, True), shown
     assert copies == ["final", "final"]
     kept = {
-        one.name: run.read(f"snapshots/{one.name}/snapshot.json")
-        for one in sorted((run.path / "snapshots").iterdir())
+        each.name: run.read(f"snapshots/{each.name}/snapshot.json")
+        for each in sorted((run.path / "snapshots").iterdir())
     }
-    assert {name: one["is_final"] for name, one in kept.items()} == {
+    assert {name: each["is_final"] for name, each in kept.items()} == {
         "final": True,
         "moved-1": False,
     }

@@ -68,15 +68,15 @@ def test_clients_that_reach_nobody_are_no_start_and_leave_no_process(tmp_path: P
 
 def commands() -> str:
     """The command lines of all children of this process."""
-    found = []
+    collected = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
             if parent == str(os.getpid()):
-                found.append((folder / "cmdline").read_text())
+                collected.append((folder / "cmdline").read_text())
         except OSError:
             continue  # It has ended meanwhile.
-    return "\n".join(found)
+    return "\n".join(collected)
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_clients_end_when_they_are_asked_to_and_say_what_they_did(
     told = clients.stop()
 
     assert told["is_over"]
-    assert {(one["client"], one["done"]) for one in told["clients"]} == {
+    assert {(each["client"], each["done"]) for each in told["clients"]} == {
         ("clients-plain-0", 0),
         ("clients-alone-0", 0),
     }
@@ -224,9 +224,9 @@ def test_a_leader_dies_while_clients_never_wait_and_all_they_were_promised_is_th
     evidence = RunEvidence(run)
     assert results.safe is True
     assert results.availability is not None
-    assert {one.topic for one in results.availability.partitions} == {"t"}
-    assert all(one.writes for one in results.availability.partitions)
+    assert {each.topic for each in results.availability.partitions} == {"t"}
+    assert all(each.writes for each in results.availability.partitions)
     assert len(results.availability.consumers) == 2
-    (stopped,) = [one for one in evidence.observed if one.kind == FREE_CLIENTS_STOPPED]
-    assert all(one["done"] for one in stopped.detail["clients"] if one["kind"] != "in-group")
+    (stopped,) = [each for each in evidence.observed if each.kind == FREE_CLIENTS_STOPPED]
+    assert all(each["done"] for each in stopped.detail["clients"] if each["kind"] != "in-group")
     assert "free_client_process" not in commands()

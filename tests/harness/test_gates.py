@@ -178,8 +178,8 @@ def test_an_isr_is_awaited_in_any_order(tmp_path: Path) -> None:
 
 def test_a_leader_epoch_is_awaited_that_is_as_late_or_later(tmp_path: Path) -> None:
     play = play_of(tmp_path, Metadata(state(0, 1), state(0, 3)))
-    found = gates.await_state(play, ABOUT, leader=0, leader_epoch=2, timeout_s=5)
-    assert found.leader_epoch == 3
+    reached = gates.await_state(play, ABOUT, leader=0, leader_epoch=2, timeout_s=5)
+    assert reached.leader_epoch == 3
     with pytest.raises(AwaitTimeout, match="leader epoch 4 or a later one"):
         gates.await_state(play, ABOUT, leader_epoch=4, timeout_s=0.1)
 
@@ -222,7 +222,7 @@ def delivered(*records: LinkRecord, since: int = 0) -> bool:
     """Whether broker 1 has accepted leader 0 with leader epoch 3."""
 
     def log(wanted: int) -> list[LinkRecord]:
-        return [one for one in records if one.sequence >= wanted]
+        return [each for each in records if each.sequence >= wanted]
 
     cluster = SimpleNamespace(links=SimpleNamespace(log=log), spec=SimpleNamespace(is_kraft=False))
     play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)

@@ -53,8 +53,8 @@ def _shell(line: str, cwd: Path) -> int:
 
 @pytest.fixture
 def unsealed(tmp_path: Path) -> Path:
-    about = {"entry": "x", "case": "", "release": "1.1.1", "driver": "local", "seed": 0}
-    return RunDirectory.create(tmp_path / "run", run=about, scenario={"expectation": None}).path
+    fields = {"entry": "x", "case": "", "release": "1.1.1", "driver": "local", "seed": 0}
+    return RunDirectory.create(tmp_path / "run", run=fields, scenario={"expectation": None}).path
 
 
 @pytest.mark.parametrize("end", ["| true", "| head -c 1", ">&-", "2>&- >&-", "2>&1 | true"])
@@ -148,7 +148,7 @@ def test_a_scenario_that_cannot_be_played_is_refused_by_name(what: str, tmp_path
     assert "scenario.json" in done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
-    assert [one.name for one in tmp_path.iterdir()] == ["scenario.json"]
+    assert [each.name for each in tmp_path.iterdir()] == ["scenario.json"]
 
 
 def _a_link(file: Path) -> None:
@@ -308,7 +308,7 @@ def _no_archive(folder: Path) -> Sequence[str]:
         (_no_kafka, "no Kafka is named"),
         (_no_archive, "./x.tgz is neither a distribution folder nor a .tgz: nothing is there"),
     ],
-    ids=lambda one: getattr(one, "__name__", "").strip("_"),
+    ids=lambda first: getattr(first, "__name__", "").strip("_"),
 )
 def test_what_is_not_there_is_the_callers_to_know(
     command: Callable[[Path], Sequence[str]], said: str, tmp_path: Path
@@ -410,8 +410,8 @@ def test_latest_that_is_a_folder_and_a_cache_that_takes_no_class_lists_cost_no_r
     done = _run([*command, "--runs-dir", "runs"], tmp_path, KCHAOS_CACHE=str(cache))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["expected"] is True
-    about = RunDirectory.open(tmp_path / json.loads(done.stdout)["run"]).read("run.json")
-    digests = about["jars"]["2.0.1"]
+    described = RunDirectory.open(tmp_path / json.loads(done.stdout)["run"]).read("run.json")
+    digests = described["jars"]["2.0.1"]
     assert len(digests["kafka-clients-2.0.1.jar"]) == 64
 
 

@@ -128,7 +128,7 @@ def test_evidence_that_changed_after_the_seal_is_unknown(tmp_path: Path) -> None
     (line,), said = judged(tmp_path)
     assert (line["conforms"], line["safe"], line["expected"]) == (None, None, False)
     assert exit_code_for_lines([line]) == 2
-    assert any("unknown: " in one for one in said)
+    assert any("unknown: " in each for each in said)
 
 
 def test_one_damaged_run_alone_is_refused(tmp_path: Path) -> None:

@@ -56,11 +56,11 @@ def test_a_follower_that_was_answered_once_is_in_no_loop() -> None:
 
 def test_answers_of_others_and_about_other_partitions_do_not_count() -> None:
     refused = answers(*[1] * ANSWERS)
-    assert loop([replace(one, target=2) for one in refused]) == ""
-    assert loop([replace(one, source=2) for one in refused]) == ""
+    assert loop([replace(refusal, target=2) for refusal in refused]) == ""
+    assert loop([replace(refusal, source=2) for refusal in refused]) == ""
     other = {"partitions": [{"topic": "u", "partition": 0, "error_code": 1}]}
-    assert loop([replace(one, detail=other) for one in refused]) == ""
-    assert loop([replace(one, detail=None) for one in refused]) == ""
+    assert loop([replace(refusal, detail=other) for refusal in refused]) == ""
+    assert loop([replace(refusal, detail=None) for refusal in refused]) == ""
 
 
 def test_without_links_nobody_can_tell() -> None:

@@ -34,7 +34,7 @@ class ExhaustMemory:
         broker = now.cluster.brokers[self.broker]
         made = api.containers(filters={"label": RUN, "name": f"kchaos-{os.getpid()}-"})
         name = f"-broker-{self.broker}"
-        container = next(one["Id"] for one in made if one["Names"][0].endswith(name))
+        container = next(each["Id"] for each in made if each["Names"][0].endswith(name))
         script = "echo 1000 >/proc/1/oom_score_adj && exec tail /dev/zero"
         hungry = api.exec_create(container, ["/bin/sh", "-c", script])["Id"]
         api.exec_start(hungry, detach=True)

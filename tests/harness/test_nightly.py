@@ -42,7 +42,7 @@ NO_LIMITS = Limits(for_s=None, runs=None, keep=None, max_bytes=None)
 
 @pytest.fixture(autouse=True)
 def nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_releases", lambda kafkas, *_: {one: one for one in kafkas})
+    monkeypatch.setattr(module, "_releases", lambda kafkas, *_: {kafka: kafka for kafka in kafkas})
 
 
 class Stored:
@@ -126,7 +126,7 @@ def test_the_same_values_give_the_same_schedules_and_each_kafka_every_seed() -> 
     first, again = night.schedules(releases), night.schedules(releases)
     drawn = [next(first) for _ in range(60)]
     assert drawn == [next(again) for _ in range(60)]
-    assert [one[:2] for one in drawn[:4]] == [(3, "a"), (3, "b"), (4, "a"), (4, "b")]
+    assert [each[:2] for each in drawn[:4]] == [(3, "a"), (3, "b"), (4, "a"), (4, "b")]
     mixes = [mix for _, _, mix in drawn]
     assert 20 < mixes.count("y") < 60
 

@@ -41,7 +41,7 @@ def test_a_packed_run_is_small_and_judged_reported_and_replayed_elsewhere(
     there = unpack(archive, tmp_path / "there")
     assert there.name == run.name
     assert there.judgements() == run.judgements()[-1:]
-    told, before = (results_to_json(judge(one)) for one in (there, run))
+    told, before = (results_to_json(judge(each)) for each in (there, run))
     assert told == before
     assert write_report(there).is_file()
     read_scenario(there.path / "scenario.json")

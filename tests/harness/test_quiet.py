@@ -36,7 +36,7 @@ class ZooKeeper:
         self.controller_epoch = controller_epoch
 
     def get_children(self, path: str) -> list[str]:
-        return ["t"] if path == "/brokers/topics" else [str(one) for one in self.registered]
+        return ["t"] if path == "/brokers/topics" else [str(each) for each in self.registered]
 
     def get(self, path: str) -> tuple[bytes, Any]:
         answers: dict[str, Any] = {
@@ -298,7 +298,7 @@ def test_a_leader_that_a_follower_was_told_of_in_vain_ends_no_fetching(
             answered, sequence=5, correlation_id=2, detail={"error_code": 11, "partitions": []}
         ),
     )
-    again = tuple(replace(one, sequence=one.sequence + 5, correlation_id=3) for one in heard(1))
+    again = tuple(replace(each, sequence=each.sequence + 5, correlation_id=3) for each in heard(1))
     links = at_links(*heard(0), *heard(1), FETCH, *refused, *again)
     assert observed(tmp_path, monkeypatch, links) == ""
 

@@ -55,24 +55,24 @@ def test_each_version_is_asked_and_its_answer_kept_with_its_formats(monkeypatch)
     old, new = message(0, 1), message(1, 2)
     answers = dict.fromkeys((0, 1, 3), (0, 2, old)) | {2: (0, 2, old + new), 4: (0, 2, new)}
     told = performed(monkeypatch, answers)
-    assert [(one["operation"], one["outcome"]) for one in told] == [
+    assert [(each["operation"], each["outcome"]) for each in told] == [
         (f"client-v{version}", outcome) for version in range(4) for outcome in ("invoke", "ok")
     ]
-    kept = {one["fetch_version"]: one for one in told if one["outcome"] == "ok"}
-    assert {version: one["magics"] for version, one in kept.items()} == {
+    kept = {each["fetch_version"]: each for each in told if each["outcome"] == "ok"}
+    assert {version: each["magics"] for version, each in kept.items()} == {
         0: [1],
         1: [1],
         2: [1, 2],
         3: [1],
     }
     assert base64.b64decode(kept[2]["answer"]) == old + new
-    assert {one["readable"] for one in kept.values()} == {2}
+    assert {each["readable"] for each in kept.values()} == {2}
 
 
 def test_an_error_is_kept_too_and_is_no_answer_in_a_wrong_format(monkeypatch) -> None:
     told = performed(monkeypatch, {**dict.fromkeys(range(4), (35, -1, b"")), 4: (0, 2, b"")})
-    last = [one for one in told if one["outcome"] == "fail"]
-    assert [(one["error_code"], one["readable"], one["magics"]) for one in last] == [
+    last = [each for each in told if each["outcome"] == "fail"]
+    assert [(each["error_code"], each["readable"], each["magics"]) for each in last] == [
         (35, 0, [])
     ] * 4
 

@@ -184,11 +184,11 @@ def test_a_broker_that_exits_by_itself_while_others_settle_is_looked_at_again(
     looks = iter([exited("broker 0"), True])
 
     def look(_play: Play, _about: TopicPartition, _untold: object, tried: Settled) -> bool:
-        found = next(looks)
-        if isinstance(found, BrokerExited):
+        seen = next(looks)
+        if isinstance(seen, BrokerExited):
             tried.worsen("stalled")
-            raise found
-        return bool(found)
+            raise seen
+        return bool(seen)
 
     monkeypatch.setattr("kchaos.harness.gates.settle._is_settled", look)
     play = Play(cluster=cast(Any, StandInCluster(brokers=())), run=cast(Any, None), say=print)
@@ -399,16 +399,16 @@ def test_a_topic_that_wants_more_replicas_than_it_has_converges(play: Play) -> N
 
 @pytest.mark.cluster
 def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Play) -> None:
-    about = TopicPartition("held", 0)
+    topic_partition = TopicPartition("held", 0)
     CreateTopic(topic="held", assignment=((0, 1),)).perform(play)
     links = play.cluster.links
     assert links is not None
     with links.hold(Match(api_keys=frozenset({ApiKey.FETCH}), source=1, target=0)):
         Produce(operation="p", topic="held", partition=0, records=2, acks=1).perform(play)
-        gates.await_state(play, about, leader=0, isr=[0], timeout_s=30)
+        gates.await_state(play, topic_partition, leader=0, isr=[0], timeout_s=30)
         with pytest.raises(AwaitTimeout, match="broker 1 to fetch 1 times more from 0"):
             fetching.await_fetches(play, 1, 0, 1, timeout_s=0.5)
-        settled = settle(play, [about], bound_s=BOUND_S)
+        settled = settle(play, [topic_partition], bound_s=BOUND_S)
     assert (settled.state, settled.bound_s) == ("stalled", BOUND_S)
     assert settled.reasons == [
         {
@@ -430,7 +430,7 @@ def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Pla
     )
     # The hold was all that kept it from following, and from fetching when there is nothing new.
     fetching.await_fetches(play, 1, 0, 2, timeout_s=30)
-    gates.await_state(play, about, isr=[0, 1], timeout_s=30)
+    gates.await_state(play, topic_partition, isr=[0, 1], timeout_s=30)
 
 
 @pytest.mark.cluster
@@ -438,7 +438,7 @@ def test_a_follower_that_is_only_slow_has_not_stopped(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kchaos.harness.gates.probe._PROBE_S", 0.5)
-    about = TopicPartition("slow", 0)
+    topic_partition = TopicPartition("slow", 0)
     CreateTopic(topic="slow", assignment=((0, 1),)).perform(play)
     links = play.cluster.links
     assert links is not None
@@ -465,7 +465,7 @@ def test_a_follower_that_is_only_slow_has_not_stopped(
 
     releasing = threading.Thread(target=release_once_the_probe_has_timed_out)
     releasing.start()
-    settled = settle(play, [about], bound_s=20)
+    settled = settle(play, [topic_partition], bound_s=20)
     releasing.join()
     answer: Any = play.clients.answers["settle-slow-0"]
     assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
@@ -478,11 +478,11 @@ def test_a_follower_that_is_only_slow_has_not_stopped(
 def test_a_partition_whose_only_replica_was_killed_is_offline_while_the_controller_works(
     play: Play,
 ) -> None:
-    about = TopicPartition("lonely", 0)
+    topic_partition = TopicPartition("lonely", 0)
     CreateTopic(topic="lonely", assignment=((1,),)).perform(play)
     play.cluster.brokers[1].kill()
-    gates.await_state(play, about, leader=-1, timeout_s=30)
-    settled = settle(play, [about], bound_s=BOUND_S)
+    gates.await_state(play, topic_partition, leader=-1, timeout_s=30)
+    settled = settle(play, [topic_partition], bound_s=BOUND_S)
     assert settled.state == "stalled"
     kinds = {reason["kind"]: reason for reason in settled.reasons}
     assert len(settled.reasons) == len(kinds) == 2
@@ -503,7 +503,7 @@ def test_a_partition_whose_only_replica_was_killed_is_offline_while_the_controll
 def test_what_a_former_leader_answers_is_no_finding(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    about = TopicPartition("moved", 0)
+    topic_partition = TopicPartition("moved", 0)
     CreateTopic(topic="moved", assignment=((0, 1),)).perform(play)
     seen: list[dict[str, Any]] = []
 
@@ -517,7 +517,7 @@ def test_what_a_former_leader_answers_is_no_finding(
     # Whoever waits for its followers sees that it leads no more, and asks it nothing.
     monkeypatch.setattr(fetching, "await_fetching", lambda *_, **__: None)
 
-    settled = settle(play, [about], bound_s=20)
+    settled = settle(play, [topic_partition], bound_s=20)
 
     assert (settled.state, settled.reasons) == ("converged", [])
     assert [probe["acknowledged"] for probe in settled.probes] == [False, True]
@@ -529,14 +529,14 @@ def test_what_a_former_leader_answers_is_no_finding(
 
 @pytest.mark.cluster
 def test_a_broker_whose_session_has_ended_is_awaited(play: Play) -> None:
-    about = TopicPartition("expired", 0)
+    topic_partition = TopicPartition("expired", 0)
     CreateTopic(topic="expired", assignment=((1, 0),)).perform(play)
     Inject(name="e", fault=ExpireSession(broker=1, await_return=False)).perform(play)
 
-    settled = settle(play, [about], bound_s=20)
+    settled = settle(play, [topic_partition], bound_s=20)
 
     assert (settled.state, settled.reasons) == ("converged", [])
-    state = play.cluster.metadata.state(*about)
+    state = play.cluster.metadata.state(*topic_partition)
     assert state is not None
     assert sorted(state.isr) == [0, 1]
 
@@ -545,12 +545,12 @@ def test_a_broker_whose_session_has_ended_is_awaited(play: Play) -> None:
 def test_a_partition_that_moves_while_others_settle_is_settled_again(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    about = TopicPartition("late", 0)
+    topic_partition = TopicPartition("late", 0)
     CreateTopic(topic="late", assignment=((0, 1),)).perform(play)
     answers = iter([False, True])
     monkeypatch.setattr(settle_module, "_has_moved", lambda *_: next(answers, False))
 
-    settled = settle(play, [about], bound_s=20)
+    settled = settle(play, [topic_partition], bound_s=20)
 
     assert settled.state == "converged"
     assert [probe["acknowledged"] for probe in settled.probes] == [True, True]

@@ -113,9 +113,9 @@ def test_a_missing_test_jar_is_named_before_anything_starts(
 
 
 def test_the_kafka_of_an_image_cannot_be_tiered() -> None:
-    found = Distribution(release="3.9.1", class_path=(), source="image:apache/kafka:3.9.1")
+    distribution = Distribution(release="3.9.1", class_path=(), source="image:apache/kafka:3.9.1")
     with pytest.raises(ReleaseError, match="its class path is its own"):
-        tiered.with_tiered_storage(found)
+        tiered.with_tiered_storage(distribution)
 
 
 def at_link(*ports: int) -> tuple[Node, Mapping[str, tuple[str, str]]]:

@@ -43,13 +43,13 @@ def main() -> int:
     given = parser.parse_args()
     releases = given.release or list(names)
     kinds = kinds_named(given.kind)
-    wanted = in_turn(releases, kinds) if given.in_turn else [(one, kinds) for one in releases]
-    jobs = [(one, [kind.name for kind in kinds], given) for one, kinds in wanted]
+    wanted = in_turn(releases, kinds) if given.in_turn else [(item, kinds) for item in releases]
+    jobs = [(item, [kind.name for kind in kinds], given) for item, kinds in wanted]
     with ProcessPoolExecutor(given.processes) as pool:
         judged = []
-        for (release, _, _), found in zip(jobs, pool.map(_of_release, jobs), strict=True):
-            judged += found
-            told = [f"{release}: {len(found)} mutants", *wrong(found)]
+        for (release, _, _), each in zip(jobs, pool.map(_of_release, jobs), strict=True):
+            judged += each
+            told = [f"{release}: {len(each)} mutants", *wrong(each)]
             print("\n  ".join(told), file=sys.stderr, flush=True)
     problems = wrong(judged)
     if not given.kind and not given.release and not given.in_turn:
@@ -87,8 +87,8 @@ def _summary(judged: Sequence[Judged]) -> str:
     kinds = {mutant.kind for mutant in judged}
     believed = sum(mutant.is_believed and not KINDS[mutant.kind].is_harmless for mutant in judged)
     return (
-        f"{len(judged)} mutants of {len(kinds)} kinds over {len({one.run for one in judged})} "
-        "runs: "
+        f"{len(judged)} mutants of {len(kinds)} kinds over "
+        f"{len({mutant.run for mutant in judged})} runs: "
         f"{believed} believed, all but those below with a reason in tests/mutants/survivors.py\n"
         f"{_flips(judged)}"
     )
@@ -98,8 +98,8 @@ def _flips(judged: Sequence[Judged]) -> str:
     of_unsafe = [
         mutant for mutant in judged if mutant.is_of_unsafe and not KINDS[mutant.kind].is_harmless
     ]
-    flipped = [one for one in of_unsafe if one.is_flipped]
-    named = "".join(f"\n  {one.kind} ({one.run}, {one.place})" for one in flipped)
+    flipped = [each for each in of_unsafe if each.is_flipped]
+    named = "".join(f"\n  {each.kind} ({each.run}, {each.place})" for each in flipped)
     times = share(len(flipped), len(of_unsafe))
     return f"unsafe runs whose mutants are safe: {times}{named}"
 
@@ -112,27 +112,27 @@ def _table(judged: Sequence[Judged]) -> str:
         "| evidence | kinds | mutants | finding | unknown | hides | invents | unread | harmless |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for area, found in sorted(by_area.items()):
-        changing = [one for one in found if not KINDS[one.kind].is_harmless]
-        refused = [one for one in changing if not one.is_believed]
-        unknown = sum(one.is_unknown for one in refused)
+    for area, each in sorted(by_area.items()):
+        changing = [refusal for refusal in each if not KINDS[refusal.kind].is_harmless]
+        refused = [refusal for refusal in changing if not refusal.is_believed]
+        unknown = sum(refusal.is_unknown for refusal in refused)
         numbers = (
-            len({one.kind for one in found}),
-            len(found),
+            len({refusal.kind for refusal in each}),
+            len(each),
             len(refused) - unknown,
             unknown,
             *(
-                sum(one.believed_as == how for one in changing)
+                sum(refusal.believed_as == how for refusal in changing)
                 for how in ("hides", "invents", "unread")
             ),
-            len(found) - len(changing),
+            len(each) - len(changing),
         )
         lines.append(f"| {area} | {' | '.join(map(str, numbers))} |")
     lines += ["", _flips(judged) + "."]
     lines += ["", "Believed, and why:", "", "| change | of | reason |", "|---|---|---|"]
     for name, reason in {**OF_TIERED, **SURVIVORS}.items():
         of = [mutant for mutant in judged if mutant.kind == name]
-        times = sum(one.is_believed for one in of)
+        times = sum(refusal.is_believed for refusal in of)
         if times:
             lines.append(f"| {name} | {times} of {len(of)} | {reason} |")
     return "\n".join([*lines, ""])

@@ -48,12 +48,12 @@ def _disagreements(made: Sequence[tuple[str, RunDirectory]]) -> list[str]:
             most_states=FEW_STATES,
         )
         told = {result.run: result for result in judgement.results}
-    found = []
+    collected = []
     for name, mutant in made:
         plain, spark = _plain(mutant.path), _shown(told[mutant.name])
         if plain != spark:
-            found.append(f"{name}: Spark disagrees on {_first(plain, spark)}")
-    return found
+            collected.append(f"{name}: Spark disagrees on {_first(plain, spark)}")
+    return collected
 
 
 def _plain(path: Path) -> dict[str, object]:

@@ -136,8 +136,8 @@ def fuzz_segments(fuzzed: Fuzzed, segments: list[bytes], number: int, draw: rand
             content = _damaged(segments[index], draw)
 
         def read(content: bytes = content, index: int = index) -> str:
-            found = _read(content)
-            return "it reads like the sound one" if found == sound[index] else ""
+            seen = _read(content)
+            return "it reads like the sound one" if seen == sound[index] else ""
 
         fuzzed.attempt("segment", str(count), read)
 
@@ -186,7 +186,7 @@ def retyped(content: bytes, draw: random.Random) -> bytes:
     is_lines = all(line.startswith(b"{") for line in lines if line)
     value = json.loads(lines[at] if is_lines else content)
     holder, key = draw.choice([*_places(value)])
-    others = [one for one in _OF_OTHER_TYPES if type(one) is not type(holder[key])]
+    others = [each for each in _OF_OTHER_TYPES if type(each) is not type(holder[key])]
     holder[key] = draw.choice(others)
     if not is_lines:
         return json.dumps(value).encode()
@@ -244,8 +244,8 @@ def _all(run: RunDirectory) -> str:
         for _ in about_the_run(evidence, None):
             pass
         for snapshot in evidence.snapshots:
-            for broker, about in evidence.copied.replicas(snapshot.label, snapshot.brokers):
-                evidence.copied.epoch_entries(snapshot.label, broker, about)
+            for broker, partition in evidence.copied.replicas(snapshot.label, snapshot.brokers):
+                evidence.copied.epoch_entries(snapshot.label, broker, partition)
             list(stored_at(evidence.files, snapshot))
         is_whole = not evidence.files.broken_seal()
     except CheckError:
@@ -265,7 +265,7 @@ def main() -> int:
     given = parser.parse_args()
     jobs = [("segment", given.segments, given.seed)]
     jobs += [(pattern, given.files, given.seed) for pattern in (*_KINDS, *_OF_OTHERS)]
-    typed = [one for one in (*_KINDS, *_OF_OTHERS) if one.endswith((".json", ".jsonl"))]
+    typed = [each for each in (*_KINDS, *_OF_OTHERS) if each.endswith((".json", ".jsonl"))]
     jobs += [(f"types {pattern}", given.types, given.seed) for pattern in typed]
     jobs = [job for job in jobs if given.kind in job[0]]
     problems: list[str] = []

@@ -74,11 +74,11 @@ _all(
 
 @kind("alike: the timestamp of a message")
 def _timestamp_of_a_message(run: RunCopy) -> str:
-    def later(one: bytes) -> bytes:
-        if magic_of(one) != 1:
+    def later(first: bytes) -> bytes:
+        if magic_of(first) != 1:
             raise NotApplicableError("the entry is no message of magic 1")
-        (time,) = struct.unpack_from(">q", one, 18)
-        return resealed(one[:18] + struct.pack(">q", time + _DAY_MS) + one[26:])
+        (time,) = struct.unpack_from(">q", first, 18)
+        return resealed(first[:18] + struct.pack(">q", time + _DAY_MS) + first[26:])
 
     return on_all_replicas(run, later)
 
@@ -98,12 +98,12 @@ def _every_log(run: RunCopy, edit: Callable[[list[bytes]], list[bytes]], *, fina
 
 @kind("alike: the last batch is gone")
 def _last(run: RunCopy) -> str:
-    return _every_log(run, lambda found: found[:-1], final=True)
+    return _every_log(run, lambda seen: seen[:-1], final=True)
 
 
 @kind("alike: the first batch is gone")
 def _first(run: RunCopy) -> str:
-    return _every_log(run, lambda found: found[1:], final=False)
+    return _every_log(run, lambda seen: seen[1:], final=False)
 
 
 @kind("alike: the log begins later")
@@ -132,30 +132,30 @@ def _later_at_the_end(run: RunCopy) -> str:
 
 @kind("alike: a batch more than anybody wrote")
 def _more(run: RunCopy) -> str:
-    def more(found: list[bytes]) -> list[bytes]:
-        last = found[-1]
+    def more(seen: list[bytes]) -> list[bytes]:
+        last = seen[-1]
         count = field_of(last, "lastOffsetDelta") + 1 if magic_of(last) == 2 else 1
         (offset,) = struct.unpack_from(">q", last)
-        return [*found, struct.pack(">q", offset + count) + last[8:]]
+        return [*seen, struct.pack(">q", offset + count) + last[8:]]
 
     return _every_log(run, more, final=True)
 
 
 @kind("alike: two batches are one")
 def _merged(run: RunCopy) -> str:
-    def merged(found: list[bytes]) -> list[bytes]:
-        if len(found) < 2:
-            return found
-        both = [*values_of(found[0]), *values_of(found[1])]
-        return [with_records(found[0], [record(v, i) for i, v in enumerate(both)]), *found[2:]]
+    def merged(seen: list[bytes]) -> list[bytes]:
+        if len(seen) < 2:
+            return seen
+        both = [*values_of(seen[0]), *values_of(seen[1])]
+        return [with_records(seen[0], [record(v, i) for i, v in enumerate(both)]), *seen[2:]]
 
     return _every_log(run, merged, final=False)
 
 
 @kind("alike: one batch is two")
 def _split(run: RunCopy) -> str:
-    def parted(found: list[bytes]) -> list[bytes]:
-        first, *rest = found
+    def parted(seen: list[bytes]) -> list[bytes]:
+        first, *rest = seen
         values = values_of(first)
         if len(values) < 2:
             raise NotApplicableError("the batch has one record")

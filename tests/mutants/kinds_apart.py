@@ -40,7 +40,7 @@ def _gone(name: str, file: str, where: Callable[[Line], bool]) -> None:
         if len(kept) == len(lines):
             raise NotApplicableError(f"there is no {name}")
         if file == LINKS:
-            kept = [one | {"sequence": at + 1} for at, one in enumerate(kept)]
+            kept = [each | {"sequence": at + 1} for at, each in enumerate(kept)]
         run.write_lines(file, kept)
         return file
 
@@ -86,9 +86,9 @@ _all(
 def _no_marks(run: RunCopy) -> str:
     seen = run.lines(SEEN)
     gone = run.pick(
-        [one for one in seen if one["kind"] == "high-watermark"], "gate's high watermark"
+        [each for each in seen if each["kind"] == "high-watermark"], "gate's high watermark"
     )
-    run.write_lines(SEEN, [one for one in seen if one != gone])
+    run.write_lines(SEEN, [each for each in seen if each != gone])
     lines = run.lines(ACTIONS)
     told = ("HighWatermarkObserved", gone["step"])
     kept = [line for line in lines if (line["action"]["event"], line["step"]) != told]
@@ -114,7 +114,7 @@ def _connection(run: RunCopy) -> str:
     lines = run.lines(LINKS)
     last = lines[-1]["connection"]
     kept = [line for line in lines if line["connection"] != last]
-    run.write_lines(LINKS, [one | {"sequence": at + 1} for at, one in enumerate(kept)])
+    run.write_lines(LINKS, [each | {"sequence": at + 1} for at, each in enumerate(kept)])
     return str(last)
 
 
@@ -129,7 +129,7 @@ def _first_on(direction: str, api: str) -> Callable[[RunCopy], str]:
                 numbers[line["connection"]] = edge(known, line["correlation_id"])
         gone = run.pick(list(numbers.items()), f"{direction} {api}")
         kept = [line for line in lines if (line["connection"], line["correlation_id"]) != gone]
-        run.write_lines(LINKS, [one | {"sequence": at + 1} for at, one in enumerate(kept)])
+        run.write_lines(LINKS, [each | {"sequence": at + 1} for at, each in enumerate(kept)])
         return str(gone)
 
     return mutate
@@ -147,7 +147,7 @@ def _without_files(name: str, pattern: str) -> None:
         gone = run.names(f"snapshots/{final}/{pattern}")
         if not gone:
             raise NotApplicableError(f"no {pattern}")
-        about = f"snapshots/{final}/snapshot.json"
+        partition = f"snapshots/{final}/snapshot.json"
         for file in gone:
             run.remove(file)
             broker = file.split("/")[2].removeprefix("broker-")
@@ -155,7 +155,7 @@ def _without_files(name: str, pattern: str) -> None:
             def edit(value: dict[str, Any], broker: str = broker) -> None:
                 value["brokers"][broker]["files"] -= 1
 
-            run.edit_json(about, edit)
+            run.edit_json(partition, edit)
         return pattern
 
     add(f"apart: {name}", mutate)
@@ -171,15 +171,15 @@ _without_files("no epoch checkpoints", "broker-*/*/leader-epoch-checkpoint")
 
 @kind("apart: two snapshots changed names")
 def _renamed(run: RunCopy) -> str:
-    one, other = run.final(), _from(run, run.final())
+    first, other = run.final(), _from(run, run.final())
     folder = run.path / "snapshots"
-    (folder / one).rename(folder / "kept")
-    (folder / other).rename(folder / one)
+    (folder / first).rename(folder / "kept")
+    (folder / other).rename(folder / first)
     (folder / "kept").rename(folder / other)
-    for label in (one, other):
-        about = f"snapshots/{label}/snapshot.json"
-        run.write_json(about, run.json(about) | {"label": label})
-    return f"{one} and {other}"
+    for label in (first, other):
+        file = f"snapshots/{label}/snapshot.json"
+        run.write_json(file, run.json(file) | {"label": label})
+    return f"{first} and {other}"
 
 
 @kind("apart: an earlier snapshot has the last one's files")

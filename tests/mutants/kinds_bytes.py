@@ -126,31 +126,31 @@ _entry(
 _entry(
     "the same records, compressed", lambda entry: compressed(entry) if magic_of(entry) == 2 else b""
 )
-_list("the first batch is gone", lambda found: found[1:])
+_list("the first batch is gone", lambda batches: batches[1:])
 _list(
     "a middle batch is gone",
-    lambda found: found[: len(found) // 2] + found[len(found) // 2 + 1 :],
+    lambda batches: batches[: len(batches) // 2] + batches[len(batches) // 2 + 1 :],
     at_least=3,
 )
-_list("the last batch is gone", lambda found: found[:-1])
-_list("a batch is there twice", lambda found: [*found, found[-1]])
-_list("the first batch comes twice", lambda found: [found[0], *found])
+_list("the last batch is gone", lambda batches: batches[:-1])
+_list("a batch is there twice", lambda batches: [*batches, batches[-1]])
+_list("the first batch comes twice", lambda batches: [batches[0], *batches])
 _list("two batches changed places", lambda f: [*f[:-2], f[-1], f[-2]], at_least=2)
-_list("half a batch at the end", lambda found: [*found, _offset(found[-1], 1)[:30]])
-_list("the last batch is cut short", lambda found: [*found[:-1], found[-1][:-3]])
-_list("garbage at the end", lambda found: [*found, b"\xde\xad\xbe\xef" * 20])
-_list("garbage at the beginning", lambda found: [b"\xde\xad\xbe\xef" * 20, *found])
-_list("zeros at the end", lambda found: [*found, bytes(100)])
+_list("half a batch at the end", lambda batches: [*batches, _offset(batches[-1], 1)[:30]])
+_list("the last batch is cut short", lambda batches: [*batches[:-1], batches[-1][:-3]])
+_list("garbage at the end", lambda batches: [*batches, b"\xde\xad\xbe\xef" * 20])
+_list("garbage at the beginning", lambda batches: [b"\xde\xad\xbe\xef" * 20, *batches])
+_list("zeros at the end", lambda batches: [*batches, bytes(100)])
 _list("zeros between batches", lambda f: [*f[:-1], bytes(80), f[-1]], at_least=2)
-_list("the order is reversed", lambda found: found[::-1], at_least=2)
+_list("the order is reversed", lambda batches: batches[::-1], at_least=2)
 
 
 @kind("bytes: a batch more than anybody wrote")
 def _one_more(run: RunCopy) -> str:
-    def more(found: list[bytes]) -> list[bytes]:
-        last = found[-1]
+    def more(seen: list[bytes]) -> list[bytes]:
+        last = seen[-1]
         return [
-            *found,
+            *seen,
             _offset(last, field_of(last, "lastOffsetDelta") + 1 if _is_two(last) else 1),
         ]
 
@@ -195,22 +195,22 @@ def _in_two(run: RunCopy) -> str:
         f"snapshots/{run.final()}/snapshot.json",
         lambda value: value["brokers"][broker].update(files=value["brokers"][broker]["files"] + 1),
     )
-    found = split(run.content(name))
-    if len(found) < 2:
+    parts = split(run.content(name))
+    if len(parts) < 2:
         raise NotApplicableError("there is one entry alone")
-    (offset,) = struct.unpack_from(">q", found[-1])
-    run.write(f"{name.rpartition('/')[0]}/{offset:020d}.log", found[-1])
-    return run.write(name, b"".join(found[:-1]))
+    (offset,) = struct.unpack_from(">q", parts[-1])
+    run.write(f"{name.rpartition('/')[0]}/{offset:020d}.log", parts[-1])
+    return run.write(name, b"".join(parts[:-1]))
 
 
 def begin_later(run: RunCopy, name: str) -> str:
     """Leave out the first entry of a segment and name it after the second."""
-    found = split(run.content(name))
-    if len(found) < 2:
+    parts = split(run.content(name))
+    if len(parts) < 2:
         raise NotApplicableError("there is one entry alone")
-    (offset,) = struct.unpack_from(">q", found[1])
+    (offset,) = struct.unpack_from(">q", parts[1])
     run.remove(name)
-    return run.write(f"{name.rpartition('/')[0]}/{offset:020d}.log", b"".join(found[1:]))
+    return run.write(f"{name.rpartition('/')[0]}/{offset:020d}.log", b"".join(parts[1:]))
 
 
 def _is_two(entry: bytes) -> bool:

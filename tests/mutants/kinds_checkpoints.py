@@ -18,10 +18,10 @@ def _put(run: RunCopy, name: str, entries: list[str]) -> str:
 
 
 def _entries(run: RunCopy, name: str) -> list[str]:
-    found = _text(run, name)[2:]
-    if not found:
+    seen = _text(run, name)[2:]
+    if not seen:
         raise NotApplicableError(f"{name} has no entries")
-    return found
+    return seen
 
 
 def _epochs(name: str, edit: Callable[[list[list[int]]], list[list[int]]]) -> None:
@@ -33,16 +33,16 @@ def _epochs(name: str, edit: Callable[[list[list[int]]], list[list[int]]]) -> No
     add(f"checkpoints: leader epochs, {name}", mutate)
 
 
-_epochs("the last epoch", lambda found: [*found[:-1], [found[-1][0] + 1, found[-1][1]]])
-_epochs("the last start", lambda found: [*found[:-1], [found[-1][0], found[-1][1] + 1]])
-_epochs("the first start", lambda found: [[found[0][0], found[0][1] + 1], *found[1:]])
-_epochs("the last entry is gone", lambda found: found[:-1])
-_epochs("the first entry is gone", lambda found: found[1:])
-_epochs("one entry more", lambda found: [*found, [found[-1][0] + 1, found[-1][1] + 50]])
-_epochs("an entry for an offset far behind", lambda found: [*found, [99, 10**6]])
-_epochs("a negative entry", lambda found: [[-1, 0], *found])
-_epochs("a number beyond 64 bits", lambda found: [*found[:-1], [found[-1][0], 10**30]])
-_epochs("reversed", lambda found: found[::-1] if len(found) > 1 else [[9, 9], *found])
+_epochs("the last epoch", lambda entries: [*entries[:-1], [entries[-1][0] + 1, entries[-1][1]]])
+_epochs("the last start", lambda entries: [*entries[:-1], [entries[-1][0], entries[-1][1] + 1]])
+_epochs("the first start", lambda entries: [[entries[0][0], entries[0][1] + 1], *entries[1:]])
+_epochs("the last entry is gone", lambda entries: entries[:-1])
+_epochs("the first entry is gone", lambda entries: entries[1:])
+_epochs("one entry more", lambda entries: [*entries, [entries[-1][0] + 1, entries[-1][1] + 50]])
+_epochs("an entry for an offset far behind", lambda entries: [*entries, [99, 10**6]])
+_epochs("a negative entry", lambda entries: [[-1, 0], *entries])
+_epochs("a number beyond 64 bits", lambda entries: [*entries[:-1], [entries[-1][0], 10**30]])
+_epochs("reversed", lambda entries: entries[::-1] if len(entries) > 1 else [[9, 9], *entries])
 
 
 def _file(name: str, file: str, content: bytes | None, *, in_partition: bool) -> None:
@@ -117,10 +117,10 @@ def _marked(run: RunCopy, where: str) -> str:
         return f"{run.in_sync_directory().rpartition('/')[0]}/{_MARKS}"
     names = []
     for snapshot in run.names("snapshots/*/snapshot.json"):
-        about = run.json(snapshot)
-        for broker, seen in about["brokers"].items():
-            file = f"snapshots/{about['label']}/broker-{broker}/{_MARKS}"
-            is_wanted = not seen["is_running"] if where == "stopped" else not about["is_final"]
+        described = run.json(snapshot)
+        for broker, seen in described["brokers"].items():
+            file = f"snapshots/{described['label']}/broker-{broker}/{_MARKS}"
+            is_wanted = not seen["is_running"] if where == "stopped" else not described["is_final"]
             topic, _, number = partition.rpartition("-")
             if is_wanted and f"{topic} {number} ".encode() in run.content(file):
                 names.append(file)

@@ -130,10 +130,12 @@ def _no_operation(run: RunCopy) -> str:
 def _added(run: RunCopy, function: str, sent: list[str], base_offset: int, **ended: Any) -> str:
     lines = run.lines(HISTORY)
     like = next(line for line in lines if line["type"] == "ok")
-    one = {**like, "operation": "added", "function": function, "acks": -1, "probe": False}
-    one = {name: value for name, value in one.items() if name not in ("base_offset", "promised")}
-    begun = {**one, "type": "invoke", "records": sent if function == "produce" else []}
-    end = {**one, "type": "ok", "base_offset": base_offset, "promised": True, **ended}
+    first = {**like, "operation": "added", "function": function, "acks": -1, "probe": False}
+    first = {
+        name: value for name, value in first.items() if name not in ("base_offset", "promised")
+    }
+    begun = {**first, "type": "invoke", "records": sent if function == "produce" else []}
+    end = {**first, "type": "ok", "base_offset": base_offset, "promised": True, **ended}
     run.write_lines(HISTORY, [*lines, begun, end])
     return f"{HISTORY}: {function} added"
 
@@ -157,17 +159,17 @@ def _read(run: RunCopy) -> str:
 @kind("history: two acknowledgements")
 def _twice(run: RunCopy) -> str:
     lines = run.lines(HISTORY)
-    one = run.pick([line for line in lines if _is("ok")(line)], "acknowledged produce")
-    run.write_lines(HISTORY, [*lines, {**one, "base_offset": one["base_offset"] + 1}])
-    return f"{HISTORY}: {one['operation']}"
+    first = run.pick([line for line in lines if _is("ok")(line)], "acknowledged produce")
+    run.write_lines(HISTORY, [*lines, {**first, "base_offset": first["base_offset"] + 1}])
+    return f"{HISTORY}: {first['operation']}"
 
 
 @kind("history: two beginnings")
 def _begun_twice(run: RunCopy) -> str:
     lines = run.lines(HISTORY)
-    one = run.pick([line for line in lines if _is("invoke")(line)], "produce")
-    run.write_lines(HISTORY, [one, *lines])
-    return f"{HISTORY}: {one['operation']}"
+    first = run.pick([line for line in lines if _is("invoke")(line)], "produce")
+    run.write_lines(HISTORY, [first, *lines])
+    return f"{HISTORY}: {first['operation']}"
 
 
 @kind("history: no file")

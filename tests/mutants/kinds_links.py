@@ -24,7 +24,7 @@ def _is(api: str, direction: str | None = None, *, field: str | None = None) -> 
             and direction in (None, line["direction"])
             and line["source"] is not None
             and bool(_about(line))
-            and (field is None or any(one.get(field) is not None for one in _about(line)))
+            and (field is None or any(each.get(field) is not None for each in _about(line)))
         )
 
     return where

@@ -209,13 +209,13 @@ def _exchanged(run: RunCopy) -> str:
         label = name.split("/")[1]
         if run.json(name)["is_final"]:
             continue
-        one, other = (run.path / f"snapshots/{label}/broker-{n}/{partition}" for n in (0, 1))
-        if not (one.is_dir() and other.is_dir()):
+        first, other = (run.path / f"snapshots/{label}/broker-{n}/{partition}" for n in (0, 1))
+        if not (first.is_dir() and other.is_dir()):
             continue
-        if _logs(one) != _logs(other):
-            one.rename(one.with_name("kept"))
-            other.rename(one)
-            one.with_name("kept").rename(other)
+        if _logs(first) != _logs(other):
+            first.rename(first.with_name("kept"))
+            other.rename(first)
+            first.with_name("kept").rename(other)
             return label
     raise NotApplicableError("both brokers hold the same before the end")
 

@@ -73,8 +73,8 @@ _line("no offsets listed", _set(offsets={}), _offsets)
 
 
 def _of_listed(line: Line) -> dict[str, Any]:
-    found: dict[str, Any] = line["offsets"]["-2"]
-    return found
+    collected: dict[str, Any] = line["offsets"]["-2"]
+    return collected
 
 
 @kind("tier: a reading is not there")
@@ -113,8 +113,8 @@ def _garbage(run: RunCopy) -> str:
 
 
 def _stored(run: RunCopy, suffix: str) -> str:
-    found = [name for name in run.names(f"snapshots/{run.final()}/remote/**/*{suffix}")]
-    return run.pick((one for one in found if run.content(one)), f"{suffix} in the remote store")
+    chosen = [name for name in run.names(f"snapshots/{run.final()}/remote/**/*{suffix}")]
+    return run.pick((each for each in chosen if run.content(each)), f"{suffix} in the remote store")
 
 
 def _store(name: str, suffix: str, mutate: Callable[[RunCopy, str], str]) -> None:
@@ -186,27 +186,27 @@ def _no_store(run: RunCopy) -> str:
 @kind("tier: another number of remote files")
 def _number(run: RunCopy) -> str:
     name = f"snapshots/{run.final()}/snapshot.json"
-    about = run.json(name)
-    if "remote_files" not in about:
+    described = run.json(name)
+    if "remote_files" not in described:
         raise NotApplicableError("the logs are not tiered")
-    about["remote_files"] += 1
-    return run.write_json(name, about)
+    described["remote_files"] += 1
+    return run.write_json(name, described)
 
 
 def _metadata(run: RunCopy) -> str:
-    found = run.names(f"snapshots/{run.final()}/broker-*/{_METADATA}/*.log")
-    return run.pick((one for one in found if run.content(one)), "metadata topic")
+    matching = run.names(f"snapshots/{run.final()}/broker-*/{_METADATA}/*.log")
+    return run.pick((each for each in matching if run.content(each)), "metadata topic")
 
 
 def _topic(name: str, edit: Callable[[list[bytes]], list[bytes]]) -> None:
     add(f"tier: metadata, {name}", lambda run: edit_segment(run, _metadata(run), edit))
 
 
-_topic("the last record is gone", lambda found: found[:-1])
-_topic("the first record is gone", lambda found: found[1:])
+_topic("the last record is gone", lambda records: records[:-1])
+_topic("the first record is gone", lambda records: records[1:])
 _topic("nothing", lambda _: [])
-_topic("the last record twice", lambda found: [*found, found[-1]])
-_topic("two records changed places", lambda found: [found[1], found[0], *found[2:]])
+_topic("the last record twice", lambda records: [*records, records[-1]])
+_topic("two records changed places", lambda records: [records[1], records[0], *records[2:]])
 add(
     "tier: metadata, another value",
     lambda run: edit_entry(run, _metadata(run), with_changed_payload),

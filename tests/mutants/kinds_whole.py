@@ -111,7 +111,7 @@ def _no_snapshot(run: RunCopy, *, is_seen: bool) -> str:
     run.write_lines(ACTIONS, [line for line in lines if line["action"].get("label") != label])
     if not is_seen:
         seen = run.lines(SEEN)
-        run.write_lines(SEEN, [one for one in seen if one.get("why") != f"snapshot {label}"])
+        run.write_lines(SEEN, [each for each in seen if each.get("why") != f"snapshot {label}"])
     return label
 
 
@@ -315,7 +315,7 @@ def _exchange_gone(name: str, api: str, directions: tuple[str, ...]) -> None:
         of = [(line["connection"], line["correlation_id"]) for line in lines if is_of(line, api)]
         last = {connection: number for connection, number in of}
         first = {connection: number for connection, number in reversed(of)}
-        inner = [one for one in of if first[one[0]] < one[1] < last[one[0]]]
+        inner = [each for each in of if first[each[0]] < each[1] < last[each[0]]]
         gone = run.pick(inner, f"{api} between two others")
         kept = [
             line
@@ -323,7 +323,7 @@ def _exchange_gone(name: str, api: str, directions: tuple[str, ...]) -> None:
             if (line["connection"], line["correlation_id"]) != gone
             or line["direction"] not in directions
         ]
-        run.write_lines(LINKS, [one | {"sequence": at + 1} for at, one in enumerate(kept)])
+        run.write_lines(LINKS, [each | {"sequence": at + 1} for at, each in enumerate(kept)])
         return f"{api} {gone}"
 
     add(f"whole: {name}", mutate)

@@ -82,11 +82,11 @@ def _at(
     first: bool = False,
 ) -> None:
     def mutate(run: RunCopy) -> str:
-        found = transactions(run)
-        index = index_of(run, found, suffix, first=first)
-        changed = edit(found[index])
-        where = f"zxid {found[index].zxid}"
-        write(run, found[:index] + ([changed] if changed else []) + found[index + 1 :])
+        logged = transactions(run)
+        index = index_of(run, logged, suffix, first=first)
+        changed = edit(logged[index])
+        where = f"zxid {logged[index].zxid}"
+        write(run, logged[:index] + ([changed] if changed else []) + logged[index + 1 :])
         return where
 
     add(f"zookeeper: {name}", mutate)
@@ -123,46 +123,48 @@ _at("a body cut short", _STATE, lambda transaction: replace(transaction, body=tr
 
 @kind("zookeeper: a state by another broker")
 def _by_another(run: RunCopy) -> str:
-    found = transactions(run)
-    index = index_of(run, found, _STATE)
+    logged = transactions(run)
+    index = index_of(run, logged, _STATE)
     sessions = {
-        found[i].session for i, _, _, path, _ in writes(found) if path.startswith("/brokers/ids/")
+        logged[i].session for i, _, _, path, _ in writes(logged) if path.startswith("/brokers/ids/")
     }
-    other = run.pick(sorted(sessions - {found[index].session}), "other session")
-    found[index] = replace(found[index], session=other)
-    write(run, found)
-    return f"zxid {found[index].zxid}"
+    other = run.pick(sorted(sessions - {logged[index].session}), "other session")
+    logged[index] = replace(logged[index], session=other)
+    write(run, logged)
+    return f"zxid {logged[index].zxid}"
 
 
 @kind("zookeeper: the end of a session is not there")
 def _no_end(run: RunCopy) -> str:
-    found = transactions(run)
+    logged = transactions(run)
     owners = {
-        found[i].session for i, _, _, path, _ in writes(found) if path.startswith("/brokers/ids/")
+        logged[i].session for i, _, _, path, _ in writes(logged) if path.startswith("/brokers/ids/")
     }
-    places = [i for i, one in enumerate(found) if one.type == CLOSE and one.session in owners]
+    places = [i for i, each in enumerate(logged) if each.type == CLOSE and each.session in owners]
     index = run.pick(places, "session that ended")
-    where = f"zxid {found[index].zxid}"
-    del found[index]
-    write(run, found)
+    where = f"zxid {logged[index].zxid}"
+    del logged[index]
+    write(run, logged)
     return where
 
 
 @kind("zookeeper: a session ends that went on")
 def _ends(run: RunCopy) -> str:
-    found = transactions(run)
+    logged = transactions(run)
     owners = [
-        found[i].session for i, _, _, path, _ in writes(found) if path.startswith("/brokers/ids/0")
+        logged[i].session
+        for i, _, _, path, _ in writes(logged)
+        if path.startswith("/brokers/ids/0")
     ]
     where = inserted(run, CLOSE, b"", session=run.pick(owners[-1:], "session"))
     return take_effect(run, where)
 
 
 def _last_state(run: RunCopy) -> tuple[str, Value, int]:
-    found = transactions(run)
+    logged = transactions(run)
     states = [
         (path, data, index)
-        for index, _, _, path, data in writes(found)
+        for index, _, _, path, data in writes(logged)
         if path.endswith(_STATE) and "__" not in path
     ]
     if not states:
@@ -183,7 +185,7 @@ def _election(name: str, edit: Callable[[Value], object]) -> None:
 
 
 def _other(value: Value) -> int:
-    return next((one for one in value["isr"] if one != value["leader"]), 2)
+    return next((each for each in value["isr"] if each != value["leader"]), 2)
 
 
 _election("no leader although brokers live", lambda value: value.update(leader=-1))
@@ -246,13 +248,13 @@ def _elected(run: RunCopy) -> str:
 
 @kind("zookeeper: two transactions changed places")
 def _swapped(run: RunCopy) -> str:
-    found = transactions(run)
-    index = index_of(run, found, _STATE)
-    if index + 1 >= len(found):
+    logged = transactions(run)
+    index = index_of(run, logged, _STATE)
+    if index + 1 >= len(logged):
         raise NotApplicableError("the state is the last transaction")
-    found[index], found[index + 1] = found[index + 1], found[index]
-    write(run, found)
-    return f"zxid {found[index].zxid}"
+    logged[index], logged[index + 1] = logged[index + 1], logged[index]
+    write(run, logged)
+    return f"zxid {logged[index].zxid}"
 
 
 @kind("zookeeper: no log")
@@ -272,15 +274,15 @@ def _nothing(run: RunCopy) -> str:
 
 @kind("zookeeper: the log ends in the middle")
 def _cut(run: RunCopy) -> str:
-    found = transactions(run)
-    last = index_of(run, found, _STATE)
-    return write(run, found[:last])
+    logged = transactions(run)
+    last = index_of(run, logged, _STATE)
+    return write(run, logged[:last])
 
 
 @kind("zookeeper: the log begins in the middle")
 def _beheaded(run: RunCopy) -> str:
-    found = transactions(run)
-    return write(run, found[index_of(run, found, _STATE) :])
+    logged = transactions(run)
+    return write(run, logged[index_of(run, logged, _STATE) :])
 
 
 @kind("zookeeper: a bit of the log")

@@ -40,7 +40,9 @@ def path_of(name: str, document: dict[str, Any], place: _Place) -> str:
     action = document.get("action")
     event = action.get("event") if isinstance(action, dict) else None
     told = ".".join(str(kind) for kind in (*kinds, event, document.get("direction")) if kind)
-    steps = ["*" if isinstance(one, int) or one.isdigit() or "-" in one else one for one in place]
+    steps = [
+        "*" if isinstance(each, int) or each.isdigit() or "-" in each else each for each in place
+    ]
     file = "snapshot.json" if name.startswith("snapshots/") else name
     return f"{file} {told + ': ' if told else ''}{'.'.join(map(str, steps))}"
 
@@ -76,7 +78,7 @@ def unheld(release: str) -> tuple[list[str], int]:
             for place, value in leaves(document):
                 path = path_of(name, document, place)
                 places.setdefault(path, []).append((name, number, place, value))
-        found = []
+        collected = []
         draw = Random(1)
         for path, samples in sorted(places.items()):
             name, number, place, value = draw.choice(samples)
@@ -92,21 +94,21 @@ def unheld(release: str) -> tuple[list[str], int]:
                 copy.write_lines(name, whole)
             results, _ = judge_path(copy.sealed().path)
             if results is not None and not results.unknown and _same(results, before):
-                found.append(path)
+                collected.append(path)
             shutil.rmtree(copy.path)
-        return found, len(places)
+        return collected, len(places)
 
 
-def _same(one: Any, other: Any) -> bool:
-    return bool((one.conforms, one.safe) == (other.conforms, other.safe))
+def _same(first: Any, other: Any) -> bool:
+    return bool((first.conforms, first.safe) == (other.conforms, other.safe))
 
 
 def main() -> None:
     """Print the list of each run that the command line names."""
     for release in sys.argv[1:]:
-        found, of = unheld(release)
-        print(f"{release}: nothing depends on {len(found)} of {of} paths")
-        print("\n".join(f"    {path}" for path in found))
+        seen, of = unheld(release)
+        print(f"{release}: nothing depends on {len(seen)} of {of} paths")
+        print("\n".join(f"    {path}" for path in seen))
 
 
 if __name__ == "__main__":

@@ -60,15 +60,15 @@ class RunCopy:
 
     def names(self, pattern: str) -> list[str]:
         """The names of files that match a glob pattern, sorted."""
-        found = sorted(self.path.glob(pattern))
-        return [str(file.relative_to(self.path)) for file in found if file.is_file()]
+        seen = sorted(self.path.glob(pattern))
+        return [str(file.relative_to(self.path)) for file in seen if file.is_file()]
 
     def pick(self, choices: Iterable[_T], what: str) -> _T:
         """One of the choices; there must be one."""
-        found = list(choices)
-        if not found:
+        seen = list(choices)
+        if not seen:
             raise NotApplicableError(f"there is no {what}")
-        return self.draw.choice(found)
+        return self.draw.choice(seen)
 
     def content(self, name: str) -> bytes:
         """What a file holds; it must be there."""
@@ -97,8 +97,8 @@ class RunCopy:
 
     def json(self, name: str) -> dict[str, Any]:
         """The JSON object in a file."""
-        found: dict[str, Any] = json.loads(self.content(name))
-        return found
+        collected: dict[str, Any] = json.loads(self.content(name))
+        return collected
 
     def write_json(self, name: str, value: object) -> str:
         """Put a JSON value into a file."""

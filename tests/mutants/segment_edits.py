@@ -51,8 +51,8 @@ def with_field(entry: bytes, name: str, change: Callable[[int], int]) -> bytes:
 
 def field_of(entry: bytes, name: str) -> int:
     """One header field of a batch of magic 2."""
-    found: int = BATCH_HEADER.unpack_from(entry)[_FIELD_NAMES.index(name)]
-    return found
+    collected: int = BATCH_HEADER.unpack_from(entry)[_FIELD_NAMES.index(name)]
+    return collected
 
 
 def varint(value: int) -> bytes:
@@ -99,7 +99,7 @@ def values_of(entry: bytes) -> list[bytes]:
     if magic_of(entry) != 2:
         raise NotApplicableError("the entry is no batch of magic 2")
     (batch,) = read_segment(entry, base_offset=0, file="").batches
-    return [one.value or b"" for one in read_records(entry, batch)]
+    return [read_record.value or b"" for read_record in read_records(entry, batch)]
 
 
 def compressed(entry: bytes) -> bytes:
@@ -119,10 +119,10 @@ def with_changed_payload(entry: bytes) -> bytes:
 
 def edit_segment(run: RunCopy, name: str, edit: Callable[[list[bytes]], list[bytes]]) -> str:
     """Put other entries into a segment."""
-    found = split(run.content(name))
-    if not found:
+    parts = split(run.content(name))
+    if not parts:
         raise NotApplicableError(f"{name} is empty")
-    return run.write(name, b"".join(edit(found)))
+    return run.write(name, b"".join(edit(parts)))
 
 
 def segment_of(run: RunCopy, directory: str) -> str:
@@ -137,10 +137,10 @@ def edit_entry(
     run: RunCopy, name: str, edit: Callable[[bytes], bytes], *, index: int | None = None
 ) -> str:
     """Change one entry of a segment, a drawn one without an index."""
-    found = split(run.content(name))
-    at = run.pick(range(len(found)), "entry") if index is None else index
-    found[at] = edit(found[at])
-    run.write(name, b"".join(found))
+    parts = split(run.content(name))
+    at = run.pick(range(len(parts)), "entry") if index is None else index
+    parts[at] = edit(parts[at])
+    run.write(name, b"".join(parts))
     return f"{name}, entry {at}"
 
 
@@ -151,6 +151,8 @@ def on_all_replicas(run: RunCopy, edit: Callable[[bytes], bytes]) -> str:
     changed = edit(chosen)
     partition = name.split("/")[3]
     for other in run.names(f"snapshots/*/broker-*/{partition}/*.log"):
-        content = b"".join(changed if one == chosen else one for one in split(run.content(other)))
+        content = b"".join(
+            changed if each == chosen else each for each in split(run.content(other))
+        )
         run.write(other, content)
     return f"{partition}, offset {struct.unpack_from('>q', chosen)[0]}"

@@ -106,8 +106,8 @@ def mutants(
         yield kind, place, mutant
 
 
-def _same(one: RunDirectory, other: RunDirectory) -> bool:
-    return (one.path / MANIFEST).read_bytes() == (other.path / MANIFEST).read_bytes()
+def _same(run: RunDirectory, other: RunDirectory) -> bool:
+    return (run.path / MANIFEST).read_bytes() == (other.path / MANIFEST).read_bytes()
 
 
 def judged_mutants(
@@ -231,24 +231,24 @@ def _crash(results: Results) -> str:
 
 def wrong(judged: Iterable[Judged]) -> list[str]:
     """What may not be: changes that are believed without a reason, false alarms, and crashes."""
-    found = []
+    collected = []
     for mutant in judged:
         where = f"{mutant.kind} ({mutant.run}, {mutant.place})"
         if KINDS[mutant.kind].is_harmless:
             if not mutant.is_believed:
-                found.append(f"{where}: a false alarm: {mutant.said}")
+                collected.append(f"{where}: a false alarm: {mutant.said}")
         elif mutant.is_believed and not is_survivor(mutant.kind, mutant.run):
-            found.append(f"{where}: it is believed")
+            collected.append(f"{where}: it is believed")
         if mutant.crash:
-            found.append(f"{where}: {mutant.crash}")
-    return found
+            collected.append(f"{where}: {mutant.crash}")
+    return collected
 
 
 def in_turn(releases: Sequence[str], kinds: Sequence[Kind]) -> list[tuple[str, list[Kind]]]:
     """Each run with its share of the kinds; what only some runs have is changed in those."""
     usual = [release for release in releases if release not in OTHER_NAMES]
     common = [kind for kind in kinds if kind.area not in OF_OTHERS]
-    wanted = [(one, common[place :: len(usual)]) for place, one in enumerate(usual)]
+    wanted = [(each, common[place :: len(usual)]) for place, each in enumerate(usual)]
     others = [release for release in releases if release in OTHER_NAMES]
     return [*wanted, *((other, _own(other, kinds)) for other in others)]
 

@@ -83,10 +83,10 @@ def test_no_change_of_a_state_is_believed_of_a_partition_that_had_no_leader(
     ],
 )
 def test_what_one_change_comes_to_is_said(name: str, said: str, tmp_path: Path) -> None:
-    (one,) = judged_mutants(unpacked("2.8.2", tmp_path), [KINDS[name]], tmp_path)
+    (judged_mutant,) = judged_mutants(unpacked("2.8.2", tmp_path), [KINDS[name]], tmp_path)
 
-    assert not one.is_believed
-    assert said in one.said
+    assert not judged_mutant.is_believed
+    assert said in judged_mutant.said
 
 
 @pytest.mark.parametrize(
@@ -103,10 +103,10 @@ def test_what_one_change_comes_to_is_said(name: str, said: str, tmp_path: Path) 
 def test_what_a_follower_builds_upon_the_tier_is_checked(
     name: str, said: str, tmp_path: Path
 ) -> None:
-    (one,) = judged_mutants(unpacked("tiered-3.9.1", tmp_path), [KINDS[name]], tmp_path)
+    (judged_mutant,) = judged_mutants(unpacked("tiered-3.9.1", tmp_path), [KINDS[name]], tmp_path)
 
-    assert not one.is_believed
-    assert said in one.said
+    assert not judged_mutant.is_believed
+    assert said in judged_mutant.said
 
 
 @pytest.mark.parametrize(
@@ -124,18 +124,18 @@ def test_what_a_leader_says_before_any_fetch_and_who_writes_is_checked(
 ) -> None:
     run = unpacked("points-2.8.2", tmp_path)
 
-    (one,) = judged_mutants(run, [KINDS[name]], tmp_path, seed=seed)
+    (judged_mutant,) = judged_mutants(run, [KINDS[name]], tmp_path, seed=seed)
 
-    assert not one.is_believed
-    assert said in one.said
+    assert not judged_mutant.is_believed
+    assert said in judged_mutant.said
 
 
 def test_a_timestamp_that_every_replica_has_and_nobody_sent_is_found(tmp_path: Path) -> None:
     kind = KINDS["alike: both timestamps, a second later"]
 
-    (one,) = judged_mutants(unpacked("forged-2.0.1", tmp_path), [kind], tmp_path)
+    (judged_mutant,) = judged_mutants(unpacked("forged-2.0.1", tmp_path), [kind], tmp_path)
 
-    assert "not-as-sent" in one.said
+    assert "not-as-sent" in judged_mutant.said
 
 
 def test_there_are_many_kinds_and_every_one_in_the_list_exists() -> None:

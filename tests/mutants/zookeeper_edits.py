@@ -39,14 +39,14 @@ def transactions(run: RunCopy) -> list[Transaction]:
     """The transactions of the run's log."""
     content = run.content(log_name(run))
     position = _HEADER_BYTES
-    found = []
+    collected = []
     while position + 12 <= len(content):
         (length,) = struct.unpack_from(">i", content, position + 8)
         if length <= 0:
             break
         body = content[position + 12 : position + 12 + length]
         session, cxid, zxid, time_ms, kind = _HEADER.unpack_from(body)
-        found.append(
+        collected.append(
             Transaction(
                 session=session,
                 cxid=cxid,
@@ -57,15 +57,15 @@ def transactions(run: RunCopy) -> list[Transaction]:
             )
         )
         position += 12 + length + 1
-    return found
+    return collected
 
 
-def write(run: RunCopy, found: list[Transaction]) -> str:
+def write(run: RunCopy, seen: list[Transaction]) -> str:
     """Put these transactions into the run's log."""
     name = log_name(run)
     content = run.content(name)[:_HEADER_BYTES]
-    for one in found:
-        body = _HEADER.pack(one.session, one.cxid, one.zxid, one.time_ms, one.type) + one.body
+    for each in seen:
+        body = _HEADER.pack(each.session, each.cxid, each.zxid, each.time_ms, each.type) + each.body
         content += struct.pack(">qi", zlib.adler32(body), len(body)) + body + b"\x42"
     return run.write(name, content)
 
@@ -79,10 +79,10 @@ def _packed(content: bytes) -> bytes:
     return struct.pack(">i", len(content)) + content
 
 
-def writes(found: list[Transaction]) -> Iterator[tuple[int, int | None, int, str, bytes]]:
+def writes(seen: list[Transaction]) -> Iterator[tuple[int, int | None, int, str, bytes]]:
     """Each write: index, part of a multi (or None), type, path, data."""
-    for index, one in enumerate(found):
-        for part, kind, body in _parts(one):
+    for index, each in enumerate(seen):
+        for part, kind, body in _parts(each):
             if kind in (CREATE, CREATE2, SET):
                 path, at = _text(body, 0)
                 yield index, part, kind, path.decode(), _text(body, at)[0]
@@ -150,21 +150,21 @@ def _edit(
     last: bool = False,
     kinds: tuple[int, ...] = (CREATE, CREATE2, SET),
 ) -> str:
-    found = transactions(run)
+    logged = transactions(run)
     places = [
         (index, part)
-        for index, part, kind, path, _ in writes(found)
+        for index, part, kind, path, _ in writes(logged)
         if path.startswith("/") and path.endswith(suffix) and kind in kinds and "__" not in path
     ]
     index, part = run.pick(places[-1:] if last else places, f"write of {suffix}")
-    found[index] = _with_body(found[index], part, change)
-    write(run, found)
-    return f"zxid {found[index].zxid}"
+    logged[index] = _with_body(logged[index], part, change)
+    write(run, logged)
+    return f"zxid {logged[index].zxid}"
 
 
-def index_of(run: RunCopy, found: list[Transaction], suffix: str, *, first: bool = False) -> int:
+def index_of(run: RunCopy, seen: list[Transaction], suffix: str, *, first: bool = False) -> int:
     """The index of a drawn transaction that writes such a znode."""
-    places = [i for i, _, _, path, _ in writes(found) if path.endswith(suffix) and "__" not in path]
+    places = [i for i, _, _, path, _ in writes(seen) if path.endswith(suffix) and "__" not in path]
     return run.pick(places[:1] if first else places, f"write of {suffix}")
 
 
@@ -172,13 +172,13 @@ def inserted(
     run: RunCopy, kind: int, body: bytes, *, at: int | None = None, session: int | None = None
 ) -> str:
     """Put a transaction behind another one (or at the end), and number all that follow anew."""
-    found = transactions(run)
-    place = len(found) if at is None else at
-    before = found[place - 1]
+    logged = transactions(run)
+    place = len(logged) if at is None else at
+    before = logged[place - 1]
     new = replace(before, type=kind, body=body, zxid=before.zxid + 1)
     new = new if session is None else replace(new, session=session)
-    later = [replace(one, zxid=one.zxid + 1) for one in found[place:]]
-    write(run, [*found[:place], new, *later])
+    later = [replace(each, zxid=each.zxid + 1) for each in logged[place:]]
+    write(run, [*logged[:place], new, *later])
     return f"zxid {new.zxid}"
 
 

@@ -54,22 +54,22 @@ def _texts(data: bytes) -> tuple[dict[int, str], int]:
 
 def _members(data: bytes, at: int, texts: dict[int, str]) -> tuple[list[Method], int]:
     """Fields or methods that begin at a place, and where they end."""
-    found, count = [], _u2(data, at)
+    seen, count = [], _u2(data, at)
     at += 2
     for _ in range(count):
         access, name, descriptor, attributes = struct.unpack_from(">4H", data, at)
         at += 8
         for _ in range(attributes):
             at += 6 + struct.unpack_from(">I", data, at + 2)[0]
-        found.append(Method(texts[name], _parameters(texts[descriptor]), bool(access & _BRIDGE)))
-    return found, at
+        seen.append(Method(texts[name], _parameters(texts[descriptor]), bool(access & _BRIDGE)))
+    return seen, at
 
 
 def _parameters(descriptor: str) -> str:
     """The parameters' types as a rule names them, where they are of these kinds."""
     inside = descriptor[1:].partition(")")[0]
     types = re.findall(r"L([^;]+);|([A-Z])", inside)
-    return ",".join(one.replace("/", ".") or _SIMPLE.get(simple, simple) for one, simple in types)
+    return ",".join(each.replace("/", ".") or _SIMPLE.get(simple, simple) for each, simple in types)
 
 
 def _u2(data: bytes, at: int) -> int:

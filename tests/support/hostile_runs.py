@@ -51,10 +51,10 @@ def _text(name: str, content: bytes) -> Damage:
 def _folder(name: str) -> Damage:
     def damage(run: Path) -> None:
         shutil.copytree(run / _REPLICA, run / "snapshots/final/broker-0" / name)
-        about = run / "snapshots/final/snapshot.json"
-        snapshot = json.loads(about.read_text())
+        subject = run / "snapshots/final/snapshot.json"
+        snapshot = json.loads(subject.read_text())
         snapshot["brokers"]["0"]["files"] += len(list((run / _REPLICA).iterdir()))
-        about.write_text(json.dumps(snapshot))
+        subject.write_text(json.dumps(snapshot))
 
     return damage
 

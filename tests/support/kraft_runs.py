@@ -21,7 +21,7 @@ TOPIC_IDS = {"t": "zj02F248SJuIp7M9eTZjQA", "u": "cy5l6LDoSgGMV93ECA6Fkw"}
 def definitions() -> Mapping[str, bytes]:
     """The definitions of 4.1.2 by their file's name."""
     with tarfile.open(FOLDER / "4.1.2-1.tar.gz") as archive:
-        members = [one for one in archive if "/definitions/" in one.name]
+        members = [each for each in archive if "/definitions/" in each.name]
         return {
             Path(member.name).name: content.read()
             for member in members
@@ -81,11 +81,11 @@ class KraftRunBuilder(RunBuilder):
     ) -> "KraftRunBuilder":
         """The state of partition 0; `more` are fields of a PartitionChangeRecord."""
         before = self.states.get(f"{topic}-0")
-        about = {"PartitionId": 0, "TopicId": TOPIC_IDS[topic]}
+        fields = {"PartitionId": 0, "TopicId": TOPIC_IDS[topic]}
         now = {"controller_epoch": 1, "leader": leader, "leader_epoch": leader_epoch}
         self.states[f"{topic}-0"] = now | {"version": 0, "isr": list(isr)}
         if before is None:
-            said = about | {
+            said = fields | {
                 "Replicas": self.assignments[topic],
                 "Isr": isr,
                 "Leader": leader,
@@ -97,7 +97,7 @@ class KraftRunBuilder(RunBuilder):
         assert leader_epoch - before["leader_epoch"] in (0, 1)
         elected = {} if leader_epoch == before["leader_epoch"] else {"Leader": leader}
         return self.records(
-            ("PartitionChangeRecord", 2, about | elected | {"Isr": isr} | more),
+            ("PartitionChangeRecord", 2, fields | elected | {"Isr": isr} | more),
         )
 
     def write_zookeeper(self, member: int = 1) -> None:

@@ -41,7 +41,7 @@ def messages(
             yield line
 
 
-def about(line: dict[str, Any], topic: str = "t", partition: int = 0) -> dict[str, Any]:
+def of_partition(line: dict[str, Any], topic: str = "t", partition: int = 0) -> dict[str, Any]:
     """What a message says of one partition; empty if it does not name it."""
     for entry in (line["detail"] or {}).get("partitions", ()):
         if (entry.get("topic"), entry.get("partition")) == (topic, partition):
@@ -69,11 +69,11 @@ def answer(run: RunDirectory, operation: str) -> dict[str, Any]:
 def values(run: RunDirectory, snapshot: str, broker: int) -> list[str]:
     """The values of t-0's records in a snapshot, in the order of their offsets."""
     folder = run.path / f"snapshots/{snapshot}/broker-{broker}/t-0"
-    found: list[str] = []
+    collected: list[str] = []
     for batch in read_partition(folder, decode_records=False).batches:
         data = (folder / batch.file).read_bytes()
-        found.extend((record.value or b"").decode() for record in read_records(data, batch))
-    return found
+        collected.extend((record.value or b"").decode() for record in read_records(data, batch))
+    return collected
 
 
 def leader_epochs(run: RunDirectory, snapshot: str, broker: int) -> list[tuple[int, int]]:

@@ -184,8 +184,8 @@ def kip_279_3(release: str, *, common: bool = False, **configuration: Any) -> li
 
 
 def replica(prediction: Prediction, broker: int, label: str = "after") -> PredictedReplica:
-    (found,) = [each for each in prediction.snapshots[label] if each.broker == broker]
-    return found
+    (snapshot,) = [each for each in prediction.snapshots[label] if each.broker == broker]
+    return snapshot
 
 
 def ranges(replica: PredictedReplica) -> list[tuple[int, int, int]]:

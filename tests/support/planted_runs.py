@@ -211,15 +211,15 @@ def late_request_obeyed(path: Path) -> RunDirectory:
         "target": 1,
         "client_id": LATE_CLIENT_ID,
     }
-    about = {"topic": "t", "partition": 0}
-    asked = {"controller_id": 2, "controller_epoch": 1, "partitions": [about]}
+    fields = {"topic": "t", "partition": 0}
+    asked = {"controller_id": 2, "controller_epoch": 1, "partitions": [fields]}
     build.link(**late, detail=asked)
-    build.link(**late, direction="response", detail={"error_code": 0, "partitions": [about]})
+    build.link(**late, direction="response", detail={"error_code": 0, "partitions": [fields]})
     other = late | {"api": "LEADER_AND_ISR", "api_key": 4, "client_id": "2", "target": 0}
     other |= {"connection": 2}
-    told = about | {"leader": 0, "leader_epoch": 0, "isr": [0, 1], "controller_epoch": 1}
+    told = fields | {"leader": 0, "leader_epoch": 0, "isr": [0, 1], "controller_epoch": 1}
     build.link(**other, detail=asked | {"partitions": [told]})
-    build.link(**other, direction="response", detail={"error_code": 0, "partitions": [about]})
+    build.link(**other, direction="response", detail={"error_code": 0, "partitions": [fields]})
     made = acts.StaleRequest(api="StopReplica", broker=1, target=1, version=0, generation=4)
     detail = "broker 0 is named as leader and answers error 6 to a write"
     reason = {"kind": "offline-partition", "broker": -1, "topic": "t", "partition": 0}

@@ -62,8 +62,8 @@ def asked(leader_epoch: int) -> dict[str, Any]:
 
 
 def answered(end_offset: int) -> dict[str, Any]:
-    about = {"topic": "t", "partition": 0, "error_code": 0, "leader_epoch": None}
-    return {"partitions": [about | {"end_offset": end_offset}]}
+    fields = {"topic": "t", "partition": 0, "error_code": 0, "leader_epoch": None}
+    return {"partitions": [fields | {"end_offset": end_offset}]}
 
 
 def batches_of(run: RunDirectory, broker: int) -> list[dict[str, Any]]:

@@ -54,7 +54,7 @@ def evidence(*replicas: ReplicaEvidence, **fields: Any) -> PartitionEvidence:
         "is_final": True,
         "leader": 0,
         "leader_epoch": 3,
-        "isr": tuple(one.broker for one in replicas),
+        "isr": tuple(each.broker for each in replicas),
         "replicas": replicas,
     }
     return PartitionEvidence(**{**usual, **fields})
@@ -84,5 +84,5 @@ def acknowledged(
 
 def shown(findings: Any) -> list[Shown]:
     """What an expectation compares."""
-    found: list[Finding] = list(findings)
-    return [(one.kind, one.brokers, one.first_offset, one.last_offset) for one in found]
+    collected: list[Finding] = list(findings)
+    return [(each.kind, each.brokers, each.first_offset, each.last_offset) for each in collected]

@@ -117,7 +117,7 @@ class RunBuilder:
     run: RunDirectory = field(init=False)
 
     def __post_init__(self) -> None:
-        about = {
+        fields = {
             "entry": "KAFKA-6361",
             "case": "n20",
             "release": self.release,
@@ -131,10 +131,10 @@ class RunBuilder:
         }
         cluster = {"linked": self.is_linked or self.client_links}
         cluster |= {"client_links": True} if self.client_links else {}
-        named = {name: about[name] for name in ("entry", "case", "release", "seed")}
+        named = {name: fields[name] for name in ("entry", "case", "release", "seed")}
         named["title"] = "a literal history"
         scenario = {"expectation": self.expectation, "cluster": cluster, **named}
-        self.run = RunDirectory.create(self.path, run=about, scenario=scenario)
+        self.run = RunDirectory.create(self.path, run=fields, scenario=scenario)
 
     def tick(self) -> float:
         self.clock += 1
@@ -222,8 +222,8 @@ class RunBuilder:
             pass
         elif isinstance(action, events.HighWatermarkObserved):
             seen = {str(action.broker): action.high_watermark}
-            about = {"topic": action.topic, "partition": action.partition}
-            self.observe("high-watermark", step, time, **about, seen=seen)
+            partition = {"topic": action.topic, "partition": action.partition}
+            self.observe("high-watermark", step, time, **partition, seen=seen)
         elif step >= 0:
             fields = {name: value for name, value in told.items() if name != "event"}
             self.observe("act", step, time, act=told["event"], zxid=number, **fields)
@@ -365,10 +365,10 @@ class RunBuilder:
 
     def copied(self, label: str, broker: int, name: str, text: str) -> "RunBuilder":
         """One more file of a broker in a snapshot."""
-        about = f"snapshots/{label}/snapshot.json"
-        snapshot = self.run.read(about)
+        file = f"snapshots/{label}/snapshot.json"
+        snapshot = self.run.read(file)
         snapshot["brokers"][str(broker)]["files"] += 1
-        self.run.write(about, snapshot, replace=True)
+        self.run.write(file, snapshot, replace=True)
         (self.run.path / "snapshots" / label / f"broker-{broker}" / name).write_text(text)
         return self
 
@@ -420,15 +420,15 @@ class RunBuilder:
     def epoch_round(
         self, follower: int, leader: int, requested: int, answered: int | None, end_offset: int
     ) -> "RunBuilder":
-        about = {"topic": "t", "partition": 0}
+        fields = {"topic": "t", "partition": 0}
         self.zxid += 0
         exchange = {
             "source": follower,
             "target": leader,
             "correlation_id": int(self.tick() - START),
         }
-        self.link(**exchange, detail={"partitions": [about | {"leader_epoch": requested}]})
-        answer = about | {"error_code": 0, "leader_epoch": answered, "end_offset": end_offset}
+        self.link(**exchange, detail={"partitions": [fields | {"leader_epoch": requested}]})
+        answer = fields | {"error_code": 0, "leader_epoch": answered, "end_offset": end_offset}
         return self.link(**exchange, direction="response", detail={"partitions": [answer]})
 
     def server_log(self, broker: int, text: str) -> "RunBuilder":
@@ -500,13 +500,13 @@ class RunBuilder:
             str(broker): {"release": release, "judged_as": release}
             for broker, release in self.started.items()
         }
-        about = self.run.read("run.json")
-        named = about["brokers"] or brokers
+        described = self.run.read("run.json")
+        named = described["brokers"] or brokers
         jars = {
             release: {f"kafka_2.12-{release}.jar": SERVER_JARS.get(release, "0")}
             for release in self.started.values()
         }
-        self.run.write("run.json", {**about, "brokers": named, "jars": jars}, replace=True)
+        self.run.write("run.json", {**described, "brokers": named, "jars": jars}, replace=True)
         self._write_brokers()
         scenario = self.run.read("scenario.json")
         listed = [

@@ -55,8 +55,8 @@ def look(build: RunBuilder, fetched: float, *, end: int) -> None:
 def hit(build: RunBuilder, number: int, point: str, seen: str, fate: str) -> dict[str, Any]:
     """A line of hits.jsonl."""
     held = {"reader": "1", "hold": "slow"} if fate == "held" else {"reader": "", "hold": ""}
-    about = {"time": build.tick(), "number": number, "broker": 0, "life": 1, "point": point}
-    return {**about, "thread": "handler-0", "seen": seen, "fate": fate, **held}
+    fields = {"time": build.tick(), "number": number, "broker": 0, "life": 1, "point": point}
+    return {**fields, "thread": "handler-0", "seen": seen, "fate": fate, **held}
 
 
 def _rewrite(file: Path, **fields: Any) -> None:

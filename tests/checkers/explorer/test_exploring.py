@@ -35,25 +35,25 @@ def is_not_18(read: Read) -> str:
 
 def test_a_planted_violation_is_found_on_a_shortest_way() -> None:
     system = one_number(Move("increase", increased), Move("double", doubled), planted=is_not_18)
-    found = explore(system, most_states=1000)
-    assert found.violation is not None
-    assert (found.violation.invariant, found.violation.message) == ("planted", "it is 18")
-    assert found.violation.trace[1:] == ("double", "double", "increase", "double")
-    assert [state["number"] for state in found.violation.states] == [1, 2, 4, 8, 9, 18]
-    assert (found.depth, found.is_complete, found.limit) == (6, False, "")
+    explored = explore(system, most_states=1000)
+    assert explored.violation is not None
+    assert (explored.violation.invariant, explored.violation.message) == ("planted", "it is 18")
+    assert explored.violation.trace[1:] == ("double", "double", "increase", "double")
+    assert [state["number"] for state in explored.violation.states] == [1, 2, 4, 8, 9, 18]
+    assert (explored.depth, explored.is_complete, explored.limit) == (6, False, "")
 
 
 def test_a_space_without_a_violation_is_explored_as_a_whole() -> None:
-    found = explore(counters(2, 3, forbidden=(4, 4)), most_states=1000)
-    assert (found.distinct, found.generated, found.depth) == (16, 25, 7)
-    assert (found.is_complete, found.violation, found.limit) == (True, None, "")
+    explored = explore(counters(2, 3, forbidden=(4, 4)), most_states=1000)
+    assert (explored.distinct, explored.generated, explored.depth) == (16, 25, 7)
+    assert (explored.is_complete, explored.violation, explored.limit) == (True, None, "")
 
 
 def test_an_initial_state_that_breaks_an_invariant_has_a_trace_without_moves() -> None:
-    found = explore(counters(2, 3, forbidden=(0, 0)), most_states=1000)
-    assert found.violation is not None
-    assert (found.violation.trace, found.violation.states) == ((), ({0: 0, 1: 0},))
-    assert (found.depth, found.distinct) == (1, 1)
+    explored = explore(counters(2, 3, forbidden=(0, 0)), most_states=1000)
+    assert explored.violation is not None
+    assert (explored.violation.trace, explored.violation.states) == ((), ({0: 0, 1: 0},))
+    assert (explored.depth, explored.distinct) == (1, 1)
 
 
 def test_several_moves_of_one_label_go_several_ways() -> None:
@@ -65,15 +65,20 @@ def test_several_moves_of_one_label_go_several_ways() -> None:
         ],
         {"not tails": lambda read: "tails" if read("coin") == "tails" else ""},
     )
-    found = explore(coin, most_states=10)
-    assert found.violation is not None
-    assert found.violation.trace == ("toss",)
+    explored = explore(coin, most_states=10)
+    assert explored.violation is not None
+    assert explored.violation.trace == ("toss",)
     assert explore(replace(coin, invariants={}), most_states=10).distinct == 3
 
 
 def test_a_move_that_changes_nothing_is_counted_as_generated() -> None:
-    found = explore(one_number(Move("stay", lambda read: {})), most_states=10)
-    assert (found.distinct, found.generated, found.depth, found.is_complete) == (1, 2, 1, True)
+    explored = explore(one_number(Move("stay", lambda read: {})), most_states=10)
+    assert (explored.distinct, explored.generated, explored.depth, explored.is_complete) == (
+        1,
+        2,
+        1,
+        True,
+    )
 
 
 def test_a_component_can_be_changed_without_being_read() -> None:
@@ -91,12 +96,12 @@ def test_a_body_runs_once_for_what_it_reads() -> None:
         return None
 
     system = counters(3, 4)
-    found = explore(
+    explored = explore(
         replace(system, moves=[*system.moves, Move("counted", counted)]), most_states=1000
     )
-    assert found.distinct == 125
+    assert explored.distinct == 125
     assert sorted(runs) == [0, 1, 2, 3, 4]
-    assert found.runs == 5 + 3 * 5
+    assert explored.runs == 5 + 3 * 5
 
 
 def test_what_is_read_next_may_depend_on_what_was_read() -> None:
@@ -107,8 +112,8 @@ def test_what_is_read_next_may_depend_on_what_was_read() -> None:
         {"which": "a", "a": 1, "b": 2, "sum": 0},
         [Move("choose", lambda read: {"which": "b"}), Move("take", chosen)],
     )
-    found = explore(system, most_states=100)
-    assert (found.distinct, found.is_complete) == (5, True)
+    explored = explore(system, most_states=100)
+    assert (explored.distinct, explored.is_complete) == (5, True)
 
 
 @pytest.mark.parametrize(
@@ -162,19 +167,19 @@ def test_a_bound_of_zero_or_less_is_an_error(bounds: dict[str, Any]) -> None:
 
 
 def test_more_states_than_allowed_end_the_exploration_with_exactly_so_many() -> None:
-    found = explore(counters(2, 9), most_states=99)
-    assert (found.distinct, found.limit, found.is_complete) == (99, "most_states", False)
+    explored = explore(counters(2, 9), most_states=99)
+    assert (explored.distinct, explored.limit, explored.is_complete) == (99, "most_states", False)
 
 
 def test_a_space_that_just_fits_is_complete() -> None:
-    found = explore(counters(2, 9), most_states=100)
-    assert (found.distinct, found.limit, found.is_complete) == (100, "", True)
+    explored = explore(counters(2, 9), most_states=100)
+    assert (explored.distinct, explored.limit, explored.is_complete) == (100, "", True)
 
 
 def test_levels_beyond_the_allowed_depth_are_not_looked_at() -> None:
-    found = explore(counters(2, 9), most_states=1000, most_depth=3)
-    assert (found.distinct, found.depth) == (6, 3)
-    assert (found.limit, found.is_complete) == ("most_depth", False)
+    explored = explore(counters(2, 9), most_states=1000, most_depth=3)
+    assert (explored.distinct, explored.depth) == (6, 3)
+    assert (explored.limit, explored.is_complete) == ("most_depth", False)
 
 
 def test_a_violation_in_the_last_allowed_level_is_found_and_none_behind_it() -> None:
@@ -184,23 +189,23 @@ def test_a_violation_in_the_last_allowed_level_is_found_and_none_behind_it() -> 
 
 
 def test_too_much_memory_ends_the_exploration_with_the_counts_so_far() -> None:
-    found = explore(counters(4, 40), most_states=10**9, most_memory_mib=1)
-    assert (found.limit, found.is_complete) == ("most_memory_mib", False)
-    assert found.distinct > 1
+    explored = explore(counters(4, 40), most_states=10**9, most_memory_mib=1)
+    assert (explored.limit, explored.is_complete) == ("most_memory_mib", False)
+    assert explored.distinct > 1
 
 
 def test_states_that_differ_by_an_exchange_of_what_is_alike_count_once() -> None:
-    found = explore(replace(counters(2, 3), symmetry=[exchanged(0, 1)]), most_states=1000)
-    assert (found.distinct, found.depth, found.is_complete) == (10, 7, True)
+    explored = explore(replace(counters(2, 3), symmetry=[exchanged(0, 1)]), most_states=1000)
+    assert (explored.distinct, explored.depth, explored.is_complete) == (10, 7, True)
 
 
 def test_a_trace_under_symmetry_is_one_of_real_moves() -> None:
     system = replace(counters(2, 3, forbidden=(2, 2)), symmetry=[exchanged(0, 1)])
-    found = explore(system, most_states=1000)
-    assert found.violation is not None
+    explored = explore(system, most_states=1000)
+    assert explored.violation is not None
     state = {0: 0, 1: 0}
-    moves: tuple[Any, ...] = found.violation.trace
-    for (_, counter), after in zip(moves, found.violation.states[1:], strict=True):
+    moves: tuple[Any, ...] = explored.violation.trace
+    for (_, counter), after in zip(moves, explored.violation.states[1:], strict=True):
         state[counter] += 1
         assert after == state
     assert state == {0: 2, 1: 2}
@@ -214,7 +219,7 @@ def test_a_permutation_that_is_not_one_to_one_is_an_error() -> None:
 
 def test_progress_tells_the_counts_of_every_round() -> None:
     heard: list[Progress] = []
-    found = explore(counters(2, 3), most_states=1000, progress=heard.append)
+    explored = explore(counters(2, 3), most_states=1000, progress=heard.append)
     assert [(each.distinct, each.depth) for each in heard] == [
         (3, 2),
         (6, 3),
@@ -224,5 +229,5 @@ def test_progress_tells_the_counts_of_every_round() -> None:
         (16, 7),
         (16, 7),
     ]
-    assert (heard[-1].generated, heard[-1].distinct) == (found.generated, found.distinct)
+    assert (heard[-1].generated, heard[-1].distinct) == (explored.generated, explored.distinct)
     assert all(each.states_per_second > 0 for each in heard)

@@ -56,11 +56,11 @@ def test_every_process_gives_the_same_fingerprint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [(True, 1), (Pair(1, 2), (1, 2)), (Batch(1, "a"), Batch(1, "b"))]
+    ("value", "other"), [(True, 1), (Pair(1, 2), (1, 2)), (Batch(1, "a"), Batch(1, "b"))]
 )
-def test_equal_values_have_equal_fingerprints(one: object, other: object) -> None:
-    assert one == other
-    assert fingerprint("component", one) == fingerprint("component", other)
+def test_equal_values_have_equal_fingerprints(value: object, other: object) -> None:
+    assert value == other
+    assert fingerprint("component", value) == fingerprint("component", other)
 
 
 def test_different_values_have_different_fingerprints() -> None:

@@ -30,10 +30,10 @@ BOUNDS = Bounds(replicas=2, log_size=3, max_records=3, max_leader_epoch=3)
 def test_the_whole_space_has_the_size_that_tlc_counts(
     system: System, generated: int, distinct: int, depth: int
 ) -> None:
-    found = explore(system, most_states=1_000_000)
-    assert (found.generated, found.distinct, found.depth) == (generated, distinct, depth)
-    assert found.is_complete
-    assert found.violation is None
+    explored = explore(system, most_states=1_000_000)
+    assert (explored.generated, explored.distinct, explored.depth) == (generated, distinct, depth)
+    assert explored.is_complete
+    assert explored.violation is None
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_the_whole_space_has_the_size_that_tlc_counts(
     ids=["truncate-to-high-watermark", "kip-101"],
 )
 def test_the_strong_isr_breaks_where_tlc_finds_it_broken(system: System, depth: int) -> None:
-    found = explore(system, most_states=1_000_000)
-    assert found.violation is not None
-    assert found.violation.invariant == "StrongIsr"
-    assert (found.depth, len(found.violation.states)) == (depth, depth)
-    assert len(found.violation.trace) == depth - 1
-    assert not found.is_complete
+    explored = explore(system, most_states=1_000_000)
+    assert explored.violation is not None
+    assert explored.violation.invariant == "StrongIsr"
+    assert (explored.depth, len(explored.violation.states)) == (depth, depth)
+    assert len(explored.violation.trace) == depth - 1
+    assert not explored.is_complete

@@ -37,8 +37,14 @@ def shared_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part, "ROUND_STATES", 7)
 
 
-def counts(found: Exploration) -> tuple[int, int, int, bool, str]:
-    return found.generated, found.distinct, found.depth, found.is_complete, found.limit
+def counts(exploration: Exploration) -> tuple[int, int, int, bool, str]:
+    return (
+        exploration.generated,
+        exploration.distinct,
+        exploration.depth,
+        exploration.is_complete,
+        exploration.limit,
+    )
 
 
 @pytest.mark.parametrize("processes", [2, 3])
@@ -90,15 +96,15 @@ def test_several_processes_find_the_strong_isr_broken_where_one_does() -> None:
 
 
 def test_several_processes_keep_exactly_as_many_states_as_allowed() -> None:
-    found = explore(counters(3, 9), most_states=777, processes=3)
-    assert (found.distinct, found.limit, found.is_complete) == (777, "most_states", False)
+    explored = explore(counters(3, 9), most_states=777, processes=3)
+    assert (explored.distinct, explored.limit, explored.is_complete) == (777, "most_states", False)
 
 
 def test_the_memory_of_all_processes_counts() -> None:
     alone = Part(counters(3, 9)).memory_mib()
     most = int(alone * 1.5)
-    found = explore(counters(3, 9), most_states=10**6, most_memory_mib=most, processes=2)
-    assert found.limit == "most_memory_mib"
+    explored = explore(counters(3, 9), most_states=10**6, most_memory_mib=most, processes=2)
+    assert explored.limit == "most_memory_mib"
     assert explore(counters(3, 9), most_states=10**6, most_memory_mib=most).is_complete
 
 

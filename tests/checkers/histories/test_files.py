@@ -135,8 +135,8 @@ def test_json_says_the_same_as_edn(tmp_path: Path, name: str, text: str) -> None
     as_json = read_history(written(tmp_path, text, name))
     as_edn = read_history(written(tmp_path, LOST))
 
-    assert [(one.outcome, one.actions) for one in as_json] == [
-        (one.outcome, one.actions) for one in as_edn
+    assert [(each.outcome, each.actions) for each in as_json] == [
+        (each.outcome, each.actions) for each in as_edn
     ]
     lines = {"history.json": "line 19", "history.jsonl": "line 2"}
     assert as_json[0].read_at == lines[name]

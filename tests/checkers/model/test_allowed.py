@@ -11,7 +11,7 @@ BASE = [*cluster("2.0.1", controller=3, replicas=(0, 1, 2)), state(0, 0, (0, 1, 
 
 
 def reasons(*events, base=BASE):
-    return [found.reason for found in predict([*base, *events]).disallowed]
+    return [each.reason for each in predict([*base, *events]).disallowed]
 
 
 @pytest.mark.parametrize(
@@ -39,46 +39,46 @@ def test_elections_and_shrinks_within_the_isr_are_allowed(decision):
     ],
 )
 def test_impossible_states_are_reported(decision, reason):
-    (found,) = reasons(decision)
-    assert reason in found
+    (seen,) = reasons(decision)
+    assert reason in seen
 
 
 def test_each_write_of_a_partition_s_znode_counts_its_version_up_by_one():
-    (found,) = reasons(state(0, 0, (0, 1), version=2))
-    assert found == "the znode's version went from 0 to 2, not one up"
+    (reason,) = reasons(state(0, 0, (0, 1), version=2))
+    assert reason == "the znode's version went from 0 to 2, not one up"
     assert reasons(state(0, 0, (0, 1), version=1)) == []
     assert reasons(state(0, 0, (0, 1))) == []
 
 
 def test_the_place_and_the_decision_are_told():
-    (found,) = predict([*BASE, state(1, 5, (1,))]).disallowed
-    assert found.index == len(BASE)
-    assert found.decision["event"] == PartitionState.__name__
-    assert found.decision["leader_epoch"] == 5
+    (disallowed,) = predict([*BASE, state(1, 5, (1,))]).disallowed
+    assert disallowed.index == len(BASE)
+    assert disallowed.decision["event"] == PartitionState.__name__
+    assert disallowed.decision["leader_epoch"] == 5
 
 
 def test_a_leader_from_outside_the_isr_needs_unclean_elections():
     shrunk = [state(0, 0, (0, 1)), *kill(0), *kill(1)]
-    (found,) = reasons(*shrunk, state(2, 1, (2,)))
-    assert "elected from outside the ISR" in found
+    (reason,) = reasons(*shrunk, state(2, 1, (2,)))
+    assert "elected from outside the ISR" in reason
     unclean = [
         *cluster("2.0.1", controller=3, replicas=(0, 1, 2), unclean_leader_election=True),
         state(0, 0, (0, 1, 2)),
     ]
     assert reasons(*shrunk, state(2, 1, (2,)), base=unclean) == []
-    (found,) = reasons(*shrunk, state(2, 1, (2, 1)), base=unclean)
-    assert "did not begin with itself" in found
+    (reason,) = reasons(*shrunk, state(2, 1, (2, 1)), base=unclean)
+    assert "did not begin with itself" in reason
 
 
 def test_a_broker_does_not_join_the_isr_in_an_election():
-    (found,) = reasons(state(0, 0, (0, 1)), state(1, 1, (1, 2)))
-    assert "brokers [2] joined the ISR in an election" in found
+    (reason,) = reasons(state(0, 0, (0, 1)), state(1, 1, (1, 2)))
+    assert "brokers [2] joined the ISR in an election" in reason
 
 
 def test_a_follower_that_never_reached_the_high_watermark_cannot_join():
     behind = [CutLink(source=2, target=0), state(0, 1, (0, 1)), write("far", 0, acks=-1)]
-    (found,) = reasons(*behind, state(0, 2, (0, 1)), state(0, 2, (0, 1, 2)))
-    assert "broker 2 joined the ISR at offset 0, although" in found
+    (reason,) = reasons(*behind, state(0, 2, (0, 1)), state(0, 2, (0, 1, 2)))
+    assert "broker 2 joined the ISR at offset 0, although" in reason
 
 
 def test_a_fetch_in_flight_may_put_a_dead_broker_back_into_the_isr():
@@ -109,6 +109,6 @@ def joins_before_the_epoch(release):
 
 def test_KAFKA_7128_forbids_joining_below_the_start_of_the_leaders_epoch():
     assert predict(joins_before_the_epoch("2.0.0")).disallowed == ()
-    (found,) = predict(joins_before_the_epoch("2.0.1")).disallowed
-    assert "joined the ISR at offset 0" in found.reason
-    assert "its epoch starts at 1" in found.reason
+    (disallowed,) = predict(joins_before_the_epoch("2.0.1")).disallowed
+    assert "joined the ISR at offset 0" in disallowed.reason
+    assert "its epoch starts at 1" in disallowed.reason

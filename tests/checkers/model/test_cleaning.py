@@ -56,21 +56,21 @@ NEXT_EPOCH = [*kill(1), state(-1, 1, (1,)), *start(1, "1.1.1", czxid=201), state
 
 
 def test_records_that_were_written_again_go_with_their_batch() -> None:
-    found = after(ONCE, AGAIN, cleaned(4, (2, 3)))
+    remaining = after(ONCE, AGAIN, cleaned(4, (2, 3)))
 
-    assert ranges(found) == [(2, 3, 0)]
+    assert ranges(remaining) == [(2, 3, 0)]
 
 
 def test_what_a_cleaner_left_stays_although_it_might_have_gone() -> None:
-    found = after(ONCE, AGAIN, cleaned(4, (0, 3)))
+    remaining = after(ONCE, AGAIN, cleaned(4, (0, 3)))
 
-    assert ranges(found) == [(0, 1, 0), (2, 3, 0)]
+    assert ranges(remaining) == [(0, 1, 0), (2, 3, 0)]
 
 
 def test_a_record_that_was_never_written_again_may_not_go() -> None:
-    found = after(write("once", "a"), write("other", "c"), AGAIN, cleaned(4, (2, 3)))
+    remaining = after(write("once", "a"), write("other", "c"), AGAIN, cleaned(4, (2, 3)))
 
-    assert ranges(found) == [(1, 1, 0), (2, 3, 0)]
+    assert ranges(remaining) == [(1, 1, 0), (2, 3, 0)]
 
 
 def test_a_record_that_comes_again_beyond_what_was_cleaned_may_not_go() -> None:
@@ -84,15 +84,15 @@ def test_a_record_without_a_key_may_not_go() -> None:
 
 
 def test_a_batch_that_keeps_records_keeps_its_offsets() -> None:
-    found = after(write("once", "a", "c"), AGAIN, cleaned(4, (1, 3)))
+    remaining = after(write("once", "a", "c"), AGAIN, cleaned(4, (1, 3)))
 
     left = record_payloads(("once-c",), ("c",))
-    assert ranges(found) == [(0, 1, 0), (2, 3, 0)]
-    assert payloads(found)[0] == join_payload_digests([(left[0], 1)])
+    assert ranges(remaining) == [(0, 1, 0), (2, 3, 0)]
+    assert payloads(remaining)[0] == join_payload_digests([(left[0], 1)])
 
 
 def test_a_batch_that_was_cleaned_before_is_cleaned_again() -> None:
-    found = after(
+    remaining = after(
         write("once", "a", "c"),
         AGAIN,
         cleaned(4, (1, 3)),
@@ -100,7 +100,7 @@ def test_a_batch_that_was_cleaned_before_is_cleaned_again() -> None:
         cleaned(5, (2, 4)),
     )
 
-    assert ranges(found) == [(2, 3, 0), (4, 4, 0)]
+    assert ranges(remaining) == [(2, 3, 0), (4, 4, 0)]
 
 
 def test_messages_of_magic_1_go_one_by_one_and_a_wrapper_is_refused() -> None:
@@ -118,7 +118,7 @@ def test_messages_of_magic_1_go_one_by_one_and_a_wrapper_is_refused() -> None:
 def test_an_epoch_whose_records_are_gone_is_not_rebuilt(
     cleans: bool, entries: tuple[tuple[int, int], ...]
 ) -> None:
-    found = after(
+    remaining = after(
         write("first", "x"),
         *NEXT_EPOCH,
         ONCE,
@@ -133,13 +133,13 @@ def test_an_epoch_whose_records_are_gone_is_not_rebuilt(
         *start(1, "1.1.1", czxid=401),
     )
 
-    assert found.epoch_entries == entries
+    assert remaining.epoch_entries == entries
 
 
 def test_after_a_clean_stop_no_epoch_is_rebuilt() -> None:
-    found = after(ONCE, *terminate(1), LOST, *start(1, "1.1.1", czxid=201))
+    remaining = after(ONCE, *terminate(1), LOST, *start(1, "1.1.1", czxid=201))
 
-    assert found.epoch_entries == ()
+    assert remaining.epoch_entries == ()
 
 
 def test_who_runs_no_such_log_cleans_none() -> None:

@@ -167,8 +167,8 @@ def high_watermark_of(broker: int) -> Callable[[Prediction], int]:
 
 def fetcher_of(broker: int) -> Callable[[Prediction], tuple[str, int]]:
     def see(prediction: Prediction) -> tuple[str, int]:
-        found = replica(prediction, broker)
-        return found.fetcher, found.log_end_offset
+        held = replica(prediction, broker)
+        return held.fetcher, held.log_end_offset
 
     return see
 
@@ -230,8 +230,8 @@ def fetched_into_an_empty_log(known: Generation) -> tuple[int, int]:
     batches = batches_of(("a", "b", "c"), base_offset=0, leader_epoch=0, magic=2, codec="none")
     answer = FetchAnswer(batches=batches, high_watermark=3, log_start_offset=1)
     handle_fetch_answer(world, 1, 0, T, asked, answer)
-    found = world.known_replica(1, T).log
-    return found.log_start_offset, found.log_end_offset
+    seen = world.known_replica(1, T).log
+    return seen.log_start_offset, seen.log_end_offset
 
 
 def furthest_log_start(known: Generation) -> int:
@@ -584,8 +584,8 @@ def told(operation: str) -> Callable[[Prediction], tuple[str, int]]:
     """With which error a produce is answered, and where it lies."""
 
     def see(prediction: Prediction) -> tuple[str, int]:
-        (found,) = [each for each in prediction.produces if each.operation == operation]
-        return found.error, found.base_offset
+        (produce,) = [each for each in prediction.produces if each.operation == operation]
+        return produce.error, produce.base_offset
 
     return see
 
@@ -593,15 +593,15 @@ def told(operation: str) -> Callable[[Prediction], tuple[str, int]]:
 def refused_by_the_coordinator(known: Generation) -> tuple[bool, bool, bool]:
     """Whether the first batch of a transaction may be, the second, and what is of none."""
     first = sent("first", 0, is_transactional=True)
-    found = EMPTY
+    seen = EMPTY
     answers = []
     for event in pair("3.9.1"):
-        found, _ = left_alone_after(found, event, dict.fromkeys(range(3), known))
-    answers.append(refuse_unverified(World(found), first, "INVALID_TXN_STATE"))
-    answers.append(refuse_unverified(World(found), sent("of none", 0), "INVALID_TXN_STATE"))
-    found, _ = left_alone_after(found, first, dict.fromkeys(range(3), known))
+        seen, _ = left_alone_after(seen, event, dict.fromkeys(range(3), known))
+    answers.append(refuse_unverified(World(seen), first, "INVALID_TXN_STATE"))
+    answers.append(refuse_unverified(World(seen), sent("of none", 0), "INVALID_TXN_STATE"))
+    seen, _ = left_alone_after(seen, first, dict.fromkeys(range(3), known))
     second = sent("second", 1, is_transactional=True)
-    answers.append(refuse_unverified(World(found), second, "INVALID_TXN_STATE"))
+    answers.append(refuse_unverified(World(seen), second, "INVALID_TXN_STATE"))
     return answers[0], answers[1], answers[2]
 
 
@@ -663,11 +663,11 @@ def leader_epoch_of(broker: int) -> Callable[[Prediction], int]:
 
 def stopped_for_an_earlier_generation(known: Generation) -> bool:
     """Whether a StopReplica stops a broker whose return the controller has not seen yet."""
-    found = EMPTY
+    result = EMPTY
     events = [*pair("2.2.2"), *kill(1), state(0, 1, (0,)), *start(1, "2.2.2", czxid=201)]
     for event in [*events, state(0, 1, (0, 1))]:
-        found, _ = left_alone_after(found, event, dict.fromkeys(range(3), known))
-    world = World(found)
+        result, _ = left_alone_after(result, event, dict.fromkeys(range(3), known))
+    world = World(result)
     controller = world.controller(1)
     seen = tuple({**dict(controller.seen), 1: 101}.items())
     world.put(("controller", 1), replace(controller, seen=seen))
@@ -738,10 +738,10 @@ def epoch_of_the_stop(known: Generation) -> int:
         grain=Grain.ROUNDS,
         faults=Faults(stops=1),
     )
-    found = initial_state(machine)
+    reached = initial_state(machine)
     for step in (AskToStop(broker=1), LetStop(broker=1)):
-        found = next_state(machine, found, step)
-    outbox = World(found).outbox(1, 1)
+        reached = next_state(machine, reached, step)
+    outbox = World(reached).outbox(1, 1)
     assert outbox is not None
     stops = outbox.requests[-1]
     assert isinstance(stops, StopReplica)

@@ -74,8 +74,8 @@ def test_a_new_module_is_all_that_a_new_rule_takes(
         f"KAFKA_0 = Rule(**{WHOLE!r})\n"
     )
     monkeypatch.setattr(rules, "__path__", [*rules.__path__, str(tmp_path)])
-    found = in_order(every_rule._listed())
-    assert [one.name for one in found if one not in EVERY_RULE] == ["KAFKA-0"]
+    ordered = in_order(every_rule._listed())
+    assert [each.name for each in ordered if each not in EVERY_RULE] == ["KAFKA-0"]
 
 
 def test_rules_are_in_the_order_of_their_first_releases_and_behind_those_that_they_name() -> None:
@@ -112,20 +112,22 @@ def _changed(rule: Rule) -> set[str]:
     }
 
 
-def _is_undecided(one: Rule, other: Rule) -> bool:
+def _is_undecided(each: Rule, other: Rule) -> bool:
     """Tell whether first releases leave the order open, or a backport turns it round."""
-    first, last = ([parse_version(rule.since[index]) for rule in (one, other)] for index in (0, -1))
+    first, last = (
+        [parse_version(rule.since[index]) for rule in (each, other)] for index in (0, -1)
+    )
     return first[0] == first[1] or last[0] > last[1]
 
 
 def _undecided(rules: tuple[Rule, ...]) -> list[tuple[str, str]]:
     changes = {rule.name: _changed(rule) for rule in rules}
     return [
-        (one.name, other.name)
-        for one, other in combinations(rules, 2)
-        if _is_undecided(one, other)
-        and changes[one.name] & changes[other.name]
-        and one.name not in other.after
+        (each.name, other.name)
+        for each, other in combinations(rules, 2)
+        if _is_undecided(each, other)
+        and changes[each.name] & changes[other.name]
+        and each.name not in other.after
     ]
 
 

@@ -159,24 +159,26 @@ def high_watermark_on_disk(what: object) -> object | None:
 
 def files(what: object, change: Callable[[Files], Files]) -> object | None:
     if isinstance(what, CopyBegun) and what.files:
-        return replace(what, files=tuple((about, change(found)) for about, found in what.files))
+        return replace(
+            what, files=tuple((partition, change(each)) for partition, each in what.files)
+        )
     return None
 
 
 def bytes_of_the_last_batch(what: object) -> object | None:
-    def change(found: Files) -> Files:
-        base, last, epoch, magic = found.batches[-1]
-        return replace(found, batches=(*found.batches[:-1], (base, last, epoch + 1, magic)))
+    def change(seen: Files) -> Files:
+        base, last, epoch, magic = seen.batches[-1]
+        return replace(seen, batches=(*seen.batches[:-1], (base, last, epoch + 1, magic)))
 
     return files(what, change)
 
 
 def a_batch_less(what: object) -> object | None:
-    return files(what, lambda found: replace(found, batches=found.batches[:-1]))
+    return files(what, lambda seen: replace(seen, batches=seen.batches[:-1]))
 
 
 def epoch_cache(what: object) -> object | None:
-    return files(what, lambda found: replace(found, epoch_entries=(found.epoch_entries or ())[:-1]))
+    return files(what, lambda seen: replace(seen, epoch_entries=(seen.epoch_entries or ())[:-1]))
 
 
 PLANTED: Mapping[str, tuple[Change, tuple[str, ...]]] = {
@@ -224,10 +226,10 @@ def test_a_planted_observation_is_found_and_named(planted: str, release: str) ->
     change, _ = PLANTED[planted]
     changed, source = with_first(release, change)
 
-    found = follow(changed).emptied_by
+    emptied_by = follow(changed).emptied_by
 
-    assert found is not None
-    assert found.source == source
+    assert emptied_by is not None
+    assert emptied_by.source == source
 
 
 # On 0.10.2.2 another way goes as far and ends at a message, so the decision is not what is named.
@@ -237,17 +239,17 @@ def test_a_follower_in_the_isr_before_it_has_fetched_is_found_and_named(release:
     whole = record(release)
     decided = list(whole.decided)
     registered = max(
-        index for index, one in enumerate(decided) if isinstance(one.what, BrokerRegistered)
+        index for index, each in enumerate(decided) if isinstance(each.what, BrokerRegistered)
     )
     grown = decided[registered + 1]
     assert isinstance(grown.what, PartitionState)
     assert grown.what.isr == (0, 1)
     decided[registered + 1] = replace(grown, time=decided[registered].time - 1)
 
-    found = follow(replace(whole, decided=tuple(decided))).emptied_by
+    emptied_by = follow(replace(whole, decided=tuple(decided))).emptied_by
 
-    assert found is not None
-    assert found.source == f"zxid 0x{grown.what.zxid:x}"
+    assert emptied_by is not None
+    assert emptied_by.source == f"zxid 0x{grown.what.zxid:x}"
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -255,10 +257,10 @@ def test_a_dropped_leader_and_isr_is_found_where_its_broker_acts_on_it(release: 
     def reaches_the_follower(what: object) -> bool:
         return isinstance(what, ControlSent) and bool(what.states) and what.broker == 1
 
-    found = follow(without_first(release, reaches_the_follower)).emptied_by
+    emptied_by = follow(without_first(release, reaches_the_follower)).emptied_by
 
-    assert found is not None
-    assert (found.what, found.why) == ("Question", "broker 1 has no fetcher for broker 0")
+    assert emptied_by is not None
+    assert (emptied_by.what, emptied_by.why) == ("Question", "broker 1 has no fetcher for broker 0")
 
 
 @pytest.mark.parametrize("release", ASKING)
@@ -266,10 +268,10 @@ def test_a_dropped_question_for_a_leader_epoch_is_found_at_the_next_request(rele
     def asks_for_an_epoch(what: object) -> bool:
         return isinstance(what, Question) and isinstance(what.partitions.get(T), EpochAsked)
 
-    found = follow(without_first(release, asks_for_an_epoch)).emptied_by
+    emptied_by = follow(without_first(release, asks_for_an_epoch)).emptied_by
 
-    assert found is not None
-    assert (found.what, "truncating" in found.why) == ("Question", True)
+    assert emptied_by is not None
+    assert (emptied_by.what, "truncating" in emptied_by.why) == ("Question", True)
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ def taken(seen: Reply, *acts: Action) -> World:
     world.put_thread(1, 0, thread.with_fetch(T, fetch))
     world.put_exchanges(1, 0, (ANSWERED,))
     items = (*acts, seen)
-    record = Record(seen=tuple(Seen(what=one, time=1.0) for one in items), decided=())
+    record = Record(seen=tuple(Seen(what=item, time=1.0) for item in items), decided=())
     take(world, seen, Lookahead(record), generations={}, decided=0)
     return world
 
@@ -59,9 +59,9 @@ def test_the_leaders_own_answer_stays_at_the_link() -> None:
 
 
 def test_a_forged_answer_arrives_with_the_error_that_the_fault_said() -> None:
-    (one,) = taken(reply(Fate.FORGED, 6), FORGE).exchanges(1, 0)
+    (exchange,) = taken(reply(Fate.FORGED, 6), FORGE).exchanges(1, 0)
     error = EpochAnswer(error="NOT_LEADER_FOR_PARTITION")
-    assert one == replace(ANSWERED, stage=Stage.DELIVERED, answers=((T, error),))
+    assert exchange == replace(ANSWERED, stage=Stage.DELIVERED, answers=((T, error),))
 
 
 @pytest.mark.parametrize(
@@ -76,15 +76,15 @@ def test_an_answer_that_no_fault_forged_is_not_possible(acts: tuple[Action, ...]
 
 def test_what_a_leader_answered_is_the_answer_that_was_replaced() -> None:
     replaced, forged = reply(Fate.REPLACED, 0), reply(Fate.FORGED, 6)
-    seen = tuple(Seen(what=one, time=1.0) for one in (FORGE, replaced, forged))
+    seen = tuple(Seen(what=each, time=1.0) for each in (FORGE, replaced, forged))
     assert Lookahead(Record(seen=seen, decided=())).replies == {(7, 1): replaced}
 
 
 def after(*events: Event) -> State:
-    found = EMPTY
+    seen = EMPTY
     for event in events:
-        found, _ = left_alone_after(found, event, {})
-    return found
+        seen, _ = left_alone_after(seen, event, {})
+    return seen
 
 
 def test_left_alone_a_follower_that_is_answered_by_errors_truncates_nothing() -> None:

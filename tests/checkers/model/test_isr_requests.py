@@ -186,7 +186,7 @@ def test_a_fetch_that_repeats_the_one_before_may_have_led_to_a_request() -> None
     assert maximal_isr(world) == (0,)
     lives(world, 0, 1)
     after = silent_steps(world.state(EMPTY), followed_by(request(1, (0, 1))), 0, 0)
-    assert [maximal_isr(one) for one in after].count((0, 1)) == 1
+    assert [maximal_isr(each) for each in after].count((0, 1)) == 1
 
 
 @pytest.mark.parametrize(("last", "asks"), [(2, False), (3, True)])
@@ -208,7 +208,7 @@ def test_no_fetch_was_repeated_where_the_numbers_leave_no_room_for_it(
         for number in (1, last)
     )
     after = silent_steps(world.state(EMPTY), followed_by(first, request(1, (0, 1)), second), 1, 0)
-    assert ((0, 1) in [maximal_isr(one) for one in after]) is asks
+    assert ((0, 1) in [maximal_isr(each) for each in after]) is asks
 
 
 def test_a_request_of_an_earlier_leader_epoch_that_is_sent_late_counts_no_more() -> None:

@@ -68,10 +68,10 @@ def test_a_follower_keeps_acknowledged_records_above_its_high_watermark(release)
     waiting = replica(prediction, 2, "A follows B")
     assert (waiting.log_end_offset, waiting.high_watermarks[0]) == (2, 1)
     for broker in (1, 2):
-        found = replica(prediction, broker)
-        assert ranges(found) == [(0, 0, 0), (1, 1, 0), (2, 2, 2)]
-        assert found.epoch_entries == ((0, 0), (2, 2))
-        assert (found.log_end_offset, found.high_watermarks[0]) == (3, 3)
+        held = replica(prediction, broker)
+        assert ranges(held) == [(0, 0, 0), (1, 1, 0), (2, 2, 2)]
+        assert held.epoch_entries == ((0, 0), (2, 2))
+        assert (held.log_end_offset, held.high_watermarks[0]) == (3, 3)
     assert prediction.truncations == ()
     assert prediction.disallowed == ()
     assert prediction.produces[1:] == (

@@ -110,8 +110,8 @@ def test_a_leader_that_a_late_request_calls_dead_is_not_followed(release, follow
         write("n", 3),
         AFTER,
     ]
-    found = replica(predict(tuple(timeline)), 1)
-    assert (found.leader_epoch, found.log_end_offset) == ((2, 1) if followed else (1, 0))
+    held = replica(predict(tuple(timeline)), 1)
+    assert (held.leader_epoch, held.log_end_offset) == ((2, 1) if followed else (1, 0))
 
 
 def test_a_late_first_request_makes_a_bounced_broker_lead_in_an_old_epoch():
@@ -215,7 +215,7 @@ def test_a_clean_stop_leaves_the_file_alone_of_a_log_directory_without_a_named_r
 
 
 def test_a_full_first_request_keeps_every_high_watermark():
-    without = [one for one in forgets("2.1.1") if not isinstance(one, StaleRequest)]
+    without = [forget for forget in forgets("2.1.1") if not isinstance(forget, StaleRequest)]
     assert of_u(predict(tuple(without))).high_watermarks[0] == 1
 
 
@@ -261,10 +261,10 @@ def test_only_from_protocol_2_2_on_a_controller_tells_the_epoch():
 
 
 def after(*events: Event) -> State:
-    found = EMPTY
+    seen = EMPTY
     for event in events:
-        found, _ = left_alone_after(found, event, {})
-    return found
+        seen, _ = left_alone_after(seen, event, {})
+    return seen
 
 
 def test_after_error_77_the_controller_goes_on_and_sends_nothing_again():

@@ -111,25 +111,25 @@ def test_who_gives_up_is_elected_again_unless_elections_go_by_the_isr(
 
     state = after(model, ASK, *FETCHED, ASK, LOOK, Relinquish(leader=0))
 
-    found = World(state).partition_state(PARTITION)
-    assert found is not None
-    assert (found.leader, found.leader_epoch) == (leads, 1)
+    held = World(state).partition_state(PARTITION)
+    assert held is not None
+    assert (held.leader, held.leader_epoch) == (leads, 1)
 
 
 def test_a_dead_follower_whose_fetch_is_pending_stays_by_the_first_half() -> None:
     for proposed, breaks in (((), False), ((PENDING_READS,), True)):
         model = machine(*proposed, remembers=False, kills=1, lags=1)
-        found = explore(system_of(model, ["droppable"]), most_states=20_000)
-        assert (found.violation is not None) is breaks
+        explored = explore(system_of(model, ["droppable"]), most_states=20_000)
+        assert (explored.violation is not None) is breaks
 
 
 def test_shipped_code_takes_a_partition_offline_whose_follower_had_kept_up() -> None:
     model = machine(remembers=True, kills=1, lags=1)
 
-    found = explore(system_of(model, ["online-if-kept-up"]), most_states=400_000)
+    explored = explore(system_of(model, ["online-if-kept-up"]), most_states=400_000)
 
-    assert found.violation is not None
-    names = [type(move).__name__ for move in found.violation.trace]
+    assert explored.violation is not None
+    names = [type(move).__name__ for move in explored.violation.trace]
     # Of several that are as short, any may be found.
     assert (len(names), "PassLag" in names) == (14, True)
     assert names[-5:] == ["Shrink", "WriteIsr", "Kill", "EndSession", "SeeBrokers"]

@@ -121,8 +121,8 @@ def test_a_leader_s_end_is_read_when_it_gets_the_question_and_counts_when_its_an
 def test_without_anything_in_the_way_a_follower_truncates_to_its_leader_s_end(release: str) -> None:
     events = [*elected_with_one_of_three(release), Snapshot(label="end")]
     prediction = predict(events)
-    found = {snapshot.broker: snapshot.log_end_offset for snapshot in prediction.snapshots["end"]}
-    assert (found[0], found[1]) == (1, 1)
+    chosen = {snapshot.broker: snapshot.log_end_offset for snapshot in prediction.snapshots["end"]}
+    assert (chosen[0], chosen[1]) == (1, 1)
     assert [
         (truncation.broker, truncation.target_offset) for truncation in prediction.truncations
     ] == [(0, 1)]
@@ -215,7 +215,7 @@ def reset_of(world: World) -> OffsetReset | None:
 def fetches_from(world: World) -> dict[TopicPartition, int]:
     question = exchange.question(world, 1, 0, exchange.FETCH)
     assert question is not None
-    return {about: asked.fetch_offset for about, asked in question.asked}
+    return {partition: asked.fetch_offset for partition, asked in question.asked}
 
 
 def test_a_leader_s_log_may_begin_later_between_the_two_questions() -> None:
@@ -435,19 +435,19 @@ def test_the_explorer_lets_the_leader_write_before_and_after_it_answers(
         log_size=2,
         grain=Grain.REQUESTS,
     )
-    found = initial_state(machine)
+    reached = initial_state(machine)
     for done in OUT_OF_RANGE_OF_0:
-        found = next_state(machine, found, done)
+        reached = next_state(machine, reached, done)
     for step in steps:
-        assert Deliver(broker=1, leader_epoch=1) not in actions(machine, found)
-        found = next_state(machine, found, step)
-    world = World(found)
+        assert Deliver(broker=1, leader_epoch=1) not in actions(machine, reached)
+        reached = next_state(machine, reached, step)
+    world = World(reached)
     follower = world.broker(1)
     assert follower is not None
     # A follower that has more than its leader ends itself, where no unclean election is allowed.
     assert follower.has_exited is has_exited
     asked = exchange.question(world, 1, 0, exchange.LIST_OFFSETS)
-    timestamps = [] if asked is None else [one.timestamp for _, one in asked.asked]
+    timestamps = [] if asked is None else [each.timestamp for _, each in asked.asked]
     assert timestamps == ([] if has_exited else [-2])
 
 
@@ -493,11 +493,11 @@ def test_an_answer_that_no_state_gives_is_found_and_named(
             item = replace(item, what=replace(what, partitions={T: planted}))
         seen.append(item)
 
-    found = follow(replace(recorded, seen=tuple(seen))).emptied_by
+    emptied_by = follow(replace(recorded, seen=tuple(seen))).emptied_by
 
-    assert found is not None
-    assert found.source in places
-    assert why in found.why
+    assert emptied_by is not None
+    assert emptied_by.source in places
+    assert why in emptied_by.why
 
 
 def test_a_question_for_the_start_before_that_for_the_end_is_found(recorded: Record) -> None:
@@ -509,7 +509,7 @@ def test_a_question_for_the_start_before_that_for_the_end_is_found(recorded: Rec
             item = replace(item, what=replace(what, partitions={T: asked}))
         seen.append(item)
 
-    found = follow(replace(recorded, seen=tuple(seen))).emptied_by
+    emptied_by = follow(replace(recorded, seen=tuple(seen))).emptied_by
 
-    assert found is not None
-    assert found.why == "t-0: asked for timestamp -2, possible was -1"
+    assert emptied_by is not None
+    assert emptied_by.why == "t-0: asked for timestamp -2, possible was -1"

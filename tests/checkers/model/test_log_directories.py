@@ -37,8 +37,8 @@ def timeline(*more: Event) -> tuple[Event, ...]:
 
 def ends(*more: Event) -> dict[int, int]:
     """Where the log of t ends on each broker."""
-    found = predict(timeline(*more, Snapshot(label="after"))).snapshots["after"]
-    return {one.broker: one.log_end_offset for one in found if one.topic == "t"}
+    seen = predict(timeline(*more, Snapshot(label="after"))).snapshots["after"]
+    return {each.broker: each.log_end_offset for each in seen if each.topic == "t"}
 
 
 def outcomes(*more: Event) -> dict[str, tuple[bool | None, str]]:
@@ -48,11 +48,11 @@ def outcomes(*more: Event) -> dict[str, tuple[bool | None, str]]:
 
 def test_writes_to_a_replica_of_a_failed_directory_are_refused_and_to_others_not() -> None:
     other = replace(write("other", 0, acks=-1), topic="u")
-    found = outcomes(write("offline", 0), other, state(1, 1, (1,)), write("next", 1))
-    assert found["before"] == (True, "")
-    assert found["offline"] == (False, "KAFKA_STORAGE_ERROR")
-    assert found["other"] == (True, "")
-    assert found["next"] == (True, "")
+    outcomes_there = outcomes(write("offline", 0), other, state(1, 1, (1,)), write("next", 1))
+    assert outcomes_there["before"] == (True, "")
+    assert outcomes_there["offline"] == (False, "KAFKA_STORAGE_ERROR")
+    assert outcomes_there["other"] == (True, "")
+    assert outcomes_there["next"] == (True, "")
 
 
 def test_a_replica_of_a_failed_directory_neither_leads_nor_follows_and_keeps_its_log() -> None:

@@ -80,9 +80,9 @@ def replica(state: State, broker: int) -> Replica:
 
 
 def known(state: State) -> PartitionState:
-    found = World(state).partition_state(PARTITION)
-    assert found is not None
-    return found
+    held = World(state).partition_state(PARTITION)
+    assert held is not None
+    return held
 
 
 def queued_epochs(state: State, controller_epoch: int, broker: int) -> list[int]:

@@ -34,8 +34,8 @@ def follower(*after: Event) -> PredictedReplica:
 
 
 def marks(*after: Event) -> tuple[tuple[int, ...], bool]:
-    found = follower(*after)
-    return found.high_watermarks, found.is_high_watermark_pinned
+    seen = follower(*after)
+    return seen.high_watermarks, seen.is_high_watermark_pinned
 
 
 def test_without_an_observation_the_file_may_hold_any_value_since_the_start():

@@ -79,30 +79,30 @@ def high_watermark(state: State, broker: int) -> int:
 
 
 def isr(state: State) -> tuple[int, ...]:
-    found = World(state).partition_state(PARTITION)
-    assert found is not None
-    return found.isr
+    held = World(state).partition_state(PARTITION)
+    assert held is not None
+    return held.isr
 
 
 def logs_leaders_and_isrs(release: str, grain: Grain) -> set[tuple[object, ...]]:
     """Return every combination of them that is reached."""
-    found = set()
+    kept = set()
     names = (("state", PARTITION), ("replica", 0, PARTITION), ("replica", 1, PARTITION))
 
     def note(read: Read) -> str:
-        found.add(tuple(map(read, names)))
+        kept.add(tuple(map(read, names)))
         return ""
 
     system = system_of(machine(release, grain=grain, leader_epoch=1), (), is_symmetric=False)
     assert explore(replace(system, invariants={"note": note}), most_states=200_000).is_complete
-    return found
+    return kept
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("release", ["0.10.2.2", "1.1.1", "2.5.1", "3.9.1"])
 def test_while_nothing_ends_queues_lead_to_the_same_logs_leaders_and_isrs(release: str) -> None:
     """Every order in which queues can be worked off is an order without them, and no other is."""
-    without, queued = (logs_leaders_and_isrs(release, one) for one in (Grain.READS, Grain.QUEUES))
+    without, queued = (logs_leaders_and_isrs(release, each) for each in (Grain.READS, Grain.QUEUES))
     assert without == queued
     assert len(without) > 100
 

@@ -164,16 +164,18 @@ def test_a_search_that_refutes_ends_at_the_same_observation_as_one_that_does_not
 ) -> None:
     compared = 0
     for each in changed(name):
-        found = follow(each)
+        followed = follow(each)
         with monkeypatch.context() as patched:
             patched.setattr(search, "first_refuted", lambda *_: None)
             whole = follow(each, most_states=8_000)
         if whole.limit:
             continue
         compared += 1
-        named = [one and (one.source, one.what) for one in (found.emptied_by, whole.emptied_by)]
+        named = [
+            item and (item.source, item.what) for item in (followed.emptied_by, whole.emptied_by)
+        ]
         assert named[0] == named[1]
-        assert found.states <= whole.states
+        assert followed.states <= whole.states
     assert compared >= 4
 
 
@@ -314,8 +316,8 @@ def test_a_high_watermark_that_no_answer_told_is_missed_before_the_record_is_sea
     refuted = []
     for at, item in enumerate(whole.seen):
         changed_run = without(whole, at) if isinstance(item.what, Reply) else whole
-        found = first_refuted(changed_run, Lookahead(changed_run))
-        if found is not None and said in found[1]:
+        refuted_at = first_refuted(changed_run, Lookahead(changed_run))
+        if refuted_at is not None and said in refuted_at[1]:
             refuted.append(changed_run)
     (changed_run, *_) = refuted
     prediction = follow(changed_run, most_states=2_000)
@@ -614,7 +616,7 @@ def test_what_is_left_out_of_a_hard_run_is_found_within_a_few_states(kind: type,
     whole = record("2.5.1", HARD)
     items = [at for at, item in enumerate(whole.seen) if isinstance(item.what, kind)]
     told = [follow(without(whole, at), most_states=5_000) for at in items[4:40:6]]
-    whys = [one.emptied_by.why for one in told if one.emptied_by is not None]
+    whys = [each.emptied_by.why for each in told if each.emptied_by is not None]
     assert any(said in why for why in whys)
 
 

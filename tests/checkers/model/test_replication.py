@@ -51,8 +51,8 @@ def pair(release, *, leader=0, **configuration):
 
 
 def outcome(prediction, operation):
-    (found,) = [each for each in prediction.produces if each.operation == operation]
-    return found.acknowledged, found.base_offset, found.error
+    (produce,) = [each for each in prediction.produces if each.operation == operation]
+    return produce.acknowledged, produce.base_offset, produce.error
 
 
 def test_a_held_response_keeps_the_followers_high_watermark_one_fetch_behind():

@@ -156,10 +156,10 @@ def test_the_topics_word_about_unclean_elections_counts_before_the_brokers(
 ):
     of_topic = () if of_topic is None else (("unclean.leader.election.enable", of_topic),)
     timeline = [
-        replace(one, unclean_leader_election=on_brokers) if isinstance(one, StartBroker) else one
-        for one in shorter_leader("1.1.1")
+        replace(each, unclean_leader_election=on_brokers) if isinstance(each, StartBroker) else each
+        for each in shorter_leader("1.1.1")
     ]
-    created = next(i for i, one in enumerate(timeline) if isinstance(one, TopicCreated))
+    created = next(i for i, each in enumerate(timeline) if isinstance(each, TopicCreated))
     timeline.insert(created, TopicConfigured(topic="t", configuration=of_topic))
     follower = replica(predict(timeline), 1)
     assert (follower.is_running, follower.log_end_offset) == ((False, 2) if exits else (True, 1))

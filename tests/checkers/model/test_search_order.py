@@ -75,7 +75,7 @@ FETCH = Exchange(api="Fetch", asked=((T, ASKED),), stage=Stage.ARRIVED, number=N
 
 
 def to_come(*items: Observation | StopBroker) -> Lookahead:
-    return Lookahead(Record(seen=tuple(Seen(what=one, time=1.0) for one in items), decided=()))
+    return Lookahead(Record(seen=tuple(Seen(what=item, time=1.0) for item in items), decided=()))
 
 
 def cluster(release: str = "2.0.1") -> World:
@@ -105,7 +105,7 @@ def sent(number: tuple[int, int]) -> ControlSent:
 def test_metadata_that_tells_nothing_new_is_taken_at_once() -> None:
     step = step_at_once(told_again(told=frozenset({T})).state(EMPTY), to_come(ANSWERED), 0)
     assert step is not None
-    assert [one.errors for one in step.get(("control", 0))] == [((None, ""),)]
+    assert [each.errors for each in step.get(("control", 0))] == [((None, ""),)]
 
 
 @pytest.mark.parametrize(

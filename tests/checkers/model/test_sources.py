@@ -104,11 +104,11 @@ def test_a_tag_is_read_from_git_and_what_has_none_from_the_source_jars(
     jar.parent.mkdir(parents=True)
     with zipfile.ZipFile(jar, "w") as archive:
         archive.writestr("kafka/Cache.java", "    int ask() {\n    epoch\n    }\n")
-    found = look_up(rules, clone / ".git", tmp_path / "jars")
-    assert found.read_at == {"3.8.0": "tag", "3.8.1": "source jar"}
-    assert found.places["asks"] == {"3.8.1": Place(path=NEW, line=2)}
-    assert set(found.places["does not exit"]) == {"3.8.0", "3.8.1"}
-    assert table(found).splitlines()[1].endswith("?.x??? 3.8.1")
+    looked_up = look_up(rules, clone / ".git", tmp_path / "jars")
+    assert looked_up.read_at == {"3.8.0": "tag", "3.8.1": "source jar"}
+    assert looked_up.places["asks"] == {"3.8.1": Place(path=NEW, line=2)}
+    assert set(looked_up.places["does not exit"]) == {"3.8.0", "3.8.1"}
+    assert table(looked_up).splitlines()[1].endswith("?.x??? 3.8.1")
 
 
 def test_a_folder_that_is_no_repository_is_an_error(
@@ -134,8 +134,8 @@ def _as_declared(release: str) -> dict[str, dict[str, Place]]:
 
 
 def test_what_agrees_with_the_rules_has_no_differences() -> None:
-    found = Found(read_at={"3.4.1": "tag"}, places=_as_declared("3.4.1"))
-    assert differences(EVERY_RULE, found) == []
+    seen = Found(read_at={"3.4.1": "tag"}, places=_as_declared("3.4.1"))
+    assert differences(EVERY_RULE, seen) == []
 
 
 def test_a_rule_that_is_declared_and_missing_or_found_and_not_declared_is_named() -> None:

@@ -32,7 +32,7 @@ def question(fate: Fate) -> Question:
 
 def take_last(*questions: Question) -> World:
     """The transition of the last of these, in a state in which nobody asks anything."""
-    seen = [Seen(what=one, time=1.0, zxid=0, source="") for one in questions]
+    seen = [Seen(what=each, time=1.0, zxid=0, source="") for each in questions]
     world = World(EMPTY)
     take(
         world,
@@ -70,7 +70,7 @@ def arrived(version: int | None) -> bool:
     state = EMPTY
     for event in (*cluster("1.1.1", controller=2, replicas=(0, 1)), partition_state(0, 0, (0, 1))):
         state, _ = left_alone_after(state, event, {})
-    about = TopicPartition("t", 0)
+    topic_partition = TopicPartition("t", 0)
     asked = FetchAsked(fetch_offset=0, leader_epoch=None, last_fetched_epoch=None)
     seen = Question(
         number=(9, 13),
@@ -78,7 +78,7 @@ def arrived(version: int | None) -> bool:
         api="Fetch",
         follower=1,
         leader=0,
-        partitions={about: asked},
+        partitions={topic_partition: asked},
         version=version,
     )
     world = World(state)

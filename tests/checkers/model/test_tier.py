@@ -211,9 +211,9 @@ def reads(world: World, manner: str, local_start_offset: int) -> list[tuple[int,
     seen(world, event)
     (note,) = world.notes[-1:]
     assert note.lineage == B_LOG
-    values = {one.payload: one.base_offset for one in (*A_LOG, *B_LOG)}
-    named = {one.payload: name for one, name in zip(B_LOG, ("m0", "m4", "m5"), strict=True)}
-    named |= {one.payload: name for one, name in zip(A_LOG, ("m0", "m1", "m2"), strict=True)}
+    values = {each.payload: each.base_offset for each in (*A_LOG, *B_LOG)}
+    named = {each.payload: name for each, name in zip(B_LOG, ("m0", "m4", "m5"), strict=True)}
+    named |= {each.payload: name for each, name in zip(A_LOG, ("m0", "m1", "m2"), strict=True)}
     return [(values[batch.payload], named[batch.payload]) for batch in note.got]
 
 

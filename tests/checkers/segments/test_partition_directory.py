@@ -105,14 +105,14 @@ def epochs_against(tmp_path: Path, batches: list[bytes], epochs: str) -> list[tu
 
 def test_a_batch_with_another_epoch_than_the_cache_says_is_a_mismatch(tmp_path: Path) -> None:
     batches = [batch(0, PAIRS, leader_epoch=1), batch(5, PAIRS, leader_epoch=2)]
-    found = epochs_against(tmp_path, batches, "0\n2\n1 0\n3 5\n")
-    assert found == [("epoch-cache-mismatch", 5, 9)]
+    findings = epochs_against(tmp_path, batches, "0\n2\n1 0\n3 5\n")
+    assert findings == [("epoch-cache-mismatch", 5, 9)]
 
 
 def test_batches_that_are_contradicted_alike_share_a_finding(tmp_path: Path) -> None:
     batches = [batch(offset, PAIRS, leader_epoch=2) for offset in (0, 5, 10)]
-    found = epochs_against(tmp_path, batches, "0\n1\n1 0\n")
-    assert found == [("epoch-cache-mismatch", 0, 14)]
+    findings = epochs_against(tmp_path, batches, "0\n1\n1 0\n")
+    assert findings == [("epoch-cache-mismatch", 0, 14)]
 
 
 def test_an_epoch_that_begins_inside_a_batch_is_a_mismatch(tmp_path: Path) -> None:
@@ -140,8 +140,8 @@ def test_batches_below_the_first_entry_and_of_old_magic_are_not_judged(tmp_path:
 
 @pytest.mark.parametrize("epochs", ["0\n2\n2 0\n1 5\n", "0\n2\n1 5\n2 0\n", "0\n2\n1 0\n1 5\n"])
 def test_entries_out_of_order_are_a_mismatch(tmp_path: Path, epochs: str) -> None:
-    (found,) = epochs_against(tmp_path, [batch(0, PAIRS, leader_epoch=1)], epochs)
-    assert found[0] == "epoch-cache-mismatch"
+    (finding,) = epochs_against(tmp_path, [batch(0, PAIRS, leader_epoch=1)], epochs)
+    assert finding[0] == "epoch-cache-mismatch"
 
 
 def test_a_cache_that_cannot_be_parsed_is_a_finding_and_no_entries(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from tests.support.kafka_6361_runs import kafka_6361
 
 
 def rows(packs: list[list[Part]]) -> list[str]:
-    found = [row for pack in packs for part in pack for row in rows_of_part(part)]
-    return sorted(json.dumps(row, default=repr, sort_keys=True) for row in found)
+    chosen = [row for pack in packs for part in pack for row in rows_of_part(part)]
+    return sorted(json.dumps(row, default=repr, sort_keys=True) for row in chosen)
 
 
 @pytest.mark.parametrize(

@@ -133,16 +133,16 @@ def test_a_high_watermark_that_the_model_excludes_is_not_as_predicted(both: Both
     told = both.spark["impossible-high-watermarks"]
 
     assert (told["conforms"], told["safe"]) == (False, True)
-    found = [finding for finding in told["findings"] if "was seen at 99" in finding["message"]]
-    assert {one["kind"] for one in found} == {"not-as-predicted"}
-    assert sorted(one["brokers"] for one in found) == [[0], [7]]
+    chosen = [finding for finding in told["findings"] if "was seen at 99" in finding["message"]]
+    assert {each["kind"] for each in chosen} == {"not-as-predicted"}
+    assert sorted(each["brokers"] for each in chosen) == [[0], [7]]
 
 
 def test_a_follower_that_was_dropped_while_it_waited_makes_its_run_unsafe(both: Both) -> None:
     told = both.spark["follower-dropped-while-it-waits"]
 
-    found = [(finding["kind"], finding["brokers"]) for finding in told["findings"]]
-    assert ("offline-partition", [1]) in found
+    chosen = [(finding["kind"], finding["brokers"]) for finding in told["findings"]]
+    assert ("offline-partition", [1]) in chosen
 
 
 def test_a_model_that_fails_leaves_only_conformance_unknown(both: Both) -> None:

@@ -66,8 +66,8 @@ class Standalone:
 
     def start(self) -> None:
         logged = self._start("master.Master", "--webui-port", "0", "--port", "0")
-        found = self._await(logged, r"Starting Spark master at (spark://\S+)")
-        self.master = found.group(1)
+        seen = self._await(logged, r"Starting Spark master at (spark://\S+)")
+        self.master = seen.group(1)
         memory = ["--cores", "1", "--memory", "512m", "--webui-port", "0"]
         logs = [
             self._start("worker.Worker", *memory, "--work-dir", str(self._folder), self.master)
@@ -270,10 +270,10 @@ def descendants(pid: int) -> list[int]:
         except OSError:
             continue  # It ended meanwhile.
         children.setdefault(parent, []).append(int(stat.parent.name))
-    found = list(children.get(pid, []))
-    for child in found:
-        found += children.get(child, [])
-    return found
+    seen = list(children.get(pid, []))
+    for child in seen:
+        seen += children.get(child, [])
+    return seen
 
 
 def test_a_java_that_spark_cannot_use_is_told_with_the_end_of_the_log(tmp_path: Path) -> None:

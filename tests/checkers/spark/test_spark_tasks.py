@@ -48,7 +48,7 @@ def test_a_rule_that_fails_makes_the_run_unknown(
     crashed = Judged(crashes=("Traceback\nTypeError: two",))
     monkeypatch.setattr(tasks, "apply_rules", lambda evidence: crashed)
 
-    said = [one for row in contexts for one in tasks._said_of_group(run.name, [row])]
+    said = [each for row in contexts for each in tasks._said_of_group(run.name, [row])]
     result = tasks.results_row(0, run.path, said)
 
     assert (result["conforms"], result["safe"], result["expected"]) == (None, None, False)
@@ -84,10 +84,10 @@ def test_a_task_reads_and_follows_a_run_once_and_says_what_the_judge_says(
     assert json.loads(result["results"])["findings"] == json.loads(
         json.dumps(results_to_json(plain)["findings"])
     )
-    found = [row["kind"] for row in rows[FINDINGS] if row["role"] == "found"]
-    assert sorted(found) == sorted(finding.kind for finding in plain.findings)
-    told = {row["fingerprint"] for row in rows[FINDINGS] if row["kind"] == found[0]}
-    assert {finding.fingerprint for finding in plain.findings if finding.kind == found[0]} <= told
+    chosen = [row["kind"] for row in rows[FINDINGS] if row["role"] == "found"]
+    assert sorted(chosen) == sorted(finding.kind for finding in plain.findings)
+    told = {row["fingerprint"] for row in rows[FINDINGS] if row["kind"] == chosen[0]}
+    assert {finding.fingerprint for finding in plain.findings if finding.kind == chosen[0]} <= told
     assert None not in {row["fingerprint"] for row in rows[FINDINGS] if row["role"] == "found"}
     sides = {row["side"] for row in rows[BATCHES]}
     assert sides == {"context", "observed", "predicted"}

@@ -46,16 +46,16 @@ def test_every_point_is_one_method_of_the_release_s_jars(release: str) -> None:
             assert release_of(release).number < point.places[0].since, name
             continue
         method, _, parameters = place.method.partition("(")
-        found = [
-            one
+        chosen = [
+            each
             for jar in jars
             if has_class(jar, place.java_class)
-            for one in methods_of(jar, place.java_class)
-            if one.name == method and not one.is_bridge
+            for each in methods_of(jar, place.java_class)
+            if each.name == method and not each.is_bridge
         ]
         if parameters:
-            found = [one for one in found if one.parameters == parameters.rstrip(")")]
-        assert len(found) == 1, f"{name} on {release}: {found}"
+            chosen = [each for each in chosen if each.parameters == parameters.rstrip(")")]
+        assert len(chosen) == 1, f"{name} on {release}: {chosen}"
 
 
 def test_the_table_takes_the_newest_place_that_a_release_has() -> None:

@@ -35,12 +35,12 @@ def test_why_a_container_ended_is_said(state: dict[str, Any], cause: str, stand_
 def test_a_container_that_is_removed_a_moment_after_it_ended_was_removed(stand_in: Engine) -> None:
     ended = {"State": {"Running": False, "Status": "exited", "ExitCode": 137}}
     stand_in.answers["GET /containers/c/json"] = (200, json.dumps(ended).encode())
-    one = container(connect())
+    first = container(connect())
     removing = threading.Timer(
         0.3, stand_in.answers.update, [{"GET /containers/c/json": (404, b'{"message": "none"}')}]
     )
     removing.start()
-    assert one.cause_of_death == "its container was removed by somebody else"
+    assert first.cause_of_death == "its container was removed by somebody else"
     removing.join()
 
 

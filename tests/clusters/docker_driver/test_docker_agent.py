@@ -41,10 +41,10 @@ def test_a_thread_in_a_container_is_held_and_goes_on(tmp_path: Path, engine: API
     with DockerCluster(spec, work_directory=tmp_path / "held") as cluster:
         assert cluster.gate is not None
         assert cluster.gate.has_greeted(0, 1)
-        found = engine.inspect_container(f"{run_of(cluster)}-broker-0")
+        inspected = engine.inspect_container(f"{run_of(cluster)}-broker-0")
         of_jar = [
             mount["RW"]
-            for mount in found["Mounts"]
+            for mount in inspected["Mounts"]
             if byteman_jar().is_relative_to(mount["Destination"])
         ]
         assert of_jar == [False]

@@ -134,7 +134,7 @@ def test_an_image_is_pulled_under_the_name_that_was_given(
     stand_in.answers[f"GET /images/{image}/json"] = (404, b'{"message": "no such image"}')
     stand_in.answers["POST /images/create"] = (200, b'{"status": "done"}')
     ensure_image(connect(), image, say=lambda _text: None)
-    pulled = next(one for one in stand_in.asked if one.startswith("/images/create"))
+    pulled = next(each for each in stand_in.asked if each.startswith("/images/create"))
     assert all(part in pulled for part in asked.split("&"))
 
 

@@ -79,9 +79,9 @@ def test_an_image_with_a_kafka_is_used_by_name(
         assert cluster.description["images"].startswith(f"{kafka_image}@sha256:")
         assert not (tmp_path / "cache" / "java").exists()
         run = cluster._host.run  # type: ignore[attr-defined]
-        found = engine.inspect_container(f"{run}-broker-1")
-        assert found["Config"]["Image"] == kafka_image
-        mounts = [mount["Source"] for mount in found["HostConfig"]["Mounts"]]
+        inspected = engine.inspect_container(f"{run}-broker-1")
+        assert inspected["Config"]["Image"] == kafka_image
+        mounts = [mount["Source"] for mount in inspected["HostConfig"]["Mounts"]]
         assert mounts == [str(cluster.work_directory / "broker-1")]
         assert round_trip(cluster, [b"a"]) == [b"a"]
 

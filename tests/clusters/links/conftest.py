@@ -143,9 +143,9 @@ def link_threads(threads_of_others):
         deadline = time.monotonic() + 10
         while True:
             own = set(threading.enumerate()) - threads_of_others
-            found = [t.name for t in own if t.name.startswith("link-")]
-            if len(found) == expected or time.monotonic() > deadline:
-                return found
+            chosen = [t.name for t in own if t.name.startswith("link-")]
+            if len(chosen) == expected or time.monotonic() > deadline:
+                return chosen
             time.sleep(0.01)
 
     return names

@@ -34,7 +34,7 @@ def size(api: str, version: int, partitions: int) -> int:
         live=REPLICAS,
     )
     endpoints = {
-        one: {
+        each: {
             "host": "broker.example",
             "port": 9092,
             "endpoints": [
@@ -46,7 +46,7 @@ def size(api: str, version: int, partitions: int) -> int:
                 }
             ],
         }
-        for one in REPLICAS
+        for each in REPLICAS
     }
     values = request_values(act, endpoints)
     key = VERSIONS[api][0]

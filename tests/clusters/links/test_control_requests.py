@@ -24,7 +24,9 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize(
-    "entry", REQUESTS, ids=lambda one: f"{one['api']}-v{one['version']}-{one['captured_from']}"
+    "entry",
+    REQUESTS,
+    ids=lambda first: f"{first['api']}-v{first['version']}-{first['captured_from']}",
 )
 def test_what_a_broker_sent_is_written_again_byte_by_byte(entry):
     sent = bytes.fromhex(entry["hex"])

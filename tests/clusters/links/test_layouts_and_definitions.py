@@ -138,21 +138,21 @@ def laid_out(fields: tuple[Field, ...], version: int) -> tuple[Shape, ...]:
 
 def differences(ours: tuple[Shape, ...], wanted: tuple[Shape, ...], at: str) -> list[str]:
     """Where a layout would read something else; a tag that it does not name is passed over."""
-    tagged = {one.tag: one for one in wanted if one.tag is not None}
-    in_place = [one for one in wanted if one.tag is None]
+    tagged = {each.tag: each for each in wanted if each.tag is not None}
+    in_place = [each for each in wanted if each.tag is None]
     pairs = list(zip([own for own in ours if own.tag is None], in_place, strict=False))
     pairs += [(own, tagged[own.tag]) for own in ours if own.tag in tagged]
-    found = [f"{at}: {own}" for own in ours if own.tag is not None and own.tag not in tagged]
+    chosen = [f"{at}: {own}" for own in ours if own.tag is not None and own.tag not in tagged]
     if len(in_place) != len([own for own in ours if own.tag is None]):
-        found.append(f"{at}: {[one.name for one in ours]} for {[one.name for one in wanted]}")
+        chosen.append(f"{at}: {[each.name for each in ours]} for {[each.name for each in wanted]}")
     for mine, theirs in pairs:
         # AddPartitionsToTxn has another shape for brokers from version 4 on.
         called = theirs.name.removeprefix("v3_and_below_")
         names = {mine.name} | _ALSO_CALLED.get(mine.name, set())
         if called not in names or mine[1:4] != theirs[1:4]:
-            found.append(f"{at}: {mine[:4]} for {theirs[:4]}")
-        found += differences(mine.inside, theirs.inside, f"{at}.{mine.name}")
-    return found
+            chosen.append(f"{at}: {mine[:4]} for {theirs[:4]}")
+        chosen += differences(mine.inside, theirs.inside, f"{at}.{mine.name}")
+    return chosen
 
 
 @pytest.mark.cluster
@@ -160,9 +160,11 @@ def differences(ours: tuple[Shape, ...], wanted: tuple[Shape, ...], at: str) -> 
     "release", [release for release in KNOWN_RELEASES if release_of(release).number >= _SINCE]
 )
 def test_each_layout_has_the_fields_that_the_release_s_own_definition_has(release: str) -> None:
-    (jar,) = (one for one in resolve(release).class_path if one.name.startswith("kafka-clients-"))
+    (jar,) = (
+        each for each in resolve(release).class_path if each.name.startswith("kafka-clients-")
+    )
     definitions = definitions_in(jar)
-    found: list[str] = []
+    collected: list[str] = []
     count = 0
     for api_key, layout in {**LAYOUTS, **CLIENT_LAYOUTS}.items():
         for side, fields in (("Request", layout.request), ("Response", layout.response)):
@@ -170,18 +172,18 @@ def test_each_layout_has_the_fields_that_the_release_s_own_definition_has(releas
             if f"{name}.json" not in definitions:
                 continue  # The API is younger than this release, or gone, or had another name.
             definition = definitions[f"{name}.json"]
-            structs = {one["name"]: one["fields"] for one in definition.get("commonStructs", [])}
+            structs = {each["name"]: each["fields"] for each in definition.get("commonStructs", [])}
             first, last = versions(definition["validVersions"])
             flexible_since = versions(definition.get("flexibleVersions", "none"))[0]
             if api_key in _CLIENTS_STOP_AT:
                 last = min(last, _CLIENTS_STOP_AT[ApiKey(api_key)])
             if definition["apiKey"] != api_key or last > layout.newest:
-                found.append(f"{name}: key {definition['apiKey']}, newest version {last}")
+                collected.append(f"{name}: key {definition['apiKey']}, newest version {last}")
             for version in range(first, last + 1):
                 count += 1
                 if (version >= flexible_since) != (version >= layout.flexible_since):
-                    found.append(f"{name} v{version}: flexible or not")
+                    collected.append(f"{name} v{version}: flexible or not")
                 wanted = defined(definition["fields"], structs, version)
-                found += differences(laid_out(fields, version), wanted, f"{name} v{version}")
-    assert found == []
+                collected += differences(laid_out(fields, version), wanted, f"{name} v{version}")
+    assert collected == []
     assert count > 90

@@ -197,8 +197,8 @@ def test_awaiting_a_record_sees_those_to_come_and_from_a_mark_also_those_before(
     mark = lab.links.next_sequence
     client.send(make_request(1))
     server.read_frame()
-    found = lab.links.await_record(lambda r: r.correlation_id == 1, 10, "request 1", since=mark)
-    assert found.sequence == mark
+    passed = lab.links.await_record(lambda r: r.correlation_id == 1, 10, "request 1", since=mark)
+    assert passed.sequence == mark
     later = threading.Timer(0.05, client.send, [make_request(2)])
     later.start()
     assert lab.links.await_record(lambda r: r.correlation_id == 2, 10, "request 2").fate == "passed"

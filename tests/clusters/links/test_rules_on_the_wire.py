@@ -364,7 +364,7 @@ def test_an_answer_whose_client_has_hung_up_is_abandoned(lab, make_request, make
         lambda record: record.direction == "response", 10, "the answer", since=1
     )
     assert (answer.correlation_id, answer.fate) == (0, "abandoned")
-    (counts,) = [one for key, one in lab.links.counts().items() if key.direction == "response"]
+    (counts,) = [each for key, each in lab.links.counts().items() if key.direction == "response"]
     assert (counts.passed, counts.abandoned) == (0, 1)
 
 

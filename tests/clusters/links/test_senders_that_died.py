@@ -62,7 +62,7 @@ def test_an_answer_of_a_process_that_died_during_the_cut_is_not_delivered(lab, m
         end(server)
     assert reads_nothing_more(client)
     assert fates(lab, "response") == [(0, "cut"), (0, "abandoned")]
-    (counts,) = [one for key, one in lab.links.counts().items() if key.direction == "response"]
+    (counts,) = [each for key, each in lab.links.counts().items() if key.direction == "response"]
     assert (counts.passed, counts.cut, counts.abandoned) == (0, 1, 1)
 
 

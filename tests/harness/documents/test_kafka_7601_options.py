@@ -37,8 +37,8 @@ def compared() -> Comparison:
 
 
 def right_in(compared: Comparison, row: str) -> list[str]:
-    (found,) = [compared_row for compared_row in compared.rows if compared_row.name == row]
-    return [key for key, cell in found.cells.items() if cell.result is Result.RIGHT]
+    (seen,) = [compared_row for compared_row in compared.rows if compared_row.name == row]
+    return [key for key, cell in seen.cells.items() if cell.result is Result.RIGHT]
 
 
 def batches(*magics: int, first: int = 0) -> tuple[PredictedBatch, ...]:
@@ -164,7 +164,7 @@ for column, wanted in (("2.0.0", "one-format"), ("clear", "formats-rise")):
 
 
 def test_a_counterexample_is_the_same_whatever_python_hashes_strings_to() -> None:
-    found = {
+    kept = {
         subprocess.run(
             [sys.executable, "-c", EXPLORES],
             env={**os.environ, "PYTHONHASHSEED": seed},
@@ -175,5 +175,5 @@ def test_a_counterexample_is_the_same_whatever_python_hashes_strings_to() -> Non
         for seed in ("1", "2", "3")
     }
 
-    assert len(found) == 1
-    assert "so " in found.pop()
+    assert len(kept) == 1
+    assert "so " in kept.pop()

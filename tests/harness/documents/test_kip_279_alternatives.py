@@ -30,13 +30,13 @@ def compared() -> Comparison:
 
 
 def rounds_of(compared: Comparison, row: str) -> dict[str, int]:
-    (found,) = [compared_row for compared_row in compared.rows if compared_row.name == row]
-    return {key: int(cell.numbers["rounds"]) for key, cell in found.cells.items()}
+    (seen,) = [compared_row for compared_row in compared.rows if compared_row.name == row]
+    return {key: int(cell.numbers["rounds"]) for key, cell in seen.cells.items()}
 
 
 def wrong_in(compared: Comparison, row: str) -> list[str]:
-    (found,) = [compared_row for compared_row in compared.rows if compared_row.name == row]
-    return [key for key, cell in found.cells.items() if cell.result is Result.WRONG]
+    (seen,) = [compared_row for compared_row in compared.rows if compared_row.name == row]
+    return [key for key, cell in seen.cells.items() if cell.result is Result.WRONG]
 
 
 @pytest.mark.parametrize("n", [15, 20, 25])
@@ -95,7 +95,7 @@ def test_a_late_high_watermark_of_another_epoch_breaks_only_who_asks_by_it(
 
 
 def test_the_high_watermark_is_on_disk_after_each_leader_change_for_who_needs_it() -> None:
-    persists = {key: one.proposed.persists_high_watermark for key, one in generations().items()}
+    persists = {key: each.proposed.persists_high_watermark for key, each in generations().items()}
     assert [key for key, does in persists.items() if does] == ["clean 1"]
 
 
@@ -120,41 +120,43 @@ def test_each_failover_more_costs_the_proposal_a_round_and_alternative_2_none(
     compared: Comparison,
 ) -> None:
     known = [rounds_of(compared, f"3, {changes} failovers") for changes in (3, 4, 5)]
-    assert [one["proposal"] for one in known] == [2, 2, 3]
-    assert [one["alt. 2"] for one in known] == [1, 1, 1]
+    assert [each["proposal"] for each in known] == [2, 2, 3]
+    assert [each["alt. 2"] for each in known] == [1, 1, 1]
 
 
 def test_a_rebuilt_epoch_file_needs_the_first_offset_of_each_epoch() -> None:
-    found = compare_compaction()
+    comparison = compare_compaction()
     right = {
         row.name: [key for key, cell in row.cells.items() if cell.result is Result.RIGHT]
-        for row in found.rows
+        for row in comparison.rows
     }
     assert right == {
         "return, HW=31": ["fix 1, first"],
         "return, HW=21": ["fix 1, first", "fix 2"],
         "loss, HW=21": ["fix 1, last", "fix 1, first", "fix 2"],
     }
-    assert found.cell("loss, HW=21", "no fix").numbers["lost"] == 10
+    assert comparison.cell("loss, HW=21", "no fix").numbers["lost"] == 10
 
 
 @pytest.mark.parametrize("key", ["proposal", "alt. 1", "alt. 2", "clean 1"])
 def test_over_1_1_an_alternative_alone_does_not_make_logs_agree(key: str) -> None:
-    found = explored(machine(generations()[key]), "agreement", WIDE)
-    assert (found.result, found.numbers["steps"]) == (Result.WRONG, 15)
+    exploration = explored(machine(generations()[key]), "agreement", WIDE)
+    assert (exploration.result, exploration.numbers["steps"]) == (Result.WRONG, 15)
 
 
 @pytest.mark.parametrize("key", ["KIP-101", "proposal", "clean 2"])
 def test_over_a_fenced_release_every_alternative_does_and_kip_101_does_not(key: str) -> None:
-    found = explored(machine(generations(FENCED)[key]), "agreement", WIDE)
-    assert found.result is (Result.WRONG if key == "KIP-101" else Result.RIGHT)
+    exploration = explored(machine(generations(FENCED)[key]), "agreement", WIDE)
+    assert exploration.result is (Result.WRONG if key == "KIP-101" else Result.RIGHT)
 
 
 def test_the_proposal_may_take_two_rounds_with_clean_elections_of_one_preferred_replica() -> None:
     small = replace(machine(generations()["proposal"], 3), log_size=2)
-    found = explored(small, "one-round", WIDE, preferred=1)
-    assert (found.result, found.numbers["steps"]) == (Result.WRONG, 17)
-    assert {one for one in found.detail if "elects" in one} == {"the controller elects broker 1"}
+    exploration = explored(small, "one-round", WIDE, preferred=1)
+    assert (exploration.result, exploration.numbers["steps"]) == (Result.WRONG, 17)
+    assert {each for each in exploration.detail if "elects" in each} == {
+        "the controller elects broker 1"
+    }
 
 
 def test_one_round_is_enough_while_there_is_one_leader_change() -> None:
@@ -168,9 +170,9 @@ def test_one_round_is_enough_while_there_is_one_leader_change() -> None:
 
 
 def test_a_bound_that_is_too_small_leaves_a_search_open() -> None:
-    found = explored(machine(generations()["2.0.1"]), "agreement", Bounds(most_states=100))
-    assert found.result is Result.UNKNOWN
-    assert found.detail[0].startswith("most_states")
+    exploration = explored(machine(generations()["2.0.1"]), "agreement", Bounds(most_states=100))
+    assert exploration.result is Result.UNKNOWN
+    assert exploration.detail[0].startswith("most_states")
 
 
 def test_what_a_row_measures_is_what_its_bits_row_counts() -> None:

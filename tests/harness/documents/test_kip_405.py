@@ -48,10 +48,10 @@ def test_a_log_that_is_not_what_the_page_has_is_wrong_and_says_what_it_should_be
     tmp_path: Path,
 ) -> None:
     tiered_run(tmp_path / "one")
-    found = compare_run(tmp_path, quiet)
-    cells = {row.question: row.cells for row in found.rows if row.name == "1, step 1"}
+    differences = compare_run(tmp_path, quiet)
+    cells = {row.question: row.cells for row in differences.rows if row.name == "1, step 1"}
     metadata = cells["metadata"]["3.9.1"]
     assert cells["metadata"]["page"].text == "seg-0-2; LE-0, 0; seg-3-5; LE-1, 3; LE-2, 5"
     assert (metadata.result, metadata.text) == (Result.WRONG, "seg-3-5; LE-1, 3; LE-2, 5")
     assert metadata.detail == ("it should be: seg-0-2; LE-0, 0; seg-3-5; LE-1, 3; LE-2, 5",)
-    assert "3.9.1" not in next(row for row in found.rows if row.name == "2, step 1").cells
+    assert "3.9.1" not in next(row for row in differences.rows if row.name == "2, step 1").cells

@@ -34,8 +34,8 @@ def course(solution: Solution, *, by_assignment: bool = True, **example: Any) ->
     return play(worked_example(**example), solution, by_assignment=by_assignment)
 
 
-def told(found: Course) -> list[tuple[float, int, tuple[int, ...]]]:
-    return [(round(state.time, 2), state.leader, state.isr) for state in found.states[1:]]
+def told(seen: Course) -> list[tuple[float, int, tuple[int, ...]]]:
+    return [(round(state.time, 2), state.leader, state.isr) for state in seen.states[1:]]
 
 
 def test_shipped_code_drops_both_followers_of_the_example_until_they_fetch_again() -> None:
@@ -135,28 +135,36 @@ def test_what_the_document_does_not_allow_is_refused(
 
 @pytest.mark.slow
 def test_the_comparison_says_what_of_the_document_is_reproduced_and_what_is_refuted() -> None:
-    found = compare(Bounds(), print)
+    comparison = compare(Bounds(), print)
 
-    assert [claim.holds for claim in found.claims] == [True, True, True, True, False, True, True]
-    assert found.cell("leader dies", "shipped").text == "nobody"
-    assert found.cell("leader dies", "both").text == "1002"
-    assert found.cell("down, pending", "both").numbers == {"dropped_at": 40.0}
+    assert [claim.holds for claim in comparison.claims] == [
+        True,
+        True,
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert comparison.cell("leader dies", "shipped").text == "nobody"
+    assert comparison.cell("leader dies", "both").text == "1002"
+    assert comparison.cell("down, pending", "both").numbers == {"dropped_at": 40.0}
 
 
 @pytest.mark.parametrize("is_told", [False, True], ids=["held", "told"])
 def test_a_recorded_run_is_played_under_every_rule_and_the_shipped_one_gives_what_was_recorded(
     is_told: bool, tmp_path: Path
 ) -> None:
-    found = compare_run(slow_reads_run(tmp_path / "run", is_told=is_told).seal().path, print)
+    differences = compare_run(slow_reads_run(tmp_path / "run", is_told=is_told).seal().path, print)
 
-    (claim,) = found.claims
+    (claim,) = differences.claims
     assert claim.holds is True, claim
     name = "t-0 led by 0, epoch 0"
-    assert found.cell(name, "recorded").text.startswith("offline")
-    assert found.cell(name, "shipped").text.startswith("offline")
-    assert found.cell(name, "clock").result is Result.WRONG
-    assert found.cell("- offline", "both").text == "0.0 s"
-    assert found.cell("- gives up", "moves").text == "1"
+    assert differences.cell(name, "recorded").text.startswith("offline")
+    assert differences.cell(name, "shipped").text.startswith("offline")
+    assert differences.cell(name, "clock").result is Result.WRONG
+    assert differences.cell("- offline", "both").text == "0.0 s"
+    assert differences.cell("- gives up", "moves").text == "1"
 
 
 def test_a_run_whose_leaders_told_nothing_is_refused_with_what_to_do(tmp_path: Path) -> None:

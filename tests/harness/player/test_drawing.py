@@ -90,7 +90,7 @@ class Checker:
         self.partitions[step["topic"]] = step["assignment"]
 
     def on_DeleteTopic(self, step: dict[str, Any]) -> None:
-        replicas = {one for assigned in self.partitions.pop(step["topic"]) for one in assigned}
+        replicas = {each for assigned in self.partitions.pop(step["topic"]) for each in assigned}
         assert replicas <= self.whole()
         assert self.partitions
 
@@ -141,7 +141,7 @@ class Checker:
     def on_rare(self, kind: str, fault: dict[str, Any]) -> None:
         broker: Any = fault.get("broker")
         if kind == "IsolateBroker":
-            assert not any(one["fault"] in ("CutLink", kind) for one in self.near(broker))
+            assert not any(each["fault"] in ("CutLink", kind) for each in self.near(broker))
             self.cut_off |= {broker} if fault["zookeeper"] else set()
         if kind in INSIDE:
             assert not any(fault["fault"] in INSIDE for fault in self.acting.values())
@@ -285,7 +285,7 @@ def test_clusters_and_topics_differ_as_they_are_meant_to() -> None:
         created = scenario.steps[0]
         assert isinstance(created, CreateTopic)
         partitions.add(len(created.assignment))
-        replicas |= {len(one) for one in created.assignment}
+        replicas |= {len(each) for each in created.assignment}
     assert (brokers, in_sync, unclean) == ({3, 4}, {"1", "2"}, {"true", "false"})
     assert (first, partitions, replicas) == ({0, 1, 2, 3}, {1, 2}, {2, 3})
 

@@ -71,14 +71,14 @@ def test_no_fault_is_drawn_that_a_kraft_cluster_would_refuse(mix):
         acting: dict[str, Any] = {}
         for step in acts_of(scenario):
             ended = [fault for fault in acting.values() if type(fault).__name__ != "PauseBroker"]
-            stopped = {one.broker for one in ended if hasattr(one, "end_session")}
-            stopped |= {one.broker for one in ended if type(one).__name__ == "StopBroker"}
+            stopped = {each.broker for each in ended if hasattr(each, "end_session")}
+            stopped |= {each.broker for each in ended if type(each).__name__ == "StopBroker"}
             paused = {
                 fault.broker for fault in acting.values() if type(fault).__name__ == "PauseBroker"
             }
             if isinstance(step, Inject):
-                found = cluster_of(scenario, stopped, paused)
-                assert step.fault.available(found) == "", (seed, step)
+                seen = cluster_of(scenario, stopped, paused)
+                assert step.fault.available(seen) == "", (seed, step)
                 if step.fault.lasting:
                     acting[step.name] = step.fault
             elif isinstance(step, Heal):
@@ -150,8 +150,8 @@ def test_partitions_of_a_topic_have_equally_many_replicas():
         for step in acts_of(draw(seed, kafka=RELEASE, steps=1))
         if isinstance(step, CreateTopic)
     ]
-    assert all(len(set(found)) == 1 for found in counts)
-    assert any(len(found) > 1 for found in counts)
+    assert all(len(set(count)) == 1 for count in counts)
+    assert any(len(count) > 1 for count in counts)
 
 
 @pytest.mark.parametrize("mix", [*sorted(WITH_ZOOKEEPER), WALKS])

@@ -50,8 +50,8 @@ def test_what_acts_at_the_end_is_healed_while_clients_still_run(seed: int) -> No
     scenario = draw_free(seed, MINUTE, kafka="2.8.2", mix="cuts")
 
     done = [step.do for step in scenario.steps if isinstance(step, IfPossible)]
-    cuts = [one.name for one in done if isinstance(one, Inject) and one.name.startswith("cut-")]
-    healed = [one.name for one in done if isinstance(one, Heal)]
+    cuts = [each.name for each in done if isinstance(each, Inject) and each.name.startswith("cut-")]
+    healed = [each.name for each in done if isinstance(each, Heal)]
     assert set(cuts) <= set(healed)
     assert len(healed) == len(set(healed))
 

@@ -55,9 +55,9 @@ class FakePlayer:
 def test_what_is_left_is_what_is_needed(at_once: int) -> None:
     steps: Steps = (TOPIC, *FILLERS[:9], CUT, *FILLERS[9:], produce("p"), Heal(name="cut"))
     player = FakePlayer(TOPIC, CUT, produce("p"))
-    found = shrink(steps, player, at_once=at_once)
-    assert found.steps == (TOPIC, CUT, produce("p"))
-    assert found.is_minimal
+    smaller = shrink(steps, player, at_once=at_once)
+    assert smaller.steps == (TOPIC, CUT, produce("p"))
+    assert smaller.is_minimal
 
 
 def test_words_go_first_and_then_all_gates_at_once() -> None:
@@ -72,8 +72,8 @@ def test_words_go_first_and_then_all_gates_at_once() -> None:
 
 def test_nothing_can_go_when_everything_is_needed() -> None:
     steps = (TOPIC, CUT, produce("p"), KILL)
-    found = shrink(steps, FakePlayer(*steps))
-    assert (found.steps, found.is_minimal) == (steps, True)
+    smaller = shrink(steps, FakePlayer(*steps))
+    assert (smaller.steps, smaller.is_minimal) == (steps, True)
 
 
 def test_no_schedule_is_played_twice_and_none_is_empty() -> None:
@@ -84,15 +84,15 @@ def test_no_schedule_is_played_twice_and_none_is_empty() -> None:
 
 
 def test_what_was_found_is_kept_when_the_plays_are_used_up() -> None:
-    found = shrink(FILLERS, FakePlayer(FILLERS[3], FILLERS[11], plays=3))
-    assert not found.is_minimal
-    assert {FILLERS[3], FILLERS[11]} <= {*found.steps} < {*FILLERS}
+    smaller = shrink(FILLERS, FakePlayer(FILLERS[3], FILLERS[11], plays=3))
+    assert not smaller.is_minimal
+    assert {FILLERS[3], FILLERS[11]} <= {*smaller.steps} < {*FILLERS}
 
 
 def test_what_is_not_legal_is_not_played() -> None:
     player = FakePlayer(CUT)
-    found = shrink((TOPIC, CUT, KILL), player, is_legal=lambda steps: TOPIC in steps)
-    assert found.steps == (TOPIC, CUT)
+    smaller = shrink((TOPIC, CUT, KILL), player, is_legal=lambda steps: TOPIC in steps)
+    assert smaller.steps == (TOPIC, CUT)
     assert all(TOPIC in steps for steps in player.asked)
 
 
@@ -172,8 +172,8 @@ def shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
         seed=3,
         title="six steps",
     )
-    about = {"entry": "chaos", "case": "mixed", "release": "2.8.2", "driver": "local", "seed": 3}
-    RunDirectory.create(tmp_path / "run", run=about, scenario=scenario.to_json())
+    fields = {"entry": "chaos", "case": "mixed", "release": "2.8.2", "driver": "local", "seed": 3}
+    RunDirectory.create(tmp_path / "run", run=fields, scenario=scenario.to_json())
     monkeypatch.setattr(command, "Children", FakeChildren)
     judged = {"conforms": False, "safe": True, "findings": [NOT_AS_PREDICTED], "unknown": None}
     monkeypatch.setattr(command, "results_to_json", lambda _: judged)
@@ -205,9 +205,9 @@ def test_the_command_writes_the_smallest_scenario_and_shows_its_progress(
     shrunk: Callable[..., tuple[int, list[str]]], tmp_path: Path
 ) -> None:
     code, written = shrunk(lambda steps: STEPS[3] in steps and STEPS[4] in steps)
-    found = read_scenario(tmp_path / "small.json")
-    assert found.steps == (TOPIC, STEPS[3], STEPS[4])
-    assert (code, found.seed, found.title) == (1, 3, "3 of 6 steps: six steps")
+    scenario_read = read_scenario(tmp_path / "small.json")
+    assert scenario_read.steps == (TOPIC, STEPS[3], STEPS[4])
+    assert (code, scenario_read.seed, scenario_read.title) == (1, 3, "3 of 6 steps: six steps")
     assert written[0] == "6 steps show not-as-predicted/batches"
     assert written[1] == "play 1 of 40: 6 steps show not-as-predicted/batches"
     assert "no step can be left out" in written[-1]

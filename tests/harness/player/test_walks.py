@@ -247,8 +247,11 @@ def test_what_is_held_is_what_the_model_holds() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_with_gates_and_without_the_same_is_done_and_all_of_it_is_healed(seed: int) -> None:
     gated, at_once = (
-        [step.do if isinstance(step, IfPossible) else step for step in drawn(seed, gated=one).steps]
-        for one in (True, False)
+        [
+            step.do if isinstance(step, IfPossible) else step
+            for step in drawn(seed, gated=each).steps
+        ]
+        for each in (True, False)
     )
 
     def done(steps: list[Any]) -> list[Any]:

@@ -69,16 +69,16 @@ def said_by_the_test(chaos: Chaos, servers: list[str]) -> None:
 
 def note(results: Results) -> Finding:
     """The one note of what others wrote; the run must be unknown for it."""
-    (found,) = [finding for finding in results.findings if finding.kind == "foreign-write"]
+    (seen,) = [finding for finding in results.findings if finding.kind == "foreign-write"]
     assert results.conforms is None
     assert results.safe is None
-    assert found.message in (results.unknown or "")
-    return found
+    assert seen.message in (results.unknown or "")
+    return seen
 
 
 def without_broker_errors(results: Results) -> list[Finding]:
     """The findings but for what brokers logged: before 2.0 a fetch may meet a leader too early."""
-    return [found for found in results.findings if found.kind != "broker-error"]
+    return [finding for finding in results.findings if finding.kind != "broker-error"]
 
 
 def read(servers: list[str], topic: str, records: int, **settings: Any) -> None:
@@ -123,12 +123,14 @@ def test_without_links_for_clients_a_healthy_run_is_unknown_with_one_note(chaos:
 
     results = chaos.end()
 
-    found = note(results)
-    assert without_broker_errors(results) == [found]
-    told = found.evidence["partitions"]
+    noted = note(results)
+    assert without_broker_errors(results) == [noted]
+    told = noted.evidence["partitions"]
     # Of its own topic the test has told all.
     assert sorted(told) == ["mine-0", "t-0"]
-    assert any("of which the test alone says it (31 records)" in one for one in results.not_checked)
+    assert any(
+        "of which the test alone says it (31 records)" in each for each in results.not_checked
+    )
     assert told["t-0"]["offsets"][0][0] == 5
     assert (bool(told["t-0"]["producer_ids"]), bool(told["mine-0"]["producer_ids"])) == (
         True,
@@ -152,7 +154,7 @@ def test_what_others_lost_in_an_unclean_election_is_permitted_and_named(chaos: C
 
     results = chaos.end()
 
-    (lost,) = [found for found in results.findings if found.kind == "permitted-loss"]
+    (lost,) = [finding for finding in results.findings if finding.kind == "permitted-loss"]
     assert results.safe is True
     assert results.conforms is not False
     assert (lost.first_offset, lost.last_offset) == (1, 20)
@@ -219,7 +221,7 @@ def test_what_others_lost_by_clean_elections_is_unsafe_and_who_lost_it_is_named(
     results = chaos.end()
 
     assert results.safe is False
-    (lost,) = [found for found in results.findings if found.kind == "committed-loss"]
+    (lost,) = [finding for finding in results.findings if finding.kind == "committed-loss"]
     assert (lost.first_offset, lost.last_offset) == (1, 1)
     assert "acknowledged to client 'kafka-python" in lost.message
 

@@ -172,10 +172,10 @@ def test_ten_lines_of_an_outside_user_get_a_cluster_a_fault_and_a_verdict(
     result = pytester.runpytest_subprocess(*arguments, "--kchaos-seed=11", "--kchaos-keep=always")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["kchaos: 1 tests use Kafka *", "kchaos: 1 runs kept in *"])
-    found = _properties(pytester.path / "junit.xml")["test_expiry_loses_nothing"]
-    run = RunDirectory.open(Path(found.pop("kchaos_run")))
+    seen = _properties(pytester.path / "junit.xml")["test_expiry_loses_nothing"]
+    run = RunDirectory.open(Path(seen.pop("kchaos_run")))
     assert run.path.parent == pytester.path / "kchaos-runs"
-    assert found == {
+    assert seen == {
         "kchaos_seed": "11",
         "kchaos_release": "1.1.1",
         "kchaos_verdict": "conforms=true safe=true",
@@ -224,8 +224,8 @@ def test_a_failed_test_says_what_was_found_and_how_to_play_it_again(
     properties = _properties(pytester.path / "junit.xml")
     verdict = properties["test_produces_to_nothing"]["kchaos_verdict"]
     assert verdict == "conforms=unknown safe=unknown"
-    for found in properties.values():
-        assert RunDirectory.open(Path(found["kchaos_run"])).is_sealed
+    for seen in properties.values():
+        assert RunDirectory.open(Path(seen["kchaos_run"])).is_sealed
 
 
 _INTERRUPTED = """

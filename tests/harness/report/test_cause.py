@@ -450,23 +450,23 @@ def test_a_leader_that_does_not_know_that_it_leads_is_told_by_what_it_answered(
     told_it(build, 3, [0], error=error, correlation_id=51)
     run = judge_as(build.seal(), findings=[STOPPED])
 
-    about = [text for text in told(run) if "LeaderAndIsr" in text]
-    assert about == ([sentence] if sentence else [])
+    chosen = [text for text in told(run) if "LeaderAndIsr" in text]
+    assert chosen == ([sentence] if sentence else [])
 
 
 def told_it(
     build: RunBuilder, leader_epoch: int, isr: list[int], *, error: int | None, correlation_id: int
 ) -> None:
     """A LeaderAndIsr to broker 0 and its answer; None for no answer."""
-    about = {"topic": "t", "partition": 0}
-    state = about | {"controller_epoch": 1, "leader": 0, "leader_epoch": leader_epoch, "isr": isr}
+    fields = {"topic": "t", "partition": 0}
+    state = fields | {"controller_epoch": 1, "leader": 0, "leader_epoch": leader_epoch, "isr": isr}
     state |= {"partition_epoch": 1, "replicas": [0, 1], "is_new": None}
     number = {"source": 7, "target": 0, "correlation_id": correlation_id, "connection": 9}
     sent = {"controller_id": 7, "controller_epoch": 1, "partitions": [state]}
     to_it = {"api": "LEADER_AND_ISR", "api_key": 4, **number}
     build.link(**to_it, detail=sent)
     if error is not None:
-        answer = {"error_code": error, "partitions": [about | {"error_code": error}]}
+        answer = {"error_code": error, "partitions": [fields | {"error_code": error}]}
         build.link(**to_it, direction="response", detail=answer)
 
 

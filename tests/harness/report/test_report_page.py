@@ -105,12 +105,12 @@ def test_each_answer_is_said_in_words_and_by_a_sign(
 ) -> None:
     run = judge_as(diverged(tmp_path / "run").seal(), **results)
 
-    found = re.findall(
+    seen = re.findall(
         r'class="symbol" aria-hidden="true">(.)</span><span><strong>(.*?)</strong>', render(run)
     )
 
     signs = {"conforms": "✓", "safe": "✓", "as expected": "✓", "conformance unknown": "?"}
-    assert found == [(signs.get(word, "✗"), word) for word in words]
+    assert seen == [(signs.get(word, "✗"), word) for word in words]
 
 
 def test_a_divergence_shows_the_header_bytes_of_both_sides(tmp_path: Path) -> None:

@@ -133,8 +133,8 @@ def test_threads_that_were_held_at_points_are_on_the_time_line_and_many_are_cut_
 
     told = [line for line in text_report(judge_as(build.seal()), width=400).splitlines()]
 
-    found = [line.partition("|| ")[2] for line in told if "log-read" in line]
-    assert found == [
+    chosen = [line.partition("|| ")[2] for line in told if "log-read" in line]
+    assert chosen == [
         "delayed at log-read by slow: broker 0, thread handler-3, reader follower, saw "
         f"(t-0,offset=2){106 * '.'}…",
     ] * 3 + ["delayed at log-read by slow: broker 0, and more of them (hits.jsonl)"]
@@ -174,8 +174,8 @@ def test_the_time_line_tells_generations_late_requests_and_what_a_client_was_tol
     state = {"leader": 0, "leader_epoch": 1, "isr": [0, 1], "controller_epoch": 1}
     request = {"api": "LEADER_AND_ISR", "api_key": 4, "api_version": 2, "source": 0, "target": 1}
     request |= {"correlation_id": 9, "client_id": "0"}
-    about = [{"topic": "t", "partition": 0} | state]
-    detail = {"controller_id": 0, "controller_epoch": 1, "broker_epoch": 4, "partitions": about}
+    fields = [{"topic": "t", "partition": 0} | state]
+    detail = {"controller_id": 0, "controller_epoch": 1, "broker_epoch": 4, "partitions": fields}
     refused = {"error_code": 77, "partitions": []}
     build.link(**request, wall_time_s=build.tick(), detail=detail)
     build.link(**request, wall_time_s=build.tick(), direction="response", detail=refused)
@@ -197,9 +197,12 @@ def test_the_time_line_tells_generations_late_requests_and_what_a_client_was_tol
 
 def test_a_copy_keeps_the_name_of_its_run_and_replays_from_where_it_lies(tmp_path: Path) -> None:
     run = judged(tmp_path / "run")
-    about = json.loads((run.path / "run.json").read_text())
-    about |= {"name": "KAFKA-6361", "replay": "A='x y' kchaos replay --driver local 'old place/r'"}
-    (run.path / "run.json").write_text(json.dumps(about))
+    described = json.loads((run.path / "run.json").read_text())
+    described |= {
+        "name": "KAFKA-6361",
+        "replay": "A='x y' kchaos replay --driver local 'old place/r'",
+    }
+    (run.path / "run.json").write_text(json.dumps(described))
     copy = tmp_path / "a copy"
     shutil.copytree(run.path, copy)
 

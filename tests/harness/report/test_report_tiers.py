@@ -28,8 +28,8 @@ def place(offset: float) -> float:
 
 def segment(tmp_path: Path) -> RemoteView:
     run = tiered_run(tmp_path / "run")
-    (one,) = remote_views(RunEvidence(run), "step-1", ABOUT)
-    return one
+    (remote_view,) = remote_views(RunEvidence(run), "step-1", ABOUT)
+    return remote_view
 
 
 def test_a_segment_is_drawn_batch_by_batch_in_the_colours_of_its_epochs(tmp_path: Path) -> None:

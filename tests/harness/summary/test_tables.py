@@ -72,8 +72,8 @@ def test_runs_are_in_the_part_of_their_day_with_what_is_known(tables: Path) -> N
 def test_what_there_is_none_of_is_null_and_never_minus_one(tables: Path) -> None:
     for name in TABLES:
         for row in rows(tables, name):
-            found = [column for column, value in row.items() if value in (-1, "")]
-            assert found == (["acks"] if row.get("acks") == -1 else []), (name, row)
+            chosen = [column for column, value in row.items() if value in (-1, "")]
+            assert chosen == (["acks"] if row.get("acks") == -1 else []), (name, row)
     findings = rows(tables, "findings")
     assert {row["first_offset"] for row in findings} >= {None, 5}
     assert all(row["fingerprint"] for row in findings)

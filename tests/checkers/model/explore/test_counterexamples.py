@@ -119,36 +119,36 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_moves_break_a_property(name):
-    found, broken, _, violation = CASES[name]
-    assert play(broken, found).violation == violation
+    seen, broken, _, violation = CASES[name]
+    assert play(broken, seen).violation == violation
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_fix_alone_keeps_the_property(name):
-    found, _, repaired, _ = CASES[name]
-    assert play(repaired, found).violation == ""
+    seen, _, repaired, _ = CASES[name]
+    assert play(repaired, seen).violation == ""
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_no_move_is_too_many(name):
-    found, broken, repaired, _ = CASES[name]
+    seen, broken, repaired, _ = CASES[name]
 
     def breaks(fewer):
         return bool(play(broken, fewer).violation) and not play(repaired, fewer).violation
 
-    assert smallest(found, breaks) == found
+    assert smallest(seen, breaks) == seen
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_explorer_decides_only_what_the_rules_allow(name):
-    found, broken, _, _ = CASES[name]
-    timeline = play(broken, found).timeline
+    seen, broken, _, _ = CASES[name]
+    timeline = play(broken, seen).timeline
     assert predict(timeline, generations=broken.generations).disallowed == ()
 
 
 @pytest.mark.parametrize("release", ["2.6.3", "2.8.2", "3.9.1"])
 @pytest.mark.parametrize(
-    ("found", "rules", "brokers", "checks_agreement"),
+    ("moves", "rules", "brokers", "checks_agreement"),
     [
         (KAFKA_7128, ["KAFKA-7128"], 3, False),
         (KAFKA_7415, ["KAFKA-7415"], 3, True),
@@ -157,7 +157,7 @@ def test_the_explorer_decides_only_what_the_rules_allow(name):
     ],
 )
 def test_a_new_release_without_an_old_fix_would_break_as_the_old_one_did(
-    release, found, rules, brokers, checks_agreement
+    release, moves, rules, brokers, checks_agreement
 ):
     def setup(generation):
         return Setup(
@@ -167,8 +167,8 @@ def test_a_new_release_without_an_old_fix_would_break_as_the_old_one_did(
 
     # With KAFKA-13091's fix, since a high watermark that stands still also loses nothing.
     also = ["KAFKA-13091"]
-    assert play(setup(generation_for(release, without=rules, also=also)), found).violation
-    assert play(setup(generation_for(release, also=also)), found).violation == ""
+    assert play(setup(generation_for(release, without=rules, also=also)), moves).violation
+    assert play(setup(generation_for(release, also=also)), moves).violation == ""
 
 
 def test_KAFKA_7601_comes_back_after_an_unclean_stop_since_recovery_restores_the_epoch():
@@ -186,9 +186,9 @@ def test_drawn_moves_find_the_holes_of_old_generations_by_themselves(release):
         for seed in range(2000)
     )
     breaking = next(moves for moves in drawn if play(setup, moves).violation)
-    found = smallest(breaking, lambda moves: bool(play(setup, moves).violation))
-    assert len(found) < len(breaking)
-    assert play(setup, found).violation.startswith("agreement")
+    small = smallest(breaking, lambda moves: bool(play(setup, moves).violation))
+    assert len(small) < len(breaking)
+    assert play(setup, small).violation.startswith("agreement")
 
 
 def smallest(moves, breaks):

@@ -47,9 +47,9 @@ def test_with_two_replicas_of_3_9_1_everything_holds_whatever_ends(
     faults: Faults, grain: Grain
 ) -> None:
     leader_epoch = 1 if faults.controllers else 2
-    found = explored("3.9.1", faults, *PROPERTIES, grain=grain, leader_epoch=leader_epoch)
-    assert found.is_complete
-    assert found.distinct > 1_000
+    exploration = explored("3.9.1", faults, *PROPERTIES, grain=grain, leader_epoch=leader_epoch)
+    assert exploration.is_complete
+    assert exploration.distinct > 1_000
 
 
 def test_a_kill_loses_what_was_committed_up_to_kip_101() -> None:

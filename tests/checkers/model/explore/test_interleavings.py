@@ -45,10 +45,10 @@ def explored(model: Machine, *properties: str, processes: int = 1) -> Exploratio
     ("release", "steps"), [("0.10.2.2", 8), ("1.1.1", 13), ("2.0.1", 12), ("2.4.1", 15)]
 )
 def test_the_strong_isr_breaks_after_so_many_steps(release: str, steps: int) -> None:
-    found = explored(machine(release), "strong-isr")
-    assert found.violation is not None
-    assert found.violation.invariant == "strong-isr"
-    assert len(found.violation.trace) == steps
+    exploration = explored(machine(release), "strong-isr")
+    assert exploration.violation is not None
+    assert exploration.violation.invariant == "strong-isr"
+    assert len(exploration.violation.trace) == steps
 
 
 @pytest.mark.parametrize("release", ["2.5.1", "2.8.2", "3.9.1"])
@@ -56,9 +56,9 @@ def test_the_strong_isr_breaks_after_so_many_steps(release: str, steps: int) -> 
 def test_the_strong_isr_holds_when_every_fetch_is_fenced(release: str, grain: Grain) -> None:
     bound = 1 if grain.splits_reads else 2
     model = machine(release, grain=grain, records=bound, leader_epoch=bound)
-    found = explored(model, "strong-isr", "agreement")
-    assert found.is_complete
-    assert found.distinct > 2_000
+    exploration = explored(model, "strong-isr", "agreement")
+    assert exploration.is_complete
+    assert exploration.distinct > 2_000
 
 
 def test_a_fetch_session_that_carries_no_epoch_breaks_the_strong_isr_and_kafka_9338_closes_it() -> (
@@ -92,9 +92,9 @@ def test_a_truncation_never_ends_without_kafka_10706_and_with_it_all_do() -> Non
 def test_a_leader_that_missed_an_epoch_counts_a_follower_that_has_left_it() -> None:
     bounds = {"replicas": 3, "records": 1, "grain": Grain.ROUNDS}
     skipping = machine("3.9.1", skips_epochs=True, **bounds)  # type: ignore[arg-type]
-    found = explored(skipping, "strong-isr")
-    assert found.violation is not None
-    assert len(found.violation.trace) == 10
+    exploration = explored(skipping, "strong-isr")
+    assert exploration.violation is not None
+    assert len(exploration.violation.trace) == 10
 
 
 def test_brokers_that_are_alike_may_be_exchanged() -> None:

@@ -11,7 +11,7 @@ from kchaos.checkers.model.state.world import World
 pytestmark = pytest.mark.slow
 
 
-def found(release: str, *, most_states: int) -> Schedule | None:
+def schedule_of(release: str, *, most_states: int) -> Schedule | None:
     schedules = Schedules(
         generations=dict.fromkeys((0, 1), generation_for(release)), records=3, leader_epoch=3
     )
@@ -21,7 +21,7 @@ def found(release: str, *, most_states: int) -> Schedule | None:
 
 
 def test_the_story_of_kafka_6361_is_found_for_1_1_1() -> None:
-    schedule = found("1.1.1", most_states=10_000)
+    schedule = schedule_of("1.1.1", most_states=10_000)
     assert schedule is not None
     assert schedule.message == "broker 1 differs from leader 0 after all is healed"
     acts = schedule.acts[: len(schedule.acts) - schedule.healing]
@@ -35,4 +35,4 @@ def test_the_story_of_kafka_6361_is_found_for_1_1_1() -> None:
 
 
 def test_nothing_is_found_for_2_8_2_within_as_many_states_as_1_1_1_needs_for_five_acts() -> None:
-    assert found("2.8.2", most_states=1_500) is None
+    assert schedule_of("2.8.2", most_states=1_500) is None

@@ -29,13 +29,13 @@ def walked(seed: int, release: str = "2.8.2", replicas: int = 3) -> Schedule:
     return walk(acting(release, replicas=replicas), Random(seed), steps=25)
 
 
-def after(one: Acting, *acts: Move) -> State | None:
+def after(each: Acting, *acts: Move) -> State | None:
     """The state after these acts; None as soon as one of them is not possible."""
-    state: State | None = one.begin()
+    state: State | None = each.begin()
     for number, act in enumerate(acts):
         if state is None:
             return None
-        state = one.after(state, act, f"record-{number}")
+        state = each.after(state, act, f"record-{number}")
     return state
 
 
@@ -50,15 +50,15 @@ def partition_state(state: State | None) -> PartitionState:
 def test_every_act_is_one_that_the_machine_says_is_possible_there(release: str) -> None:
     for seed in range(SEEDS):
         replicas = 2 + seed % 2
-        found = walked(seed, release, replicas)
+        course = walked(seed, release, replicas)
         again = acting(release, replicas=replicas)
-        assert len(found.states) == len(found.acts) + 1
-        assert found.states[0] == again.begin()
-        for number, act in enumerate(found.acts):
-            possible = dict(possible_acts(again, found.states[number], f"record-{number}"))
+        assert len(course.states) == len(course.acts) + 1
+        assert course.states[0] == again.begin()
+        for number, act in enumerate(course.acts):
+            possible = dict(possible_acts(again, course.states[number], f"record-{number}"))
             assert act in possible, f"seed {seed}: {act} at {number}"
-            if number < len(found.acts) - found.healing:
-                assert possible[act] == found.states[number + 1]
+            if number < len(course.acts) - course.healing:
+                assert possible[act] == course.states[number + 1]
 
 
 def test_the_same_seed_gives_the_same_walk_and_another_one_another() -> None:
@@ -68,10 +68,10 @@ def test_the_same_seed_gives_the_same_walk_and_another_one_another() -> None:
 
 def test_a_walk_is_as_long_as_it_was_to_be_and_ends_with_nothing_left_to_heal() -> None:
     for seed in range(SEEDS):
-        found = walked(seed)
-        assert len(found.acts) - found.healing == 25
-        assert found.message == "25 acts"
-        assert healing(World(found.states[-1])) is None
+        course = walked(seed)
+        assert len(course.acts) - course.healing == 25
+        assert course.message == "25 acts"
+        assert healing(World(course.states[-1])) is None
 
 
 def test_every_kind_of_act_is_drawn() -> None:
@@ -80,16 +80,16 @@ def test_every_kind_of_act_is_drawn() -> None:
 
 
 def test_where_nothing_that_is_drawn_is_possible_any_more_it_stops_and_says_so() -> None:
-    found = walk(acting(), Random(1), steps=5, weights={"kill": 1})
-    assert [act.kind for act in found.acts] == ["kill", "kill", "restart", "restart"]
-    assert found.healing == 2
-    assert found.message == "2 acts, for nothing was possible after 2"
+    course = walk(acting(), Random(1), steps=5, weights={"kill": 1})
+    assert [act.kind for act in course.acts] == ["kill", "kill", "restart", "restart"]
+    assert course.healing == 2
+    assert course.message == "2 acts, for nothing was possible after 2"
 
 
 def test_where_all_brokers_are_down_what_remains_is_drawn() -> None:
-    found = walk(acting(), Random(1), steps=12, weights={"kill": 1000, "restart": 1})
-    assert len(found.acts) - found.healing == 12
-    assert {act.kind for act in found.acts} == {"kill", "restart"}
+    course = walk(acting(), Random(1), steps=12, weights={"kill": 1000, "restart": 1})
+    assert len(course.acts) - course.healing == 12
+    assert {act.kind for act in course.acts} == {"kill", "restart"}
 
 
 EXPIRED = Move("expire", 0)
@@ -123,13 +123,13 @@ def test_what_a_scenario_could_not_do_there_is_not_possible(acts: list[Move], ac
 
 
 def test_another_preferred_replica_leaves_the_leader_in_a_new_epoch() -> None:
-    one = acting()
-    state = after(one, Move("reorder", 0))
+    first = acting()
+    state = after(first, Move("reorder", 0))
     assert state is not None
     assert World(state).assignment(PARTITION) == (0, 1)
     known = partition_state(state)
     assert (known.leader, known.leader_epoch) == (0, 2)
-    assert one.after(state, Move("prefer", -1)) is None
+    assert first.after(state, Move("prefer", -1)) is None
 
 
 def test_a_batch_of_two_records_is_one_produce() -> None:
