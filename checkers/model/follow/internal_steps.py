@@ -350,8 +350,7 @@ def _speaks_as_before(
 def _is_yet_to_be_read(state: State, number: Number, lookahead: Lookahead) -> bool:
     """Tell whether a leader has not looked at its log for a question."""
     question = lookahead.questions[number]
-    asked = World(state).exchanges(question.follower, question.source)
-    waiting = next((request for request in asked if request.number == number), None)
+    waiting = _waiting(state, question)
     return waiting is None or (waiting.stage is Stage.ARRIVED and not waiting.refused)
 
 
@@ -410,8 +409,7 @@ def _answers_as_before(
     epoch = asked.leader_epoch if isinstance(asked, FetchAsked) else None
     if not question.is_full or epoch is None or not 0 <= epoch < told.leader_epoch:
         return False
-    sent = World(state).exchanges(question.follower, question.source)
-    waiting = next((request for request in sent if request.number == question.number), None)
+    waiting = _waiting(state, question)
     return waiting is None or waiting.stage in (Stage.ARRIVED, Stage.WAITING)
 
 
@@ -438,6 +436,12 @@ def _is_still_answered(
     return False
 
 
+def _waiting(state: State, question: Question) -> Exchange | None:
+    """Return the request that a question is, None if it was not sent yet or has ended."""
+    requests = World(state).exchanges(question.follower, question.source)
+    return next((request for request in requests if request.number == question.number), None)
+
+
 def _is_told_too_early(
     state: State,
     broker_id: int,
@@ -451,15 +455,7 @@ def _is_told_too_early(
     known = None if broker is None else broker.told
     for partition in told - known if known is not None else ():
         for question in lookahead.refused_before(broker_id, partition, number, index):
-            asked = World(state).exchanges(question.follower, question.source)
-            waiting = next(
-                (
-                    open_exchange
-                    for open_exchange in asked
-                    if open_exchange.number == question.number
-                ),
-                None,
-            )
+            waiting = _waiting(state, question)
             if waiting is None or partition not in waiting.refused:
                 return True
     return False

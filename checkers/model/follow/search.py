@@ -122,7 +122,7 @@ def follow(
         path = [*search.reached(reversed(steps))]
         decisive = unavoidable(path, search.generations, is_compacted=record.is_compacted)
         prediction = replace(
-            prediction, unavoidable=decisive.steps, never_rests=not decisive.is_whole
+            prediction, unavoidable=decisive.steps, never_rests=decisive.never_rests
         )
     return replace(prediction, emptied_by=emptied, limit=limit, states=search.looked_at)
 

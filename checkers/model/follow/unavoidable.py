@@ -74,12 +74,12 @@ class Decisive(NamedTuple):
     """What is wrong in the end although everything is healed, with the step that did it.
 
     Attributes:
-        is_whole: Whether each state that was asked for came to rest once it was healed. Of what
-            came before one that did not, nothing is known.
+        never_rests: Whether a state that was asked for did not come to rest once it was healed. Of
+            what came before it, nothing is known.
     """
 
     steps: tuple[Unavoidable, ...]
-    is_whole: bool = True
+    never_rests: bool = False
 
 
 def unavoidable(
@@ -96,7 +96,7 @@ def unavoidable(
     """
     promised = {promise for reached in path for promise in reached.promised}
     steps: dict[tuple[TopicPartition, tuple[int, ...], int], list[int]] = {}
-    is_whole = True
+    never_rests = False
     try:
         after = _wrongs(path[-1].state, promised, generations, is_compacted)
         left = {wrong for wrong in after if wrong.offset >= 0}
@@ -114,12 +114,12 @@ def unavoidable(
             left, after = left - mended, before
     except ModelError:
         # A state that never comes to rest says nothing about what could be avoided.
-        is_whole = False
+        never_rests = True
     told = (
         _unavoidable(path, index, partition, brokers, offsets)
         for (partition, brokers, index), offsets in sorted(steps.items())
     )
-    return Decisive(tuple(told), is_whole)
+    return Decisive(tuple(told), never_rests)
 
 
 def _open(wrong: _Wrong) -> _Wrong:

@@ -117,4 +117,4 @@ def test_what_is_known_stays_where_an_earlier_state_never_rests(
     decisive = unavoidable([Reached(EMPTY.changed({("sent",): n})) for n in range(3)], {})
 
     assert [since.first_offset for since in decisive.steps] == [7]
-    assert not decisive.is_whole
+    assert decisive.never_rests
