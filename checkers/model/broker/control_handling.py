@@ -158,5 +158,9 @@ def _stop_replica(world: World, broker_id: int, request: StopReplica) -> str:
         )
         world.put(("partitions", broker_id), kept)
         world.put(("replica", broker_id, request.partition), None)
-        world.put(("checkpoint", broker_id, request.partition), None)
+        # The file has its line until it is written anew, and a topic that is made again inherits it
+        # (LogManager.asyncDelete and ReplicaManager.checkpointHighWatermarks, 2.8.2 and 3.3.2).
+        before = world.checkpoint(broker_id, request.partition).possible
+        after = Checkpoint(possible=before if before[-1] == 0 else (*before, 0))
+        world.put(("checkpoint", broker_id, request.partition), after)
     return ""

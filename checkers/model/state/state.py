@@ -81,7 +81,8 @@ class Checkpoint:
 
     Attributes:
         known: The value when it was last known.
-        possible: `known` and the values that memory had since, oldest first.
+        possible: `known` and the values that memory had since, oldest first. A replica that was
+            deleted leaves its own behind, from which the next of that name begins.
         is_observed: Whether the running broker's file was looked into.
     """
 

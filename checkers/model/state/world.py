@@ -107,7 +107,8 @@ class World:
         before = self.replica(broker, partition)
         if before is None:
             self.put(("partitions", broker), tuple(sorted((*self.partitions(broker), partition))))
-            self.put(("checkpoint", broker, partition), Checkpoint())
+            if self.get(("checkpoint", broker, partition)) is None:
+                self.put(("checkpoint", broker, partition), Checkpoint())
         self.put(("replica", broker, partition), value)
         if before is None or before.high_watermark != value.high_watermark:
             self._note_high_watermark(broker, partition, value.high_watermark)

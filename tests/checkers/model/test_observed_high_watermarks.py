@@ -4,6 +4,7 @@ from kchaos.checkers.model.values.events import (
     Event,
     HighWatermarkObserved,
     Snapshot,
+    StaleRequest,
     event_from_json,
     event_to_json,
 )
@@ -123,3 +124,22 @@ def test_only_what_is_impossible_is_told():
 
 def test_an_observation_survives_its_json_form():
     assert event_from_json(event_to_json(observed(3))) == observed(3)
+
+
+def test_a_replica_that_is_made_again_finds_the_line_of_the_deleted_one_in_the_file():
+    deleted = StaleRequest(
+        api="StopReplica",
+        broker=1,
+        target=1,
+        version=0,
+        generation=101,
+        broker_epoch=None,
+        controller=2,
+        controller_epoch=1,
+        states=(("t", 0, 0, 0, (0, 1), 1, 0, (0, 1)),),
+        deletes=True,
+    )
+    again = [observed(3), deleted, state(0, 1, (0, 1))]
+
+    assert marks(*again) == ((3, 0), False)
+    assert predict(pair(*again, observed(3), observed(0))).impossible == ()
