@@ -1,10 +1,9 @@
-from kchaos.checkers.acts import LoseTail
+from kchaos.checkers.acts import LoseTail, StaleRequest
 from kchaos.checkers.model import predict
 from kchaos.checkers.model.values.events import (
     Event,
     HighWatermarkObserved,
     Snapshot,
-    StaleRequest,
     event_from_json,
     event_to_json,
 )
@@ -139,7 +138,7 @@ def test_a_replica_that_is_made_again_finds_the_line_of_the_deleted_one_in_the_f
         states=(("t", 0, 0, 0, (0, 1), 1, 0, (0, 1)),),
         deletes=True,
     )
-    again = [observed(3), deleted, state(0, 1, (0, 1))]
+    again: list[Event] = [observed(3), deleted, state(0, 1, (0, 1))]
 
     assert marks(*again) == ((3, 0), False)
     assert predict(pair(*again, observed(3), observed(0))).impossible == ()
