@@ -253,7 +253,9 @@ def _control(state: State, broker_id: int, lookahead: Lookahead, index: int) -> 
     if received is None:
         return
     waiting = [part for part in received if part.errors is None]
-    oldest = {part.number[0]: part.number for part in reversed(waiting)}
+    oldest: dict[int, Number] = {}
+    for part in waiting:
+        oldest.setdefault(part.number[0], part.number)
     for number in oldest.values():
         parts = [part for part in waiting if part.number == number]
         leading = [part for part in parts if _is_to_lead(part.request, broker_id)]
