@@ -72,12 +72,12 @@ class IdleFetches:
 
     def is_idle_request(self, detail: Mapping[str, Any]) -> bool:
         """Whether a Fetch request repeats the one before it, or changes nothing in its session."""
-        named = detail["partitions"]
-        if not named and not detail.get("forgotten") and detail.get("session_epoch", -1) > 0:
+        named, forgets = detail["partitions"], bool(detail.get("forgotten"))
+        if not named and not forgets and detail.get("session_epoch", -1) > 0:
             return True
         repeated = bool(named == self._asked)
         self._asked = named
-        return repeated
+        return repeated and not forgets
 
     def is_idle_response(self, detail: Mapping[str, Any]) -> bool:
         """Whether a Fetch response has no records, no error, and the high watermarks known."""

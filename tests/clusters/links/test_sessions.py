@@ -50,6 +50,15 @@ def test_an_incremental_fetch_that_only_forgets_is_not_idle():
     )
 
 
+def test_a_second_incremental_fetch_that_only_forgets_is_not_idle_either():
+    idle = IdleFetches()
+    forgets = [
+        {"session_epoch": epoch, "partitions": [], "forgotten": [{"topic": "t", "partition": left}]}
+        for epoch, left in ((3, 1), (4, 0))
+    ]
+    assert [idle.is_idle_request(each) for each in forgets] == [False, False]
+
+
 def answer(high_watermark, *, size=0, error=0):
     return {
         "error_code": 0,
