@@ -55,7 +55,7 @@ class Lookahead:
         self._answered: dict[Number, int] = {}
         self._client_answered: dict[str, int] = {}
         self._read: dict[tuple[int, TopicPartition, int], list[tuple[int, int]]] = defaultdict(list)
-        self._asked: dict[tuple[int, int, TopicPartition], list[tuple[int, FetchAsked]]] = (
+        self._asked: dict[tuple[int, int, TopicPartition], list[tuple[int, int, FetchAsked]]] = (
             defaultdict(list)
         )
         self._fetches_of: dict[tuple[int, TopicPartition], list[tuple[int, FetchAsked]]] = (
@@ -206,7 +206,10 @@ class Lookahead:
         for partition, asked in what.partitions.items():
             if isinstance(asked, FetchAsked):
                 key = (what.follower, what.leader, partition)
-                self._asked[key].append((index, asked))
+                before = self._asked[key]
+                if not before or before[-1][1] <= what.number[0]:
+                    # An earlier connection's may come late, from a leader that was paused.
+                    before.append((index, what.number[0], asked))
                 self._fetches_of[what.follower, partition].append((index, asked))
                 if what.fate is Fate.ARRIVES:
                     self._fetched[key].append(index)
@@ -386,13 +389,14 @@ class Lookahead:
         """Tell whether the last Fetch seen before an index asked the same, if there was one.
 
         The links do not record one that repeats the one before; the first from an offset, or in a
-        leader epoch, they do.
+        leader epoch, they do. Connections are numbered in the order in which they were made, and a
+        fetcher has one at a time.
         """
         asked = self._asked.get((follower, leader_of(source), partition), [])
         at = bisect_left(asked, index, key=lambda item: item[0])
         if at == 0:
             return True
-        said = asked[at - 1][1]
+        said = asked[at - 1][2]
         is_so = said.leader_epoch in (None, -1, asks.leader_epoch)
         return is_so and said.fetch_offset == asks.fetch_offset
 

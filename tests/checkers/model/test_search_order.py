@@ -631,3 +631,19 @@ def test_a_fetcher_leaves_out_what_it_had_no_answer_to(
 ) -> None:
     lookahead = to_come(*before, epoch_asked(9, 3))
     assert {partition for _, partition in lookahead.backing_off[9, 9]} == backing_off
+
+
+@pytest.mark.parametrize(
+    ("late", "repeats"),
+    [((7, 9), True), ((9, 0), False)],
+    ids=["on the connection before", "on a later connection"],
+)
+def test_a_late_fetch_of_an_earlier_connection_is_not_what_the_fetcher_asked_last(
+    late: tuple[int, int], *, repeats: bool
+) -> None:
+    fetches = (
+        replace(asked(8, 0), partitions={T: fetch_from_0(2)}),
+        replace(asked(*late, Fate.ABANDONED), partitions={T: fetch_from_0(1)}),
+    )
+    again = replace(ASKED, leader_epoch=2)
+    assert to_come(*fetches).has_asked_so(1, 0, T, len(fetches), again) == repeats
