@@ -90,8 +90,11 @@ def forget(world: World, broker_id: int, partition: TopicPartition, *, is_clean:
     """Note where a log began when its process ends; a killed one may have written that or not."""
     replica = world.known_replica(broker_id, partition)
     log = replica.log
+    began = world.get(("began", broker_id, partition))
     if is_clean or log.log_start_offset <= log.local_start_offset or not log.local_batches():
-        world.put(("began", broker_id, partition), None)
+        if began is None or began <= log.log_start_offset or not log.local_batches():
+            world.put(("began", broker_id, partition), None)
+        # Else nobody has seen where the log begins since it was killed before.
         return
     first = min(batch.base_offset for batch in log.local_batches())
     if first >= log.log_start_offset:

@@ -254,7 +254,11 @@ def _end_connections(world: World, gone: int) -> None:
     for other in world.broker_ids():
         # What the links were seen to have in their hands they were also seen to deliver, or not.
         for source in world.sources(other, gone):
-            left = [exchange for exchange in world.exchanges(other, source) if exchange.is_at_links]
+            left = [
+                exchange
+                for exchange in world.exchanges(other, source)
+                if exchange.is_at_links or exchange.is_unread
+            ]
             world.put_exchanges(other, source, tuple(left))
         for source in world.sources(gone, other):
             sent = world.exchanges(gone, source)

@@ -334,6 +334,7 @@ def _speaks_as_before(
             _asks_as_before(state, broker_id, told, lookahead, index)
             or _is_still_answered(state, broker_id, part.number, told, lookahead, index)
             or _answers_as_before(state, broker_id, part.number, told, lookahead, index)
+            or _is_yet_to_append(state, broker_id, told, lookahead, index)
         )
     partition = TopicPartition(request.states[0].topic, request.states[0].partition)
     answer = lookahead.next_answered_before(broker_id, partition, part.number, index)
@@ -413,6 +414,26 @@ def _answers_as_before(
         return False
     waiting = _waiting(state, question)
     return waiting is None or waiting.stage in (Stage.ARRIVED, Stage.WAITING)
+
+
+def _is_yet_to_append(
+    state: State, broker_id: int, told: PartitionState, lookahead: Lookahead, index: int
+) -> bool:
+    """Tell whether a leader has a produce to append before it follows.
+
+    It next fetches from beyond the end of its log, which nobody but a client can have moved.
+    """
+    partition = TopicPartition(told.topic, told.partition)
+    replica = World(state).replica(broker_id, partition)
+    return (
+        replica is not None
+        and replica.role is Role.LEADER
+        and any(
+            (produce.broker, produce.topic, produce.partition) == (broker_id, *partition)
+            for produce in state(("sent",)) or ()
+        )
+        and lookahead.fetches_beyond(broker_id, partition, replica.log.log_end_offset, index)
+    )
 
 
 def _is_still_answered(
@@ -580,6 +601,10 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
                 (told is None or told.outcome == "info" or told.error in NOT_LEADING)
                 and (told is None or told.error not in _SAID_OF_APPENDED)
                 and replica is not None
+                # Who led and follows now fetches from the end of what it has.
+                and not lookahead.fetches_beyond(
+                    request.broker, partition, outcome.base_offset, index
+                )
                 and _is_elsewhere(
                     lookahead.copied_end(partition, outcome.base_offset, replica.leader_epoch),
                     outcome.base_offset + len(request.records),

@@ -434,12 +434,24 @@ class Lookahead:
         broker was answered before was most likely not appended: it was killed, or was paused until
         the connection was closed.
         """
+        first = self._next_fetch_of(follower, partition, index)
+        if first is None or first.last_fetched_epoch is None:
+            return False
+        return first.fetch_offset <= offset
+
+    def fetches_beyond(
+        self, follower: int, partition: TopicPartition, offset: int, index: int
+    ) -> bool:
+        """Tell whether a broker's next Fetch, from an index on, is from beyond an offset."""
+        first = self._next_fetch_of(follower, partition, index)
+        return first is not None and first.fetch_offset > offset
+
+    def _next_fetch_of(
+        self, follower: int, partition: TopicPartition, index: int
+    ) -> FetchAsked | None:
         fetches = self._fetches_of[follower, partition]
         at = bisect_left(fetches, index, key=lambda item: item[0])
-        if at == len(fetches):
-            return False
-        first = fetches[at][1]
-        return first.last_fetched_epoch is not None and first.fetch_offset <= offset
+        return fetches[at][1] if at < len(fetches) else None
 
     def has_closed(self, broker: int, index: int, decided: int) -> bool:
         """Tell whether a broker that is shut down next, from an index on, has lost its session.

@@ -31,6 +31,8 @@ def _predicted(
     current = replica.high_watermark if broker.is_running else checkpoint.known
     older = set(checkpoint.possible) - {current}
     entries = tuple((entry.epoch, entry.start_offset) for entry in replica.entries)
+    # A killed broker may have written where its log began before.
+    began = 0 if broker.is_running else world.get(("began", broker_id, partition)) or 0
     return PredictedReplica(
         broker=broker_id,
         topic=partition.topic,
@@ -39,7 +41,7 @@ def _predicted(
         epoch_entries=entries,
         log_end_offset=log.log_end_offset if broker.is_running else log.end_offset_on_disk(),
         high_watermarks=(current, *sorted(older)),
-        log_start_offset=max(log.log_start_offset, log.local_start_offset),
+        log_start_offset=max(log.log_start_offset, log.local_start_offset, began),
         leader_epoch=replica.leader_epoch,
         fetcher=_fetcher(world, broker_id, broker, partition, replica),
         is_running=broker.is_running,

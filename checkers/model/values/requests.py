@@ -157,6 +157,14 @@ class Exchange:
         """Whether it is on its way in a run that is followed by its links."""
         return self.number is not None and self.stage in (Stage.SENT, Stage.ANSWERED)
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether its answer, in such a run, reached a sender that stood still.
+
+        It can still read that when it goes on, also if its leader has ended meanwhile.
+        """
+        return self.number is not None and self.stage is Stage.DELIVERED and self.was_paused
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsr:

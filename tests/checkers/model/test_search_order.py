@@ -647,3 +647,38 @@ def test_a_late_fetch_of_an_earlier_connection_is_not_what_the_fetcher_asked_las
     )
     again = replace(ASKED, leader_epoch=2)
     assert to_come(*fetches).has_asked_so(1, 0, T, len(fetches), again) == repeats
+
+
+def asked_as_follower(fetch_offset: int) -> Question:
+    fetch = FetchAsked(fetch_offset=fetch_offset, leader_epoch=2, last_fetched_epoch=1)
+    return replace(asked(8, 0), follower=0, leader=1, partitions={T: fetch})
+
+
+@pytest.mark.parametrize(("fetch_offset", "is_unlikely"), [(2, False), (1, True)])
+def test_a_produce_was_read_if_its_broker_fetches_from_beyond_it_later(
+    fetch_offset: int, *, is_unlikely: bool
+) -> None:
+    world = fetching()
+    world.put_thread(1, 0, None)
+    world.put(("sent",), (write("n", 0, acks=-1),))
+    told = ClientAnswered(operation="n", outcome="info", base_offset=-1, error="NOT_LEADER")
+    lookahead = to_come(told, asked_as_follower(fetch_offset))
+    (step,) = silent_steps(world.state(EMPTY), lookahead, 0, 0)
+    assert (step.known_replica(0, T).log.log_end_offset, step.is_unlikely) == (2, is_unlikely)
+
+
+@pytest.mark.parametrize(("fetch_offset", "is_unlikely"), [(2, True), (1, False)])
+def test_a_leader_appends_what_it_fetches_from_beyond_before_it_follows(
+    fetch_offset: int, *, is_unlikely: bool
+) -> None:
+    world = fetching()
+    world.put_thread(1, 0, None)
+    world.put(("sent",), (write("n", 0, acks=-1),))
+    deposed = LeaderAndIsr(states=(state(1, 2, (0, 1)),))
+    world.put(("control", 0), (replace(RECEIVED, request=deposed),))
+    follows = [
+        step.is_unlikely
+        for step in silent_steps(world.state(EMPTY), to_come(asked_as_follower(fetch_offset)), 0, 0)
+        if step.get(("control", 0))[0].errors is not None
+    ]
+    assert follows == [is_unlikely]
