@@ -7,7 +7,7 @@ import os
 import re
 import tarfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,13 @@ from kchaos.clusters.releases import TESTED_RELEASES, Release, meant_by, release
 IN_IMAGE = "image:"
 
 _KAFKA_JAR = re.compile(r"kafka_2\.\d+-(\d[\w.\-]*?)\.jar")
+_MAIN_CLASS = "kafka/Kafka.class"
+_CLASSES = {
+    "kafka-clients-": "org/apache/kafka/common/TopicPartition.class",
+    "scala-library-": "scala/Option.class",
+    "zookeeper-": "org/apache/zookeeper/server/quorum/QuorumPeerMain.class",
+}
+"""What jars that a distribution needs begin with, and a class that they have in every release."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,14 +205,20 @@ def _from_folder(folder: Path, *, source: str) -> Distribution:
     server = [jar for jar in jars if _KAFKA_JAR.fullmatch(jar.name)]
     if not server:
         raise ReleaseError(f"{source} is broken: libs/ has no kafka_2.1x-VERSION.jar")
+    for jar in jars:
+        if not zipfile.is_zipfile(jar):
+            raise ReleaseError(f"{source} is broken: libs/{jar.name} is no jar")
+    _require_class(server, _MAIN_CLASS, source)
 
     def require(needed: str) -> None:
-        if not any(jar.name.startswith(needed) for jar in jars):
+        named = [jar for jar in jars if jar.name.startswith(needed)]
+        if not named:
             raise ReleaseError(f"{source} is broken: libs/ has no {needed}VERSION.jar")
+        _require_class(named, _CLASSES[needed], source)
 
     require("kafka-clients-")
     require("scala-library-")
-    release = _release_inside(jars, server[0], source)
+    release = _release_inside(jars, server[0])
     if "zookeeper" in release_of(release).modes:
         require("zookeeper-")
     return Distribution(
@@ -215,15 +228,28 @@ def _from_folder(folder: Path, *, source: str) -> Distribution:
     )
 
 
-def _release_inside(jars: tuple[Path, ...], server: Path, source: str) -> str:
+def _require_class(jars: Sequence[Path], needed: str, source: str) -> None:
+    """Refuses jars of which none has a class without which no broker starts."""
+    for jar in jars:
+        try:
+            with zipfile.ZipFile(jar) as archive:
+                if needed in archive.namelist():
+                    return
+        except zipfile.BadZipFile as error:
+            raise ReleaseError(
+                f"{source} is broken: libs/{jar.name} is no jar ({error})"
+            ) from error
+    names = " and ".join(f"libs/{jar.name}" for jar in jars)
+    raise ReleaseError(f"{source} is no Kafka that can be started: {names} has no {needed}")
+
+
+def _release_inside(jars: tuple[Path, ...], server: Path) -> str:
     """Return the release: what kafka-clients says of itself, else the server jar's name."""
     clients = next(jar for jar in jars if jar.name.startswith("kafka-clients-"))
     try:
         with zipfile.ZipFile(clients) as jar:
             text = jar.read("kafka/kafka-version.properties").decode("utf-8", "replace")
         properties = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-    except zipfile.BadZipFile as error:
-        raise ReleaseError(f"{source} is broken: {clients.name} is no jar ({error})") from error
     except KeyError:
         properties = {}
     named = _KAFKA_JAR.fullmatch(server.name)

@@ -1,7 +1,6 @@
 """Builds that nobody published: what they are called, and whose rules they are judged by."""
 
 import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from kchaos.clusters.distribution import resolve
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import judging_release_of, release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from tests.support.distributions import VERSION, needed_jar
 
 
 def kafka(folder: Path, version: str, *, patched: bool = False, zookeeper: bool = True) -> Path:
@@ -18,12 +18,9 @@ def kafka(folder: Path, version: str, *, patched: bool = False, zookeeper: bool 
     libs.mkdir(parents=True)
     others = ["scala-library-2.13.14.jar"] + (["zookeeper-3.8.4.jar"] if zookeeper else [])
     for name in (f"kafka_2.13-{version}.jar", f"kafka-clients-{version}.jar", *others):
-        with zipfile.ZipFile(libs / name, "w") as jar:
-            if name.startswith("kafka-clients"):
-                said = zipfile.ZipInfo("kafka/kafka-version.properties")
-                jar.writestr(said, f"version={version}\n")
-            if name.startswith("kafka_2.13") and patched:
-                jar.writestr(zipfile.ZipInfo("PATCHED.txt"), "")
+        own = {VERSION: f"version={version}\n"} if name.startswith("kafka-clients") else {}
+        own |= {"PATCHED.txt": ""} if name.startswith("kafka_2.13") and patched else {}
+        needed_jar(libs / name, own)
     return libs.parent
 
 

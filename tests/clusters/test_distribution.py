@@ -1,11 +1,11 @@
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import threading
-import zipfile
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,13 +20,7 @@ from kchaos.clusters.java import java_home
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.releases import KNOWN_RELEASES, TESTED_RELEASES, release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-
-
-def jar(path: Path, entries: dict[str, str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w") as file:
-        for name, text in entries.items():
-            file.writestr(name, text)
+from tests.support.distributions import VERSION, jar, needed_jar
 
 
 def use_mirror(home: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
@@ -43,17 +37,17 @@ def use_mirror(home: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     libs = tmp_path / "kafka_2.12-1.1.1" / "libs"
-    jar(libs / "kafka_2.12-1.1.1.jar", {})
-    jar(libs / "kafka-clients-1.1.1.jar", {"kafka/kafka-version.properties": "version=1.1.1\n"})
-    jar(libs / "scala-library-2.12.4.jar", {})
-    jar(libs / "zookeeper-3.4.10.jar", {})
+    needed_jar(libs / "kafka_2.12-1.1.1.jar", {})
+    needed_jar(libs / "kafka-clients-1.1.1.jar", {VERSION: "version=1.1.1\n"})
+    needed_jar(libs / "scala-library-2.12.4.jar", {})
+    needed_jar(libs / "zookeeper-3.4.10.jar", {})
     return libs.parent
 
 
 def test_the_release_of_a_folder_is_read_from_its_client_jar(folder: Path) -> None:
-    jar(
+    needed_jar(
         folder / "libs" / "kafka-clients-1.1.1.jar",
-        {"kafka/kafka-version.properties": "commitId=x\nversion=1.1.2-SNAPSHOT\n"},
+        {VERSION: "commitId=x\nversion=1.1.2-SNAPSHOT\n"},
     )
     assert resolve(str(folder)).release == "1.1.2-SNAPSHOT"
 
@@ -61,7 +55,7 @@ def test_the_release_of_a_folder_is_read_from_its_client_jar(folder: Path) -> No
 def test_the_release_of_a_folder_is_else_read_from_the_name_of_its_server_jar(
     folder: Path,
 ) -> None:
-    jar(folder / "libs" / "kafka-clients-1.1.1.jar", {})
+    needed_jar(folder / "libs" / "kafka-clients-1.1.1.jar", {})
     resolved = resolve(str(folder))
     assert (resolved.release, len(resolved.class_path), resolved.source) == (
         "1.1.1",
@@ -76,6 +70,29 @@ def test_the_release_of_a_folder_is_else_read_from_the_name_of_its_server_jar(
 def test_a_broken_folder_names_what_is_missing(folder: Path, missing: str) -> None:
     (folder / "libs" / f"{missing}.jar").unlink()
     with pytest.raises(ReleaseError, match=f"has no {missing.split('-')[0].split('_')[0]}"):
+        resolve(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "needed"),
+    [
+        ("kafka_2.12-1.1.1", "kafka/Kafka.class"),
+        ("kafka-clients-1.1.1", "org/apache/kafka/common/TopicPartition.class"),
+        ("scala-library-2.12.4", "scala/Option.class"),
+        ("zookeeper-3.4.10", "org/apache/zookeeper/server/quorum/QuorumPeerMain.class"),
+    ],
+)
+def test_a_folder_whose_jar_lacks_what_a_broker_starts_from_is_no_kafka(
+    folder: Path, name: str, needed: str
+) -> None:
+    jar(folder / "libs" / f"{name}.jar", {VERSION: "version=1.1.1\n"})
+    with pytest.raises(ReleaseError, match=re.escape(f"libs/{name}.jar has no {needed}")):
+        resolve(str(folder))
+
+
+def test_a_folder_with_an_empty_file_for_a_jar_is_broken(folder: Path) -> None:
+    (folder / "libs" / "slf4j-api-1.7.25.jar").touch()
+    with pytest.raises(ReleaseError, match=r"libs/slf4j-api-1\.7\.25\.jar is no jar"):
         resolve(str(folder))
 
 
