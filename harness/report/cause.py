@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
@@ -11,6 +11,7 @@ from kchaos.checkers.evidence.tier import TierReading
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.formats.error_codes import ErrorCode, error_name
 from kchaos.checkers.model.follow.observations import ControlAnswered, ControlSent, Reply
+from kchaos.checkers.model.releases.rules.kafka_10706 import KAFKA_10706
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -22,6 +23,7 @@ from kchaos.checkers.segments.batch import Batch
 from kchaos.harness.report.leadership import Decisions
 from kchaos.harness.report.loading import Loaded
 from kchaos.harness.report.moments import Fault
+from kchaos.harness.report.replaced_entries import Replaced, replaced_entries
 from kchaos.harness.report.replicas import PartitionView, ReplicaView
 from kchaos.harness.report.tier_drawing import RemoteView
 
@@ -141,7 +143,7 @@ def cause_of(
     partition = (finding.topic, finding.partition)
     of_partition = [view for view in views if (view.topic, view.partition) == partition]
     teller = _TELLERS.get(finding.kind)
-    needs_offsets = teller in (_differing, _loss, _cut, _tiered)
+    needs_offsets = teller in (_differing, _loss, _cut, _tiered, _contradicted)
     if teller is None or not of_partition or (needs_offsets and finding.first_offset < 0):
         return _unexplained(finding)
     story = _Story(
@@ -812,6 +814,90 @@ def _cut(story: _Story) -> Iterator[CauseStep]:
     yield _said(finding)
 
 
+def _contradicted(story: _Story) -> Iterator[CauseStep]:
+    """Batches that an epoch cache contradicts: the entry of a term without records, kept too long.
+
+    The entry of the next batch takes its place, and with it that of an epoch that has records.
+    """
+    finding = story.finding
+    partition = TopicPartition(finding.topic, finding.partition)
+    for broker in finding.brokers[:1]:
+        log = story.loaded.evidence.server_logs.get(broker, ())
+        replaced = [
+            each
+            for each in replaced_entries(log, partition)
+            if any(story.covers(gone.start_offset, gone.start_offset) for gone in each.removed)
+        ]
+        for each in replaced[-1:]:
+            yield from _term_without_records(story, broker, each)
+            gone = [
+                f"leader epoch {old.leader_epoch} at {old.start_offset}" for old in each.removed
+            ]
+            yield CauseStep(
+                section="brokers",
+                is_fatal=True,
+                text=f"The next batch of its log is of leader epoch {each.entry.leader_epoch}, at "
+                f"offset {each.entry.start_offset}. Its entry took the place of {_listed(gone)}.",
+            )
+    yield _would_answer(story)
+
+
+def _would_answer(story: _Story) -> CauseStep:
+    """What the finding says, and what a follower would be answered by that cache."""
+    first, last = story.finding.first_offset, story.finding.last_offset
+    said = _said(story.finding)
+    entries = [
+        entry
+        for replica in story.replicas
+        if replica.broker in story.finding.brokers and replica.on_disk is not None
+        for entry in replica.on_disk.epoch_entries or ()
+    ]
+    before = [leader_epoch for leader_epoch, start_offset in entries if start_offset <= first]
+    after = [start_offset for _leader_epoch, start_offset in entries if start_offset > last]
+    if not before or not after:
+        return said
+    asked = f"Where leader epoch {before[-1]} ends, that broker would answer"
+    return replace(said, text=f"{said.text} {asked} {after[0]}, and not {first}.")
+
+
+def _term_without_records(story: _Story, broker: int, replaced: Replaced) -> Iterator[CauseStep]:
+    """That a broker led without a record, and how the entry of that term outlived the term."""
+    written = {batch.leader_epoch for replica in story.replicas for batch in _batches(replica)}
+    for entry in replaced.removed:
+        term = story.term(entry.leader_epoch)
+        if term is None or term.leader != broker or entry.leader_epoch in written:
+            continue
+        yield CauseStep(
+            time=term.time,
+            section="time",
+            brokers=(broker,),
+            text=f"Broker {broker} was elected in leader epoch {entry.leader_epoch}"
+            f"{_acting(story, term.time)}. Its cache has the epoch from offset "
+            f"{entry.start_offset} on, and no replica has a record of it.",
+        )
+        asked = [
+            each
+            for each in story.rounds
+            if each.is_answered
+            and each.follower == broker
+            and each.requested_epoch == entry.leader_epoch
+        ]
+        for each in asked[:1]:
+            yield CauseStep(
+                time=each.time,
+                section="rounds",
+                brokers=(each.leader, each.follower),
+                text=_asked(each, story),
+            )
+        if replaced.cut_nothing_at == entry.start_offset:
+            yield CauseStep(
+                section="brokers",
+                text=f"Its log ended at {entry.start_offset}, so it truncated nothing, and the "
+                f"entry of leader epoch {entry.leader_epoch} stayed. From "
+                f"{KAFKA_10706.since[0]} on Kafka drops it (KAFKA-10706).",
+            )
+
+
 def _obeyed(story: _Story) -> Iterator[CauseStep]:
     """A request to an earlier generation: which one it was made for, and which one got it."""
     late = [
@@ -1056,6 +1142,7 @@ _MENDABLE = (*_DIFFERING, "committed-loss", "last-replica-loss")
 _TELLERS: Mapping[str, Callable[[_Story], Iterator[CauseStep]]] = {
     "committed-loss": _loss,
     "stale-request-accepted": _obeyed,
+    "epoch-cache-mismatch": _contradicted,
     "generation-not-initialised": _untold,
     **dict.fromkeys(("truncated-below-high-watermark", "high-watermark-regression"), _cut),
     "last-replica-loss": _loss,

@@ -510,6 +510,76 @@ def test_faults_on_the_brokers_of_the_finding_are_named_first(tmp_path: Path) ->
     )
 
 
+CUT_NOTHING = (
+    "INFO [Log partition=t-0, dir=/d] Truncating to 4 has no effect as the largest offset in the "
+    "log is 3 (kafka.log.Log)"
+)
+REPLACED = (
+    "WARN [LeaderEpochCache t-0] New epoch entry EpochEntry(epoch=1, startOffset=4) caused "
+    "truncation of conflicting entries ListBuffer(EpochEntry(epoch=1, startOffset=2), "
+    "EpochEntry(epoch=2, startOffset=4)). Cache now contains 2 entries. (LeaderEpochFileCache)"
+)
+
+
+def contradicted(path: Path, *log: str, wrote: bool = False) -> list[str]:
+    """Broker 0 led in epoch 2 and wrote nothing, or did; its cache has lost epoch 1 at offset 2."""
+    build = RunBuilder(path, release="2.0.1")
+    build.register(0, 0x10).register(1, 0x11)
+    build.topic("t", [1, 0]).state(1, 0, [0, 1]).state(1, 1, [0, 1]).state(0, 2, [0, 1])
+    build.state(1, 3, [0, 1]).epoch_round(0, 1, 2, answered=1, end_offset=6)
+    batches = [(0, 0, ["a", "b"]), (2, 1, ["c", "d"]), (4, 2 if wrote else 1, ["e", "f"])]
+    whole = [(0, 0), (1, 2), (3, 6)]
+    batches += [(6, 3, ["g"])]
+    build.snapshot(
+        "final",
+        {0: batches, 1: batches},
+        epochs={0: [(0, 0), (1, 4), (3, 6)], 1: whole},
+        probed=False,
+    )
+    build.server_log(0, "".join(f"{line}\n" for line in log))
+    finding = DIVERGENCE | {
+        "kind": "epoch-cache-mismatch",
+        "brokers": [0],
+        "message": "broker 0: x",
+    }
+    return told(judge_as(build.seal(), findings=[finding]))
+
+
+def test_an_epoch_without_records_is_told_to_have_taken_the_place_of_one_that_has_some(
+    tmp_path: Path,
+) -> None:
+    assert contradicted(tmp_path / "run", CUT_NOTHING, REPLACED) == [
+        "Broker 0 was elected in leader epoch 2. Its cache has the epoch from offset 4 on, and no "
+        "replica has a record of it.",
+        "Broker 0 asked where leader epoch 2 ends; broker 1 answered that leader epoch 1 ends at "
+        "6.",
+        "Its log ended at 4, so it truncated nothing, and the entry of leader epoch 2 stayed. From "
+        "2.6.1 on Kafka drops it (KAFKA-10706).",
+        "The next batch of its log is of leader epoch 1, at offset 4. Its entry took the place of "
+        "leader epoch 1 at 2 and leader epoch 2 at 4.",
+        "Broker 0: x. Where leader epoch 0 ends, that broker would answer 4, and not 2.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("log", "wrote", "missing"),
+    [
+        ([REPLACED], False, "KAFKA-10706"),
+        ([CUT_NOTHING.replace("to 4", "to 3"), REPLACED], False, "KAFKA-10706"),
+        ([CUT_NOTHING.replace("t-0", "t-1"), REPLACED], False, "KAFKA-10706"),
+        ([CUT_NOTHING, REPLACED], True, "was elected"),
+        ([CUT_NOTHING, REPLACED.replace("t-0", "t-1")], False, "took the place"),
+        ([CUT_NOTHING, REPLACED.replace("startOffset=2", "startOffset=0")], False, "the place"),
+    ],
+)
+def test_of_a_cache_only_what_the_log_says_is_told(
+    tmp_path: Path, log: list[str], wrote: bool, missing: str
+) -> None:
+    said = contradicted(tmp_path / "run", *log, wrote=wrote)
+    assert not any(missing in text for text in said)
+    assert (said[0] == NOT_KNOWN) == ("the place" in missing)
+
+
 UNREADABLE: dict[str, Any] = STOPPED | {"kind": "tier-unreadable", "message": "nobody gets them"}
 
 
