@@ -1,16 +1,19 @@
 """What led to the first unsafe state, in sentences made from the evidence alone."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.acts import LoseTail, TopicPartition
+from kchaos.checkers.evidence.broker_epochs import ControlRequest
+from kchaos.checkers.evidence.clients import exchanges
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.links import LinkMessage
 from kchaos.checkers.evidence.tier import TierReading
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.formats.error_codes import ErrorCode, error_name
-from kchaos.checkers.model.follow.observations import ControlAnswered, ControlSent, Reply
+from kchaos.checkers.model.follow.observations import ControlAnswered, ControlSent, IsrAsked, Reply
 from kchaos.checkers.model.releases.rules.kafka_10706 import KAFKA_10706
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
@@ -37,6 +40,13 @@ _NOT_REBUILT = re.compile(
     r"Couldn't build the state from remote store.*(previous remote log segment metadata was not "
     r"found)"
 )
+_OWN_WORDS = (
+    r"Exiting because log truncation is not allowed for partition {name}\b[^(]*",
+    r"Unable to start fetching {name} with topic ID [^(]*",
+    r"Error while processing LeaderAndIsr request [^(]*for partition {name}\b",
+)
+"""What a broker logs when it gives a replica up: ReplicaFetcherThread.handleOffsetOutOfRange up to
+1.1, AbstractFetcherThread, StateChangeLogger's lines of ReplicaManager."""
 _MOST_EPOCHS = 3
 _MOST_OPERATIONS = 3
 _MOST_ELECTIONS = 3
@@ -206,7 +216,7 @@ def no_way_back(loaded: Loaded) -> CauseStep | None:
                 )
     return CauseStep(
         section="time",
-        text=f"Since when healing every fault would not have helped is not known: {why}.",
+        text=f"The step from which on healing would not have helped is not known: {why}.",
     )
 
 
@@ -271,11 +281,12 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
             text=f"Broker {term.leader} led in leader epoch {epoch}{_acting(story, term.time)}; "
             f"its records at {_written(story, epoch)}{_uncleanly(story, term)}.",
         )
-    if began == float("-inf"):
+    if began == float("-inf") or -1 in epochs:
         # Batches of magic 0 and 1 name no leader epoch.
-        appended = [*_appended(story)]
+        appended = [*_appended(story, {*epochs} if began > float("-inf") else set())]
         yield from appended
-        began = max((step.time or began for step in appended), default=began)
+        began = max((began, *(step.time for step in appended if step.time is not None)))
+    yield from _taken_from_disk(story)
     last_leader = story.states[-1][1].leader if story.states else -1
     followers = [broker for broker in story.finding.brokers if broker != last_leader]
     asked = [
@@ -324,11 +335,14 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
         )
 
 
-def _appended(story: _Story) -> Iterator[CauseStep]:
-    """Which leaders appended to the finding's offsets, by what clients were answered."""
+def _appended(story: _Story, told: Collection[int]) -> Iterator[CauseStep]:
+    """Which leaders appended to the finding's offsets, by what clients were answered.
+
+    Those of the leader epochs that were told already are left out.
+    """
     of_partition = [
         done
-        for done in story.loaded.evidence.client_operations
+        for done in story.loaded.evidence.operations
         if (done.topic, done.partition) == (story.finding.topic, story.finding.partition)
         and done.function == "produce"
         and done.outcome == "ok"
@@ -336,14 +350,15 @@ def _appended(story: _Story) -> Iterator[CauseStep]:
     ]
     for done in of_partition[:_MOST_OPERATIONS]:
         own = _own_term(done, story)
-        if own is not None:
+        if own is not None and own.leader_epoch not in told:
+            without = " Its batch names no leader epoch." if told else ""
             yield CauseStep(
                 time=done.ended_at or done.invoked_at,
                 section="time",
                 brokers=(done.broker,),
                 text=f"Broker {done.broker} led in leader epoch {own.leader_epoch}, and appended "
                 f"what a client sent at {_offsets(done.base_offset, done.last_offset)}"
-                f"{_uncleanly(story, own)}.",
+                f"{_uncleanly(story, own)}.{without}",
             )
 
 
@@ -404,7 +419,7 @@ def _loss(story: _Story) -> Iterator[CauseStep]:
     lost = _named(story.finding.evidence.get("operations"))
     done = [
         each
-        for each in story.loaded.evidence.client_operations
+        for each in story.loaded.evidence.operations
         if (each.topic, each.partition) == (story.finding.topic, story.finding.partition)
         and each.promised
         and each.outcome == "ok"
@@ -438,12 +453,14 @@ def _loss(story: _Story) -> Iterator[CauseStep]:
         if (cut.topic, cut.partition) == (story.finding.topic, story.finding.partition)
         and cut.target_offset <= story.finding.last_offset < cut.log_end_offset_before
     ][:_MOST_CUTS]
+    besides = [*_taken_from_disk(story), *_joined_later(story, others, ended)]
     # Where not all have room, unclean elections come first.
-    room = max(1, min(_MOST_ELECTIONS, _MOST_STEPS - 1 - len(promised) - len(cut_off)))
+    others_told = len(promised) + len(cut_off) + len(besides)
+    room = max(1, min(_MOST_ELECTIONS, _MOST_STEPS - 1 - others_told))
     told = sorted(later, key=lambda term: not _uncleanly(story, term))[:room]
     elections = [_elected(story, term, is_fatal=term in decided) for term in told]
     # What has no time of its own stays behind the last of these.
-    yield from sorted([*promised, *elections], key=lambda step: step.time or 0.0)
+    yield from sorted([*promised, *besides, *elections], key=lambda step: step.time or 0.0)
     for cut in cut_off:
         yield CauseStep(
             section="replicas",
@@ -471,34 +488,242 @@ def _loss(story: _Story) -> Iterator[CauseStep]:
     )
 
 
+def _taken_from_disk(story: _Story) -> Iterator[CauseStep]:
+    """What a fault took of the finding's offsets from the end of a log."""
+    partition = (story.finding.topic, story.finding.partition)
+    for timed in story.loaded.evidence.events:
+        lost = timed.event
+        if not isinstance(lost, LoseTail) or (lost.topic, lost.partition) != partition:
+            continue
+        if lost.log_end_offset <= story.finding.last_offset:
+            yield CauseStep(
+                time=timed.time,
+                section="time",
+                brokers=(lost.broker,),
+                text=f"The fault LoseTail took the end of broker {lost.broker}'s log, from offset "
+                f"{lost.log_end_offset} on.",
+            )
+
+
+def _joined_later(
+    story: _Story, elected: Sequence[_Term], promised_at: float
+) -> Iterator[CauseStep]:
+    """How the first of later leaders came into the ISR, if that was after the promise."""
+    for term in elected:
+        members = [(time, state) for time, state in story.states if time < term.time]
+        before = [state for time, state in members if time <= promised_at]
+        if not before or term.leader in before[-1].isr or _uncleanly(story, term):
+            continue
+        joined = [
+            (time, state)
+            for time, state in members
+            if time > promised_at and term.leader in state.isr
+        ]
+        for time, state in joined[:1]:
+            yield CauseStep(
+                time=time,
+                section="time",
+                brokers=(term.leader,),
+                text=f"Broker {term.leader} came into the ISR only after that: it became "
+                f"{_members(state.isr)}{_acting(story, time)}.",
+            )
+            return
+
+
 def _stopped(story: _Story) -> Iterator[CauseStep]:
     """Replication that does not go on: who leads, what was answered, what a broker's log says."""
+    concerned = _concerned(story)
     # The election with which a partition begins led to nothing.
     terms = [term for term in story.terms if term.leader_epoch > 0][-2:]
-    for term in terms:
-        yield _elected(story, term)
     began = terms[0].time if terms else float("-inf")
     asked = [
         each
         for each in story.rounds
         if each.is_answered
-        and each.follower in story.finding.brokers
+        and each.follower in concerned
         and each.requested_epoch >= 0
         and (each.time or began) >= began
     ]
-    yield from _asked_again(story, asked)
-    yield from _rebuilt(story)
-    yield from _not_registered(story)
-    yield from _not_accepted(story)
-    logged = [
+    steps = [
+        *_made_again(story),
+        *_obeyed_before(story, concerned),
+        *_asked_again(story, asked),
+        *_rebuilt(story),
+        *_not_registered(story, concerned),
+        *_not_accepted(story, concerned),
+        *_isr_not_changed(story, concerned),
+        *_logged(story, concerned),
+        *_dropped(story),
+    ]
+    steps.append(_said(story.finding))
+    # Where not all have room, what was only decided is left out first.
+    room = max(0, _MOST_STEPS - len(steps))
+    yield from [_elected(story, term) for term in terms[len(terms) - min(room, len(terms)) :]]
+    yield from steps
+
+
+def _offline(story: _Story) -> Iterator[CauseStep]:
+    """A partition without a leader, or with one that does not know that it leads."""
+    concerned = _concerned(story)
+    unaware = [
         each
         for each in story.loaded.findings
-        if each.kind in ("fetcher-ended", "thread-ended")
-        and set(each.brokers) & set(story.finding.brokers)
+        if each.kind == "generation-not-initialised" and set(each.brokers) & set(concerned)
     ]
-    for note in logged[:1]:
-        yield CauseStep(section="findings", text=f"{note.message[:1].upper()}{note.message[1:]}.")
-    yield _said(story.finding)
+    if not unaware:
+        yield from _stopped(story)
+        return
+    time, state = story.states[-1]
+    yield CauseStep(
+        time=time,
+        section="time",
+        brokers=(state.leader,),
+        text=f"Broker {state.leader} is the leader by the last decision, in leader epoch "
+        f"{state.leader_epoch}, with ISR {_members(state.isr)}.",
+    )
+    yield from _untold(story, unaware[0])
+
+
+def _concerned(story: _Story) -> Sequence[int]:
+    """The brokers of which something may be told of a partition that does not go on.
+
+    Besides those of the finding, these are the ISR where its leader waits for them. Where the
+    finding names nobody, they are the replicas outside the ISR, or the last leader.
+    """
+    if not story.states:
+        return story.finding.brokers
+    last = story.states[-1][1]
+    named: Sequence[int] = story.finding.brokers
+    if not named and story.finding.kind == "under-min-isr":
+        named = sorted({each.broker for each in story.replicas} - set(last.isr))
+    elif not named:
+        named = (last.leader,) if last.leader >= 0 else ()
+    return tuple(dict.fromkeys((*named, *(last.isr if last.leader in named else ()))))
+
+
+def _made_again(story: _Story) -> Iterator[CauseStep]:
+    """That the topic was deleted, and that one of its name was made later."""
+    deletions = story.loaded.evidence.deletions.get(story.finding.topic, ())
+    for deletion in deletions[-1:]:
+        if any(time > deletion.time for time, _state in story.states):
+            yield CauseStep(
+                time=deletion.time,
+                section="time",
+                text=f"Topic {story.finding.topic} was deleted{_acting(story, deletion.time)}. It "
+                "was made again later.",
+            )
+
+
+def _obeyed_before(story: _Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
+    """A late request about the partition that one of its brokers, or its controller, obeyed."""
+    partition = (story.finding.topic, story.finding.partition)
+    sources = {
+        each.evidence.get("source")
+        for each in story.loaded.findings
+        if each.kind == "stale-request-accepted" and (each.topic, each.partition) == partition
+    }
+    late = [
+        request
+        for request in story.loaded.evidence.control or ()
+        if request.source in sources and {request.target, request.broker} & set(concerned)
+    ]
+    for request in late[-1:]:
+        yield from _obeyed_late(story, request, is_fatal=request.api == "StopReplica")
+
+
+def _isr_not_changed(story: _Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
+    """The last change of the ISR that the last leader asked its controller for, if none came."""
+    if not story.states or set(concerned) <= set(story.states[-1][1].isr):
+        return
+    partition = TopicPartition(story.finding.topic, story.finding.partition)
+    since, state = story.states[-1]
+    asked: tuple[LinkMessage, IsrAsked] | None = None
+    answer = ""
+    for message in story.loaded.evidence.links or ():
+        is_of_leader = message.source == state.leader and message.api == "AlterPartition"
+        if is_of_leader and message.direction == "response" and asked is not None:
+            same = (message.connection, message.correlation_id)
+            if same == (asked[0].connection, asked[0].correlation_id):
+                answer = _answer_of(message, partition)
+        said = message.said
+        if is_of_leader and isinstance(said, IsrAsked) and partition in said.isrs:
+            asked, answer = (message, said), "gave no answer that a link saw"
+    if asked is None or asked[0].wall_time_s < since:
+        return
+    message, said = asked
+    wanted = said.isrs[partition]
+    yield CauseStep(
+        time=message.wall_time_s,
+        section="brokers",
+        brokers=(state.leader,),
+        is_fatal=True,
+        text=f"Leader {state.leader} asked its controller for ISR {_members(wanted.isr)} in leader "
+        f"epoch {wanted.leader_epoch}; the controller {answer}. It has not asked again.",
+    )
+
+
+def _answer_of(message: LinkMessage, partition: TopicPartition) -> str:
+    """What an answer to AlterPartition says of a partition, in words."""
+    detail = message.detail or {}
+    of_partition = [
+        entry.get("error_code")
+        for entry in detail.get("partitions") or ()
+        if (entry.get("topic"), entry.get("partition")) == partition
+    ]
+    code = detail.get("error_code") or (of_partition[0] if of_partition else None)
+    if code is None:
+        return "answered nothing about the partition"
+    return f"answered {error_name(code)}" if code else "agreed"
+
+
+def _logged(story: _Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
+    """What a broker's own log says when it gives the partition's replica up."""
+    told = [
+        each
+        for each in story.loaded.findings
+        if each.kind in ("fetcher-ended", "thread-ended") and set(each.brokers) & set(concerned)
+    ]
+    if told:
+        yield _said(told[0])
+        return
+    topic, number = story.finding.topic, story.finding.partition
+    name = f"(?:{re.escape(f'{topic}-{number}')}|{re.escape(f'[{topic},{number}]')})"
+    wanted = re.compile("|".join(words.format(name=name) for words in _OWN_WORDS))
+    for broker in concerned:
+        lines = [
+            match.group().strip()
+            for line in story.loaded.evidence.server_logs.get(broker, ())
+            if (match := wanted.search(line))
+        ]
+        if lines:
+            yield CauseStep(
+                section="brokers",
+                brokers=(broker,),
+                is_fatal=True,
+                text=f'Broker {broker} says in its own log: "{lines[-1]}".',
+            )
+
+
+def _dropped(story: _Story) -> Iterator[CauseStep]:
+    """Followers that left the ISR while they waited for their leader."""
+    if not story.finding.evidence.get("dropped"):
+        return
+    partition = TopicPartition(story.finding.topic, story.finding.partition)
+    for drop in story.loaded.evidence.dropped(partition):
+        if drop.broker not in story.finding.brokers:
+            continue
+        back = ""
+        if drop.ended_at is not None:
+            back = f", and was out for {drop.ended_at - drop.dropped_at:.1f} s"
+        yield CauseStep(
+            time=drop.dropped_at,
+            section="time",
+            brokers=(drop.leader, drop.broker),
+            is_fatal=True,
+            text=f"Broker {drop.broker} had waited {drop.dropped_at - drop.kept_from:.1f} s for "
+            f"leader {drop.leader} to read its fetch{_acting(story, drop.dropped_at)}. It left the "
+            f"ISR{back}.",
+        )
 
 
 def _asked_again(story: _Story, asked: Sequence[AskedRound]) -> Iterator[CauseStep]:
@@ -540,14 +765,14 @@ def _unknown_to_the_follower(story: _Story, same: Sequence[AskedRound]) -> Itera
         )
 
 
-def _not_registered(story: _Story) -> Iterator[CauseStep]:
-    """A broker of the finding whose registration ended and whose process went on."""
+def _not_registered(story: _Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
+    """A broker whose registration ended and whose process went on."""
     processes: dict[int, object] = {}
     for line in story.loaded.evidence.observed:
         broker = line.detail.get("broker")
         if line.kind == "broker" and isinstance(broker, int):
             processes[broker] = line.detail.get("pid")
-    for broker in story.finding.brokers:
+    for broker in concerned:
         ended = story.unregistered.get(broker)
         if ended is not None and processes.get(broker) is not None:
             elected = [who for time, who in story.controllers if time < ended]
@@ -563,7 +788,7 @@ def _not_registered(story: _Story) -> Iterator[CauseStep]:
             )
 
 
-def _not_accepted(story: _Story) -> Iterator[CauseStep]:
+def _not_accepted(story: _Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
     """A leader or a follower that never accepted the last leader epoch, and what it answered."""
     last = story.terms[-1] if story.terms else None
     if last is None:
@@ -574,8 +799,9 @@ def _not_accepted(story: _Story) -> Iterator[CauseStep]:
         if not error:
             accepted[request.broker] = state
         elif state.leader_epoch == last.leader_epoch:
-            refused[request.broker] = (time, request, error)
-    for broker in dict.fromkeys((last.leader, *story.finding.brokers)):
+            # What it answers to a repetition says only that it has seen the first.
+            refused.setdefault(request.broker, (time, request, error))
+    for broker in dict.fromkeys((last.leader, *concerned)):
         own = accepted.get(broker)
         if own is None or own.leader_epoch >= last.leader_epoch or broker in story.unregistered:
             continue
@@ -593,7 +819,7 @@ def _not_accepted(story: _Story) -> Iterator[CauseStep]:
             time=time,
             section="brokers",
             brokers=(broker,),
-            is_fatal=broker == last.leader,
+            is_fatal=broker == last.leader or broker in refused,
             text=f"{text}; the last that it accepted was of leader epoch {own.leader_epoch}, with "
             f"ISR {_members(own.isr)}.",
         )
@@ -774,6 +1000,65 @@ def _own_term(done: Operation, story: _Story) -> _Term | None:
     return own[-1] if own else None
 
 
+def _transaction(story: _Story) -> Iterator[CauseStep]:
+    """A transaction that ended otherwise than its client was told: its batch, markers and end."""
+    finding, evidence = story.finding, story.loaded.evidence
+    named = finding.evidence.get("operation")
+    written = next((each for each in evidence.operations if each.operation == named), None)
+    if written is None or written.producer is None or evidence.clients is None:
+        return
+    producer = written.producer.producer_id
+    partition = (finding.topic, finding.partition)
+    markers = [
+        marker
+        for marker in evidence.markers or ()
+        if (marker.topic, marker.partition) == partition and marker.producer_id == producer
+    ]
+    ends = [
+        (asked, answer)
+        for asked, answer in exchanges(evidence.clients.lines)
+        if asked.api == "EndTxn" and asked.producer_id == producer
+    ]
+    written_at = written.ended_at or written.invoked_at
+    is_after = any(
+        marker.answered_at is not None and marker.answered_at <= written.invoked_at
+        for marker in markers
+    )
+    yield CauseStep(
+        time=written_at,
+        section="time",
+        brokers=(written.broker,),
+        is_fatal=finding.kind == "hanging-transaction" and is_after,
+        text=f"{'Only after that broker' if is_after else 'Broker'} {written.broker} got "
+        f"{_offsets(written.base_offset, written.last_offset)} in a transaction of producer "
+        f"{producer}, and appended that.",
+    )
+    for marker in markers[-_MOST_ROUNDS:]:
+        is_unasked = not any(asked.time < marker.asked_at for asked, _answer in ends)
+        by_itself = " No client had asked for that." if is_unasked else ""
+        yield CauseStep(
+            time=marker.answered_at or marker.asked_at,
+            section="time",
+            brokers=(marker.broker,),
+            is_fatal=is_unasked,
+            text=f"The coordinator had broker {marker.broker} write a marker that "
+            f"{'commits' if marker.is_commit else 'aborts'} the transaction of producer "
+            f"{producer}.{by_itself}",
+        )
+    for asked, answer in ends[-_MOST_ROUNDS:]:
+        told = "got no answer" if answer is None else "was told that it would be so"
+        if answer is not None and answer.error_code:
+            told = f"was answered {error_name(answer.error_code)}"
+        yield CauseStep(
+            time=asked.time,
+            section="time",
+            brokers=(asked.broker,),
+            text=f"The client asked its coordinator, broker {asked.broker}, to "
+            f"{'commit' if asked.committed else 'abort'} the transaction, and {told}.",
+        )
+    yield _said(finding)
+
+
 def _lost_on_disk(story: _Story) -> bool:
     """Whether a fault took something from a disk."""
     acts = [line.detail.get("act") for line in story.loaded.evidence.observed]
@@ -900,54 +1185,59 @@ def _term_without_records(story: _Story, broker: int, replaced: Replaced) -> Ite
 
 def _obeyed(story: _Story) -> Iterator[CauseStep]:
     """A request to an earlier generation: which one it was made for, and which one got it."""
-    late = [
+    partition = TopicPartition(story.finding.topic, story.finding.partition)
+    accepted = [
         request
         for request in story.loaded.evidence.control or ()
-        if request.is_late and request.target in story.finding.brokers
+        if request.is_late
+        and request.target in story.finding.brokers
+        and not request.error_for(partition)
     ]
-    partition = TopicPartition(story.finding.topic, story.finding.partition)
-    accepted = [request for request in late if not request.error_for(partition)]
     for request in accepted[:1]:
-        for time, registered in story.registered:
-            if registered.broker != request.broker:
-                continue
-            if registered.czxid == request.meant_for:
-                yield CauseStep(
-                    time=time,
-                    section="brokers",
-                    brokers=(request.broker,),
-                    text=f"Broker {request.broker} registered as generation {request.meant_for}; "
-                    f"the {request.api} was made for that one.",
-                )
-            elif registered.czxid == request.in_force:
-                yield CauseStep(
-                    time=time,
-                    section="brokers",
-                    brokers=(request.broker,),
-                    text=f"Broker {request.broker} registered anew, as generation "
-                    f"{request.in_force}.",
-                )
-        carried = (
-            f"no broker epoch, which version {request.version} does not have"
-            if request.broker_epoch is None
-            else f"broker epoch {request.broker_epoch}"
-        )
-        yield CauseStep(
-            time=request.time,
-            section="brokers",
-            brokers=(request.target,),
-            is_fatal=True,
-            text=f"The {request.api} reached broker {request.target} only then. It carried "
-            f"{carried}, and the broker accepted it.",
-        )
+        yield from _obeyed_late(story, request, is_fatal=True)
 
 
-def _untold(story: _Story) -> Iterator[CauseStep]:
+def _obeyed_late(story: _Story, request: ControlRequest, *, is_fatal: bool) -> Iterator[CauseStep]:
+    for time, registered in story.registered:
+        if registered.broker != request.broker:
+            continue
+        if registered.czxid == request.meant_for:
+            yield CauseStep(
+                time=time,
+                section="brokers",
+                brokers=(request.broker,),
+                text=f"Broker {request.broker} registered as generation {request.meant_for}; "
+                f"the {request.api} was made for that one.",
+            )
+        elif registered.czxid == request.in_force:
+            yield CauseStep(
+                time=time,
+                section="brokers",
+                brokers=(request.broker,),
+                text=f"Broker {request.broker} registered anew, as generation {request.in_force}.",
+            )
+    carried = (
+        f"no broker epoch, which version {request.version} does not have"
+        if request.broker_epoch is None
+        else f"broker epoch {request.broker_epoch}"
+    )
+    yield CauseStep(
+        time=request.time,
+        section="brokers",
+        brokers=(request.target,),
+        is_fatal=is_fatal,
+        text=f"The {request.api} reached broker {request.target} only then. It carried "
+        f"{carried}, and the broker accepted it.",
+    )
+
+
+def _untold(story: _Story, finding: Finding | None = None) -> Iterator[CauseStep]:
     """A broker that nobody told of its replicas: when it registered, and what did not come."""
+    finding = finding or story.finding
     own = [
         (time, registered)
         for time, registered in story.registered
-        if registered.broker in story.finding.brokers
+        if registered.broker in finding.brokers
     ]
     for time, registered in own[-2:]:
         yield CauseStep(
@@ -957,7 +1247,7 @@ def _untold(story: _Story) -> Iterator[CauseStep]:
             text=f"Broker {registered.broker} registered as generation {registered.czxid}"
             f"{_acting(story, time)}.",
         )
-    yield _said(story.finding)
+    yield _said(finding)
 
 
 def _said(finding: Finding) -> CauseStep:
@@ -1148,9 +1438,13 @@ _TELLERS: Mapping[str, Callable[[_Story], Iterator[CauseStep]]] = {
     "last-replica-loss": _loss,
     **dict.fromkeys(("tier-unreadable", "tier-other-lineage", "tier-orphan"), _tiered),
     **dict.fromkeys(_DIFFERING, _differing),
+    "offline-partition": _offline,
+    **dict.fromkeys(
+        ("hanging-transaction", "committed-as-aborted", "aborted-as-committed"), _transaction
+    ),
     **dict.fromkeys(
         (
-            *("replication-stopped", "fetch-loop", "fetcher-ended", "offline-partition"),
+            *("replication-stopped", "fetch-loop", "fetcher-ended"),
             *("under-min-isr", "out-of-sync"),
         ),
         _stopped,

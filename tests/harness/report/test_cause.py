@@ -18,7 +18,7 @@ from kchaos.harness.report.loading import load
 from kchaos.harness.report.moments import faults_of
 from kchaos.harness.report.replicas import partition_views
 from kchaos.harness.report.rounds import observed_rounds
-from tests.golden.stored import ENTRIES, OTHERS, unpacked
+from tests.golden.stored import BORDERS, CASES, ENTRIES, OTHERS, unpacked
 from tests.support.kraft_runs import kraft_run, kraft_snapshot
 from tests.support.planted_runs import late_request_obeyed
 from tests.support.report_runs import (
@@ -801,3 +801,154 @@ def test_a_follower_that_truncated_nothing_is_told_where_the_whole_run_is_explai
 
     said = "As the model explains the run, broker 1 truncated nothing; offsets 2 to 3 stayed."
     assert (said in steps) == is_told
+
+
+CLIENTS = Path(__file__).parents[2] / "golden/clients"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("runs", "name", "sentences"),
+    [
+        # The first answer, not what a repetition of the request was answered.
+        (
+            BORDERS,
+            "kafka-9491-2.4.0",
+            ["Broker 1 refused the LeaderAndIsr of leader epoch 2 from controller 2 "
+             "(OFFSET_OUT_OF_RANGE); the last that it accepted was of leader epoch 1, with ISR "
+             "[0]."],
+        ),
+        # The leader's writes fail since another broker of the ISR asks for ever.
+        (
+            ENTRIES,
+            "KAFKA-10706",
+            ["The log of broker 0 ends at 1 and has no record of leader epoch 2, so it could "
+             "truncate nothing by that answer."],
+        ),
+        (
+            ENTRIES,
+            "KAFKA-14616",
+            ["Topic t was deleted, while StopBroker on broker 1 acted. It was made again later.",
+             'Broker 1 says in its own log: "Unable to start fetching t-0 with topic ID '
+             'iGd5ZoyeSZKgKcuL17T4gg due to InconsistentTopicIdException".'],
+        ),
+        (
+            CASES,
+            "shorter_leader_ends_its_follower",
+            ['Broker 0 says in its own log: "Exiting because log truncation is not allowed for '
+             "partition t-0, current leader's latest offset 1 is less than replica's latest "
+             'offset 3".'],
+        ),
+        (
+            ENTRIES,
+            "KIP-380-upgrade-window",
+            ["Broker 1 registered as generation 60; the StopReplica was made for that one.",
+             "Broker 1 registered anew, as generation 83.",
+             "The StopReplica reached broker 1 only then. It carried no broker epoch, which "
+             "version 0 does not have, and the broker accepted it."],
+        ),
+        (
+            ENTRIES,
+            "KIP-380-controller-lost",
+            ["The registration of controller 0 ended, while HoldPoint on broker 0, StopBroker on "
+             "broker 1 and ExpireSession on broker 0 acted. Its process ran on, and it never "
+             "registered again."],
+        ),
+        (
+            ENTRIES,
+            "KIP-380-missed-bounce",
+            ["Broker 1 is the leader by the last decision, in leader epoch 0, with ISR [1, 2].",
+             "Broker 1 registered as generation 93, while PauseBroker on broker 0 acted."],
+        ),
+        (
+            OTHERS,
+            "points-2.8.2",
+            ["Broker 2 had waited 3.8 s for leader 1 to read its fetch, while SlowFetchReads on "
+             "broker 1 acted. It left the ISR, and was out for 0.1 s."],
+        ),
+        (
+            CLIENTS,
+            "0.10.2.2-lost",
+            ["Broker 0 acknowledged offset 1 with acks=all; the ISR was [0, 1, 2]."],
+        ),
+        (
+            ENTRIES,
+            "KAFKA-7128",
+            ["Broker 2 came into the ISR only after that: it became [0, 1, 2], while HoldRequests "
+             "on brokers 0 and 1, CutLink on brokers 0 and 1 and HoldRequests on brokers 1 and 2 "
+             "acted."],
+        ),
+        (
+            ENTRIES,
+            "KIP-101-2",
+            ["The fault LoseTail took the end of broker 0's log, from offset 1 on."],
+        ),
+        (
+            ENTRIES,
+            "KAFKA-7601-jira",
+            ["Broker 2 led in leader epoch 1, and appended what a client sent at offsets 5 to 7. "
+             "Its batch names no leader epoch."],
+        ),
+        (
+            CLIENTS,
+            "2.8.2-hanging",
+            ["The client asked its coordinator, broker 0, to abort the transaction, and was told "
+             "that it would be so.",
+             "The coordinator had broker 0 write a marker that aborts the transaction of producer "
+             "0.",
+             "Only after that broker 0 got offset 2 in a transaction of producer 0, and appended "
+             "that."],
+        ),
+        (
+            ENTRIES,
+            "KAFKA-6119",
+            ["The coordinator had broker 0 write a marker that aborts the transaction of producer "
+             "0. No client had asked for that.",
+             "The client asked its coordinator, broker 1, to commit the transaction, and was told "
+             "that it would be so."],
+        ),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)  # fmt: skip
+def test_the_cause_of_a_recorded_run_has_what_decided_it(
+    tmp_path: Path, runs: Path, name: str, sentences: list[str]
+) -> None:
+    run = unpacked(name, tmp_path, runs=runs)
+    write_judgement(run, judge(run))
+
+    steps = told(run)
+    assert [step for step in steps if step in sentences] == sentences
+    assert len(steps) <= 6
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ({"error_code": 0, "partitions": [{"topic": "t", "partition": 0, "error_code": 74}]},
+         "answered FENCED_LEADER_EPOCH"),
+        ({"error_code": -1, "partitions": []}, "answered UNKNOWN_SERVER_ERROR"),
+        (None, "gave no answer that a link saw"),
+    ],
+)  # fmt: skip
+def test_a_leader_that_asks_no_more_for_its_isr_is_told_with_the_last_answer(
+    tmp_path: Path, answer: dict[str, Any] | None, sentence: str
+) -> None:
+    build = diverged(tmp_path / "run")
+    numbers: dict[str, Any] = {"source": 0, "target": 1, "correlation_id": 60, "connection": 12}
+    numbers |= {"api": "AlterPartition", "api_key": 56}
+    wanted = {
+        "topic": "t",
+        "partition": 0,
+        "leader_epoch": 3,
+        "new_isr": [0, 1],
+        "partition_epoch": 3,
+    }
+    build.link(**numbers, wall_time_s=build.tick(), detail={"partitions": [wanted]})
+    if answer is not None:
+        build.link(**numbers, wall_time_s=build.tick(), direction="response", detail=answer)
+    run = judge_as(build.seal(), findings=[STOPPED])
+
+    assert (
+        "Leader 0 asked its controller for ISR [0, 1] in leader epoch 3; the controller "
+        f"{sentence}. It has not asked again." in told(run)
+    )
