@@ -3,8 +3,9 @@
 import json
 import traceback
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,20 +17,22 @@ from kchaos.harness.commands.cli_machine import add_machine_commands
 from kchaos.harness.commands.cli_nights import add_night_commands
 from kchaos.harness.commands.cli_options import (
     as_json,
-    driver,
     has_colour,
     mode,
     offline,
     own_parts,
+    run_options,
     runs_directory,
     sayer,
-    settle_bound,
     trust,
 )
 from kchaos.harness.commands.cli_player import add_player_commands
 from kchaos.harness.commands.cli_releases import bisect, versions
 from kchaos.harness.commands.cli_upgrade import upgrade
 from kchaos.harness.printable import printable
+
+if TYPE_CHECKING:
+    from kchaos.harness.run.runner import RunOptions
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
@@ -135,9 +138,7 @@ def _entry_json(entry: Any) -> dict[str, Any]:
 @mode
 @as_json
 @runs_directory
-@driver
-@offline
-@settle_bound
+@run_options
 def reproduce(
     name: str,
     kafkas: tuple[str, ...],
@@ -147,10 +148,7 @@ def reproduce(
     mode: Mode | None,
     spark: bool | None,
     as_json: bool,
-    runs_dir: Path,
-    driver: str,
-    offline: bool,
-    settle_bound_s: float | None,
+    options: "RunOptions",
 ) -> int:
     """Play NAME, a known bug of `kchaos list`, on real brokers and prove what happened.
 
@@ -162,16 +160,12 @@ def reproduce(
     from kchaos.harness.commands.judge_runs import spark_agrees, with_spark
     from kchaos.harness.commands.reproduce import Played, line_of, reproduce
     from kchaos.harness.commands.show import result_lines
-    from kchaos.harness.run.runner import RunOptions
 
     entry = entry_named(name)
     if judged_as is not None:
         judging_release_of(judged_as)
-    options = RunOptions(
-        runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
-    )
     say = sayer()
-    spark = not as_json and with_spark(spark, runs=runs, offline=offline, say=say)
+    spark = not as_json and with_spark(spark, runs=runs, offline=options.offline, say=say)
 
     def done(run_played: Played) -> None:
         if as_json:
@@ -197,7 +191,9 @@ def reproduce(
         if spark:
             say(f"Spark judges the {len(played)} runs together")
             agreed = spark_agrees(
-                [run_played.run.path for run_played in played], offline=offline, say=say
+                [run_played.run.path for run_played in played],
+                offline=options.offline,
+                say=say,
             )
             code = code if agreed else max(code, UNKNOWN)
     finally:
@@ -211,24 +207,19 @@ def reproduce(
 @trust
 @as_json
 @runs_directory
-@driver
-@offline
-@settle_bound
+@run_options
 def replay(
     run: Path,
     typed: str | None,
     trust: bool,
     as_json: bool,
-    runs_dir: Path,
-    driver: str,
-    offline: bool,
-    settle_bound_s: float | None,
+    options: "RunOptions",
 ) -> int:
     """Play the scenario of a run, or of a scenario file, once more."""
     from kchaos.harness.commands.exits import exit_code_for_lines
     from kchaos.harness.commands.reproduce import judged, line_of
     from kchaos.harness.commands.show import result_lines
-    from kchaos.harness.run.runner import RunOptions, play
+    from kchaos.harness.run.runner import play
     from kchaos.harness.run.scenario import read_scenario
     from kchaos.harness.run.settings import named_kafkas, require_trust
 
@@ -237,13 +228,7 @@ def replay(
     if not trust:
         require_trust(scenario, file)
     say, command = sayer(), tuple(json.loads(typed)) if typed else ()
-    options = RunOptions(
-        runs_directory=runs_dir,
-        offline=offline,
-        driver=driver,
-        settle_bound_s=settle_bound_s,
-        command=command,
-    )
+    options = replace(options, command=command)
     for kafka in (name for name in named_kafkas(scenario) if not name[:1].isdigit() or "/" in name):
         say(f"it starts the Kafka in {kafka}: Ctrl-C if that is none of yours")
     played = judged(play(scenario, options=options, say=say), say)
@@ -362,28 +347,19 @@ def runs(runs_dir: Path, as_json: bool) -> None:
     help="File of JSON lines to add to.  [default: measurements.jsonl in --runs-dir]",
 )
 @runs_directory
-@driver
-@offline
-@settle_bound
+@run_options
 def measure(
     names: tuple[str, ...],
     runs: int | None,
     results: Path | None,
-    runs_dir: Path,
-    driver: str,
-    offline: bool,
-    settle_bound_s: float | None,
+    options: "RunOptions",
 ) -> int:
     """Play entries many times unattended; go on where it stopped.
 
     Every run appends a line to the results file; the table made of it is written beside it.
     """
     from kchaos.harness.commands.measure import measure as measure_entries
-    from kchaos.harness.run.runner import RunOptions
 
-    options = RunOptions(
-        runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
-    )
     return measure_entries(names, runs=runs, results=results, options=options, say=sayer())
 
 

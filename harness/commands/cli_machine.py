@@ -1,19 +1,22 @@
 """The commands about this machine: a cluster to play with, what is known, kept and left behind."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kchaos.clusters.releases import Mode
 from kchaos.harness.commands.cli_complete import releases
 from kchaos.harness.commands.cli_options import (
-    driver,
     mode,
     offline,
+    run_options,
     runs_directory,
     sayer,
-    settle_bound,
 )
+
+if TYPE_CHECKING:
+    from kchaos.harness.run.runner import RunOptions
 
 
 @click.command()
@@ -38,29 +41,24 @@ from kchaos.harness.commands.cli_options import (
     callback=lambda _context, _option, value: int(value),
     help="Of a KRaft cluster.",
 )
-@driver
-@offline
 @click.option(
     "--judge",
     is_flag=True,
     help="Run a command beside the cluster, with its addresses in KCHAOS_BOOTSTRAP_SERVERS and "
     "BOOTSTRAP_SERVERS; then judge what its clients were promised.",
 )
-@runs_directory
-@settle_bound
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@runs_directory
+@run_options
 def up(
     kafkas: tuple[str, ...],
     brokers: int | None,
     zookeepers: int,
     mode: Mode | None,
     controllers: int,
-    driver: str,
-    offline: bool,
     judge: bool,
-    runs_dir: Path,
-    settle_bound_s: float | None,
     command: tuple[str, ...],
+    options: "RunOptions",
 ) -> int | None:
     """Start a cluster to play with; Ctrl-C ends it.
 
@@ -87,15 +85,13 @@ def up(
         controllers=controllers,
     )
     if not judge:
-        playground(spec, driver=driver, offline=offline, say=sayer(), write=click.echo)
+        playground(
+            spec, driver=options.driver, offline=options.offline, say=sayer(), write=click.echo
+        )
         return None
     from kchaos.harness.commands.exits import exit_code_beside
     from kchaos.harness.commands.show import result_lines
-    from kchaos.harness.run.runner import RunOptions
 
-    options = RunOptions(
-        runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
-    )
     results, status = judged_playground(spec, command, options=options, say=sayer())
     for line in result_lines(results, is_expected=False):
         click.echo(line)

@@ -3,22 +3,28 @@
 import json
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kchaos.clusters.releases import Mode
-from kchaos.harness.commands.cli_complete import releases
 from kchaos.harness.commands.cli_options import (
     as_json,
-    driver,
     mode,
-    offline,
+    run_options,
     sayer,
-    settle_bound,
 )
-from kchaos.harness.commands.cli_player import MIX_NAMES
+from kchaos.harness.commands.cli_player import (
+    MIX_NAMES,
+    acts_of_schedules,
+    gates_of_schedules,
+    kafkas_of_schedules,
+)
+
+if TYPE_CHECKING:
+    from kchaos.harness.run.runner import RunOptions
 
 # Those of harness.summary.summary, which imports too much for `--help`.
 FAIL_ON = ("unsafe", "not-conforming", "unknown", "new")
@@ -95,15 +101,7 @@ def _keep(text: str) -> int | None:
 
 
 @click.command()
-@click.option(
-    "--kafka",
-    "kafkas",
-    multiple=True,
-    required=True,
-    metavar="RELEASE|PATH",
-    shell_complete=releases,
-    help="Release, distribution folder or .tgz; may be repeated.",
-)
+@kafkas_of_schedules
 @click.option(
     "--for",
     "for_s",
@@ -149,15 +147,8 @@ def _keep(text: str) -> int | None:
     help="May be repeated.  [default: mixed=4, walks=2, and each other one but rare, "
     "upgrades and slow-disks]",
 )
-@click.option(
-    "--steps", type=click.IntRange(1), default=25, show_default=True, help="Acts in a schedule."
-)
-@click.option(
-    "--gates/--no-gates",
-    default=True,
-    show_default=True,
-    help="Whether acts wait for each other's effect.",
-)
+@acts_of_schedules
+@gates_of_schedules
 @click.option(
     "--side-by-side",
     type=click.IntRange(1),
@@ -171,9 +162,7 @@ def _keep(text: str) -> int | None:
 )
 @as_json
 @mode
-@driver
-@offline
-@settle_bound
+@run_options
 def nightly(
     kafkas: tuple[str, ...],
     for_s: float | None,
@@ -192,9 +181,7 @@ def nightly(
     tables_folder: Path | None,
     as_json: bool,
     mode: Mode | None,
-    driver: str,
-    offline: bool,
-    settle_bound_s: float | None,
+    options: "RunOptions",
 ) -> int:
     """Play random schedules until a budget is used up, and write a summary.
 
@@ -206,7 +193,6 @@ def nightly(
     from kchaos.harness.commands.nightly import Limits, Night, seed_of
     from kchaos.harness.commands.nightly import nightly as play_night
     from kchaos.harness.commands.summary import exit_code_of_summary
-    from kchaos.harness.run.runner import RunOptions
 
     if for_s is None and runs is None:
         raise click.UsageError("say how long with --for 2h, or how many with --runs 100")
@@ -232,9 +218,7 @@ def nightly(
         baseline=baseline,
         fail_on=fail_on,
         tables=tables_folder,
-        options=RunOptions(
-            runs_directory=output, offline=offline, driver=driver, settle_bound_s=settle_bound_s
-        ),
+        options=replace(options, runs_directory=output),
         say=sayer(),
         done=lambda line: click.echo(json.dumps(line)) if as_json else None,
     )

@@ -1,12 +1,13 @@
 """What several commands share: options, and how progress is told."""
 
+import functools
 import math
 import os
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -14,6 +15,8 @@ from kchaos.clusters.drivers import DRIVERS
 from kchaos.harness.printable import printable
 
 RUNS_DIRECTORY = "kchaos-runs"
+
+_Answer = TypeVar("_Answer")
 
 
 def _a_number(_context: click.Context, _option: click.Parameter, value: Any) -> Any:
@@ -76,6 +79,35 @@ as_json = click.option(
     is_flag=True,
     help="One JSON object a result on standard output; progress goes to standard error.",
 )
+
+
+def run_options(command: Callable[..., _Answer]) -> Callable[..., _Answer]:
+    """The options of a command that plays; it is called with the `RunOptions` as `options`.
+
+    A command without `runs_directory` says where its runs go by itself.
+    """
+
+    @driver
+    @offline
+    @settle_bound
+    @functools.wraps(command)
+    def with_options(
+        *,
+        driver: str,
+        offline: bool,
+        settle_bound_s: float | None,
+        runs_dir: Path = Path(RUNS_DIRECTORY),
+        **rest: Any,
+    ) -> _Answer:
+        # It imports too much for `--help`.
+        from kchaos.harness.run.runner import RunOptions
+
+        options = RunOptions(
+            runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
+        )
+        return command(options=options, **rest)
+
+    return with_options
 
 
 def has_colour() -> bool:

@@ -10,23 +10,40 @@ from kchaos.clusters.releases import Mode
 from kchaos.harness.commands.cli_complete import releases
 from kchaos.harness.commands.cli_options import (
     as_json,
-    driver,
     mode,
-    offline,
     own_parts,
+    run_options,
     runs_directory,
     sayer,
-    settle_bound,
     trust,
 )
 
 if TYPE_CHECKING:
     from kchaos.harness.player.free import FreeRun
+    from kchaos.harness.run.runner import RunOptions
 
 # Those of harness.player.candidates and walks, which import too much for `--help`.
 MIX_NAMES = (
     *("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds", "formats"),
     *("disks", "throttles", "topics", "logs", "rare", "upgrades", "slow-disks", "walks"),
+)
+kafkas_of_schedules = click.option(
+    "--kafka",
+    "kafkas",
+    multiple=True,
+    required=True,
+    metavar="RELEASE|PATH",
+    shell_complete=releases,
+    help="Release, distribution folder or .tgz; may be repeated.",
+)
+acts_of_schedules = click.option(
+    "--steps", type=click.IntRange(1), default=25, show_default=True, help="Acts in a schedule."
+)
+gates_of_schedules = click.option(
+    "--gates/--no-gates",
+    default=True,
+    show_default=True,
+    help="Whether acts wait for each other's effect.",
 )
 _side_by_side = click.option(
     "--side-by-side",
@@ -42,24 +59,14 @@ def add_player_commands(group: click.Group) -> None:
 
 
 @click.command()
-@click.option(
-    "--kafka",
-    "kafkas",
-    multiple=True,
-    required=True,
-    metavar="RELEASE|PATH",
-    shell_complete=releases,
-    help="Release, distribution folder or .tgz; may be repeated.",
-)
+@kafkas_of_schedules
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
 @click.option(
     "--seed",
     type=click.IntRange(0),
     help="Seed of the first run; each further run takes the next number.  [default: any]",
 )
-@click.option(
-    "--steps", type=click.IntRange(1), default=25, show_default=True, help="Acts in a schedule."
-)
+@acts_of_schedules
 @click.option(
     "--mix",
     type=click.Choice(MIX_NAMES),
@@ -69,12 +76,7 @@ def add_player_commands(group: click.Group) -> None:
     help=f"What schedules are mostly made of: {', '.join(MIX_NAMES)}. shutdowns: brokers that stop "
     "ask their controller first. walks: only acts that the model says are possible.",
 )
-@click.option(
-    "--gates/--no-gates",
-    default=True,
-    show_default=True,
-    help="Whether acts wait for each other's effect.",
-)
+@gates_of_schedules
 @click.option(
     "--fail-on",
     type=click.Choice(("unsafe", "not-conforming", "unknown")),
@@ -122,9 +124,7 @@ def add_player_commands(group: click.Group) -> None:
 )
 @as_json
 @runs_directory
-@driver
-@offline
-@settle_bound
+@run_options
 def chaos(
     kafkas: tuple[str, ...],
     runs: int,
@@ -143,10 +143,7 @@ def chaos(
     side_by_side: int | None,
     results: Path | None,
     as_json: bool,
-    runs_dir: Path,
-    driver: str,
-    offline: bool,
-    settle_bound_s: float | None,
+    options: "RunOptions",
 ) -> int:
     """Play random schedules on real brokers, and judge every run.
 
@@ -163,7 +160,6 @@ def chaos(
     from kchaos.harness.player.lines import Line
     from kchaos.harness.player.rates import table_text
     from kchaos.harness.run.own_parts import parts_named
-    from kchaos.harness.run.runner import RunOptions
 
     if free and parts:
         raise click.UsageError("--free draws nothing of one's own: leave --parts or --free out")
@@ -186,9 +182,7 @@ def chaos(
         ),
         side_by_side=side_by_side or default_side_by_side(),
         results=results,
-        options=RunOptions(
-            runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
-        ),
+        options=options,
         say=sayer(),
         done=done,
         fail_on=fail_on,
@@ -242,9 +236,7 @@ def _free(
 @trust
 @as_json
 @runs_directory
-@driver
-@offline
-@settle_bound
+@run_options
 def shrink(
     run: Path,
     plays: int,
@@ -253,10 +245,7 @@ def shrink(
     side_by_side: int | None,
     trust: bool,
     as_json: bool,
-    runs_dir: Path,
-    driver: str,
-    offline: bool,
-    settle_bound_s: float | None,
+    options: "RunOptions",
 ) -> int:
     """Leave out steps of a run's schedule while it still shows the same.
 
@@ -266,7 +255,6 @@ def shrink(
     """
     from kchaos.harness.commands.chaos import default_side_by_side
     from kchaos.harness.commands.shrink import shrink as shrink_run
-    from kchaos.harness.run.runner import RunOptions
 
     return shrink_run(
         run,
@@ -274,9 +262,7 @@ def shrink(
         tries=tries,
         output=output,
         side_by_side=side_by_side or default_side_by_side(),
-        options=RunOptions(
-            runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
-        ),
+        options=options,
         say=sayer(),
         write=click.echo,
         as_json=as_json,

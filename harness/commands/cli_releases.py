@@ -2,19 +2,21 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kchaos.harness.commands.cli_complete import entries, releases
 from kchaos.harness.commands.cli_options import (
     as_json,
-    driver,
-    offline,
+    run_options,
     runs_directory,
     sayer,
-    settle_bound,
     trust,
 )
+
+if TYPE_CHECKING:
+    from kchaos.harness.run.runner import RunOptions
 
 
 @click.command()
@@ -86,9 +88,7 @@ def versions(fetch: bool, older: str | None, newer: str | None, as_json: bool) -
 @trust
 @as_json
 @runs_directory
-@driver
-@offline
-@settle_bound
+@run_options
 def bisect(
     name: str,
     good: str | None,
@@ -98,10 +98,7 @@ def bisect(
     runs: int,
     trust: bool,
     as_json: bool,
-    runs_dir: Path,
-    driver: str,
-    offline: bool,
-    settle_bound_s: float | None,
+    options: "RunOptions",
 ) -> int:
     """Find between which releases or builds a bug came or went, by playing it.
 
@@ -114,12 +111,8 @@ def bisect(
     """
     from kchaos.harness.commands.bisect import confirmed_borders, search_for
     from kchaos.harness.commands.exits import AS_EXPECTED, FINDING
-    from kchaos.harness.run.runner import RunOptions
 
     say = sayer()
-    options = RunOptions(
-        runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
-    )
     search = search_for(
         name, case, builds, good=good, bad=bad, trusted=trust, options=options, say=say
     )

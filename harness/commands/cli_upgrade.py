@@ -10,11 +10,9 @@ import click
 from kchaos.harness.commands.cli_complete import releases
 from kchaos.harness.commands.cli_options import (
     as_json,
-    driver,
-    offline,
+    run_options,
     runs_directory,
     sayer,
-    settle_bound,
 )
 
 if TYPE_CHECKING:
@@ -91,9 +89,7 @@ UPGRADE_MIXES = (
 )
 @as_json
 @runs_directory
-@driver
-@offline
-@settle_bound
+@run_options
 def upgrade(
     older: tuple[str, ...],
     newer: tuple[str, ...],
@@ -110,10 +106,7 @@ def upgrade(
     side_by_side: int | None,
     sign_off: Path | None,
     as_json: bool,
-    runs_dir: Path,
-    driver: str,
-    offline: bool,
-    settle_bound_s: float | None,
+    options: "RunOptions",
 ) -> int:
     """Play Kafka's upgrade procedure under writes, judge it, and write the page to sign off.
 
@@ -129,12 +122,8 @@ def upgrade(
         plan_lines,
         upgrade_of,
     )
-    from kchaos.harness.run.runner import RunOptions
 
     say = sayer()
-    options = RunOptions(
-        runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
-    )
     meant = upgrade_of(
         older,
         newer,
