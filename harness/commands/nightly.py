@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -38,6 +39,8 @@ _SEEDS = 1_000_000_000
 FIRST_PLAY_S = 90.0
 """How long a play is taken to need while none has been played, and no baseline says."""
 _LOOK_S = 1.0
+_Drawn = tuple[int, str, str]
+"""Seed, Kafka and mix of a schedule."""
 
 
 class Player(Protocol):
@@ -89,7 +92,7 @@ class Night:
             )
         return drawn
 
-    def schedules(self, releases: Mapping[str, str]) -> Iterator[tuple[int, str, str]]:
+    def schedules(self, releases: Mapping[str, str]) -> Iterator[_Drawn]:
         """Yields seed, Kafka and mix of each schedule, without end.
 
         Args:
@@ -164,6 +167,22 @@ class _Course:
         )
         self._prune()
 
+    def summary(
+        self, *, baseline: Path | None, fail_on: Sequence[str], tables: Path | None
+    ) -> Summary:
+        """Writes what the runs say together; adds them to the tables, if there are to be any."""
+        made = summarise(
+            [self.folder],
+            baseline=baseline,
+            fail_on=fail_on,
+            output=self.folder,
+            say=self.say,
+            warnings=self.warnings,
+        )
+        if tables is not None and self.rows:
+            append(self.rows, tables)
+        return made
+
     def _prune(self) -> None:
         kept = [line for line in self.lines if (self.folder / line["run"]).is_dir()]
         green = [line for line in kept if _is_green(line)]
@@ -224,48 +243,25 @@ def nightly(
     """
     require_baseline(baseline, fail_on)
     earlier = [] if baseline is None else lines_in(baseline)
-    longest_s = max(
-        (line["wall_s"] for line in earlier if line.get("wall_s")), default=FIRST_PLAY_S
-    )
-    if limits.for_s is not None and limits.for_s < longest_s:
-        raise UsageError(
-            f"--for {limits.for_s:.0f}s is too short: one play took up to {longest_s:.0f} s"
-            if longest_s != FIRST_PLAY_S
-            else f"--for {limits.for_s:.0f}s is too short: the first play is given "
-            f"{FIRST_PLAY_S:.0f} s, since nothing says how long one takes"
-        )
+    guess_s = _longest_s(earlier, limits)
     releases = _releases(night.kafkas, options, say)
     with _only_one(folder):
         night = replace(night, leaning=_leaning(folder, earlier))
         _agree(folder, night)
-        known = list(read_lines(folder / LINES)) if (folder / LINES).is_file() else []
         course = _Course(
             folder=folder,
             limits=limits,
             began=time.monotonic(),
-            guess_s=longest_s,
+            guess_s=guess_s,
             say=say,
             done=done,
-            lines=list(known),
+            lines=list(read_lines(folder / LINES)) if (folder / LINES).is_file() else [],
             rows=None if tables is None else [],
         )
         for sentence in _draws(night, releases.values()):
             say(sentence)
         say(f"seeds from {night.seed} on, {side_by_side} clusters at once, into {folder}")
-
-        def told() -> Summary:
-            made = summarise(
-                [folder],
-                baseline=baseline,
-                fail_on=fail_on,
-                output=folder,
-                say=say,
-                warnings=course.warnings,
-            )
-            if tables is not None and course.rows:
-                append(course.rows, tables)
-            return made
-
+        told = partial(course.summary, baseline=baseline, fail_on=fail_on, tables=tables)
         try:
             with work_directory("nightly") as work:
                 made = player(work) if player is not None else Children(options=options, work=work)
@@ -281,6 +277,25 @@ def nightly(
                     say(f"the summary or the tables could not be written: {refused}")
             raise
         return told()
+
+
+def _longest_s(earlier: Sequence[Line], limits: Limits) -> float:
+    """How long a play is taken to need, by an earlier night's lines.
+
+    Raises:
+        UsageError: The night has less time than one play needs.
+    """
+    longest_s = max(
+        (line["wall_s"] for line in earlier if line.get("wall_s")), default=FIRST_PLAY_S
+    )
+    if limits.for_s is not None and limits.for_s < longest_s:
+        raise UsageError(
+            f"--for {limits.for_s:.0f}s is too short: one play took up to {longest_s:.0f} s"
+            if longest_s != FIRST_PLAY_S
+            else f"--for {limits.for_s:.0f}s is too short: the first play is given "
+            f"{FIRST_PLAY_S:.0f} s, since nothing says how long one takes"
+        )
+    return longest_s
 
 
 def _draws(night: Night, releases: Collection[str]) -> Iterator[str]:
@@ -305,34 +320,9 @@ def _play(
     """Plays side by side. No play is begun that could not end in time, and none goes on then."""
     known = {(line.get("seed"), line.get("kafka")) for line in course.lines}
     schedules = (drawn for drawn in night.schedules(releases) if drawn[:2] not in known)
-    under_way: dict[Future[Line], tuple[int, str, str]] = {}
+    under_way: dict[Future[Line], _Drawn] = {}
     left = None if course.limits.runs is None else course.limits.runs - len(known)
-
-    def play(seed: int, kafka: str, mix: str) -> Line:
-        began = time.monotonic()
-        told: dict[str, Any] = {"seed": seed, "kafka": kafka, "mix": mix}
-        try:
-            scenario = draw(
-                seed,
-                kafka=kafka,
-                release=releases[kafka],
-                steps=night.steps,
-                mix=mix,
-                gated=night.gated,
-                mode=night.mode,
-                leaning=night.leaning,
-            )
-            path = Path(str(player.play(scenario)["run"]))
-        except (MachineError, UsageError, OSError, MemoryError):
-            raise
-        except Exception as error:  # noqa: BLE001 - one play that fails ends no night: it is unknown
-            nothing = line_of(course.folder / f"seed-{seed}-{mix}-{releases[kafka]}")
-            nothing |= {"release": releases[kafka], "case": mix, "entry": "chaos"}
-            return nothing | told | {"unknown": f"the play failed: {error}"}
-        line = line_of(path) | told | {"wall_s": round(time.monotonic() - began, 3)}
-        # A run whose conformance is known was followed, so that it can be followed once more.
-        return line | ({} if line["conforms"] is None else {"rules": rules_of(path)})
-
+    play = partial(_line_of_play, night, course.folder, player, releases)
     with ThreadPoolExecutor(max_workers=side_by_side) as pool:
         try:
             while True:
@@ -343,7 +333,7 @@ def _play(
                     and not course.is_full
                 ):
                     schedule = next(schedules)
-                    under_way[pool.submit(play, *schedule)] = schedule
+                    under_way[pool.submit(play, schedule)] = schedule
                     left = None if left is None else left - 1
                 if not under_way:
                     break
@@ -366,6 +356,36 @@ def _play(
         course.warnings.append(
             "the night ended early: the runs that must be kept take more than --max-size"
         )
+
+
+def _line_of_play(
+    night: Night, folder: Path, player: Player, releases: Mapping[str, str], drawn: _Drawn
+) -> Line:
+    """Plays one schedule. Where only that one cannot be played, its line says so."""
+    began = time.monotonic()
+    seed, kafka, mix = drawn
+    told: dict[str, Any] = {"seed": seed, "kafka": kafka, "mix": mix}
+    try:
+        scenario = draw(
+            seed,
+            kafka=kafka,
+            release=releases[kafka],
+            steps=night.steps,
+            mix=mix,
+            gated=night.gated,
+            mode=night.mode,
+            leaning=night.leaning,
+        )
+        path = Path(str(player.play(scenario)["run"]))
+    except (MachineError, UsageError, OSError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001 - one play that fails ends no night: it is unknown
+        nothing = line_of(folder / f"seed-{seed}-{mix}-{releases[kafka]}")
+        nothing |= {"release": releases[kafka], "case": mix, "entry": "chaos"}
+        return nothing | told | {"unknown": f"the play failed: {error}"}
+    line = line_of(path) | told | {"wall_s": round(time.monotonic() - began, 3)}
+    # A run whose conformance is known was followed, so that it can be followed once more.
+    return line | ({} if line["conforms"] is None else {"rules": rules_of(path)})
 
 
 def _releases(

@@ -102,39 +102,23 @@ def draw_free(
     # A partition for each producer at least; acts name those that were drawn.
     assignment = (*topic.assignment, *topic.assignment[:1] * (producers - len(topic.assignment)))
     topic = replace(topic, assignment=assignment)
-    clients = StartClients(
-        topic=topic.topic,
-        partitions=len(assignment),
-        idempotent=1 if has_producer_ids else 0,
-        transactional=1 if free.transactions else 0,
-        alone_committed=1 if free.transactions else 0,
-        rate=free.rate,
-    )
-    start = StartWorkload(name=clients.name, command=free.workload) if free.workload else clients
     timed = (
         step
         for moment, act in zip(moments, acts, strict=True)
         for step in (LetClientsRun(until_s=moment), act)
     )
-    who = (
-        f"{shlex.join(free.workload)} beside faults" if free.workload else "clients that never wait"
-    )
-    at_rate = "" if free.workload else f" at {free.rate:g} records/s"
-    case = "-".join([FREE, mix, *([mode] if mode else [])])
-    if free.workload:
-        case += f"-{named_by(free.workload)}"
     properties = {**drawn.cluster.properties, **_PROPERTIES}
     if not has_producer_ids:
         del properties["transaction.state.log.replication.factor"]
     return replace(
         drawn,
         entry=ENTRY,
-        case=case,
-        title=f"{who}, for {free.for_s:g} s{at_rate} ({mix}), seed {seed}",
+        case=_case(free, mix, mode),
+        title=f"{_who(free)} ({mix}), seed {seed}",
         cluster=replace(drawn.cluster, client_links=True, properties=properties),
         steps=(
             topic,
-            start,
+            _start(free, topic, has_producer_ids=has_producer_ids),
             *timed,
             LetClientsRun(until_s=free.for_s),
             *_heals(acts),
@@ -143,6 +127,31 @@ def draw_free(
             StopClients(),
         ),
     )
+
+
+def _start(free: FreeRun, topic: CreateTopic, *, has_producer_ids: bool) -> Step:
+    """Starts the clients, or the command in their place."""
+    clients = StartClients(
+        topic=topic.topic,
+        partitions=len(topic.assignment),
+        idempotent=1 if has_producer_ids else 0,
+        transactional=1 if free.transactions else 0,
+        alone_committed=1 if free.transactions else 0,
+        rate=free.rate,
+    )
+    return StartWorkload(name=clients.name, command=free.workload) if free.workload else clients
+
+
+def _case(free: FreeRun, mix: str, mode: Mode | None) -> str:
+    workload = [named_by(free.workload)] if free.workload else []
+    return "-".join([FREE, mix, *([mode] if mode else []), *workload])
+
+
+def _who(free: FreeRun) -> str:
+    """Who writes, for how long and how fast."""
+    if free.workload:
+        return f"{shlex.join(free.workload)} beside faults, for {free.for_s:g} s"
+    return f"clients that never wait, for {free.for_s:g} s at {free.rate:g} records/s"
 
 
 def _check(free: FreeRun, mix: str, release: str, *, has_producer_ids: bool) -> None:
