@@ -23,6 +23,7 @@ from kchaos.clusters.links.wire import (
     array,
     compiled,
     decode,
+    per_partition,
     plain,
 )
 from kchaos.clusters.links.writing import encode, text
@@ -81,31 +82,16 @@ _OFFSET_COMMIT_REQUEST = (
     plain("generation", "int32"),
     plain("member_id", "string"),
     plain("group_instance_id", "string", 7),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("offset", "int64"),
-                    plain("leader_epoch", "int32", 6),
-                    plain("metadata", "string"),
-                ),
-            ),
-        ),
+    per_partition(
+        plain("partition", "int32"),
+        plain("offset", "int64"),
+        plain("leader_epoch", "int32", 6),
+        plain("metadata", "string"),
     ),
 )
 _OFFSET_COMMIT_RESPONSE = (
     plain("throttle_time_ms", "int32", 3),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            array("partitions", (plain("partition", "int32"), plain("error_code", "int16"))),
-        ),
-    ),
+    per_partition(plain("partition", "int32"), plain("error_code", "int16")),
 )
 
 _CREATE_TOPICS_REQUEST = (
@@ -153,30 +139,13 @@ _DELETE_TOPICS_RESPONSE = (
 )
 
 _DELETE_RECORDS_REQUEST = (
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            array("partitions", (plain("partition", "int32"), plain("offset", "int64"))),
-        ),
-    ),
+    per_partition(plain("partition", "int32"), plain("offset", "int64")),
     plain("timeout_ms", "int32"),
 )
 _DELETE_RECORDS_RESPONSE = (
     plain("throttle_time_ms", "int32"),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("low_watermark", "int64"),
-                    plain("error_code", "int16"),
-                ),
-            ),
-        ),
+    per_partition(
+        plain("partition", "int32"), plain("low_watermark", "int64"), plain("error_code", "int16")
     ),
 )
 
@@ -209,31 +178,14 @@ _INCREMENTAL_ALTER_CONFIGS_RESPONSE = (
 
 _ALTER_PARTITION_REASSIGNMENTS_REQUEST = (
     plain("timeout_ms", "int32"),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            array("partitions", (plain("partition", "int32"), array("replicas", "int32"))),
-        ),
-    ),
+    per_partition(plain("partition", "int32"), array("replicas", "int32")),
 )
 _ALTER_PARTITION_REASSIGNMENTS_RESPONSE = (
     plain("throttle_time_ms", "int32"),
     plain("error_code", "int16"),
     plain("error_message", "string"),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("error_code", "int16"),
-                    plain("error_message", "string"),
-                ),
-            ),
-        ),
+    per_partition(
+        plain("partition", "int32"), plain("error_code", "int16"), plain("error_message", "string")
     ),
 )
 

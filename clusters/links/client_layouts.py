@@ -9,54 +9,38 @@ from __future__ import annotations
 
 from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links.layouts import LAYOUTS, Layout
-from kchaos.clusters.links.wire import array, plain, tagged
+from kchaos.clusters.links.wire import array, per_partition, plain, tagged
 
 _PRODUCE_REQUEST = (
     plain("transactional_id", "string", 3),
     plain("acks", "int16"),
     plain("timeout_ms", "int32"),
-    array(
-        "topics",
-        (
-            plain("topic", "string", 0, 12),
-            plain("topic_id", "uuid", 13),
-            array("partitions", (plain("partition", "int32"), plain("records", "records"))),
-        ),
-    ),
+    per_partition(plain("partition", "int32"), plain("records", "records"), topic_ids_since=13),
 )
 
 _PRODUCE_RESPONSE = (
-    array(
-        "topics",
-        (
-            plain("topic", "string", 0, 12),
-            plain("topic_id", "uuid", 13),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("error_code", "int16"),
-                    plain("base_offset", "int64"),
-                    plain("log_append_time_ms", "int64", 2),
-                    plain("log_start_offset", "int64", 5),
-                    array(
-                        "record_errors",
-                        (
-                            plain("batch_index", "int32"),
-                            plain("batch_index_error_message", "string"),
-                        ),
-                        8,
-                    ),
-                    plain("error_message", "string", 8),
-                    tagged(
-                        0,
-                        "current_leader",
-                        (plain("leader_id", "int32"), plain("leader_epoch", "int32")),
-                        10,
-                    ),
-                ),
+    per_partition(
+        plain("partition", "int32"),
+        plain("error_code", "int16"),
+        plain("base_offset", "int64"),
+        plain("log_append_time_ms", "int64", 2),
+        plain("log_start_offset", "int64", 5),
+        array(
+            "record_errors",
+            (
+                plain("batch_index", "int32"),
+                plain("batch_index_error_message", "string"),
             ),
+            8,
         ),
+        plain("error_message", "string", 8),
+        tagged(
+            0,
+            "current_leader",
+            (plain("leader_id", "int32"), plain("leader_epoch", "int32")),
+            10,
+        ),
+        topic_ids_since=13,
     ),
     plain("throttle_time_ms", "int32", 1),
 )
@@ -88,13 +72,7 @@ _ADD_PARTITIONS_TO_TXN_REQUEST = (
 
 _ADD_PARTITIONS_TO_TXN_RESPONSE = (
     plain("throttle_time_ms", "int32"),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            array("partitions", (plain("partition", "int32"), plain("error_code", "int16"))),
-        ),
-    ),
+    per_partition(plain("partition", "int32"), plain("error_code", "int16")),
 )
 
 _END_TXN_REQUEST = (

@@ -7,7 +7,7 @@ sources.
 
 from __future__ import annotations
 
-from kchaos.clusters.links.wire import array, plain
+from kchaos.clusters.links.wire import array, per_partition, plain
 
 _LEADER_AND_ISR_PARTITION = (
     plain("topic", "string", 0, 1),
@@ -156,51 +156,33 @@ CONTROLLED_SHUTDOWN_RESPONSE = (
 ALTER_PARTITION_REQUEST = (
     plain("broker_id", "int32"),
     plain("broker_epoch", "int64"),
-    array(
-        "topics",
-        (
-            plain("topic", "string", 0, 1),
-            plain("topic_id", "uuid", 2),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("leader_epoch", "int32"),
-                    array("new_isr", "int32", 0, 2),
-                    array(
-                        "new_isr_with_epochs",
-                        (plain("broker_id", "int32"), plain("broker_epoch", "int64")),
-                        3,
-                    ),
-                    plain("leader_recovery_state", "int8", 1),
-                    plain("partition_epoch", "int32"),
-                ),
-            ),
+    per_partition(
+        plain("partition", "int32"),
+        plain("leader_epoch", "int32"),
+        array("new_isr", "int32", 0, 2),
+        array(
+            "new_isr_with_epochs",
+            (plain("broker_id", "int32"), plain("broker_epoch", "int64")),
+            3,
         ),
+        plain("leader_recovery_state", "int8", 1),
+        plain("partition_epoch", "int32"),
+        topic_ids_since=2,
     ),
 )
 
 ALTER_PARTITION_RESPONSE = (
     plain("throttle_time_ms", "int32"),
     plain("error_code", "int16"),
-    array(
-        "topics",
-        (
-            plain("topic", "string", 0, 1),
-            plain("topic_id", "uuid", 2),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("error_code", "int16"),
-                    plain("leader", "int32"),
-                    plain("leader_epoch", "int32"),
-                    array("isr", "int32"),
-                    plain("leader_recovery_state", "int8", 1),
-                    plain("partition_epoch", "int32"),
-                ),
-            ),
-        ),
+    per_partition(
+        plain("partition", "int32"),
+        plain("error_code", "int16"),
+        plain("leader", "int32"),
+        plain("leader_epoch", "int32"),
+        array("isr", "int32"),
+        plain("leader_recovery_state", "int8", 1),
+        plain("partition_epoch", "int32"),
+        topic_ids_since=2,
     ),
 )
 

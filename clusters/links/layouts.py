@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links import control_layouts as control
 from kchaos.clusters.links import quorum_layouts as quorum
-from kchaos.clusters.links.wire import Field, array, plain, tagged
+from kchaos.clusters.links.wire import Field, array, per_partition, plain, tagged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,24 +37,15 @@ _FETCH_REQUEST = (
     plain("isolation_level", "int8", 4),
     plain("session_id", "int32", 7),
     plain("session_epoch", "int32", 7),
-    array(
-        "topics",
-        (
-            plain("topic", "string", 0, 12),
-            plain("topic_id", "uuid", 13),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("current_leader_epoch", "int32", 9),
-                    plain("fetch_offset", "int64"),
-                    plain("last_fetched_epoch", "int32", 12),
-                    plain("log_start_offset", "int64", 5),
-                    plain("partition_max_bytes", "int32"),
-                    tagged(1, "high_watermark", "int64", 18),
-                ),
-            ),
-        ),
+    per_partition(
+        plain("partition", "int32"),
+        plain("current_leader_epoch", "int32", 9),
+        plain("fetch_offset", "int64"),
+        plain("last_fetched_epoch", "int32", 12),
+        plain("log_start_offset", "int64", 5),
+        plain("partition_max_bytes", "int32"),
+        tagged(1, "high_watermark", "int64", 18),
+        topic_ids_since=13,
     ),
     array(
         "forgotten_topics",
@@ -78,120 +69,75 @@ _FETCH_RESPONSE = (
     plain("throttle_time_ms", "int32", 1),
     plain("error_code", "int16", 7),
     plain("session_id", "int32", 7),
-    array(
-        "topics",
-        (
-            plain("topic", "string", 0, 12),
-            plain("topic_id", "uuid", 13),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("error_code", "int16"),
-                    plain("high_watermark", "int64"),
-                    plain("last_stable_offset", "int64", 4),
-                    plain("log_start_offset", "int64", 5),
-                    array(
-                        "aborted_transactions",
-                        (plain("producer_id", "int64"), plain("first_offset", "int64")),
-                        4,
-                    ),
-                    plain("preferred_read_replica", "int32", 11),
-                    plain("records", "records"),
-                    tagged(
-                        0,
-                        "diverging_epoch",
-                        (plain("epoch", "int32"), plain("end_offset", "int64")),
-                        12,
-                    ),
-                    tagged(
-                        1,
-                        "current_leader",
-                        (plain("leader_id", "int32"), plain("leader_epoch", "int32")),
-                        12,
-                    ),
-                ),
-            ),
+    per_partition(
+        plain("partition", "int32"),
+        plain("error_code", "int16"),
+        plain("high_watermark", "int64"),
+        plain("last_stable_offset", "int64", 4),
+        plain("log_start_offset", "int64", 5),
+        array(
+            "aborted_transactions",
+            (plain("producer_id", "int64"), plain("first_offset", "int64")),
+            4,
         ),
+        plain("preferred_read_replica", "int32", 11),
+        plain("records", "records"),
+        tagged(
+            0,
+            "diverging_epoch",
+            (plain("epoch", "int32"), plain("end_offset", "int64")),
+            12,
+        ),
+        tagged(
+            1,
+            "current_leader",
+            (plain("leader_id", "int32"), plain("leader_epoch", "int32")),
+            12,
+        ),
+        topic_ids_since=13,
     ),
 )
 
 _LIST_OFFSETS_REQUEST = (
     plain("replica_id", "int32"),
     plain("isolation_level", "int8", 2),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("current_leader_epoch", "int32", 4),
-                    plain("timestamp", "int64"),
-                    plain("max_num_offsets", "int32", 0, 0),
-                ),
-            ),
-        ),
+    per_partition(
+        plain("partition", "int32"),
+        plain("current_leader_epoch", "int32", 4),
+        plain("timestamp", "int64"),
+        plain("max_num_offsets", "int32", 0, 0),
     ),
     plain("timeout_ms", "int32", 10),
 )
 
 _LIST_OFFSETS_RESPONSE = (
     plain("throttle_time_ms", "int32", 2),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("error_code", "int16"),
-                    array("offsets", "int64", 0, 0),
-                    plain("timestamp", "int64", 1),
-                    plain("offset", "int64", 1),
-                    plain("leader_epoch", "int32", 4),
-                ),
-            ),
-        ),
+    per_partition(
+        plain("partition", "int32"),
+        plain("error_code", "int16"),
+        array("offsets", "int64", 0, 0),
+        plain("timestamp", "int64", 1),
+        plain("offset", "int64", 1),
+        plain("leader_epoch", "int32", 4),
     ),
 )
 
 _OFFSET_FOR_LEADER_EPOCH_REQUEST = (
     plain("replica_id", "int32", 3),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("current_leader_epoch", "int32", 2),
-                    plain("leader_epoch", "int32"),
-                ),
-            ),
-        ),
+    per_partition(
+        plain("partition", "int32"),
+        plain("current_leader_epoch", "int32", 2),
+        plain("leader_epoch", "int32"),
     ),
 )
 
 _OFFSET_FOR_LEADER_EPOCH_RESPONSE = (
     plain("throttle_time_ms", "int32", 2),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            array(
-                "partitions",
-                (
-                    plain("error_code", "int16"),
-                    plain("partition", "int32"),
-                    plain("leader_epoch", "int32", 1),
-                    plain("end_offset", "int64"),
-                ),
-            ),
-        ),
+    per_partition(
+        plain("error_code", "int16"),
+        plain("partition", "int32"),
+        plain("leader_epoch", "int32", 1),
+        plain("end_offset", "int64"),
     ),
 )
 
@@ -214,15 +160,7 @@ _WRITE_TXN_MARKERS_RESPONSE = (
         "markers",
         (
             plain("producer_id", "int64"),
-            array(
-                "topics",
-                (
-                    plain("topic", "string"),
-                    array(
-                        "partitions", (plain("partition", "int32"), plain("error_code", "int16"))
-                    ),
-                ),
-            ),
+            per_partition(plain("partition", "int32"), plain("error_code", "int16")),
         ),
     ),
 )

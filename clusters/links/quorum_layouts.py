@@ -6,7 +6,7 @@ See `clusters.links.layouts` for the names. Source: the message definitions of K
 
 from __future__ import annotations
 
-from kchaos.clusters.links.wire import array, plain, tagged
+from kchaos.clusters.links.wire import array, per_partition, plain, tagged
 
 BROKER_REGISTRATION_REQUEST = (
     plain("broker_id", "int32"),
@@ -76,19 +76,8 @@ ELECT_LEADERS_REQUEST = (
 ELECT_LEADERS_RESPONSE = (
     plain("throttle_time_ms", "int32"),
     plain("error_code", "int16", 1),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("error_code", "int16"),
-                    plain("error_message", "string"),
-                ),
-            ),
-        ),
+    per_partition(
+        plain("partition", "int32"), plain("error_code", "int16"), plain("error_message", "string")
     ),
 )
 
@@ -101,24 +90,15 @@ _ENDPOINTS_OF_LEADER = array(
 VOTE_REQUEST = (
     plain("cluster_id", "string"),
     plain("voter_id", "int32", 1),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("replica_epoch", "int32"),
-                    plain("replica_id", "int32"),
-                    plain("replica_directory_id", "uuid", 1),
-                    plain("voter_directory_id", "uuid", 1),
-                    plain("last_offset_epoch", "int32"),
-                    plain("last_offset", "int64"),
-                    plain("pre_vote", "bool", 2),
-                ),
-            ),
-        ),
+    per_partition(
+        plain("partition", "int32"),
+        plain("replica_epoch", "int32"),
+        plain("replica_id", "int32"),
+        plain("replica_directory_id", "uuid", 1),
+        plain("voter_directory_id", "uuid", 1),
+        plain("last_offset_epoch", "int32"),
+        plain("last_offset", "int64"),
+        plain("pre_vote", "bool", 2),
     ),
 )
 """Up to version 1 the replica is called candidate."""
@@ -132,59 +112,35 @@ _QUORUM_ANSWER = (
 
 VOTE_RESPONSE = (
     plain("error_code", "int16"),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            array("partitions", (*_QUORUM_ANSWER, plain("vote_granted", "bool"))),
-        ),
-    ),
+    per_partition(*_QUORUM_ANSWER, plain("vote_granted", "bool")),
 )
 
 BEGIN_QUORUM_EPOCH_REQUEST = (
     plain("cluster_id", "string"),
     plain("voter_id", "int32", 1),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("voter_directory_id", "uuid", 1),
-                    plain("leader_id", "int32"),
-                    plain("leader_epoch", "int32"),
-                ),
-            ),
-        ),
+    per_partition(
+        plain("partition", "int32"),
+        plain("voter_directory_id", "uuid", 1),
+        plain("leader_id", "int32"),
+        plain("leader_epoch", "int32"),
     ),
     _ENDPOINTS_OF_LEADER,
 )
 
 END_QUORUM_EPOCH_REQUEST = (
     plain("cluster_id", "string"),
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            array(
-                "partitions",
-                (
-                    plain("partition", "int32"),
-                    plain("leader_id", "int32"),
-                    plain("leader_epoch", "int32"),
-                    array("preferred_successors", "int32", 0, 0),
-                    array(
-                        "preferred_candidates",
-                        (
-                            plain("candidate_id", "int32"),
-                            plain("candidate_directory_id", "uuid"),
-                        ),
-                        1,
-                    ),
-                ),
+    per_partition(
+        plain("partition", "int32"),
+        plain("leader_id", "int32"),
+        plain("leader_epoch", "int32"),
+        array("preferred_successors", "int32", 0, 0),
+        array(
+            "preferred_candidates",
+            (
+                plain("candidate_id", "int32"),
+                plain("candidate_directory_id", "uuid"),
             ),
+            1,
         ),
     ),
     _ENDPOINTS_OF_LEADER,
@@ -192,6 +148,6 @@ END_QUORUM_EPOCH_REQUEST = (
 
 QUORUM_EPOCH_RESPONSE = (
     plain("error_code", "int16"),
-    array("topics", (plain("topic", "string"), array("partitions", _QUORUM_ANSWER))),
+    per_partition(*_QUORUM_ANSWER),
 )
 """What answers BeginQuorumEpoch and EndQuorumEpoch."""

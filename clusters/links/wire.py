@@ -75,6 +75,18 @@ def array(
     return Field(name=name, struct=element, array=True, since=since, until=until)
 
 
+def per_partition(*fields: Field, topic_ids_since: int | None = None) -> Field:
+    """Topics, each with its partitions and what a message says of a partition.
+
+    A topic has its name, or its id from version `topic_ids_since` on.
+    """
+    partitions = array("partitions", fields)
+    if topic_ids_since is None:
+        return array("topics", (plain("topic", "string"), partitions))
+    name = plain("topic", "string", 0, topic_ids_since - 1)
+    return array("topics", (name, plain("topic_id", "uuid", topic_ids_since), partitions))
+
+
 def tagged(
     tag: int, name: str, content: str | tuple[Field, ...], since: int, *, is_array: bool = False
 ) -> Field:

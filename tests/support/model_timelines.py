@@ -41,10 +41,18 @@ def cluster(
     return [*events, TopicCreated(topic="t", assignment=(tuple(replicas),))]
 
 
-def state(leader: int, epoch: int, isr: Iterable[int], *, version: int = -1) -> PartitionState:
+def state(
+    leader: int,
+    epoch: int,
+    isr: Iterable[int],
+    *,
+    version: int = -1,
+    topic: str = "t",
+    partition: int = 0,
+) -> PartitionState:
     return PartitionState(
-        topic="t",
-        partition=0,
+        topic=topic,
+        partition=partition,
         leader=leader,
         leader_epoch=epoch,
         isr=tuple(isr),
