@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from kchaos.checkers.acts import LoseTail, TopicPartition
 from kchaos.checkers.evidence.broker_epochs import ControlRequest
@@ -287,8 +288,7 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
         yield from appended
         began = max((began, *(step.time for step in appended if step.time is not None)))
     yield from _taken_from_disk(story)
-    last_leader = story.states[-1][1].leader if story.states else -1
-    followers = [broker for broker in story.finding.brokers if broker != last_leader]
+    followers = _followers(story, began)
     asked = [
         each
         for each in story.rounds
@@ -306,6 +306,7 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
     for each in asked[:1]:
         kept = [*(_kept(story, each) if each.end_offset != -1 else ())]
         kept = kept or [*_cut_too_little(story, each.follower)]
+        kept = kept or [*_cut_nothing(story, each.follower)]
         yield CauseStep(
             time=each.time,
             section="rounds",
@@ -335,31 +336,49 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
         )
 
 
+def _followers(story: _Story, began: float) -> Sequence[int]:
+    """Those of the finding that followed when all came to be in sync again, or else in the end."""
+    brokers = set(story.finding.brokers)
+    states = [state for time, state in story.states if time >= began]
+    again = [
+        state
+        for before, state in pairwise(states)
+        if brokers <= set(state.isr) and not brokers <= set(before.isr)
+    ]
+    again += [state for _time, state in story.states[-1:]]
+    leader = again[0].leader if again else -1
+    return [broker for broker in story.finding.brokers if broker != leader]
+
+
 def _appended(story: _Story, told: Collection[int]) -> Iterator[CauseStep]:
     """Which leaders appended to the finding's offsets, by what clients were answered.
 
     Those of the leader epochs that were told already are left out.
     """
-    of_partition = [
-        done
-        for done in story.loaded.evidence.operations
-        if (done.topic, done.partition) == (story.finding.topic, story.finding.partition)
-        and done.function == "produce"
-        and done.outcome == "ok"
-        and story.covers(done.base_offset, done.last_offset)
-    ]
-    for done in of_partition[:_MOST_OPERATIONS]:
+    of_term: dict[_Term, list[Operation]] = {}
+    for done in story.loaded.evidence.operations:
+        is_of_partition = (done.topic, done.partition) == (
+            story.finding.topic,
+            story.finding.partition,
+        )
+        if not is_of_partition or done.function != "produce" or done.outcome != "ok":
+            continue
         own = _own_term(done, story)
-        if own is not None and own.leader_epoch not in told:
-            without = " Its batch names no leader epoch." if told else ""
-            yield CauseStep(
-                time=done.ended_at or done.invoked_at,
-                section="time",
-                brokers=(done.broker,),
-                text=f"Broker {done.broker} led in leader epoch {own.leader_epoch}, and appended "
-                f"what a client sent at {_offsets(done.base_offset, done.last_offset)}"
-                f"{_uncleanly(story, own)}.{without}",
-            )
+        if own is None or own.leader_epoch in told:
+            continue
+        if story.covers(done.base_offset, done.last_offset):
+            of_term.setdefault(own, []).append(done)
+    for own, operations in [*of_term.items()][:_MOST_OPERATIONS]:
+        first, last = operations[0], max(each.last_offset for each in operations)
+        without = " Its batch names no leader epoch." if told else ""
+        yield CauseStep(
+            time=first.ended_at or first.invoked_at,
+            section="time",
+            brokers=(own.leader,),
+            text=f"Broker {own.leader} led in leader epoch {own.leader_epoch}, and appended "
+            f"what a client sent at {_offsets(first.base_offset, last)}"
+            f"{_uncleanly(story, own)}.{without}",
+        )
 
 
 def _cut_too_little(story: _Story, follower: int) -> Iterator[CauseStep]:
