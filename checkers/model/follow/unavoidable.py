@@ -8,7 +8,7 @@ and whether no member of the ISR has a batch that was promised.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kchaos.checkers.acts import (
     EndForgery,
@@ -26,7 +26,7 @@ from kchaos.checkers.model.follow.observations import Decided, Seen
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.rounds import settle
-from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.state import Component, Read, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import (
     Action,
@@ -94,11 +94,12 @@ def unavoidable(
         generations: In place of what `StartBroker` says.
         is_compacted: Whether brokers compact a topic that has no cleanup.policy of its own.
     """
-    promised = {promise for reached in path for promise in reached.promised}
+    promised = frozenset(promise for reached in path for promise in reached.promised)
     steps: dict[tuple[TopicPartition, tuple[int, ...], int], list[int]] = {}
     never_rests = False
+    healed = _Healed(generations, is_compacted)
     try:
-        after = _wrongs(path[-1].state, promised, generations, is_compacted)
+        after = healed.wrongs(path[-1].state, promised)
         left = {wrong for wrong in after if wrong.offset >= 0}
         for index in range(len(path) - 1, 0, -1):
             if not left:
@@ -107,7 +108,7 @@ def unavoidable(
             promised -= {*path[index].promised}
             if path[index].state == path[index - 1].state and not path[index].promised:
                 continue
-            before = _wrongs(path[index - 1].state, promised, generations, is_compacted)
+            before = healed.wrongs(path[index - 1].state, promised)
             mended = {wrong for wrong in left if not {wrong, _open(wrong)} & before}
             for wrong in sorted(mended & after):
                 steps.setdefault((wrong.partition, wrong.brokers, index), []).append(wrong.offset)
@@ -147,13 +148,47 @@ def _unavoidable(
     )
 
 
+class _Healed:
+    """What is wrong in the states of one explanation, once all is healed.
+
+    Its steps often change what healing never looks at, such as a control request on its way. So
+    what was said of the last state stands while all that was read of it is the same.
+    """
+
+    def __init__(self, generations: Mapping[int, Generation], is_compacted: bool) -> None:
+        self._generations = generations
+        self._is_compacted = is_compacted
+        self._promised: frozenset[Promise] | None = None
+        self._read: dict[Component, Any] = {}
+        self._wrong: set[_Wrong] = set()
+
+    def wrongs(self, state: State, promised: frozenset[Promise]) -> set[_Wrong]:
+        """Return what is wrong once the state is healed, with what was promised by then."""
+        is_same = promised == self._promised and all(
+            state(component) is value for component, value in self._read.items()
+        )
+        if not is_same:
+            self._promised, self._read = promised, {}
+            self._wrong = _wrongs(
+                self._reading(state), promised, self._generations, self._is_compacted
+            )
+        return self._wrong
+
+    def _reading(self, state: State) -> Read:
+        def reading(component: Component) -> Any:
+            value = self._read[component] = state(component)
+            return value
+
+        return reading
+
+
 def _wrongs(
-    state: State,
+    read: Read,
     promised: Iterable[Promise],
     generations: Mapping[int, Generation],
     is_compacted: bool,
 ) -> set[_Wrong]:
-    world = World(state)
+    world = World(read)
     _heal(world, generations)
     partitions = world.get(("topics",)) or ()
     wrong = {difference for partition in partitions for difference in _differing(world, partition)}

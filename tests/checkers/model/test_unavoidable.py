@@ -12,7 +12,7 @@ from kchaos.checkers.model.follow import unavoidable as module
 from kchaos.checkers.model.follow.unavoidable import Reached, unavoidable
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.rounds import settle
-from kchaos.checkers.model.state.state import EMPTY, State
+from kchaos.checkers.model.state.state import EMPTY, Read, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.prediction import Promise, Unavoidable
 from kchaos.checkers.record import predict_run
@@ -118,3 +118,22 @@ def test_what_is_known_stays_where_an_earlier_state_never_rests(
 
     assert [since.first_offset for since in decisive.steps] == [7]
     assert decisive.never_rests
+
+
+def test_a_state_is_healed_anew_only_where_something_that_was_read_differs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[object] = []
+
+    def wrongs(read: Read, *_: object) -> set[module._Wrong]:
+        asked.append(read(("sent",)))
+        return {module._Wrong(TopicPartition("t", 0), (0, 1), 3)} if asked[-1] else set()
+
+    monkeypatch.setattr(module, "_wrongs", wrongs)
+    sent = EMPTY.changed({("sent",): "a"})
+    path = [EMPTY, sent, sent.changed({("control", 1): 2}), sent.changed({("control", 1): 3})]
+
+    (since,) = unavoidable([Reached(state) for state in path], {}).steps
+
+    assert asked == ["a", None]
+    assert since.first_offset == 3
