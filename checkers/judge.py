@@ -5,6 +5,7 @@ import math
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -217,7 +218,7 @@ class _Judging:
             played_by=described.kchaos if isinstance(described.kchaos, str) else None,
             run=evidence.name,
             path=evidence.run.path,
-            judged_by=version("kchaos"),
+            judged_by=_own_version(),
             prediction=prediction,
             availability=availability,
         )
@@ -284,6 +285,11 @@ class _Judging:
             unknown="; ".join(self._unknown),
             expectation_from="scenario",
         )
+
+
+@cache
+def _own_version() -> str:
+    return version("kchaos")
 
 
 def _unfinished(evidence: RunEvidence) -> Iterator[str]:

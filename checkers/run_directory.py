@@ -316,8 +316,9 @@ class RunDirectory:
 
     def _evidence(self) -> Iterator[tuple[str, str]]:
         """Yields name and path of each file of evidence, in the order of folders and names."""
+        root = os.path.join(self.path, "")
         files = (entry.path for entry in entries(self.path) if entry.is_file())
-        names = (os.path.relpath(file, self.path) for file in files)
+        names = (file.removeprefix(root) for file in files)
         for parts in sorted(name.split(os.sep) for name in names):
             if parts[0] not in (JUDGEMENTS, MANIFEST, REPORT) and not parts[0].startswith("."):
                 yield os.path.join(*parts), os.path.join(self.path, *parts)

@@ -108,8 +108,8 @@ def _sent_away(said: Question | Reply) -> frozenset[TopicPartition]:
 def _with_meaning(files: EvidenceFiles, message: LinkMessage) -> LinkMessage:
     try:
         check_message(message.detail or {})
-        if message.api is not None and message.api != spelled(message.api):
-            message = replace(message, api=spelled(message.api))
+        if message.api is not None and (name := spelled(message.api)) != message.api:
+            message = replace(message, api=name)
         said = _said(message)
         return message if said is None else replace(message, said=said)
     except (AttributeError, KeyError, TypeError, ValueError) as error:

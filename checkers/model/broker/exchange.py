@@ -37,9 +37,10 @@ _NOT_TOLD = "UNKNOWN_TOPIC_OR_PARTITION"
 
 def awaited(world: World, broker_id: int, source: int) -> Exchange | None:
     """Return the request that the thread waits for, None if it is free to send one."""
-    return next(
-        (exchange for exchange in world.exchanges(broker_id, source) if exchange.is_awaited), None
-    )
+    for exchange in world.exchanges(broker_id, source):
+        if exchange.is_awaited:
+            return exchange
+    return None
 
 
 def end_session(world: World, broker_id: int, source: int, failed: Exchange) -> None:

@@ -103,8 +103,11 @@ def learn_epoch(world: World, broker_id: int) -> bool:
 
     The answer of ZooKeeper may come after the first request that names the new epoch (KAFKA-9839).
     """
-    czxid, broker = world.get(("new epoch", broker_id)), world.broker(broker_id)
-    if czxid is None or broker is None or not broker.is_working:
+    czxid = world.get(("new epoch", broker_id))
+    if czxid is None:
+        return False
+    broker = world.broker(broker_id)
+    if broker is None or not broker.is_working:
         return False
     world.put(("new epoch", broker_id), None)
     world.put_broker(broker_id, replace(broker, epoch=czxid))

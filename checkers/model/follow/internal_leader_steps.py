@@ -32,9 +32,15 @@ def at_leader(
     """A leader looks at its log for a request, or ends the wait of a Fetch.
 
     Its log may begin later by then, as far as later messages have that.
+
+    Args:
+        state: Before the step.
+        follower: Who asked.
+        source: Of the thread that asked (`values.fetchers`).
+        request: What the leader has, as the links numbered it.
+        lookahead: Of the record.
+        index: How many observations were taken.
     """
-    if not request.is_at_leader or request.number is None:
-        return
     yield from _at_leader(state, follower, source, request, lookahead, index)
     moved, leader_id = World(state), leader_of(source)
     for partition, _ in request.asked:

@@ -72,21 +72,23 @@ def silent_steps(state: State, lookahead: Lookahead, index: int, decided: int) -
         decided: How many decisions were taken.
     """
     world = World(state)
+    broker_ids = world.broker_ids()
     working = [
         broker_id
-        for broker_id in world.broker_ids()
+        for broker_id in broker_ids
         if (broker := world.broker(broker_id)) is not None and broker.is_working
     ]
     for broker_id in working:
         yield from _of_process(state, broker_id)
-        yield from _control(state, broker_id, lookahead, index)
+        if state(("control", broker_id)) is not None:
+            yield from _control(state, broker_id, lookahead, index)
         yield from _learn(state, broker_id, lookahead, index)
-    broker_ids = world.broker_ids()
     for leader_id in working:
         for broker_id in broker_ids:
             for source in world.sources(broker_id, leader_id):
-                for open_exchange in world.exchanges(broker_id, source):
-                    yield from at_leader(state, broker_id, source, open_exchange, lookahead, index)
+                for request in world.exchanges(broker_id, source):
+                    if request.is_at_leader and request.number is not None:
+                        yield from at_leader(state, broker_id, source, request, lookahead, index)
     for broker_id in working:
         for source in world.leaders(broker_id):
             yield from at_follower(state, broker_id, source, lookahead, index, decided)
@@ -220,10 +222,10 @@ def _is_known(world: World, seen: Question) -> bool:
 
 def _of_process(state: State, broker_id: int) -> Iterator[World]:
     """A broker hears of its own registration, writes its checkpoint, or finds a disk failed."""
-    world = World(state)
-    if outboxes.learn_epoch(world, broker_id):
-        yield world
-    written = World(state)
+    told = World(state)
+    if outboxes.learn_epoch(told, broker_id):
+        yield told
+    written = World(state) if told.changes else told
     if process.write_checkpoint(written, broker_id):
         yield written
     failing: tuple[FailLogDirectory, ...] = state(("failing", broker_id)) or ()
@@ -233,13 +235,11 @@ def _of_process(state: State, broker_id: int) -> Iterator[World]:
         process.fail_log_directory(world, failing[0])
         yield world
     broker: Broker = state(("broker", broker_id))
-    unsure = World(state)
-    if (
-        broker.configuration.placed  # Else it has one such file.
-        and process.write_checkpoint(unsure, broker_id, certain=False)
-        and unsure.changes != written.changes
-    ):
-        yield unsure
+    if broker.configuration.placed:  # Else it has one such file.
+        unsure = World(state)
+        is_dropped = process.write_checkpoint(unsure, broker_id, certain=False)
+        if is_dropped and unsure.changes != written.changes:
+            yield unsure
 
 
 def _control(state: State, broker_id: int, lookahead: Lookahead, index: int) -> Iterator[World]:
@@ -249,9 +249,7 @@ def _control(state: State, broker_id: int, lookahead: Lookahead, index: int) -> 
     begins with the partitions that it is to lead (ReplicaManager.becomeLeaderOrFollower); in which
     order it takes them otherwise is its own matter.
     """
-    received: tuple[Received, ...] | None = state(("control", broker_id))
-    if received is None:
-        return
+    received: tuple[Received, ...] = state(("control", broker_id))
     waiting = [part for part in received if part.errors is None]
     oldest: dict[int, Number] = {}
     for part in waiting:
@@ -489,6 +487,8 @@ def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> It
 
     It also waits no longer for who has lagged too long outside the ISR.
     """
+    broker: Broker = state(("broker", broker_id))
+    asks = broker.generation.asks_controller_for_isr and lookahead.shows_isr_answers
     for partition in state(("partitions", broker_id)) or ():
         if state(("appended", broker_id, partition)):
             world = World(state)
@@ -504,9 +504,7 @@ def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> It
         if state(("isr change", broker_id, partition)) is None:
             continue
         world = World(state)
-        broker = world.broker(broker_id)
-        assert broker is not None
-        if broker.generation.asks_controller_for_isr and lookahead.shows_isr_answers:
+        if asks:
             if state(("isr answer", broker_id, partition)) is None:
                 continue
             world.put(("isr answer", broker_id, partition), None)

@@ -49,14 +49,11 @@ def needed(changes: dict[Component, object], lookahead: Lookahead) -> dict[Compo
     """
     kept = dict(changes)
     for component, value in changes.items():
-        match component[0], value:
-            case "control", tuple():
-                kept[component] = tuple(item for item in value if _awaits(item, lookahead)) or None
-            case "exchanges", tuple():
-                seen = (_as_needed(item, lookahead) for item in value)
-                kept[component] = (
-                    tuple(exchange for exchange in seen if exchange is not None) or None
-                )
+        if component[0] == "control" and isinstance(value, tuple):
+            kept[component] = tuple(item for item in value if _awaits(item, lookahead)) or None
+        elif component[0] == "exchanges" and isinstance(value, tuple):
+            seen = (_as_needed(item, lookahead) for item in value)
+            kept[component] = tuple(exchange for exchange in seen if exchange is not None) or None
     return kept
 
 
@@ -122,11 +119,11 @@ def _answered_nothing_new(
     A LeaderAndIsr or a StopReplica could make a difference, and there is none until the follower
     asks again.
     """
+    if state(("control", broker_id)) is not None:
+        return None
     world = World(state)
     waiting = exchange.awaited(world, broker_id, source)
     if waiting is None or waiting.stage is not Stage.DELIVERED or waiting.was_paused:
-        return None
-    if state(("control", broker_id)) is not None:
         return None
     if lookahead.is_told_before_asking(broker_id, source, index):
         return None

@@ -47,10 +47,10 @@ def is_out_of_reach(
         index: Of the first observation that is not seen yet.
     """
     world = World(state)
-    return any(
-        _is_missed(world, follower, leader_id, request, lookahead, index)
-        for follower, _, leader_id, request in _touched(world, changes)
-    )
+    for follower, _, leader_id, request in _touched(world, changes):
+        if _is_missed(world, follower, leader_id, request, lookahead, index):
+            return True
+    return False
 
 
 def never_answered(
@@ -81,15 +81,16 @@ def _touched(
 ) -> Iterator[tuple[int, int, int, Exchange]]:
     """Yield the requests that changes are about: (follower, source, leader, request)."""
     for component, value in changes.items():
-        match component:
-            case "exchanges", follower, source:
-                for request in value or ():
-                    yield follower, source, leader_of(source), request
-            case "replica", leader_id, _:
-                for follower in world.broker_ids():
-                    for source in world.sources(follower, leader_id):
-                        for request in world.exchanges(follower, source):
-                            yield follower, source, leader_id, request
+        if component[0] == "exchanges":
+            _, follower, source = component
+            for request in value or ():
+                yield follower, source, leader_of(source), request
+        elif component[0] == "replica":
+            leader_id = component[1]
+            for follower in world.broker_ids():
+                for source in world.sources(follower, leader_id):
+                    for request in world.exchanges(follower, source):
+                        yield follower, source, leader_id, request
 
 
 def _is_stuck(

@@ -160,7 +160,7 @@ class World:
         """Return the sources of all threads that a broker may have had for a leader."""
         most = self.get(("fetchers", broker))
         if most is None:
-            return (source_of(leader, 0),)
+            return (leader,)
         return tuple(source_of(leader, fetcher) for fetcher in range(most))
 
     def exchanges(self, broker: int, leader: int) -> tuple[Exchange, ...]:
