@@ -349,7 +349,11 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
 def context_row(evidence: PartitionEvidence) -> dict[str, Any]:
     """The row of everything but batches and the reader's findings; see `CONTEXT_COLUMNS`."""
     bare = with_batches(evidence, {}, {})
-    return _key(evidence) | {"context": json.dumps(dataclasses.asdict(bare))}
+    return _key(evidence) | {"context": json.dumps(bare, default=_members)}
+
+
+def _members(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def batch_rows(evidence: PartitionEvidence) -> Iterator[dict[str, Any]]:
