@@ -146,12 +146,14 @@ def _release_of_item(item: pytest.Item) -> tuple[int, ...]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The one Spark session of a process, which `judge_runs` finds and uses."""
-    from kchaos.checkers.spark import spark_session
+    from pyspark.sql import SparkSession
+
+    from kchaos.checkers.spark import spark_context
     from kchaos.clusters.java import spark_java_home
 
     log_file = tmp_path_factory.mktemp("spark") / "spark.log"
-    with spark_session("local[2]", java_home=spark_java_home(), log_file=log_file) as session:
-        yield session
+    with spark_context("local[2]", java_home=spark_java_home(), log_file=log_file) as context:
+        yield SparkSession(context)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -24,11 +25,11 @@ from kchaos.checkers.json_form import from_json
 from kchaos.checkers.model.follow.search import MOST_STATES
 from kchaos.checkers.results import Results
 from kchaos.checkers.spark.batch_source import NAME, BatchSource
+from kchaos.checkers.spark.context import is_local, ship_package, spark_context
 from kchaos.checkers.spark.parts import PART_BYTES
 from kchaos.checkers.spark.rows import (
     BATCH_TABLE,
     BATCHES,
-    ENDED_TABLE,
     FINDING_TABLE,
     FINDINGS,
     RESULT_TABLE,
@@ -37,7 +38,6 @@ from kchaos.checkers.spark.rows import (
     TABLES,
     ddl,
 )
-from kchaos.checkers.spark.session import is_local, ship_package, spark_session
 from kchaos.checkers.spark.tasks import (
     ENDED,
     judge_group,
@@ -106,7 +106,7 @@ def judge_runs(
         runs: Run directories, each once; no two may have the same name.
         output: The folder to make, which must not exist; None makes the next number in
             `judgements-spark/` beside the first run.
-        master: See `spark_session`, like `java_home`.
+        master: See `spark_context`, like `java_home`.
         whole_bytes: A run whose segments have more bytes is split over several tasks.
         part_bytes: About how many bytes of segments one task reads.
         most_states: How many states of a run the model looks at before it gives up, so that
@@ -122,14 +122,14 @@ def judge_runs(
     with _new_folder(paths[0].parent, output) as (folder, place):
         log, temporary = folder / LOG, folder / _TEMPORARY
         temporary.mkdir()
-        with spark_session(
+        with spark_context(
             master, java_home=java_home, log_file=log, temporary=_as_java_takes_it(temporary)
-        ) as session:
-            local = is_local(str(session.sparkContext.master))
+        ) as context:
+            local = is_local(str(context.master))
             target = _as_java_takes_it(folder) if local else folder
             sizes = whole_bytes, part_bytes
             try:
-                _judge(session, paths, target, sizes, most_states, progress)
+                _judge(context, paths, target, sizes, most_states, progress)
             except (PySparkException, Py4JError) as error:
                 raise _failed(error, folder) from error
         shutil.rmtree(temporary, ignore_errors=True)
@@ -138,7 +138,7 @@ def judge_runs(
 
 
 def _judge(
-    session: SparkSession,
+    context: SparkContext,
     paths: Sequence[Path],
     folder: Path,
     sizes: tuple[int, int],
@@ -146,32 +146,24 @@ def _judge(
     progress: Callable[[int, int], None],
 ) -> None:
     whole_bytes, part_bytes = sizes
-    ship_package(session.sparkContext)
-    session.dataSource.register(BatchSource)
-    runs = session.createDataFrame(
-        [(position, path.name, str(path)) for position, path in enumerate(paths)],
-        "position int, run string, path string",
-    )
-    # A run's rows are made by one task, which reads and follows it once, and writes them.
-    tasks = min(len(paths), _TASKS_A_CORE * session.sparkContext.defaultParallelism)
-    judged = (
-        runs.repartition(tasks)
-        .sortWithinPartitions("position")
-        .mapInArrow(
-            functools.partial(
-                whole_runs, most_states=most_states, most_bytes=whole_bytes, folder=folder
-            ),
-            ddl(ENDED_TABLE),
+    ship_package(context)
+    # A run's rows are made by one task, which reads and follows it once, and writes them. Without
+    # Spark SQL, which has nothing to plan here, such a job starts much earlier.
+    tasks = min(len(paths), _TASKS_A_CORE * context.defaultParallelism)
+    runs = [*enumerate(map(str, paths))]
+    judged = context.parallelize([runs[task::tasks] for task in range(tasks)], tasks).flatMap(
+        functools.partial(
+            whole_runs, most_states=most_states, most_bytes=whole_bytes, folder=folder
         )
     )
     with _telling(folder, len(paths), progress):
-        large = [paths[row["position"]] for row in judged.where("is_large").collect()]
+        large = sorted(judged.collect())
     shutil.rmtree(folder / ENDED)
     # What a task that was tried again had begun.
     for abandoned in (file for name in TABLES for file in (folder / name).glob(".part-*")):
         abandoned.unlink()
     if large:
-        _split(session, runs, large, folder, part_bytes, most_states)
+        _split(context, [(at, paths[at]) for at in large], folder, part_bytes, most_states)
 
 
 @contextlib.contextmanager
@@ -197,9 +189,8 @@ def _telling(folder: Path, runs: int, progress: Callable[[int, int], None]) -> I
 
 
 def _split(
-    session: SparkSession,
-    runs: DataFrame,
-    paths: Sequence[Path],
+    context: SparkContext,
+    large: Sequence[tuple[int, Path]],
     folder: Path,
     part_bytes: int,
     most_states: int,
@@ -207,18 +198,26 @@ def _split(
     """Adds runs that are too large for one task to the tables: several read one, others judge it.
 
     Such a run's small files are read, and the run is followed, in two of these tasks.
+
+    Args:
+        large: Each with its position among all.
     """
-    runs = runs.where(f.col("path").isin([str(path) for path in paths]))
+    session = SparkSession.getActiveSession() or SparkSession(context)
+    session.dataSource.register(BatchSource)
+    runs = session.createDataFrame(
+        [(position, path.name, str(path)) for position, path in large],
+        "position int, run string, path string",
+    )
     observed = (
         session.read.format(NAME)
-        .option("runs", json.dumps([str(path) for path in paths]))
+        .option("runs", json.dumps([str(path) for _, path in large]))
         .option("part_bytes", str(part_bytes))
         .load()
     )
     predicted = runs.mapInArrow(
         functools.partial(predicted_batches, most_states=most_states), ddl(BATCH_TABLE)
     )
-    names = [path.name for path in paths]
+    names = [path.name for _, path in large]
     batches = _added(observed.unionByName(predicted), folder, BATCHES, names)
     said = (
         _with_batches_before(batches)

@@ -96,9 +96,6 @@ TABLES: Mapping[str, Mapping[str, str]] = {
 }
 """The tables of a judgement by the names of their folders."""
 
-ENDED_TABLE: Mapping[str, str] = {"position": _INT, "is_large": "boolean"}
-"""One row for each run that a task has ended; a large one is left to several tasks."""
-
 
 def ddl(table: Mapping[str, str]) -> str:
     """The table's columns as Spark's DDL."""

@@ -8,7 +8,7 @@ import functools
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,7 +35,6 @@ from kchaos.checkers.spark.rows import (
     CONTEXT,
     CRASH,
     DAMAGE,
-    ENDED_TABLE,
     ERROR,
     FINDING_TABLE,
     FINDINGS,
@@ -163,22 +162,21 @@ def results_row(
 
 
 def whole_runs(
-    batches: Iterator[Any], *, most_states: int, most_bytes: int, folder: Path
-) -> Iterator[Any]:
-    """Judges runs, given as rows with position and path; yields which have ended.
+    runs: Iterable[tuple[int, str]], *, most_states: int, most_bytes: int, folder: Path
+) -> Iterator[int]:
+    """Judges runs, given as position and path; yields the positions of those that it left alone.
 
     Each run is read and followed once, here, and its rows are written once, here: into the tables
     in the folder. A run whose segments have more than `most_bytes` is left alone, for several tasks
     may share its reading.
     """
     with _Written(folder, _task_number()) as written:
-        for batch in batches:
-            for row in batch.to_pylist():
-                of_run = _whole_run(row["position"], Path(row["path"]), most_states, most_bytes)
-                if of_run is not None:
-                    written.add(of_run)
-                ended = {"position": row["position"], "is_large": of_run is None}
-                yield record_batch(ENDED_TABLE, [ended])
+        for position, path in runs:
+            of_run = _whole_run(position, Path(path), most_states, most_bytes)
+            if of_run is None:
+                yield position
+            else:
+                written.add(of_run)
 
 
 def runs_ended(folder: Path) -> int:

@@ -33,9 +33,8 @@ from kchaos.checkers.results import results_to_json
 
 master, output, *runs = sys.argv[1:]
 log_file = Path(output).with_name("spark.log")
-with kchaos_spark.spark_session(master, log_file=log_file) as session:
+with kchaos_spark.spark_context(master, log_file=log_file) as context:
     judgement = kchaos_spark.judge_runs(runs, output=Path(output))
-    context = session.sparkContext
     print(json.dumps({
         "results": {one.run: results_to_json(one) for one in judgement.results},
         "imported_from": context.parallelize([0], 1).map(
@@ -48,11 +47,11 @@ HOLD_SESSION = """
 import sys, time
 from pathlib import Path
 from pyspark import SparkContext
-from kchaos.checkers.spark import spark_session
+from kchaos.checkers.spark import spark_context
 
-with spark_session("local[1]", log_file=Path(sys.argv[1])) as session:
+with spark_context("local[1]", log_file=Path(sys.argv[1])) as context:
     print(SparkContext._gateway.proc.pid, flush=True)
-    session.sparkContext.parallelize([0], 1).map(lambda _: time.sleep(600)).collect()
+    context.parallelize([0], 1).map(lambda _: time.sleep(600)).collect()
 """
 
 

@@ -1,7 +1,7 @@
 """What Spark's tasks do, without Spark."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -116,30 +116,29 @@ def test_what_is_no_run_is_one_unknown_row(tmp_path: Path) -> None:
     assert rows[BATCHES] == rows[FINDINGS] == []
 
 
-@pytest.fixture
-def given() -> Any:
-    """Rows as Spark gives them to a task: of paths at which there is no run."""
-    arrow = pytest.importorskip("pyarrow")
-    rows = [{"position": number, "path": f"/nowhere/{number}"} for number in range(3)]
-    return arrow.RecordBatch.from_pylist(rows)
+RUNS = [(number, f"/nowhere/{number}") for number in range(3)]
+"""Runs as Spark gives them to a task; there is none at these paths."""
 
 
-def judged(given: Any, folder: Path) -> Iterator[Any]:
-    return tasks.whole_runs(
-        iter([given]), most_states=MOST_STATES, most_bytes=PART_BYTES, folder=folder
-    )
+def judged(runs: Iterable[tuple[int, str]], folder: Path, **bounds: int) -> list[int]:
+    bounds = {"most_states": MOST_STATES, "most_bytes": PART_BYTES} | bounds
+    return [*tasks.whole_runs(runs, folder=folder, **bounds)]
 
 
-def test_a_task_tells_of_each_run_as_it_ends_and_leaves_one_file_of_each_table(
-    given: Any, tmp_path: Path
+def test_a_task_counts_each_run_as_it_ends_and_leaves_one_file_of_each_table(
+    tmp_path: Path,
 ) -> None:
     dataset = pytest.importorskip("pyarrow.dataset")
     counted = []
-    for ended in judged(given, tmp_path):
-        assert ended.to_pylist()[0]["is_large"] is False
-        counted.append(tasks.runs_ended(tmp_path))
-        assert not list(tmp_path.glob("*/part-*"))
-    assert counted == [1, 2, 3]
+
+    def given() -> Iterator[tuple[int, str]]:
+        for run in RUNS:
+            counted.append(tasks.runs_ended(tmp_path))
+            assert not list(tmp_path.glob("*/part-*"))
+            yield run
+
+    assert judged(given(), tmp_path) == []
+    assert [*counted, tasks.runs_ended(tmp_path)] == [0, 1, 2, 3]
     assert [file.name for file in sorted(tmp_path.glob("*/*.parquet"))] == [
         "part-00000.parquet"
     ] * 3
@@ -147,15 +146,26 @@ def test_a_task_tells_of_each_run_as_it_ends_and_leaves_one_file_of_each_table(
     assert table["position"].to_pylist() == [0, 1, 2]
 
 
+def test_a_task_names_the_runs_that_it_leaves_to_several_tasks(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    runs = [(7, str(unpacked("1.1.1", tmp_path).path)), RUNS[0]]
+    assert judged(runs, tmp_path / "tables", most_bytes=1) == [7]
+    assert tasks.runs_ended(tmp_path / "tables") == 1
+
+
 def test_a_task_that_is_tried_again_leaves_no_row_twice_and_counts_no_run_twice(
-    given: Any, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     dataset = pytest.importorskip("pyarrow.dataset")
-    first = judged(given, tmp_path)
-    next(first)
-    first.close()  # type: ignore[attr-defined]
+
+    def lost() -> Iterator[tuple[int, str]]:
+        yield RUNS[0]
+        raise OSError("the executor is gone")
+
+    with pytest.raises(OSError, match="the executor is gone"):
+        judged(lost(), tmp_path)
     assert not [file for name in TABLES for file in (tmp_path / name).iterdir()]
     for _ in range(2):
-        assert len([*judged(given, tmp_path)]) == 3
+        judged(RUNS, tmp_path)
     assert tasks.runs_ended(tmp_path) == 3
     assert dataset.dataset(tmp_path / RESULTS).count_rows() == 3

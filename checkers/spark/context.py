@@ -1,7 +1,7 @@
-"""The Spark session: where its Java is, what is set, and how it ends.
+"""The Spark context: where its Java is, what is set, and how it ends.
 
 Started by us, Spark is a JVM that is our child (`checkers.spark.jvm`). Everything that it and its
-Python workers print goes to a file. It ends when the block of `spark_session` ends, at once where
+Python workers print goes to a file. It ends when the block of `spark_context` ends, at once where
 that is interrupted, and also when this process is killed. Under `spark-submit` the JVM is there
 already and is left alone.
 """
@@ -37,14 +37,16 @@ _LOCAL_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
 
 
 @contextlib.contextmanager
-def spark_session(
+def spark_context(
     master: str | None = None,
     *,
     java_home: Path | None = None,
     log_file: Path,
     temporary: Path | None = None,
-) -> Iterator[SparkSession]:
-    """A Spark session for the block; the one that exists already, if there is one, is lent.
+) -> Iterator[SparkContext]:
+    """A Spark context for the block; the one that exists already, if there is one, is lent.
+
+    There is no session with it, for few jobs ask SQL and a session takes a third of the start.
 
     Args:
         master: "local[2]", "spark://host:port", …; None means what `spark-submit` or Spark's own
@@ -57,21 +59,21 @@ def spark_session(
     Raises:
         SparkNotStarted: The message has the end of its log.
     """
-    lent = SparkSession.getActiveSession()
+    lent = SparkContext._active_spark_context
     if lent is not None:
         yield lent
         return
-    session = _start(master, java_home, log_file, temporary)
+    context = _start(master, java_home, log_file, temporary)
     try:
-        yield session
+        yield context
     except Exception:
-        _stop(session)
+        _stop(context)
         raise
     except BaseException:
         # Interrupted, perhaps in the middle of a call to the JVM: it is asked nothing any more.
-        _stop(session, at_once=True)
+        _stop(context, at_once=True)
         raise
-    _stop(session)
+    _stop(context)
 
 
 def is_local(master: str) -> bool:
@@ -98,7 +100,7 @@ def ship_package(context: SparkContext) -> None:
 
 def _start(
     master: str | None, java_home: Path | None, log_file: Path, temporary: Path | None
-) -> SparkSession:
+) -> SparkContext:
     # Whoever runs our command by its path has not activated its environment: without this Spark
     # starts another Python for its workers.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -111,7 +113,7 @@ def _start(
             except BaseException:
                 _end(gateway)
                 raise
-        return _session(master)
+        return _context(master)
     except (SparkError, PySparkException, Py4JError, OSError) as error:
         _end(SparkContext._gateway)
         raise _not_started(error, log_file) from error
@@ -144,7 +146,7 @@ def _gateway(
         return start_gateway(options, log_file=log_file)
 
 
-def _session(master: str | None) -> SparkSession:
+def _context(master: str | None) -> SparkContext:
     conf = SparkConf()
     if master is not None:
         conf.setIfMissing("spark.master", master)
@@ -152,8 +154,7 @@ def _session(master: str | None) -> SparkSession:
     conf.setIfMissing("spark.app.name", APP_NAME)
     for name, value in _defaults(str(conf.get("spark.master"))).items():
         conf.setIfMissing(name, value)
-    context = SparkContext(conf=conf)
-    return SparkSession(context)
+    return SparkContext(conf=conf)
 
 
 def _defaults(master: str) -> Mapping[str, str]:
@@ -177,14 +178,14 @@ def _defaults(master: str) -> Mapping[str, str]:
     return defaults
 
 
-def _stop(session: SparkSession, *, at_once: bool = False) -> None:
+def _stop(context: SparkContext, *, at_once: bool = False) -> None:
     gateway = SparkContext._gateway
     is_ours = getattr(gateway, "proc", None) is not None
     if at_once and is_ours:
         _end(gateway)
         return
     try:
-        session.stop()
+        context.stop()
         if gateway is not None and is_ours:
             gateway.shutdown()
     finally:
@@ -192,7 +193,7 @@ def _stop(session: SparkSession, *, at_once: bool = False) -> None:
 
 
 def _end(gateway: Any, *, patience_s: float = 0) -> None:
-    """Ends the JVM if it is ours; a session that is started later gets one of its own."""
+    """Ends the JVM if it is ours; a context that is made later gets one of its own."""
     process = getattr(gateway, "proc", None)
     if process is None:
         return
