@@ -32,19 +32,22 @@ if TYPE_CHECKING:
 @as_json
 def versions(fetch: bool, older: str | None, newer: str | None, as_json: bool) -> None:
     """Show how well each Kafka release is known, or what differs between two."""
+    from kchaos.clusters.releases import release_of
     from kchaos.harness.commands.versions import (
         difference_lines,
         known_releases,
         rules_between,
         version_lines,
     )
+    from kchaos.harness.upgrades.notes import changes_between
 
     if (older is None) != (newer is None):
         raise click.UsageError("--from and --to go together: name both releases")
     if older is not None and newer is not None:
         changes = rules_between(older, newer)
         if as_json:
-            lines = [json.dumps(change.to_json()) for change in changes]
+            notes = changes_between(release_of(older), release_of(newer))
+            lines = [json.dumps(change.to_json()) for change in (*changes, *notes)]
         else:
             lines = difference_lines(older, newer, changes)
     else:

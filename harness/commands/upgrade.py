@@ -23,6 +23,7 @@ from kchaos.harness.player.lines import Line
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.scenario_steps import Inject
+from kchaos.harness.upgrades.notes import change_texts
 from kchaos.harness.upgrades.procedure import Upgrade, draw_upgrade, phases, require_upgrade
 from kchaos.harness.upgrades.rendering import PAGE, headline, supported, write_sign_off
 from kchaos.harness.upgrades.sign_off import GREEN, RED, SignOff, sign_off
@@ -73,10 +74,12 @@ def upgrade_of(
         UsageError: It is not one pair, or none that can be played, or Kafka does not support it.
         ReleaseError, MachineError: There is no such Kafka, or it cannot be had.
     """
-    if len(older) != 1 or len(newer) > 1 or not (newer or build):
+    if not newer and build is None:
+        raise UsageError("it is not said what the cluster goes to: --to RELEASE or --to-build PATH")
+    if len(older) > 1 or len(newer) > 1:
         raise UsageError(
-            f"one command plays one pair: from {', '.join(older)} to "
-            f"{', '.join(newer) or 'nothing'} is none; play each pair by itself"
+            f"one command plays one pair, and not from {' and '.join(older)} to "
+            f"{' and '.join(newer)}: play each pair by itself"
         )
     claimed = release_of(newer[0]).text if newer else ""
     if build is not None:
@@ -172,6 +175,7 @@ def _signed(wanted: Wanted, runs: Sequence[Path], seed: int, digests: Mapping[st
         command=command_of(wanted.upgrade, runs=wanted.runs, seed=seed),
         gained=gained,
         missing=missing,
+        notes=notes_of(wanted.upgrade),
         digests=digests,
     )
 
@@ -190,6 +194,11 @@ def rules_of(upgrade: Upgrade) -> tuple[list[str], list[str]]:
         for change in changes
     ]
     return [text for gained, text in told if gained], [text for gained, text in told if not gained]
+
+
+def notes_of(upgrade: Upgrade) -> list[str]:
+    """What Kafka's upgrade notes say of releases after the older one, up to the newer one."""
+    return change_texts(release_of(upgrade.older_release), release_of(upgrade.newer_release))
 
 
 def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
@@ -217,8 +226,12 @@ def plan_lines(upgrade: Upgrade, seed: int | None) -> list[str]:
         first = draw_upgrade(seed, upgrade).cluster.first_broker
         lines.append(f"broker {first} is the controller at first")
     gained, missing = rules_of(upgrade)
-    for heading, rules in (("gained", gained), ("lacking", missing)):
-        lines += [f"{heading}:", *(line for rule in rules for line in wrapped(rule))] * bool(rules)
+    for heading, texts in (
+        ("gained", gained),
+        ("lacking", missing),
+        ("by Kafka's upgrade notes", notes_of(upgrade)),
+    ):
+        lines += [f"{heading}:", *(line for text in texts for line in wrapped(text))] * bool(texts)
     return lines
 
 
@@ -235,6 +248,7 @@ def plan_json(upgrade: Upgrade, seed: int | None) -> str:
         ],
         "gained": gained,
         "missing": missing,
+        "notes": notes_of(upgrade),
         "scenario": scenario,
     }
     return json.dumps(told)

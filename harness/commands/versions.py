@@ -8,12 +8,19 @@ from typing import Any
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.status import Status, status
-from kchaos.checkers.model.releases.versions import RELEASED, line_of, parse_version
+from kchaos.checkers.model.releases.versions import (
+    LOOKED_UP,
+    RELEASED,
+    WITHOUT_ZOOKEEPER,
+    line_of,
+    parse_version,
+)
 from kchaos.clusters.distribution import resolve
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.releases import KRAFT_RELEASES, TESTED_RELEASES
+from kchaos.clusters.releases import KRAFT_RELEASES, TESTED_RELEASES, release_of
 from kchaos.harness.commands.show import wrapped
 from kchaos.harness.errors import UsageError
+from kchaos.harness.upgrades.notes import change_texts
 
 _COLUMNS = ("compared", "played", "neither", "with KRaft", "in cache")
 _NOTES = (
@@ -86,6 +93,7 @@ class RuleChange:
         return {
             "rule": self.rule.name,
             "gained": self.is_gained,
+            "of_zookeeper": self.rule.is_of_zookeeper,
             "releases": str(self.rule.releases),
             "protocol": self.rule.protocol,
             "meaning": self.rule.meaning,
@@ -100,10 +108,10 @@ def rules_between(older: str, newer: str) -> tuple[RuleChange, ...]:
         UsageError: A release whose rules nobody has read.
     """
     for release in (older, newer):
-        if release not in RELEASED:
+        if release not in LOOKED_UP:
             raise UsageError(
-                f"the rules of {release} are not known; they are from {RELEASED[0]} to "
-                f"{RELEASED[-1]}"
+                f"the rules of {release} are not known: nobody looked them up in its source. "
+                f"They are known from {LOOKED_UP[0]} to {LOOKED_UP[-1]}"
             )
     before, after = parse_version(older), parse_version(newer)
     changes = [
@@ -115,19 +123,32 @@ def rules_between(older: str, newer: str) -> tuple[RuleChange, ...]:
 
 
 def difference_lines(older: str, newer: str, changes: Sequence[RuleChange]) -> list[str]:
-    """What differs between two releases, in lines of 80 columns."""
+    """What differs between two releases, in lines of 80 columns: rules, and what notes tell."""
+    ends_zookeeper = _has_zookeeper(older) != _has_zookeeper(newer)
     lines = []
     for is_gained, heading in (
         (True, f"{newer} has, and {older} has not:"),
         (False, f"{older} has, and {newer} has not:"),
     ):
         same = [change.rule for change in changes if change.is_gained is is_gained]
-        lines += [heading, *([] if same else ["  nothing that the model knows"])]
-        for rule in same:
+        of_zookeeper = [rule.name for rule in same if ends_zookeeper and rule.is_of_zookeeper]
+        told = [rule for rule in same if rule.name not in of_zookeeper]
+        lines += [heading, *([] if told else ["  nothing that the model knows"])]
+        for rule in told:
             protocol = f", at protocol {rule.protocol} or later" if rule.protocol else ""
             lines += wrapped(f"{rule.name} ({rule.releases}{protocol}): {rule.meaning}")
+        if of_zookeeper:
+            lines += wrapped(f"and what is about ZooKeeper's controller: {', '.join(of_zookeeper)}")
         lines.append("")
-    return lines[:-1]
+    texts = change_texts(release_of(older), release_of(newer))
+    lines += ["Kafka's upgrade notes say, of brokers and of what clients are promised:"]
+    for text in texts or ["nothing"]:
+        lines += wrapped(text)
+    return lines
+
+
+def _has_zookeeper(release: str) -> bool:
+    return parse_version(release) < parse_version(WITHOUT_ZOOKEEPER)
 
 
 def version_lines(known: Sequence[Known]) -> list[str]:

@@ -8,7 +8,7 @@ from kchaos.harness.errors import UsageError
 
 _PAGE = "docs/upgrade.html"
 _OLDEST = "0.8"
-_OF_4 = "https://kafka.apache.org/43/getting-started/upgrade"
+OF_4 = "https://kafka.apache.org/43/getting-started/upgrade"
 _ZOOKEEPER_3_8, _BEFORE_ZOOKEEPER_3_8 = (3, 6), (2, 4)
 
 
@@ -31,9 +31,14 @@ class Notes:
     has_way_back: bool = True
 
     @property
-    def source(self) -> str:
+    def place(self) -> str:
         """Where it stands."""
-        return f"Kafka's upgrade notes of {self.line}, {_PAGE} at {self.tag},"
+        return f"Kafka's upgrade notes of {self.line}, {_PAGE} at {self.tag}"
+
+    @property
+    def source(self) -> str:
+        """The same within a sentence."""
+        return f"{self.place},"
 
 
 def _silent(line: str, through: str, tag: str) -> Notes:
@@ -81,7 +86,7 @@ def require_playable(older: Release, newer: Release) -> None:
     if "zookeeper" in older.modes:
         raise UsageError(
             f"no cluster with ZooKeeper goes to {newer.text}: on 3.9 it has to go to KRaft "
-            f"first (upgrade notes of 4.0 and later, {_OF_4}). kchaos plays upgrades up to 3.9"
+            f"first (upgrade notes of 4.0 and later, {OF_4}). kchaos plays upgrades up to 3.9"
         )
     raise UsageError(
         f"{older.text} keeps its metadata in KRaft, and kchaos does not play upgrades of KRaft "

@@ -190,6 +190,9 @@ def markdown_of(told: SignOff, folder: Path) -> str:
     lines += ["", f"The newer release has {len(told.gained)} rules of replication that the older "]
     lines[-1] += f"one has not; it lacks {len(told.missing)}."
     lines += [f"- lacks: {cell(rule)}" for rule in told.missing]
+    if told.notes:
+        lines += ["", "Kafka's upgrade notes say of the releases after the older one:", ""]
+    lines += [f"- {cell(note)}" for note in told.notes]
     lines += ["", "All of it again:", "", f"    {told.command}", ""]
     return "\n".join(lines)
 
@@ -211,6 +214,7 @@ def json_of(told: SignOff) -> dict[str, Any]:
         "runs": [_run_json(run) for run in told.runs],
         "gained": list(told.gained),
         "missing": list(told.missing),
+        "notes": list(told.notes),
     }
 
 

@@ -142,6 +142,7 @@ class SignOff:
         wanted: How many runs there are to be.
         command: Plays all of them again.
         gained: Rules of replication that only the newer release has; `missing` only the older one.
+        notes: What Kafka's own upgrade notes say of the releases in between.
         digests: By Kafka, the SHA-256 of its own jar, or where a build lies with its digest.
     """
 
@@ -151,6 +152,7 @@ class SignOff:
     wanted: int
     gained: Sequence[str] = ()
     missing: Sequence[str] = ()
+    notes: Sequence[str] = ()
     digests: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -180,6 +182,7 @@ def sign_off(
     command: str = "",
     gained: Sequence[str] = (),
     missing: Sequence[str] = (),
+    notes: Sequence[str] = (),
     digests: Mapping[str, str] | None = None,
 ) -> SignOff:
     """What the newest judgements of some runs say."""
@@ -190,6 +193,7 @@ def sign_off(
         wanted=wanted,
         gained=gained,
         missing=missing,
+        notes=notes,
         digests=digests or {},
     )
 

@@ -78,10 +78,41 @@ def test_two_releases_differ_by_the_rules_that_only_one_of_them_has(
 
     assert run(["versions", "--from", "3.9.1", "--to", "2.8.2"]) == 0
     turned = capsys.readouterr().out
-    assert lost.strip() in turned.split("3.9.1 has, and 2.8.2 has not:")[0]
+    assert lost.split("Kafka's upgrade notes")[0].strip() in turned.split("3.9.1 has, and")[0]
+    assert turned.endswith("what clients are promised:\n  nothing\n")
 
     assert run(["versions", "--from", "2.8.2", "--to", "2.8.2"]) == 0
     assert capsys.readouterr().out.count("nothing that the model knows") == 2
+
+
+def test_a_fix_that_a_newer_release_lacks_is_told_apart_from_what_went_with_zookeeper(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["versions", "--from", "3.9.1", "--to", "4.0.0"]) == 0
+    lost = " ".join(capsys.readouterr().out.split()).split("3.9.1 has, and 4.0.0 has not: ")[1]
+    fixes, gone = lost.split("and what is about ZooKeeper's controller: ")
+    assert "KAFKA-18723 (3.9.1 to 3.9.2, 4.0.1 on): A follower drops" in fixes
+    assert "KIP-380" not in fixes
+    assert "KIP-380" in gone
+    assert "4.0.0 (KIP-500): There is no ZooKeeper" in gone
+
+    assert run(["versions", "--from", "4.0.0", "--to", "4.0.1", "--json"]) == 0
+    (change,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (change["rule"], change["gained"], change["of_zookeeper"]) == (
+        "KAFKA-18723",
+        True,
+        False,
+    )
+
+
+def test_notes_of_what_lies_between_two_releases_name_their_source(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["versions", "--from", "2.4.1", "--to", "2.5.0", "--json"]) == 0
+    objects = map(json.loads, capsys.readouterr().out.splitlines())
+    (note,) = [each for each in objects if "note" in each]
+    assert (note["release"], note["name"]) == ("2.5.0", "KIP-537")
+    assert note["source"] == "Kafka's upgrade notes of 2.5, docs/upgrade.html at 2.6.3"
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ KAFKA_FILES: Mapping[str, tuple[str, ...]] = {
         "core/src/main/scala/kafka/log/Log.scala",
     ),
     "LogLoader": (
+        "storage/src/main/java/org/apache/kafka/storage/internals/log/LogLoader.java",
         "core/src/main/scala/kafka/log/LogLoader.scala",
         "core/src/main/scala/kafka/log/Log.scala",
     ),
@@ -72,6 +73,9 @@ KAFKA_FILES: Mapping[str, tuple[str, ...]] = {
     "ReplicaFetcherThread": ("core/src/main/scala/kafka/server/ReplicaFetcherThread.scala",),
     "ReplicaManager": ("core/src/main/scala/kafka/server/ReplicaManager.scala",),
     "ReplicaStateMachine": ("core/src/main/scala/kafka/controller/ReplicaStateMachine.scala",),
+    "ReplicationControlManager": (
+        "metadata/src/main/java/org/apache/kafka/controller/ReplicationControlManager.java",
+    ),
     "ReplicationConfigs": (
         "server/src/main/java/org/apache/kafka/server/config/ReplicationConfigs.java",
         "core/src/main/scala/kafka/server/KafkaConfig.scala",

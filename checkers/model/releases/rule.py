@@ -8,6 +8,7 @@ from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.releases.generation import Generation, Versions
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.versions import (
+    WITHOUT_ZOOKEEPER,
     ReleaseRange,
     Since,
     parse_protocol,
@@ -28,6 +29,8 @@ class Rule:
         name: The KIP or Jira that made it; where there is none, what it is.
         since: The first release of each line that has it, oldest first, backports among them.
         until: The first release of each line that has it no more.
+        is_of_zookeeper: Whether it is about the controller that ZooKeeper elects, or about what
+            that one sends; such a rule ends with ZooKeeper, in 4.0.
         protocol: The inter-broker protocol from which on it is followed, such as "2.7-IV1"; None
             for any.
         source: The class of Kafka that has it.
@@ -51,6 +54,7 @@ class Rule:
     name: str
     since: tuple[str, ...] = ()
     until: tuple[str, ...] = ()
+    is_of_zookeeper: bool = False
     protocol: str | None = None
     source: str = ""
     tag: str = ""
@@ -74,7 +78,8 @@ class Rule:
         if self.change is not None and self.followed is not None:
             raise ModelError(f"the rule {self.name!r} has a change, and says followed besides")
         try:
-            until = Since(*self.until) if self.until else None
+            ended = (*self.until, *([WITHOUT_ZOOKEEPER] if self.is_of_zookeeper else []))
+            until = Since(*ended) if ended else None
             releases = ReleaseRange(Since(*self.since), until=until)
             is_in_tag = releases.includes(parse_version(self.tag))
             if self.protocol is not None:

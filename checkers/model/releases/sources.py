@@ -24,7 +24,7 @@ from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.model.releases.probes import Place, find
 from kchaos.checkers.model.releases.rule import Rule
-from kchaos.checkers.model.releases.versions import RELEASED, line_of, parse_version, runs
+from kchaos.checkers.model.releases.versions import LOOKED_UP, line_of, parse_version, runs
 
 COMPARED_FILE = Path(__file__).with_name("compared.json")
 
@@ -34,6 +34,7 @@ _MODULES = {
     "server": ("kafka-server",),
     "server-common": ("kafka-server-common",),
     "clients": ("kafka-clients",),
+    "metadata": ("kafka-metadata",),
 }
 """Which Maven artifacts have which of the repository's modules."""
 
@@ -62,7 +63,7 @@ def look_up(rules: Iterable[Rule], git_dir: Path, jars: Path | None) -> Found:
     tagged = set(_git(git_dir, "tag", "--list").decode().split())
     read_at: dict[str, str] = {}
     places: dict[str, dict[str, Place]] = {rule.name: {} for rule in rules}
-    for release in RELEASED:
+    for release in LOOKED_UP:
         if release in tagged:
             texts = _tag_texts(git_dir, release, paths)
             read_at[release] = "tag"
@@ -97,11 +98,11 @@ def differences(rules: Iterable[Rule], survey: Found) -> list[str]:
 def table(survey: Found) -> str:
     """Return rules by releases as text: x where the rule was found, ? for what was not read."""
     width = max(map(len, survey.places), default=0)
-    lines = [f"one column for each release from {RELEASED[0]} to {RELEASED[-1]}:"]
+    lines = [f"one column for each release from {LOOKED_UP[0]} to {LOOKED_UP[-1]}:"]
     for name, places in survey.places.items():
         marks = "".join(
             "?" if release not in survey.read_at else "x" if release in places else "."
-            for release in RELEASED
+            for release in LOOKED_UP
         )
         lines.append(f"{name:<{width}} {marks} {runs(tuple(places))}")
     return "\n".join(lines)
@@ -167,8 +168,8 @@ def page(rules: Iterable[Rule], survey: Found) -> str:
         "# Which release has which rule",
         "Written by `python -m kchaos.checkers.model.releases.sources GIT_DIR --jars DIR --write "
         "docs/rules.md`; do not edit.",
-        f"Each rule was looked up in the source of every release from {RELEASED[0]} to "
-        f"{RELEASED[-1]} ({len(survey.read_at)} of {len(RELEASED)}), by the identifiers in "
+        f"Each rule was looked up in the source of every release from {LOOKED_UP[0]} to "
+        f"{LOOKED_UP[-1]} ({len(survey.read_at)} of {len(LOOKED_UP)}), by the identifiers in "
         "its module of `checkers/model/releases/rules/`. The source is that of the release's tag, "
         f"or of the jars that Kafka publishes for {', '.join(jars) or 'none'}. That the "
         "identifiers are there is looked up. What they do was read by a person, and only what "
@@ -238,7 +239,7 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     print(table(survey))
-    unread = [release for release in RELEASED if release not in survey.read_at]
+    unread = [release for release in LOOKED_UP if release not in survey.read_at]
     if unread:
         print(f"not read, no tag and no source jar: {', '.join(unread)}")
     said = differences(EVERY_RULE, survey)

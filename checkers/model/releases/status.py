@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model.releases.versions import RELEASED
+from kchaos.checkers.model.releases.versions import LOOKED_UP
 
 # Read as resources: Spark's executors have the package as a zip.
 _COMPARED_FILE = files("kchaos.checkers.model.releases") / "compared.json"
@@ -53,7 +53,7 @@ def _known() -> tuple[dict[str, str], frozenset[str]]:
         played = json.loads(_PLAYED_FILE.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(f"the model's list of known releases cannot be read: {error}") from error
-    unpublished = sorted({*read_at, *played} - set(RELEASED))
+    unpublished = sorted({*read_at, *played} - set(LOOKED_UP))
     if unpublished:
         raise ModelError(f"{', '.join(unpublished)} are listed as known and were never published")
     return dict(read_at), frozenset(played)

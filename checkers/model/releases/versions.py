@@ -43,6 +43,12 @@ RELEASED: tuple[str, ...] = (
 )
 """Every release from 0.10.2 to 3.9 that was published, oldest first."""
 
+WITHOUT_ZOOKEEPER = "4.0.0"
+"""The first release that has none."""
+
+LOOKED_UP: tuple[str, ...] = (*RELEASED, WITHOUT_ZOOKEEPER, "4.0.1", "4.0.2")
+"""Every release in whose source each rule was looked up."""
+
 
 def parse_version(text: str) -> Version:
     """Return a release as four numbers.
@@ -136,8 +142,8 @@ class ReleaseRange:
         return self.since.includes(version) and not ended
 
     def released(self) -> tuple[str, ...]:
-        """Return the released versions that behave so, oldest first."""
-        return tuple(release for release in RELEASED if self.includes(parse_version(release)))
+        """Return the releases that behave so, of those that were looked up, oldest first."""
+        return tuple(release for release in LOOKED_UP if self.includes(parse_version(release)))
 
     def __str__(self) -> str:
         """Return such as "2.1.0 to 2.4.1", or what `runs` has of several ranges."""
@@ -147,13 +153,13 @@ class ReleaseRange:
 def runs(releases: tuple[str, ...]) -> str:
     """Return releases as runs of what was released one after the other: "0.11.0.3, 2.0.0 to 3.9.2".
 
-    What goes on to the last release is said as "on".
+    What goes on to the last release that was looked up is said as "on".
     """
-    numbered = [(RELEASED.index(release), release) for release in releases]
+    numbered = [(LOOKED_UP.index(release), release) for release in releases]
     parts = []
     for _, group in groupby(enumerate(numbered), key=lambda item: item[1][0] - item[0]):
         run = [release for _, (_, release) in group]
-        if run[-1] == RELEASED[-1]:
+        if run[-1] == LOOKED_UP[-1]:
             parts.append(f"{run[0]} on")
         else:
             parts.append(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}")

@@ -12,6 +12,7 @@ from kchaos.checkers.model.releases.composition import asks_controller_for_isr
 from kchaos.checkers.model.releases.every_rule import RANGES
 from kchaos.checkers.model.releases.status import Status, status
 from kchaos.checkers.model.releases.versions import (
+    LOOKED_UP,
     RELEASED,
     ReleaseRange,
     Since,
@@ -74,7 +75,8 @@ def test_a_range_ends_before_the_first_release_without_it_in_each_line() -> None
 
 def test_releases_are_said_as_runs() -> None:
     assert runs(()) == "none"
-    assert runs(("0.11.0.3", *RELEASED[RELEASED.index("1.0.2") :])) == "0.11.0.3, 1.0.2 on"
+    assert runs(("0.11.0.3", *LOOKED_UP[LOOKED_UP.index("1.0.2") :])) == "0.11.0.3, 1.0.2 on"
+    assert runs(("3.9.1", "3.9.2", "4.0.1", "4.0.2")) == "3.9.1 to 3.9.2, 4.0.1 on"
 
 
 def test_every_release_can_be_read_and_they_are_in_order() -> None:
@@ -127,7 +129,9 @@ def test_what_is_no_release_is_refused_with_what_to_write(wrong: str) -> None:
         ("KAFKA-7298", "2.0.0 2.5.0", "2.0.1 2.1.0 2.4.1"),
         ("KIP-360", "2.4.1", "2.5.0"),
         ("KIP-890", "3.5.2", "3.6.0"),
-        ("KAFKA-18723", "3.8.1 3.9.0", "3.9.1 3.9.2"),
+        ("KAFKA-18723", "3.8.1 3.9.0 4.0.0", "3.9.1 3.9.2 4.0.1 4.0.2"),
+        ("KIP-380", "2.1.1 4.0.0 4.0.2", "2.2.0 3.9.2"),
+        ("KIP-841", "3.2.3", "3.3.0 3.9.2 4.0.0"),
     ],
 )
 def test_a_fix_is_in_the_releases_that_got_it_and_in_no_other(
@@ -142,7 +146,7 @@ def test_what_the_rules_declare_is_what_was_found_in_every_release() -> None:
     file = Path(kchaos.checkers.model.releases.__file__).with_name("compared.json")
     document = json.loads(file.read_text(encoding="utf-8"))
     assert {name: str(range_) for name, range_ in RANGES.items()} == document["found"]
-    assert tuple(document["read_at"]) == RELEASED
+    assert tuple(document["read_at"]) == LOOKED_UP
 
 
 @pytest.mark.parametrize("release", RELEASED)

@@ -64,7 +64,7 @@ def test_one_command_plays_one_pair() -> None:
     for older, newer in ((("2.1.1", "2.2.2"), ("2.3.1",)), (("2.1.1",), ("2.2.2", "2.3.1"))):
         with pytest.raises(UsageError, match="one command plays one pair"):
             meant(older, newer)
-    with pytest.raises(UsageError, match="to nothing is none"):
+    with pytest.raises(UsageError, match="--to RELEASE or --to-build PATH"):
         meant(("2.1.1",), ())
 
 
@@ -109,10 +109,14 @@ def test_the_plan_tells_the_rolls_and_what_differs() -> None:
     assert lines[0] == "upgrade from 2.8.2 to 3.9.1"
     assert "1. binaries: the binaries become 3.9.1, at protocol 2.8; brokers 2, 0, 1" in lines
     assert any(line.strip().startswith("KAFKA-18723") for line in lines)
+    assert any(line.strip().startswith("3.0.0 (KIP-724): At protocol 3.0") for line in lines)
     assert max(map(len, lines)) <= 80
     data = json.loads(plan_json(upgrade, 1))
     assert [phase["name"] for phase in data["phases"]] == ["binaries", "protocol"]
     assert data["scenario"]["seed"] == 1
+    assert [note.split(" ")[0] for note in data["notes"]] == [
+        *("3.0.0", "3.0.0", "3.5.2", "3.6.0", "3.6.0"),
+    ]
     assert json.loads(plan_json(upgrade, None))["scenario"] is None
 
 

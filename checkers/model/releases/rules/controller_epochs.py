@@ -6,6 +6,7 @@ from kchaos.checkers.model.releases.rule import Rule
 CONTROLLER_EPOCHS = Rule(
     name="controller epochs",
     since=("0.10.2.0",),
+    is_of_zookeeper=True,
     source="kafka.server.ReplicaManager",
     tag="0.10.2.0",
     meaning=(

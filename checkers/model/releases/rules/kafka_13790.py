@@ -20,8 +20,11 @@ KAFKA_13790 = Rule(
             present=r"partitionState\.partitionEpoch < partitionEpoch",
         ),
         Probe(
-            file="KafkaController",
-            present=r"newLeaderAndIsr\.partitionEpoch > currentLeaderAndIsr\.partitionEpoch",
+            file="KafkaController ReplicationControlManager",
+            present=(
+                r"newLeaderAndIsr\.partitionEpoch > currentLeaderAndIsr\.partitionEpoch|"
+                r"partitionData\.partitionEpoch\(\) > partition\.partitionEpoch"
+            ),
         ),
     ),
     followed="never",

@@ -17,7 +17,7 @@ KAFKA_14010 = Rule(
         Probe(
             file="AlterPartitionManager",
             present=(
-                r"unsentIsrUpdates\.remove\([^)]*topicPartition\).{0,400}\.future"
+                r"unsentIsrUpdates\.remove\([^)]*topic(Id)?Partition\).{0,400}\.future"
                 r"\.complete\("
             ),
         ),

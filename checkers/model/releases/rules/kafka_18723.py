@@ -16,7 +16,7 @@ def was_asked_in_this_epoch(asked_leader_epoch: int, leader_epoch: int) -> bool:
 
 KAFKA_18723 = Rule(
     name="KAFKA-18723",
-    since=("3.9.1",),
+    since=("3.9.1", "4.0.1"),
     source="kafka.server.AbstractFetcherThread",
     tag="3.9.1",
     meaning=(

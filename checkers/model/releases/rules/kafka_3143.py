@@ -13,6 +13,7 @@ from kchaos.checkers.model.releases.rule import Rule
 KAFKA_3143 = Rule(
     name="KAFKA-3143",
     since=("2.3.0",),
+    is_of_zookeeper=True,
     source="kafka.controller.ReplicaStateMachine",
     tag="2.3.0",
     meaning=(

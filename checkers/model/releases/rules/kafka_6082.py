@@ -6,6 +6,7 @@ from kchaos.checkers.model.releases.rule import Rule
 KAFKA_6082 = Rule(
     name="KAFKA-6082",
     since=("2.1.0",),
+    is_of_zookeeper=True,
     source="kafka.zk.KafkaZkClient",
     tag="2.1.0",
     meaning=(

@@ -52,7 +52,7 @@ KAFKA_7415 = Rule(
         Probe(
             file="Partition",
             within=r"def makeLeader\(",
-            present=r"epochCache\.assign\(|maybeAssignEpochStartOffset\(",
+            present=r"epochCache\.assign\(|(maybeA|\.a)ssignEpochStartOffset\(",
         ),
         Probe(
             file="LeaderEpochFileCache",

@@ -25,7 +25,7 @@ KAFKA_7601 = Rule(
     probes=(
         Probe(
             file="Log",
-            present=r"\bcache\.clearAndFlush\(\)",
+            present=r"\bcache\.clearAndFlush\(\)|\.nonEmpty\) \{\s+warn.{0,200}\.clearAndFlush\(\)",
         ),
     ),
     change=lambda known: replace(known, entries_after_old_batch=forget_entries),

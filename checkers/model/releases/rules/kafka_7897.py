@@ -20,6 +20,7 @@ def recover_above_zero(leader_epoch: int) -> bool:
 KAFKA_7897 = Rule(
     name="KAFKA-7897",
     since=("2.1.1",),
+    until=("4.0.0",),
     source="kafka.log.Log",
     tag="2.1.1",
     meaning="A log in a message format without leader epochs has no epoch cache at all.",

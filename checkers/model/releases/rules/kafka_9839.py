@@ -19,6 +19,7 @@ def refuse_earlier_epochs(told: int, own: int) -> str:
 KAFKA_9839 = Rule(
     name="KAFKA-9839",
     since=("2.5.1", "2.6.0"),
+    is_of_zookeeper=True,
     source="kafka.server.KafkaApis",
     tag="2.5.1",
     meaning=(

@@ -121,7 +121,7 @@ EPOCH_REQUEST_0 = Rule(
             present=(
                 r">= KAFKA_0_11_0_IV2$|"
                 r"isOffsetForLeaderEpochSupported\(\) \{\s+return this\.isAtLeast"
-                r"\(IBP_0_11_0_IV2\)"
+                r"\(IBP_0_11_0_IV2\)|MINIMUM_VERSION = IBP_3_3_IV3"
             ),
         ),
     ),

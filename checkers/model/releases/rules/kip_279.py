@@ -76,7 +76,11 @@ EPOCH_REQUEST_1 = Rule(
     probes=(
         Probe(
             file="ReplicaFetcherThread MetadataVersion",
-            present=r">= KAFKA_2_0_IV0\) 1$|isAtLeast\(IBP_2_0_IV0\)\) \{\s+return 1;",
+            present=(
+                r">= KAFKA_2_0_IV0\) 1$|"
+                r"isAtLeast\(IBP_2_0_IV0\)\) \{\s+return 1;|"
+                r"MINIMUM_VERSION = IBP_3_3_IV3"
+            ),
         ),
     ),
     change=lambda known: replace(known, epoch_request_version=1),

@@ -93,7 +93,11 @@ EPOCH_REQUEST_2 = Rule(
     probes=(
         Probe(
             file="ReplicaFetcherThread MetadataVersion",
-            present=r">= KAFKA_2_1_IV1\) 2$|isAtLeast\(IBP_2_1_IV1\)\) \{\s+return 2;",
+            present=(
+                r">= KAFKA_2_1_IV1\) 2$|"
+                r"isAtLeast\(IBP_2_1_IV1\)\) \{\s+return 2;|"
+                r"MINIMUM_VERSION = IBP_3_3_IV3"
+            ),
         ),
     ),
     change=lambda known: replace(known, epoch_request_version=2),
@@ -109,7 +113,11 @@ FETCH_10 = Rule(
     probes=(
         Probe(
             file="ReplicaFetcherThread MetadataVersion",
-            present=r">= KAFKA_2_1_IV2\) 10$|isAtLeast\(IBP_2_1_IV2\)\) \{\s+return 10;",
+            present=(
+                r">= KAFKA_2_1_IV2\) 10$|"
+                r"isAtLeast\(IBP_2_1_IV2\)\) \{\s+return 10;|"
+                r"MINIMUM_VERSION = IBP_3_3_IV3"
+            ),
         ),
     ),
     change=lambda known: replace(known, sends_leader_epoch=True),

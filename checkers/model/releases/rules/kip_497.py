@@ -41,14 +41,18 @@ KIP_497 = Rule(
             present=r"isInflight",
         ),
         Probe(
-            file="KafkaController",
-            present=r"def (processAlterIsr|processAlterPartition)\(",
+            file="KafkaController ReplicationControlManager",
+            present=(
+                r"def (processAlterIsr|processAlterPartition)\(|"
+                r"ControllerResult<AlterPartitionResponseData> alterPartition\("
+            ),
         ),
         Probe(
             file="MetadataVersion",
             present=(
                 r"isAlterIsrSupported: Boolean = this >= KAFKA_2_7_IV2|isAlter(Isr|"
-                r"Partition)Supported\(\) \{\s+return this\.isAtLeast\(IBP_2_7_IV2\)"
+                r"Partition)Supported\(\) \{\s+return this\.isAtLeast\(IBP_2_7_IV2\)|"
+                r"MINIMUM_VERSION = IBP_3_3_IV3"
             ),
         ),
     ),

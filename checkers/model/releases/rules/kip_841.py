@@ -28,10 +28,10 @@ KIP_841 = Rule(
         Probe(
             file="Partition",
             within=r"def isReplicaIsrEligible\(",
-            present=r"hasAliveBroker\(",
+            present=r"hasAliveBroker\(|isBrokerFenced\(",
         ),
         Probe(
-            file="KafkaController",
+            file="KafkaController ReplicationControlManager",
             present=r"Errors\.INELIGIBLE_REPLICA",
         ),
     ),

@@ -18,6 +18,7 @@ def keep_last_member(isr: tuple[int, ...], broker: int, _is_unclean: bool) -> tu
 LAST_IN_ISR = Rule(
     name="last member stays in the ISR",
     since=("1.1.0",),
+    is_of_zookeeper=True,
     source="kafka.controller.ReplicaStateMachine",
     tag="1.1.0",
     meaning=(
