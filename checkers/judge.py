@@ -194,6 +194,7 @@ class _Judging:
         if read is not None:
             self._note_unknown(read, prediction, judged, [why for _, why in unfollowed])
         builds = self.attempt("the builds", lambda: evidence.builds)
+        ran = self.attempt("what brokers ran", lambda: _ran(evidence)) or ""
         outcome = self.attempt("the outcome", lambda: evidence.outcome)
         findings = self.attempt(
             "the fingerprints",
@@ -208,6 +209,7 @@ class _Judging:
             **{name: getattr(described, name) for name in _FROM_RUN},
             **asdict(answer),
             build="; ".join(builds or ()),
+            ran=ran,
             findings=judged.findings if findings is None else findings,
             predicted_findings=judged.predicted_findings,
             witness=witnesses or (),
@@ -407,6 +409,11 @@ def _foreign(findings: Iterable[Finding]) -> Iterator[str]:
                 f"{finding.message}: what was acknowledged to them may be lost, and the model "
                 "cannot predict what they did. Write by steps alone, or judge a run without them"
             )
+
+
+def _ran(evidence: RunEvidence) -> str:
+    """What brokers ran, where that was more than one release; else ""."""
+    return evidence.ran if len(evidence.started_as) + len(evidence.rolled_to) > 1 else ""
 
 
 def _deleted_by_others(evidence: RunEvidence) -> Iterator[tuple[TopicPartition, str]]:

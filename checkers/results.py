@@ -23,6 +23,7 @@ LINE_FIELDS = (
         "case",
         "release",
         "build",
+        "ran",
         "driver",
         "seed",
         "started_at",
@@ -56,6 +57,7 @@ class Results:
     Attributes:
         entry: From run.json, like case, release, driver and seed.
         build: The builds that brokers ran and nobody published: path and digest; "" if none.
+        ran: The releases that brokers ran, for people, where there was more than one; else "".
         conforms: True, False, or None for unknown; likewise `safe`.
         expected: Whether all is as expected.
         reason: Why it is not, or "".
@@ -80,6 +82,7 @@ class Results:
     case: str = ""
     release: str = ""
     build: str = ""
+    ran: str = ""
     driver: str = ""
     seed: int = 0
     conforms: bool | None
@@ -108,7 +111,7 @@ class Results:
 
         At most two facts are told, the worst first; then how many more there are.
         """
-        release = f"Kafka {self.release}: " if self.release else ""
+        release = f"Kafka {self.ran or self.release}: " if self.release else ""
         facts = facts_of(self.findings)
         if self.safe is False and facts:
             left = len(facts) - _MOST_FACTS

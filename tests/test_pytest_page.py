@@ -12,12 +12,12 @@ PAGE = Path(__file__).parent.parent / "docs" / "pytest.md"
 _EXAMPLE = re.compile(r"<!-- example -->\n```python\n(.*?)```", re.DOTALL)
 
 
-def test_the_ten_examples_run_as_they_stand(pytester: pytest.Pytester) -> None:
+def test_the_examples_run_as_they_stand(pytester: pytest.Pytester) -> None:
     examples = _EXAMPLE.findall(PAGE.read_text(encoding="utf-8"))
-    assert len(examples) == 10
+    assert len(examples) == 11
     pytester.makepyfile(test_examples="\n\n".join(examples))
 
     # Two processes would each start the cluster that six of them share.
     done = pytester.runpytest_subprocess("-q", "-s", "--strict-markers")
 
-    done.assert_outcomes(passed=10)
+    done.assert_outcomes(passed=11)

@@ -26,6 +26,7 @@ from kchaos.checkers.evidence.about import (
     Outcome,
     RunAbout,
     ScenarioAbout,
+    marked,
     read_outcome,
 )
 from kchaos.checkers.evidence.actions import TimedEvent, in_one_order, is_internal, read_actions
@@ -170,6 +171,32 @@ class RunEvidence:
         return tuple(
             sorted({build for build in [*first, *later] if isinstance(build, str) and build})
         )
+
+    @cached_property
+    def started_as(self) -> tuple[str, ...]:
+        """What brokers ran at first, each release once, with its build if it is somebody's own."""
+        return tuple(sorted({broker.name for broker in self.description.brokers.values()}))
+
+    @cached_property
+    def rolled_to(self) -> tuple[str, ...]:
+        """What brokers became besides, in the order in which they were rolled."""
+        effects = [
+            observation.detail.get("effect")
+            for observation in self.observed
+            if observation.kind == "injected" and observation.detail.get("fault") == "RollBroker"
+        ]
+        rolled = [
+            marked(str(effect["release"]), str(effect.get("build") or ""))
+            for effect in effects
+            if isinstance(effect, Mapping) and effect.get("release")
+        ]
+        return tuple(name for name in dict.fromkeys(rolled) if name not in self.started_as)
+
+    @cached_property
+    def ran(self) -> str:
+        """What brokers ran, for people, such as "1.1.1, rolled to 2.0.1"."""
+        text = " and ".join(self.started_as) or self.description.release
+        return f"{text}, rolled to {' and '.join(self.rolled_to)}" if self.rolled_to else text
 
     @cached_property
     def is_linked(self) -> bool:

@@ -262,9 +262,40 @@ def scenario_of(
     )
 
 
+def with_brokers(scenario: Scenario, kafkas: Mapping[int, str]) -> Scenario:
+    """The same scenario on a mixed cluster; what the model predicts is expected of it.
+
+    Args:
+        kafkas: What single brokers run in place of the release of the others, by their ids.
+
+    Raises:
+        UsageError: The scenario has no such broker.
+    """
+    ids = [broker.id for broker in scenario.cluster.brokers]
+    if unknown := sorted(kafkas.keys() - {*ids}):
+        raise UsageError(
+            f"{scenario.entry} {scenario.case} has no broker {unknown[0]}; its brokers are "
+            f"{', '.join(map(str, ids))}"
+        )
+    brokers = tuple(
+        replace(broker, kafka=kafkas[broker.id], judged_as=None) if broker.id in kafkas else broker
+        for broker in scenario.cluster.brokers
+    )
+    cluster = replace(scenario.cluster, brokers=brokers)
+    return replace(scenario, cluster=cluster, expectation=None)
+
+
 def _judged_as(spec: ClusterSpec, judged_as: str | None) -> ClusterSpec:
     brokers = tuple(replace(broker, judged_as=judged_as) for broker in spec.brokers)
     return replace(spec, brokers=brokers)
 
 
-__all__ = ["CATALOGUE", "Entry", "Expectation", "entries_there", "entry_named", "scenario_of"]
+__all__ = [
+    "CATALOGUE",
+    "Entry",
+    "Expectation",
+    "entries_there",
+    "entry_named",
+    "scenario_of",
+    "with_brokers",
+]

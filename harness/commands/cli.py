@@ -104,6 +104,19 @@ def _entry_json(entry: Any) -> dict[str, Any]:
     }
 
 
+def _of_brokers(_: Any, __: Any, values: tuple[str, ...]) -> dict[int, str]:
+    """What each broker runs, by its id."""
+    kafkas: dict[int, str] = {}
+    for value in values:
+        broker, _, kafka = value.partition("=")
+        if not broker.isdecimal() or not kafka:
+            raise click.BadParameter(f"{value!r} is not like 1=2.0.1: a broker's id and a release")
+        if int(broker) in kafkas:
+            raise click.BadParameter(f"broker {broker} is named twice")
+        kafkas[int(broker)] = kafka
+    return kafkas
+
+
 @cli.command()
 @click.argument("name", shell_complete=entries)
 @click.option(
@@ -120,6 +133,15 @@ def _entry_json(entry: Any) -> dict[str, Any]:
     multiple=True,
     shell_complete=cases_of_entry,
     help="May be repeated. Default: all cases.",
+)
+@click.option(
+    "--broker",
+    "of_brokers",
+    multiple=True,
+    metavar="ID=RELEASE",
+    callback=_of_brokers,
+    help="What a single broker runs in place of --kafka, for a mixed cluster; may be repeated. All "
+    "brokers speak the protocol of the oldest.",
 )
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
 @click.option(
@@ -142,6 +164,7 @@ def _entry_json(entry: Any) -> dict[str, Any]:
 def reproduce(
     name: str,
     kafkas: tuple[str, ...],
+    of_brokers: dict[int, str],
     cases: tuple[str, ...],
     runs: int,
     judged_as: str | None,
@@ -177,6 +200,7 @@ def reproduce(
         entry,
         cases=cases,
         kafkas=kafkas or entry.default_releases,
+        of_brokers=of_brokers,
         runs=runs,
         judged_as=judged_as,
         mode=mode,

@@ -1,7 +1,7 @@
 """Playing catalogue entries: run, judge, tell, and at the end one Spark job over all of it."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from kchaos.checkers.results import Results, results_line, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.ready import fetch
 from kchaos.clusters.releases import Mode, release_of
-from kchaos.harness.catalogue import Entry, scenario_of
+from kchaos.harness.catalogue import Entry, scenario_of, with_brokers
 from kchaos.harness.commands.judge_runs import write_report_or_say
 from kchaos.harness.run.runner import RunOptions, play
 from kchaos.harness.run.scenario import Scenario
@@ -33,6 +33,7 @@ def reproduce(
     *,
     cases: Sequence[str],
     kafkas: Sequence[str],
+    of_brokers: Mapping[int, str] | None = None,
     runs: int,
     judged_as: str | None,
     mode: Mode | None = None,
@@ -46,11 +47,14 @@ def reproduce(
         cases: None means all that a release can show.
         kafkas: Releases or paths to distributions; what is known of a release is also expected
             of a distribution of that release.
+        of_brokers: What single brokers run in place of that, by their ids.
         judged_as: The release whose rules a patched build is judged by, or None.
         mode: Where clusters keep their metadata; None for what entry and release say.
         done: Called with each run once it is judged.
     """
     todo: list[tuple[str, str, Scenario]] = []
+    for kafka in (of_brokers or {}).values():
+        fetch(kafka, driver=options.driver, offline=options.offline, say=say)
     for kafka in kafkas:
         # A broken or unknown Kafka is refused before the first cluster starts.
         release = fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
@@ -59,6 +63,8 @@ def reproduce(
             scenario = scenario_of(
                 entry, case, kafka, release=rules, judged_as=judged_as, mode=mode
             )
+            if of_brokers:
+                scenario = with_brokers(scenario, of_brokers)
             todo += [(kafka, case, scenario)] * runs
     began = time.monotonic()
     played: list[Played] = []

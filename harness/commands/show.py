@@ -132,7 +132,7 @@ def table_text(results: Sequence[Results]) -> str:
         if result.safe is None and observed == "none":
             observed = "unknown"
         table.add_row(
-            marked(result.release, result.build),
+            result.ran or marked(result.release, result.build),
             result.case,
             predicted,
             observed,
@@ -152,7 +152,7 @@ def _expected_text(results: Sequence[Results]) -> str:
     surprising = [result for result in results if not result.expected]
     lines = [f"{len(results) - len(surprising)} of {len(results)} as expected"]
     for result in surprising:
-        release = marked(result.release, result.build)
+        release = result.ran or marked(result.release, result.build)
         lines += wrapped(f"{release} {result.case}: {result.reason or result.unknown}")
     return "\n".join(lines)
 

@@ -182,9 +182,7 @@ def zookeeper(request: pytest.FixtureRequest, kafka_release: str) -> "KazooClien
 
 
 @pytest.fixture
-def chaos(
-    request: pytest.FixtureRequest, kafka_cluster: "JvmCluster", kafka_release: str
-) -> "Iterator[Chaos]":
+def chaos(request: pytest.FixtureRequest, kafka_cluster: "JvmCluster") -> "Iterator[Chaos]":
     """A live run on `kafka_cluster`: what is done through it is recorded, replayed and judged."""
     with quiet_imports():
         from kchaos.harness.pytest_plugin.live import Chaos
@@ -193,7 +191,7 @@ def chaos(
     live = Chaos(
         kafka_cluster,
         node_id=request.node.nodeid,
-        release=kafka_release,
+        release=kafka_cluster.spec.brokers[0].kafka,
         seed=seed_for(request.node, settings),
         settings=settings,
         settle_bound_s=settle_bound_for(request.node, settings),

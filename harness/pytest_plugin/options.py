@@ -83,7 +83,8 @@ _OPTIONS = (
         environment="KCHAOS_KAFKA_RELEASE",
         kind="args",
         help="Kafka release, or path to a distribution; repeat it to run the tests that use "
-        "Kafka on each (in the environment: separated by commas). Default: the newest known",
+        "Kafka on each (in the environment: separated by commas). 1.1.1+2.0.1 is a mixed cluster, "
+        "whose brokers run the one and the other in turn. Default: the newest known",
         flag_arguments={"action": "append", "metavar": "RELEASE|PATH"},
     ),
     _Option(

@@ -1,10 +1,12 @@
 """What cluster a test asks for: its marker, its release, its seed. Imports nothing heavy."""
 
+import re
 import secrets
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +21,7 @@ MARKER = "kafka_cluster"
 SEED_MARKER = "chaos_seed"
 BOUND_MARKER = "chaos_settle_bound"
 _SEED_BITS = 32
+_RELEASE = re.compile(r"\d+(\.\d+)+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +153,7 @@ def spec_for(node: pytest.Item, release: str, settings: Settings) -> "ClusterSpe
     if isinstance(shape.release, Mapping):
         kafkas = dict(sorted(shape.release.items()))
     else:
-        kafkas = dict.fromkeys(range(shape.brokers), release)
+        kafkas = dict(enumerate(islice(cycle(_mixed(release)), shape.brokers)))
     ids = tuple(kafkas)
     # An option is about what the options name, not about what a marker does.
     judged_as = shape.judged_as or (settings.judged_as if release in settings.releases else None)
@@ -177,6 +180,13 @@ def spec_for(node: pytest.Item, release: str, settings: Settings) -> "ClusterSpe
     )
     quick = QUICK_KRAFT if spec.is_kraft else QUICK
     return replace(spec, properties={**quick, **properties})
+
+
+def _mixed(release: str) -> list[str]:
+    """What an option names for brokers in turn: "1.1.1+2.0.1" is two releases, a path is one."""
+    parts = release.split("+")
+    are_releases = all(_RELEASE.fullmatch(part) for part in parts)
+    return parts if are_releases else [release]
 
 
 def seed_for(node: pytest.Item, settings: Settings) -> int:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Literal
 
 from kchaos.checkers.errors import RunDirectoryError
-from kchaos.checkers.evidence.about import marked
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.witness import Witness
@@ -184,24 +183,13 @@ def witnesses_of(loaded: Loaded) -> tuple[Witness, ...]:
     return () if loaded.results is None else loaded.results.witness
 
 
-def _rolled_to(loaded: Loaded) -> Iterator[str]:
-    """Yields what each broker that was rolled became: a release, marked if it is a build."""
-    for seen in loaded.evidence.observed:
-        effect = seen.detail.get("effect")
-        is_roll = seen.kind == "injected" and seen.detail.get("fault") == "RollBroker"
-        if is_roll and isinstance(effect, Mapping) and effect.get("release"):
-            yield marked(str(effect["release"]), str(effect.get("build") or ""))
-
-
 def summary(loaded: Loaded) -> str:
     """What was played, in one sentence."""
     run = loaded.run
-    releases = sorted({each.name for each in run.brokers.values()})
     count = len(run.brokers)
     text = ", ".join([run.entry or "a scenario", *([f"case {run.case}"] if run.case else [])])
-    text += f", on Kafka {' and '.join(releases) or run.release}"
-    others = [name for name in dict.fromkeys(_rolled_to(loaded)) if name not in releases]
-    text += f", rolled to {' and '.join(others)}," if others else ""
+    ran = loaded.evidence.ran
+    text += f", on Kafka {ran}{',' if loaded.evidence.rolled_to else ''}"
     if count:
         text += f" with {count} broker{'s' if count != 1 else ''}"
     seconds = loaded.results.seconds if loaded.results is not None else None

@@ -88,6 +88,22 @@ def test_a_report_s_head_names_what_brokers_were_rolled_to(tmp_path: Path) -> No
     assert "on Kafka 1.1.1, rolled to 2.0.1 and 2.0.1 (aaaaaaaa), with 2 brokers" in head
 
 
+def test_what_brokers_were_rolled_to_is_named_with_the_outcome_and_in_the_table(
+    tmp_path: Path,
+) -> None:
+    build = clean_snapshot(clean_run(tmp_path / "run"))
+    effect = {"release": "2.0.1", "build": ""}
+    build.observe("injected", 0, build.tick(), fault="RollBroker", name="roll", effect=effect)
+    rolled = judge(build.seal())
+    plain = judge(clean_snapshot(clean_run(tmp_path / "plain")).seal())
+
+    assert (rolled.ran, plain.ran) == ("1.1.1, rolled to 2.0.1", "")
+    assert rolled.outcome.startswith("Kafka 1.1.1, rolled to 2.0.1: ")
+    assert plain.outcome.startswith("Kafka 1.1.1: ")
+    assert "1.1.1, rolled to 2.0.1" in " ".join(table_text([rolled]).split())
+    assert results_line(rolled)["ran"] == "1.1.1, rolled to 2.0.1"
+
+
 def test_a_report_s_head_says_nothing_of_rolls_where_there_was_none(tmp_path: Path) -> None:
     head = summary(load(clean_snapshot(clean_run(tmp_path / "run")).seal()))
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from kchaos.clusters.errors import ReleaseError
-from kchaos.harness.catalogue import entry_named
+from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of, with_brokers
+from kchaos.harness.commands.cli import run
 from kchaos.harness.commands.reproduce import reproduce, time_left
 from kchaos.harness.run.runner import RunOptions
 
@@ -43,3 +44,33 @@ def test_an_unknown_release_is_refused_before_the_first_cluster_starts(
             say=lambda _text: None,
             done=lambda _played: None,
         )
+
+
+def test_single_brokers_of_an_entry_may_run_another_release() -> None:
+    plain = scenario_of(CATALOGUE["KAFKA-6361"], "n20", "1.1.1")
+    assert plain.expectation is not None
+    mixed = with_brokers(plain, {1: "2.0.1"})
+    kafkas = {broker.id: broker.kafka for broker in mixed.cluster.brokers}
+    assert kafkas == {0: "1.1.1", 1: "2.0.1", 2: "1.1.1"}
+    assert mixed.expectation is None
+    assert mixed.steps == plain.steps
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        (["7=2.0.1"], "KAFKA-6361 n20 has no broker 7; its brokers are 0, 1, 2"),
+        (["x=2.0.1"], "'x=2.0.1' is not like 1=2.0.1"),
+        (["1="], "'1=' is not like 1=2.0.1"),
+        (["1=2.0.1", "1=1.1.1"], "broker 1 is named twice"),
+        (["1=9.0.0"], "'9.0.0' is no known Kafka release"),
+    ],
+)
+def test_a_mixed_cluster_that_cannot_be_is_refused_before_one_starts(
+    tmp_path: Path, named: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    brokers = [word for value in named for word in ("--broker", value)]
+    command = ["reproduce", "KAFKA-6361", "--case", "n20", "--kafka", "1.1.1", *brokers]
+    assert run([*command, "--runs-dir", str(tmp_path / "runs")]) == 64
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()

@@ -236,6 +236,19 @@ def test_a_marker_says_what_its_kafka_is_judged_as_and_an_option_of_its_own_rele
     assert judged_as(plain, "2.8.2") == {None}
 
 
+def test_the_option_may_name_the_releases_of_a_mixed_cluster(pytester: pytest.Pytester) -> None:
+    plain = pytester.getitem("def test_func(): pass")
+    settings = _settings(pytester, "--kafka-release", "1.1.1+2.0.1", "--kafka-release", "/a+b")
+
+    def kafkas(release: str) -> list[str]:
+        return [broker.kafka for broker in spec_for(plain, release, settings).brokers]
+
+    assert [kafkas(release) for release in settings.releases] == [
+        ["1.1.1", "2.0.1", "1.1.1"],
+        ["/a+b", "/a+b", "/a+b"],
+    ]
+
+
 def test_a_marker_may_give_each_broker_its_release(pytester: pytest.Pytester) -> None:
     mixed, wrong, short = pytester.getitems(
         """
