@@ -129,8 +129,8 @@ def play_upgrade(
     seed = random.SystemRandom().randrange(_SEEDS) if wanted.seed is None else wanted.seed
     # A broken or unknown Kafka is refused before the first cluster starts.
     digests = {
-        kafka: digest_of(fetch(kafka, driver=options.driver, offline=options.offline, say=say))
-        for kafka in (upgrade.older, upgrade.newer)
+        name: digest_of(fetch(kafka, driver=options.driver, offline=options.offline, say=say))
+        for name, kafka in zip(upgrade.names, (upgrade.older, upgrade.newer), strict=True)
     }
     scenarios = [draw_upgrade(seed + number, upgrade) for number in range(wanted.runs)]
     folder = wanted.sign_off or options.runs_directory / f"sign-off-{upgrade.case}-{seed}"

@@ -24,11 +24,12 @@ from kchaos.checkers.model.values.events import (
 )
 from kchaos.checkers.outcome import brokers_text, worst_first
 from kchaos.checkers.segments.batch import Batch
-from kchaos.harness.report.leadership import Decisions
+from kchaos.harness.report.leadership import Decisions, decisions_of
 from kchaos.harness.report.loading import Loaded
-from kchaos.harness.report.moments import Fault
+from kchaos.harness.report.moments import Fault, faults_of
 from kchaos.harness.report.replaced_entries import Replaced, replaced_entries
-from kchaos.harness.report.replicas import PartitionView, ReplicaView
+from kchaos.harness.report.replicas import PartitionView, ReplicaView, partition_views
+from kchaos.harness.report.rounds import observed_rounds
 from kchaos.harness.report.tier_drawing import RemoteView
 
 NOT_KNOWN = (
@@ -185,6 +186,17 @@ def cause_of(
     steps = _by_time(teller(story))
     # The finding alone is no cause.
     return steps if len(steps) > 1 else _unexplained(finding)
+
+
+def cause_of_run(loaded: Loaded) -> tuple[CauseStep, ...]:
+    """The same, with all that it needs read from the run."""
+    return cause_of(
+        loaded,
+        views=partition_views(loaded),
+        decisions=decisions_of(loaded),
+        rounds=observed_rounds(loaded),
+        faults=faults_of(loaded),
+    )
 
 
 def no_way_back(loaded: Loaded) -> CauseStep | None:

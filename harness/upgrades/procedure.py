@@ -95,10 +95,18 @@ class Upgrade:
     workload: tuple[str, ...] = ()
 
     @property
+    def names(self) -> tuple[str, str]:
+        """The older and the newer one, for people."""
+        own = " (a build of one's own)"
+        return (
+            self.older_release + own * (self.older != self.older_release),
+            self.newer_release + own * (self.newer != self.newer_release),
+        )
+
+    @property
     def pair(self) -> str:
         """Both releases, for people."""
-        build = "" if self.newer == self.newer_release else " (a build of one's own)"
-        return f"{self.older_release} to {self.newer_release}{build}"
+        return " to ".join(self.names)
 
     @property
     def case(self) -> str:

@@ -65,11 +65,17 @@ def html_of(told: SignOff, folder: Path) -> str:
             phases=phase_rows(told),
             procedure=told.procedure,
             findings=_findings(told),
-            runs=[_run(run, folder) for run in told.runs],
+            runs=[_run(run, folder) for run in _worst_first(told.runs)],
+            sees_writes=any(row["without_write_s"] is not None for row in phase_rows(told)),
             symbols=_SYMBOLS,
             yes=_YES,
         )
     )
+
+
+def _worst_first(runs: Sequence[RunOfUpgrade]) -> list[RunOfUpgrade]:
+    """Red ones, then unknown ones, then the others; those of one answer as they were played."""
+    return sorted(runs, key=lambda run: (RED, UNKNOWN, GREEN).index(run.answer))
 
 
 def reason(told: SignOff) -> str:
@@ -85,13 +91,22 @@ def reason(told: SignOff) -> str:
         )
     if told.answer == UNKNOWN:
         missing = told.wanted - runs
-        words = [f"{told.count(UNKNOWN)} of {runs} runs are unknown"] * bool(told.count(UNKNOWN))
+        why = next((run.unknown for run in told.runs if run.answer == UNKNOWN), "")
+        words = [f"{_counted(told, UNKNOWN)} unknown"] * bool(told.count(UNKNOWN))
         words += [f"{missing} of {told.wanted} runs were not played"] * (missing > 0)
-        return f"{', and '.join(words)}, so nobody can say."
+        return f"{', and '.join(words)}, so nobody can say{f': {why}' if why else ''}."
     kinds = sorted(
         {finding.kind for run in told.runs if run.answer == RED for finding in run.findings}
     )
-    return f"Red: {told.count(RED)} of {runs}, by {', '.join(kinds) or 'what the model predicts'}."
+    return f"{_counted(told, RED)} red, by {', '.join(kinds) or 'what the model predicts'}."
+
+
+def _counted(told: SignOff, answer: str) -> str:
+    """How many runs have an answer, with the verb."""
+    count, runs = told.count(answer), len(told.runs)
+    if runs == 1:
+        return "The one run is"
+    return f"{count} of {runs} runs {'is' if count == 1 else 'are'}"
 
 
 def supported(told: SignOff) -> str:
@@ -171,7 +186,7 @@ def markdown_of(told: SignOff, folder: Path) -> str:
     lines += [""]
     lines += ["| run | answer | seed | conforms | safe | promised | kept | play it again |"]
     lines += ["|---|---|---|---|---|---|---|---|"]
-    for run in told.runs:
+    for run in _worst_first(told.runs):
         shown = _run(run, folder)
         name = f"[{cell(run.name)}]({shown['link']})" if shown["link"] else cell(run.name)
         lines.append(
@@ -184,6 +199,11 @@ def markdown_of(told: SignOff, folder: Path) -> str:
             f"- **{finding['kind']}** in {finding['count']} runs, `{finding['fingerprint']}`: "
             f"{cell(finding['message'])}"
         )
+    lines += [
+        f"- red: {cell(run.name)}: {' '.join(map(cell, run.cause))}"
+        for run in told.runs
+        if run.answer == RED and run.cause
+    ]
     lines += [
         f"- unknown: {cell(run.name)}: {cell(run.unknown)}" for run in told.runs if run.unknown
     ]
@@ -231,6 +251,7 @@ def _run_json(run: RunOfUpgrade) -> dict[str, Any]:
         "lost": run.lost,
         "seconds": run.seconds,
         "replay": run.replay,
+        "cause": list(run.cause),
         "availability": asdict(run.availability),
         "phases": [asdict(phase) for phase in run.phases],
         "findings": [finding.fingerprint for finding in run.findings],
@@ -271,6 +292,9 @@ def _run(run: RunOfUpgrade, folder: Path) -> dict[str, Any]:
         "run": run,
         "link": link,
         "kept": "unknown" if run.kept is None else run.kept,
+        "promises": f"{run.promised} records were promised; how many are kept is unknown"
+        if run.kept is None
+        else f"of {run.promised} promised records {run.kept} are kept",
         "brokers": ids,
         "rows": [row for phase in run.phases for row in _rows(phase, ids)],
     }

@@ -1,7 +1,7 @@
 """What runs of one upgrade say together: each phase as it went, and whether to sign it off."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import REPORT, RunDirectory
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
+from kchaos.harness.report.cause import cause_of_run
 from kchaos.harness.report.loading import load
 from kchaos.harness.upgrades.procedure import ENTRY, Phase, Upgrade, phases
 
@@ -102,6 +103,7 @@ class RunOfUpgrade:
         unknown: Why something is unknown, or "".
         promised: Records that were promised; `lost` those of them that are gone.
         availability: For how long there was no service; empty if nobody measured it.
+        cause: What led to the worst safety finding, in sentences; empty for a run without any.
         replay: The command that plays it again.
         report: Where its page is.
     """
@@ -117,6 +119,7 @@ class RunOfUpgrade:
     promised: int
     lost: int
     availability: Availability
+    cause: Sequence[str]
     seconds: float | None
     replay: str
     report: Path | None
@@ -203,7 +206,9 @@ def run_of(path: Path, upgrade: Upgrade) -> RunOfUpgrade:
     loaded = load(RunDirectory.open(path))
     evidence, results = loaded.evidence, loaded.results
     unknown, run_phases = "", []
+    cause: tuple[str, ...] = ()
     try:
+        cause = tuple(step.text for step in cause_of_run(loaded))
         measured = None if results is None else results.availability
         run_phases = list(_phases(evidence, upgrade, measured))
         unknown = _unfinished(evidence, upgrade, run_phases)
@@ -225,6 +230,7 @@ def run_of(path: Path, upgrade: Upgrade) -> RunOfUpgrade:
         promised=sum(phase.promised for phase in run_phases),
         lost=_lost(results),
         availability=(None if results is None else results.availability) or Availability(),
+        cause=cause,
         seconds=None if results is None else results.seconds,
         replay=loaded.run.replay,
         report=path / REPORT if (path / REPORT).is_file() else None,
@@ -350,12 +356,16 @@ def _rolled(
         if line.kind == "act" and line.step == seen.step and line.detail.get("broker") == broker
     ]
     release, build = str(effect.get("release")), str(effect.get("build") or "")
+    others = {
+        other: replace(at, czxid=_czxid(evidence, other, seen.time))
+        for other, at in brokers.items()
+    }
     return Rolled(
         broker=broker,
         began=round(min([seen.time, *began]) - started, 1),
         ended=round(seen.time - started, 1),
         was_controller=_controller(evidence, min([seen.time, *began])) == broker,
-        brokers={**brokers, broker: _at(release, build, properties, effect.get("czxid"))},
+        brokers={**others, broker: _at(release, build, properties, effect.get("czxid"))},
     )
 
 
@@ -370,6 +380,18 @@ def _at(release: str, build: str, properties: Mapping[str, str], czxid: Any) -> 
 
 def _newest_protocol(release: str) -> str:
     return release_of(release.split(" ")[0]).protocol_version
+
+
+def _czxid(evidence: RunEvidence, broker: int, when: float) -> int | None:
+    """A broker's generation at a time: its last registration until then in ZooKeeper's log."""
+    registered = [
+        timed.event.czxid
+        for timed in evidence.decisions
+        if isinstance(timed.event, BrokerRegistered)
+        and timed.event.broker == broker
+        and timed.time <= when
+    ]
+    return registered[-1] if registered else None
 
 
 def _controller(evidence: RunEvidence, when: float) -> int | None:

@@ -12,12 +12,9 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import render
-from kchaos.harness.report.cause import NOT_KNOWN, _Term, _uncleanly, cause_of, no_way_back
+from kchaos.harness.report.cause import NOT_KNOWN, _Term, _uncleanly, cause_of_run, no_way_back
 from kchaos.harness.report.leadership import decisions_of
 from kchaos.harness.report.loading import load
-from kchaos.harness.report.moments import faults_of
-from kchaos.harness.report.replicas import partition_views
-from kchaos.harness.report.rounds import observed_rounds
 from tests.golden.stored import BORDERS, CASES, ENTRIES, OTHERS, unpacked
 from tests.support.kraft_runs import kraft_run, kraft_snapshot
 from tests.support.planted_runs import late_request_obeyed
@@ -47,15 +44,7 @@ LOSS: dict[str, Any] = DIVERGENCE | {
 
 
 def told(run: RunDirectory) -> list[str]:
-    loaded = load(run)
-    steps = cause_of(
-        loaded,
-        views=partition_views(loaded),
-        decisions=decisions_of(loaded),
-        rounds=observed_rounds(loaded),
-        faults=faults_of(loaded),
-    )
-    return [step.text for step in steps]
+    return [step.text for step in cause_of_run(load(run))]
 
 
 @pytest.mark.slow

@@ -102,6 +102,40 @@ def test_after_each_roll_it_is_told_what_every_broker_runs_and_speaks() -> None:
     ]
 
 
+def test_the_generation_of_every_broker_is_told_after_each_roll() -> None:
+    rolls = [roll for phase in one_run().phases for roll in phase.rolls]
+    seen = [[at.czxid for _, at in sorted(roll.brokers.items())] for roll in rolls]
+    assert None not in {czxid for row in seen for czxid in row}
+    for before, after, roll in zip(seen, seen[1:], rolls[1:], strict=False):
+        changed = [broker for broker in range(3) if before[broker] != after[broker]]
+        # Nothing but the rolls ended a process or a session in this run.
+        assert changed == [roll.broker]
+
+
+def test_the_worst_run_stands_first_with_what_led_to_it(tmp_path: Path) -> None:
+    lost = replace(red(), name="the-red-one", cause=("Broker 0 lost <it>.",))
+    unknown = replace(one_run(), name="the-unknown-one", conforms=None, unknown="who knows")
+    whole = told([replace(one_run(), name="the-green-one"), unknown, lost])
+    for text in (html_of(whole, tmp_path), markdown_of(whole, tmp_path)):
+        places = [text.index(f"the-{answer}-one") for answer in ("red", "unknown", "green")]
+        assert places == sorted(places)
+        assert "Broker 0 lost" in text
+        assert "<it>" not in text
+    assert json_of(whole)["runs"][2]["cause"] == ["Broker 0 lost <it>."]
+    assert one_run().cause == ()
+
+
+def test_the_reason_counts_runs_and_says_why_nothing_is_known() -> None:
+    unknown = replace(one_run(), safe=None, conforms=None, unknown="who knows")
+    assert reason(told([red()])) == "The one run is red, by committed-loss."
+    assert reason(told([one_run(), red()])) == "1 of 2 runs is red, by committed-loss."
+    said = reason(told([unknown]))
+    assert said == "The one run is unknown, so nobody can say: who knows."
+    assert reason(told([unknown, unknown, one_run()])).startswith("2 of 3 runs are unknown")
+    page = html_of(told([unknown]), stored().parent)
+    assert "190 records were promised; how many are kept is unknown" in page
+
+
 @pytest.mark.parametrize(
     "other",
     [
