@@ -58,6 +58,8 @@ STEPS_OF_KCHAOS = frozenset(
         "AwaitCleaned",
         "WriteAcrossTimeout",
         "WriteAfterAbort",
+        "LetTransactionTimeOut",
+        "WriteWhenTimedOut",
         "DeleteRecords",
         "DeleteTopic",
         "AwaitLogStart",

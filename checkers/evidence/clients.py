@@ -24,13 +24,14 @@ _MODELLED_ERRORS = (
     ErrorCode.NONE,
     ErrorCode.NOT_LEADER_FOR_PARTITION,
     ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.INVALID_TXN_STATE,
     ErrorCode.UNKNOWN_PRODUCER_ID,
 )
-_MOST_FOLLOWED = 2_000
+_MOST_FOLLOWED = 10_000
 """Produces of clients in one run that the model is told."""
 
 

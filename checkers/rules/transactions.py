@@ -89,9 +89,9 @@ def transactions_ended(evidence: PartitionEvidence, side: Side) -> Iterator[Find
 
     **Verifies**, at the last snapshot, in the leader's log: that the records of a transaction of
     which the commit was answered are committed by the next marker of their producer, those of an
-    aborted one aborted, and that what was sent outside of any transaction began none there
-    (`hanging-transaction`); that as many markers of a producer are there as leaders said that they
-    wrote (`lost-marker`).
+    aborted one aborted; that what was sent outside of any transaction, or by a producer that a
+    marker there had fenced before, began none (`hanging-transaction`); that as many markers of a
+    producer are there as leaders said that they wrote (`lost-marker`).
     **Does not verify**: a transaction whose end nobody answered, or of which no marker was
     acknowledged yet; a partition of which something may have been deleted, cleaned or lost by
     permission, or of which no link told the markers.
@@ -140,7 +140,8 @@ def _ended_otherwise(
     offsets = in_words(operation.base_offset, operation.last_offset)
     producer = f"producer {transaction.producer_id}"
     kind, message = "", ""
-    if operation.transaction == "none" and transaction.marker_offset is None:
+    is_over = operation.transaction == "none" or _is_fenced(evidence, operation)
+    if is_over and transaction.marker_offset is None:
         kind = "hanging-transaction"
         message = (
             f"the records at {offsets} began a transaction of {producer} that its coordinator "
@@ -171,6 +172,19 @@ def _ended_otherwise(
                 "marker_offset": transaction.marker_offset,
             },
         )
+
+
+def _is_fenced(evidence: PartitionEvidence, operation: Operation) -> bool:
+    """Whether a later epoch's marker was written there before the batch was sent."""
+    sent = operation.producer
+    return sent is not None and any(
+        marker.producer_id == sent.producer_id
+        and marker.producer_epoch > sent.producer_epoch
+        and marker.is_written
+        and marker.answered_at is not None
+        and marker.answered_at < operation.invoked_at
+        for marker in evidence.markers or ()
+    )
 
 
 def _lost_markers(

@@ -20,6 +20,7 @@ from kchaos.harness.catalogue.kafka_7601_four_replicas import KAFKA_7601_FOUR_RE
 from kchaos.harness.catalogue.kafka_7601_jira import KAFKA_7601_JIRA
 from kchaos.harness.catalogue.kafka_7601_mixed_default import KAFKA_7601_MIXED_DEFAULT
 from kchaos.harness.catalogue.kafka_7897 import KAFKA_7897
+from kchaos.harness.catalogue.kafka_9144 import KAFKA_9144
 from kchaos.harness.catalogue.kafka_9491 import KAFKA_9491
 from kchaos.harness.catalogue.kafka_10706 import KAFKA_10706
 from kchaos.harness.catalogue.kafka_12315 import KAFKA_12315
@@ -90,6 +91,7 @@ CATALOGUE: Mapping[str, Entry] = {
         KAFKA_7601_JIRA,
         KAFKA_7601_MIXED_DEFAULT,
         KAFKA_7897,
+        KAFKA_9144,
         KAFKA_9491,
         KAFKA_10706,
         KAFKA_12315,

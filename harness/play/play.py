@@ -34,6 +34,8 @@ class Play:
         waited_s: How long steps that only wait, and settling, have taken so far, in seconds.
         client_lines: What links in front of brokers saw of others' clients; None without them.
         free_clients: Clients that run beside the steps, by name.
+        slow_producers: Producer id and epoch of those that do not know that their time is over, by
+            transactional id.
     """
 
     cluster: Cluster
@@ -43,6 +45,7 @@ class Play:
     waited_s: float = 0.0
     client_lines: ClientLines | None = None
     free_clients: dict[str, FreeClients | Workload] = field(default_factory=dict)
+    slow_producers: dict[str, tuple[int, int]] = field(default_factory=dict)
     recorder: Recorder = field(init=False)
     observer: Observer = field(init=False)
     clients: Clients = field(init=False)

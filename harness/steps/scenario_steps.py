@@ -48,7 +48,12 @@ from kchaos.harness.steps.raw_requests import FetchAs
 from kchaos.harness.steps.tier import AwaitLocalStart, AwaitOffsets, AwaitTiered
 from kchaos.harness.steps.tier_reading import TierRead, read_before
 from kchaos.harness.steps.topics import DeleteTopic
-from kchaos.harness.steps.transactions import WriteAcrossTimeout, WriteAfterAbort
+from kchaos.harness.steps.transactions import (
+    LetTransactionTimeOut,
+    WriteAcrossTimeout,
+    WriteAfterAbort,
+    WriteWhenTimedOut,
+)
 
 _LOSES_NO_REASSIGNMENT = (2, 4)
 """From here on the controller reads the request before it deletes it (docs/kafka.md)."""
@@ -367,6 +372,8 @@ STEPS: Mapping[str, type[Any]] = {
         AwaitCleaned,
         WriteAcrossTimeout,
         WriteAfterAbort,
+        LetTransactionTimeOut,
+        WriteWhenTimedOut,
         DeleteRecords,
         DeleteTopic,
         AwaitLogStart,

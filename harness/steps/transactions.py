@@ -50,36 +50,10 @@ class WriteAfterAbort:
         """
         producer = _begun(play, self, transaction_timeout_ms=60_000)
         producer.add(self.partition)
-        base_offset = producer.write_first(self.partition)
+        base_offset = producer.write_first(self.operation, self.partition)
         producer.end(committed=False)
         producer.await_marker(self.partition, base_offset + 2)
-        error_code, base_offset = self._write_late(play, producer)
-        play.observed(
-            "late-batch",
-            operation=self.operation,
-            topic=self.topic,
-            partition=self.partition,
-            error=error_name(error_code) if error_code else "",
-            base_offset=base_offset,
-        )
-
-    def _write_late(self, play: Play, producer: "_Producer") -> tuple[int, int]:
-        """Sends the late batch, again while a leader says so: its coordinator is not done yet."""
-        answers: list[tuple[int, int]] = []
-
-        def is_answered() -> bool:
-            answers.append(producer.write(self.partition, 1))
-            return answers[-1][0] != ErrorCode.NOT_ENOUGH_REPLICAS
-
-        await_until(
-            is_answered,
-            timeout_s=self.timeout_s,
-            waiting_for="the late batch to be taken or refused",
-            last_seen=lambda: error_name(answers[-1][0]) if answers else "no answer",
-            remedy=_REMEDY,
-            abort=gates.no_exit(play),
-        )
-        return answers[-1]
+        producer.write_late(self.operation, self.partition, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,11 +89,11 @@ class WriteAcrossTimeout:
         """
         producer = _begun(play, self, transaction_timeout_ms=self.transaction_timeout_ms)
         producer.add(self.partition)
-        base_offset = producer.write_first(self.partition)
+        base_offset = producer.write_first(self.operation, self.partition)
         producer.await_marker(self.partition, base_offset + 2)
         error_code = producer.add(self.next_partition, accept=ErrorCode.INVALID_PRODUCER_EPOCH)
         if not error_code:
-            base_offset = producer.write_first(self.next_partition)
+            base_offset = producer.write_first(self.operation, self.next_partition)
             producer.end(committed=True)
             producer.await_marker(self.next_partition, base_offset + 2)
         play.observed(
@@ -131,17 +105,95 @@ class WriteAcrossTimeout:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetTransactionTimeOut:
+    """A transactional producer adds a partition to its transaction, and has not written there yet.
+
+    Its coordinator aborts the transaction when its time is over, and nobody tells the producer.
+    Another one takes its transactional id, as where an application was started anew. The first goes
+    on with `WriteWhenTimedOut`. Both go through the links for clients.
+
+    Attributes:
+        broker: The partition's leader.
+        transaction_timeout_ms: How long its coordinator leaves it.
+        timeout_s: Some releases look once in a minute whose time is over.
+    """
+
+    topic: str
+    partition: int
+    broker: int
+    transactional_id: str = "slow"
+    transaction_timeout_ms: int = 1_000
+    timeout_s: float = 120.0
+
+    def perform(self, play: Play) -> None:
+        """Returns when the marker of the abort is replicated, and its coordinator knows that.
+
+        Raises:
+            ScenarioError: The cluster has no links for clients, or something was refused.
+        """
+        producer = _begun(play, self, transaction_timeout_ms=self.transaction_timeout_ms)
+        before = producer.high_watermark(self.partition)
+        producer.add(self.partition)
+        producer.await_marker(self.partition, before + 1)
+        # As long as the marker is not known to be written, the coordinator refuses another one.
+        _begun(play, self, transaction_timeout_ms=self.transaction_timeout_ms)
+        play.slow_producers[self.transactional_id] = producer.producer_id, producer.producer_epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteWhenTimedOut:
+    """The producer of a `LetTransactionTimeOut` goes on: its first batch arrives.
+
+    Attributes:
+        operation: Begins the record's value.
+        broker: The partition's leader by now.
+    """
+
+    operation: str
+    topic: str
+    partition: int
+    broker: int
+    transactional_id: str = "slow"
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Returns when the batch is answered, whatever with.
+
+        Raises:
+            ScenarioError: The cluster has no links for clients, or no such producer is slow.
+        """
+        if self.transactional_id not in play.slow_producers:
+            raise ScenarioError(f"no transaction of {self.transactional_id!r} was let time out")
+        producer_id, producer_epoch = play.slow_producers[self.transactional_id]
+        producer = _Producer(
+            play=play,
+            step=self,
+            leader=_client_addresses(play, self)[self.broker],
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+        )
+        producer.write_late(self.operation, self.partition, 0)
+
+
 _REMEDY = "see the server.log of the broker that leads __transaction_state"
+
+
+_Step = WriteAfterAbort | WriteAcrossTimeout | LetTransactionTimeOut | WriteWhenTimedOut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Producer:
-    """A transactional producer in the epoch that its coordinator has given it."""
+    """A transactional producer in the epoch that its coordinator has given it.
+
+    Attributes:
+        leader: An address, as that of the coordinator is; "" where that is asked nothing.
+    """
 
     play: Play
-    step: WriteAfterAbort | WriteAcrossTimeout
+    step: _Step
     leader: str
-    coordinator: str
+    coordinator: str = ""
     producer_id: int
     producer_epoch: int
 
@@ -172,34 +224,58 @@ class _Producer:
 
     def await_marker(self, partition: int, high_watermark: int) -> None:
         """Returns when the partition's high watermark is there, behind a marker."""
-
-        def end() -> int:
-            answer = fetch(
-                self.leader, topic=self.step.topic, partition=partition, offset=high_watermark - 1
-            )
-            return answer.high_watermark
-
         await_until(
-            lambda: end() >= high_watermark,
+            lambda: self.high_watermark(partition) >= high_watermark,
             timeout_s=self.step.timeout_s,
             waiting_for=f"the marker of {self.step.transactional_id!r} to be replicated",
-            last_seen=end,
+            last_seen=lambda: self.high_watermark(partition),
             remedy=_REMEDY,
             abort=gates.no_exit(self.play),
         )
 
-    def write_first(self, partition: int) -> int:
+    def high_watermark(self, partition: int) -> int:
+        """What the leader tells a consumer that reads from the beginning."""
+        answer = fetch(self.leader, topic=self.step.topic, partition=partition, offset=0)
+        return answer.high_watermark
+
+    def write_first(self, operation: str, partition: int) -> int:
         """Writes its first batch to a partition, which must be taken; returns its offset."""
-        error_code, base_offset = self.write(partition, 0)
+        error_code, base_offset = self.write(operation, partition, 0)
         if error_code:
             raise ScenarioError(f"the first batch was answered with {error_name(error_code)}")
         return base_offset
 
-    def write(self, partition: int, sequence: int) -> tuple[int, int]:
+    def write_late(self, operation: str, partition: int, sequence: int) -> None:
+        """Writes a batch, again while a leader says so, and notes what it was answered with."""
+        answers: list[tuple[int, int]] = []
+
+        def is_answered() -> bool:
+            answers.append(self.write(operation, partition, sequence))
+            return answers[-1][0] != ErrorCode.NOT_ENOUGH_REPLICAS
+
+        await_until(
+            is_answered,
+            timeout_s=self.step.timeout_s,
+            waiting_for="the late batch to be taken or refused",
+            last_seen=lambda: error_name(answers[-1][0]) if answers else "no answer",
+            remedy=_REMEDY,
+            abort=gates.no_exit(self.play),
+        )
+        error_code, base_offset = answers[-1]
+        self.play.observed(
+            "late-batch",
+            operation=operation,
+            topic=self.step.topic,
+            partition=partition,
+            error=error_name(error_code) if error_code else "",
+            base_offset=base_offset,
+        )
+
+    def write(self, operation: str, partition: int, sequence: int) -> tuple[int, int]:
         """Writes a batch of one record; returns the error and the base offset of the answer."""
         builder = MemoryRecordsBuilder(2, 0, 1 << 20)
         builder.set_producer_state(self.producer_id, self.producer_epoch, sequence, True)
-        value = f"{self.step.operation}-{sequence}".encode()
+        value = f"{operation}-{sequence}".encode()
         builder.append(int(time.time() * 1000), None, value)
         builder.close()
         batch = {"partition": partition, "records": bytes(builder.buffer())}
@@ -214,16 +290,9 @@ class _Producer:
         return int(told["error_code"]), int(told["base_offset"])
 
 
-def _begun(
-    play: Play, step: WriteAfterAbort | WriteAcrossTimeout, *, transaction_timeout_ms: int
-) -> _Producer:
+def _begun(play: Play, step: _Step, *, transaction_timeout_ms: int) -> _Producer:
     """A producer that its coordinator has initialised."""
-    links = play.cluster.links
-    if links is None or not links.client_addresses:
-        raise ScenarioError(f"{type(step).__name__} needs a cluster with client_links")
-    addresses = {
-        broker: f"{host}:{port}" for broker, (host, port) in links.client_addresses.items()
-    }
+    addresses = _client_addresses(play, step)
     leader = addresses[step.broker]
     named = {"key": step.transactional_id, "key_type": _TRANSACTION}
     told = _until(play, step, lambda: _ask(leader, ApiKey.FIND_COORDINATOR, named, 1))
@@ -243,9 +312,17 @@ def _begun(
     )
 
 
+def _client_addresses(play: Play, step: _Step) -> dict[int, str]:
+    """Where clients reach each broker, by its links."""
+    links = play.cluster.links
+    if links is None or not links.client_addresses:
+        raise ScenarioError(f"{type(step).__name__} needs a cluster with client_links")
+    return {broker: f"{host}:{port}" for broker, (host, port) in links.client_addresses.items()}
+
+
 def _until(
     play: Play,
-    step: WriteAfterAbort | WriteAcrossTimeout,
+    step: _Step,
     ask: Callable[[], dict[str, Any]],
     *,
     accept: int = ErrorCode.NONE,

@@ -144,6 +144,30 @@ def test_what_was_sent_outside_of_any_transaction_hangs() -> None:
 
 
 @pytest.mark.parametrize(
+    ("change", "hangs"),
+    [
+        ({}, True),
+        ({"producer_epoch": 0}, False),
+        ({"producer_id": 9}, False),
+        ({"error_code": 19}, False),
+        # Who was fenced while the batch was on its way may have been in time.
+        ({"answered_at": 42.0}, False),
+    ],
+)
+def test_what_a_fenced_producer_sends_hangs(change: dict[str, Any], hangs: bool) -> None:
+    fencing = asked(8, 40.0, is_commit=False, producer_epoch=1)
+    late = replace(produced(7, 8, "open"), invoked_at=41.5)
+    planted = run(
+        (*LOG, written(6, fencing), data(7, 8, "late")),
+        operations=(*PRODUCED, late),
+        markers=(*MARKERS, replace(fencing, **change)),
+    )
+
+    kinds = {finding[0] for finding in told(transactions_ended(planted, OBSERVED))}
+    assert ("hanging-transaction" in kinds) == hangs
+
+
+@pytest.mark.parametrize(
     "fields",
     [
         {"is_compacted": True},

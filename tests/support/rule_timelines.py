@@ -28,6 +28,20 @@ def pair(release: str, **configuration: Any) -> list[Event]:
     return [*cluster(release, controller=2, replicas=(0, 1), **configuration), state(0, 0, (0, 1))]
 
 
+def restarted_after(release: str, *events: Event) -> list[Event]:
+    """Broker 0 leads alone, is stopped cleanly after these events, and leads again."""
+    return [
+        *pair(release),
+        *terminate(1),
+        state(0, 1, (0,)),
+        *events,
+        *terminate(0),
+        state(-1, 2, (0,)),
+        *start(0, release, czxid=200),
+        state(0, 3, (0,)),
+    ]
+
+
 def elected_after_truncation(release: str) -> list[Event]:
     """Broker 0 leads after an unclean election had cut its log below its high watermark."""
     unclean = {"unclean_leader_election": True}

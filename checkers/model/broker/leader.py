@@ -204,7 +204,7 @@ def _of_producer(
     mark, generation = request.producer, broker.generation
     if mark is None or generation.versions.magic < 2:
         return "", None
-    state = producer_state(replica.log.batches, mark.producer_id)
+    state = producer_state(replica.log.batches, mark.producer_id, replica.log.producers)
     sent = sent_before(state, mark, len(request.records), generation.remembered_batches)
     if sent is not None:
         return "", sent
@@ -233,7 +233,8 @@ def refuse_unverified(world: World, request: Produce, error: str) -> bool:
         return False
     if mark.is_marker or not mark.is_transactional or not broker.generation.verifies_transactions:
         return False
-    if producer_state(replica.log.batches, mark.producer_id).first_offset is not None:
+    log = replica.log
+    if producer_state(log.batches, mark.producer_id, log.producers).first_offset is not None:
         return False
     world.answer(
         PredictedProduce(

@@ -16,6 +16,7 @@ from kchaos.checkers.model.values.epoch_cache import (
 )
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark
+from kchaos.checkers.model.values.producers import loaded_snapshot
 from kchaos.checkers.model.values.replica import Replica, Role
 
 _OF_A_PROCESS = (
@@ -52,8 +53,8 @@ def start(world: World, configuration: StartBroker, generation: Generation) -> N
         world.put(("adopted", broker_id, topic), None)
     for partition in world.partitions(broker_id):
         replica = world.known_replica(broker_id, partition)
-        log = replica.log.reload()
         own = world.generation(broker, partition)
+        log = _loaded(replica.log, forgets_fenced=_forgets_fenced(world, before, broker, partition))
         entries = own.loaded_entries(replica.entries)
         if not broker.was_stopped_cleanly:
             entries = _recovered(own, entries, replica.log)
@@ -169,6 +170,25 @@ def _note_impossible(
             high_watermark=high_watermark,
             allowed=tuple(sorted(allowed)),
         )
+    )
+
+
+def _loaded(log: Log, *, forgets_fenced: bool) -> Log:
+    """Return a log as a process finds it that begins."""
+    log = log.reload()
+    producers = loaded_snapshot(
+        log.batches, log.producers, log.log_end_offset, forgets_fenced=forgets_fenced
+    )
+    return replace(log, producers=producers)
+
+
+def _forgets_fenced(
+    world: World, before: Broker | None, broker: Broker, partition: TopicPartition
+) -> bool:
+    """Whether who reads a snapshot leaves out fenced producers, or who wrote it told no time."""
+    wrote = before if broker.was_stopped_cleanly and before is not None else broker
+    return any(
+        world.generation(each, partition).forgets_fenced_producers for each in (wrote, broker)
     )
 
 

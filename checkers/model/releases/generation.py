@@ -160,6 +160,8 @@ class Generation:
         remembered_batches: How many batches of a producer a log knows, to tell duplicates.
         refuse_sequence: (what the log knows of the producer, what its batch says) to Kafka's error,
             or "".
+        forgets_fenced_producers: Whether a broker that starts forgets a producer of whose epoch its
+            log has a marker alone.
         verifies_transactions: Whether the coordinator is asked before a transaction begins in a
             log.
 
@@ -280,6 +282,7 @@ class Generation:
 
     remembered_batches: int = 1
     refuse_sequence: Callable[[ProducerState, ProducerMark], str]
+    forgets_fenced_producers: bool = False
     verifies_transactions: bool = False
 
     deletes_beyond_high_watermark: bool = True

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kchaos.checkers.model.values.prediction import PredictedBatch
-from kchaos.checkers.model.values.producers import ProducerMark
+from kchaos.checkers.model.values.producers import NO_SNAPSHOT, ProducerMark, ProducerSnapshot
 from kchaos.checkers.segments.batch import Record, join_payload_digests, payload_digest
 
 
@@ -33,6 +33,7 @@ class Log:
             what size and time roll is not modelled.
         local_start_offset: Where what is on the local disk begins, at least. What lies before was
             deleted, or of a tiered log is in the remote tier, and part of the log.
+        producers: What the broker's process found of producers when it began.
     """
 
     batches: tuple[PredictedBatch, ...] = ()
@@ -40,6 +41,7 @@ class Log:
     log_end_offset: int = 0
     segment_starts: tuple[int, ...] = ()
     local_start_offset: int = 0
+    producers: ProducerSnapshot = NO_SNAPSHOT
 
     def append(self, batches: Sequence[PredictedBatch], rolls: Sequence[int] = ()) -> "Log":
         """Return the log with batches appended as they are; it ends after the last of them.
@@ -67,6 +69,7 @@ class Log:
             log_end_offset=batches[-1].last_offset + 1,
             segment_starts=(*self.segment_starts, *rolls),
             local_start_offset=self.local_start_offset,
+            producers=self.producers,
         )
 
     def segments(self) -> tuple[tuple[PredictedBatch, ...], ...]:
@@ -117,6 +120,7 @@ class Log:
             log_end_offset=target_offset,
             segment_starts=tuple(start for start in self.segment_starts if start < target_offset),
             local_start_offset=min(self.local_start_offset, target_offset),
+            producers=self.producers if self.producers.end_offset <= target_offset else NO_SNAPSHOT,
         )
 
     def truncate_fully_and_start_at(self, offset: int) -> "Log":

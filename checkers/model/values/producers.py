@@ -1,9 +1,10 @@
 """Producers with ids: what a batch says of the one that sent it, and what a log makes of that.
 
-Read from kafka.log.ProducerStateManager and ProducerAppendInfo, 0.11.0.0, 1.1.1, 2.8.2 and 3.8.0.
+Read from kafka.log.ProducerStateManager and ProducerAppendInfo, 0.11.0.0, 1.1.1, 2.3.1, 2.8.2 and
+3.8.0.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -98,12 +99,62 @@ class ProducerState:
         return base_sequence == (0 if last == _LARGEST_SEQUENCE else last + 1)
 
 
-def producer_state(batches: Iterable[MarkedBatch], producer_id: int) -> ProducerState:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSnapshot:
+    """What a broker's process found beside a log when it began, of each producer.
+
+    A process that ends writes it, or one that recovers a log. Left out is that a roll writes one
+    too, which a truncation reads, and that a running process looks every ten minutes who expired.
+
+    Attributes:
+        end_offset: Where the log ended then, exclusive.
+        states: By producer id.
+    """
+
+    end_offset: int = 0
+    states: tuple[tuple[int, ProducerState], ...] = ()
+
+
+NO_SNAPSHOT = ProducerSnapshot()
+
+
+def loaded_snapshot(
+    batches: Sequence[MarkedBatch],
+    before: ProducerSnapshot,
+    end_offset: int,
+    *,
+    forgets_fenced: bool,
+) -> ProducerSnapshot:
+    """Return what a process that begins knows: of each producer one batch, the last.
+
+    Read from writeSnapshot and loadFromSnapshot of kafka.log.ProducerStateManager.
+
+    Args:
+        before: What the process before it found.
+        end_offset: Where the log ends now.
+        forgets_fenced: Whether producers are left out of whose epoch the log has no batch.
+    """
+    if before.end_offset > end_offset:
+        before = NO_SNAPSHOT
+    known = {batch.producer.producer_id for batch in batches if batch.producer is not None}
+    states = []
+    for producer_id in sorted({producer_id for producer_id, _ in before.states} | known):
+        state = producer_state(batches, producer_id, before)
+        if state.batches or not forgets_fenced:
+            states.append((producer_id, replace(state, batches=state.batches[-1:])))
+    return ProducerSnapshot(end_offset=end_offset, states=tuple(states)) if known else before
+
+
+def producer_state(
+    batches: Iterable[MarkedBatch], producer_id: int, snapshot: ProducerSnapshot = NO_SNAPSHOT
+) -> ProducerState:
     """Return what a log with these batches knows of a producer (ProducerStateManager.update)."""
-    state = ProducerState()
+    state = dict(snapshot.states).get(producer_id, ProducerState())
     for batch in batches:
         mark = batch.producer
         if mark is None or mark.producer_id != producer_id:
+            continue
+        if batch.base_offset < snapshot.end_offset:
             continue
         if mark.producer_epoch != state.producer_epoch:
             state = replace(state, producer_epoch=mark.producer_epoch, batches=())

@@ -95,6 +95,7 @@ from tests.support.rule_timelines import (
     leaves_after_the_record,
     one_of_two_moves,
     pair,
+    restarted_after,
     shorter_leader,
     without_end,
     without_epochs,
@@ -578,6 +579,7 @@ def sent(operation: str, base_sequence: int, *, records: int = 1, **more: Any) -
 
 
 MARKER = sent("end", -1, is_transactional=True, coordinator_epoch=0)
+LATER_MARKER = sent("end", -1, producer_epoch=1, is_transactional=True, coordinator_epoch=0)
 
 
 def told(operation: str) -> Callable[[Prediction], tuple[str, int]]:
@@ -632,6 +634,12 @@ OF_PRODUCERS = {
         look=predicted([*pair("2.8.2"), sent("a", 5)], told("a")),
         old=("OUT_OF_ORDER_SEQUENCE_NUMBER", -1),
         new=("", 0),
+    ),
+    "KAFKA-9144": Shown(
+        release="2.5.1",
+        look=predicted([*restarted_after("2.5.1", LATER_MARKER), sent("a", 0)], told("a")),
+        old=("", 1),
+        new=("INVALID_PRODUCER_EPOCH", -1),
     ),
     "KIP-890": Shown(
         release="3.9.1",

@@ -5,17 +5,21 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import CutLink
+from kchaos.checkers.acts import CutLink, StartBroker
 from kchaos.checkers.model import predict
 from kchaos.checkers.model.values.events import Event, Produce
+from kchaos.checkers.model.values.log import Log, batches_of
 from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.checkers.model.values.producers import (
+    NO_SNAPSHOT,
     ProducerMark,
+    ProducerSnapshot,
+    loaded_snapshot,
     producer_state,
     sent_before,
 )
 from tests.support.model_timelines import replica, write
-from tests.support.rule_timelines import AFTER, pair
+from tests.support.rule_timelines import AFTER, pair, restarted_after
 
 
 def sent(operation: str, base_sequence: int, *, epoch: int = 0, **more: Any) -> Produce:
@@ -85,6 +89,54 @@ def test_a_batch_that_its_producer_s_state_forbids_is_not_appended(
 
     assert outcome["x"] == (-1, error)
     assert outcomes(events[0], replace(events[1], producer=None))["x"] == (1, "")
+
+
+def test_who_starts_knows_the_last_batch_of_a_producer_alone() -> None:
+    written = [sent("a", 0), sent("b", 1)]
+    again = [sent("first", 0), sent("last", 1)]
+    prediction = predict((*restarted_after("2.8.2", *written), *again, AFTER))
+
+    answered = {produce.operation: produce.error for produce in prediction.produces}
+    assert answered["first"] == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert answered["last"] == ""
+    assert outcomes(*written, *again)["first"] == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "error"),
+    [
+        ("2.3.1", "2.3.1", ""),
+        ("2.4.1", "2.4.1", "INVALID_PRODUCER_EPOCH"),
+        # The old release writes no time, and the new one has no use for what has none.
+        ("2.3.1", "2.4.1", ""),
+        # The old release has no use for what has no batch.
+        ("2.4.1", "2.3.1", ""),
+        ("0.11.0.3", "0.11.0.3", "INVALID_PRODUCER_EPOCH"),
+    ],
+)
+def test_who_wrote_and_who_reads_the_snapshot_decides_who_is_fenced(
+    before: str, after: str, error: str
+) -> None:
+    events = restarted_after(before, sent("a", 0), marker("end", epoch=1))
+    (start,) = [
+        index
+        for index, event in enumerate(events)
+        if isinstance(event, StartBroker) and index > len(pair(before))
+    ]
+    events[start] = replace(events[start], release=after)
+    prediction = predict((*events, sent("zombie", 0), AFTER))
+
+    assert {produce.operation: produce.error for produce in prediction.produces}["zombie"] == error
+
+
+def test_a_truncation_below_its_end_takes_a_snapshot_away() -> None:
+    log = Log().append(batches_of(["a"], base_offset=0, leader_epoch=0, magic=2, codec="none"))
+    loaded = replace(log, producers=ProducerSnapshot(end_offset=1))
+
+    assert loaded.append(log.truncate_fully_and_start_at(1).batches).producers.end_offset == 1
+    assert loaded.truncate_to(1).producers.end_offset == 1
+    assert loaded.truncate_to(0).producers == NO_SNAPSHOT
+    assert loaded_snapshot((), loaded.producers, 0, forgets_fenced=False) == NO_SNAPSHOT
 
 
 def test_a_new_epoch_begins_with_sequence_0_and_a_marker_may_bump_it() -> None:

@@ -55,6 +55,7 @@ NEW_RULES = {
         "KAFKA-8400",
         "KAFKA-8841",
         "high watermark wakes fetches",
+        "KAFKA-9144",
     ],
     "2.5.1": ["KAFKA-9338", "KAFKA-9839", "KAFKA-9654", "KIP-360"],
     "2.6.3": ["KIP-570", "leader epochs told to stop", "KAFKA-10432", "KAFKA-10706"],

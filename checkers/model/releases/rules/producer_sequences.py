@@ -1,7 +1,8 @@
 """Which batch of a producer with an id a leader takes: by its sequence number, release by release.
 
 Read from `checkSequence` of kafka.log.ProducerAppendInfo, 0.11.0.0, 1.0.0, 1.1.1, 2.0.1, 2.4.1,
-2.5.0 and 3.8.0.
+2.5.0 and 3.8.0; KAFKA-9144 from `lastTimestamp` and `isProducerExpired` of
+kafka.log.ProducerStateManager, 0.11.0.3-rc0, 1.1.1, 2.3.1 and 2.4.1.
 """
 
 from dataclasses import replace
@@ -53,7 +54,8 @@ KAFKA_5494 = Rule(
     tag="1.1.1",
     meaning=(
         "A log remembers the last five batches of a producer, and tells by their sequence numbers "
-        "what was sent once more. Before, it remembered the last one."
+        "what was sent once more. Before, it remembered the last one, or the last marker. A broker "
+        "that starts takes a producer for expired of whose epoch its log has a marker alone."
     ),
     probes=(
         Probe(
@@ -61,7 +63,19 @@ KAFKA_5494 = Rule(
             present=r"NumBatchesToRetain|NUM_BATCHES_TO_RETAIN",
         ),
     ),
-    change=lambda known: replace(known, remembered_batches=5),
+    change=lambda known: replace(known, remembered_batches=5, forgets_fenced_producers=True),
+)
+KAFKA_9144 = Rule(
+    name="KAFKA-9144",
+    since=("2.4.1", "2.5.0"),
+    source="kafka.log.ProducerStateManager",
+    tag="2.4.1",
+    meaning=(
+        "The time of a transaction's marker counts for when its producer expires. So a broker that "
+        "starts knows whom a marker has fenced."
+    ),
+    probes=(Probe(file="ProducerStateEntry", present=r"lastTimestamp = (nextEntry|timestamp)"),),
+    change=lambda known: replace(known, forgets_fenced_producers=False),
 )
 KAFKA_5793 = Rule(
     name="KAFKA-5793",
