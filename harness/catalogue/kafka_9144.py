@@ -4,8 +4,9 @@ from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import StopBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import AwaitInSync
-from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Produce, Step
+from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step
 from kchaos.harness.steps.transactions import LetTransactionTimeOut, WriteWhenTimedOut
 
 FIRST, SECOND = 0, 1

@@ -118,13 +118,13 @@ def test_who_wrote_and_who_reads_the_snapshot_decides_who_is_fenced(
     before: str, after: str, error: str
 ) -> None:
     events = restarted_after(before, sent("a", 0), marker("end", epoch=1))
-    (start,) = [
-        index
-        for index, event in enumerate(events)
+    rolled = [
+        replace(event, release=after)
         if isinstance(event, StartBroker) and index > len(pair(before))
+        else event
+        for index, event in enumerate(events)
     ]
-    events[start] = replace(events[start], release=after)
-    prediction = predict((*events, sent("zombie", 0), AFTER))
+    prediction = predict((*rolled, sent("zombie", 0), AFTER))
 
     assert {produce.operation: produce.error for produce in prediction.produces}["zombie"] == error
 
