@@ -1,7 +1,7 @@
 """KIP-501's own worked example as a time line, and its two broker properties."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kchaos.checkers.errors import ModelError
@@ -18,6 +18,8 @@ from kchaos.harness.documents.kip_501_courses import Fetch, TimeLine
 
 TX, TY, TOOK_S = 0.0, 0.5, 25.0
 """The example's tx and ty, and how long the fetch at ty takes, in seconds."""
+EVERY_S, ENDED_S = 0.5, 60.0
+"""How often a follower fetches that waits for nothing, and where the time line ends."""
 
 
 def solution_of(properties: Mapping[str, str]) -> Solution:
@@ -65,39 +67,14 @@ def worked_example(
         slow: Other brokers whose reads take as long.
     """
     gone = down or {}
-    ty, took, every = TY, TOOK_S, 0.5
     leader, followers = 1001, (1002, 1003)
-    fetches = []
-    for follower in followers:
-        until = gone.get(follower, math.inf)
-        fetches.append(
-            Fetch(follower=follower, offset=950, pending_from=TX, read_at=TX, counted_at=0.01)
-        )
-        if until > ty:
-            came = ty + took - 0.01 if queued else ty
-            fetches.append(
-                Fetch(
-                    follower=follower,
-                    offset=1002,
-                    pending_from=came,
-                    read_at=ty,
-                    counted_at=ty + took,
-                )
-            )
-        at = ty + took + 0.01
-        while at < min(until, 60.0):
-            fetches.append(
-                Fetch(
-                    follower=follower,
-                    offset=1100,
-                    pending_from=at,
-                    read_at=at,
-                    counted_at=at + 0.01,
-                )
-            )
-            at += every
+    fetches = [
+        fetch
+        for follower in followers
+        for fetch in _fetches(follower, until_s=gone.get(follower, math.inf), queued=queued)
+    ]
     before = Follower(
-        log_end_offset=850, leader_log_end_offset=950, fetched_at=-every, caught_up_at=-every
+        log_end_offset=850, leader_log_end_offset=950, fetched_at=-EVERY_S, caught_up_at=-EVERY_S
     )
     return TimeLine(
         leader=leader,
@@ -109,9 +86,26 @@ def worked_example(
         log_ends=((-1.0, 1002), (0.4, 1100)),
         checks=tuple(5.0 * number for number in range(13)),
         began=-0.5,
-        ended=60.0,
+        ended=ENDED_S,
         dies_at=dies_at,
         down=gone,
         slow=slow,
         min_insync_replicas=2,
     )
+
+
+def _fetches(follower: int, *, until_s: float, queued: bool) -> Iterator[Fetch]:
+    """Yield what a follower fetches until it dies: at tx, at ty, and on from when that took."""
+    yield Fetch(follower=follower, offset=950, pending_from=TX, read_at=TX, counted_at=0.01)
+    counted_at = TY + TOOK_S
+    if until_s > TY:
+        came = counted_at - 0.01 if queued else TY
+        yield Fetch(
+            follower=follower, offset=1002, pending_from=came, read_at=TY, counted_at=counted_at
+        )
+    at = counted_at + 0.01
+    while at < min(until_s, ENDED_S):
+        yield Fetch(
+            follower=follower, offset=1100, pending_from=at, read_at=at, counted_at=at + 0.01
+        )
+        at += EVERY_S

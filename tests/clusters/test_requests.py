@@ -278,6 +278,11 @@ def answered_by_peer(api: ApiKey, answer: Any, version: int) -> bytes:
     return header + bytes(answer.encode(version=version, header=False))
 
 
+def said_by_peer(api: ApiKey, answer: Any, version: int) -> dict[str, Any]:
+    """What an answer of the peer says, as it is read here."""
+    return answer_values(api, answered_by_peer(api, answer, version), version=version)
+
+
 @pytest.mark.parametrize(("api", "version", "peer"), OF_PARTITIONS)
 def test_a_request_is_written_as_its_peer_writes_it(api: ApiKey, version: int, peer: Peer) -> None:
     assert request_frame(api, peer.values, version=version) == asked_by_peer(peer.request, version)
@@ -325,11 +330,7 @@ def test_a_topic_is_made_and_deleted_by_the_bytes_of_the_peer() -> None:
         name="a", value=None, read_only=False, config_source=1, is_sensitive=False
     )
     result = told(name="t", error_code=36, error_message="it exists", configs=[setting])
-    said = answer_values(
-        ApiKey.CREATE_TOPICS,
-        answered_by_peer(ApiKey.CREATE_TOPICS, answer(topics=[result]), 5),
-        version=5,
-    )
+    said = said_by_peer(ApiKey.CREATE_TOPICS, answer(topics=[result]), 5)
     assert said["topics"][0]["error_message"] == "it exists"
     assert said["topics"][0]["error_code"] == 36
 
@@ -339,11 +340,7 @@ def test_a_topic_is_made_and_deleted_by_the_bytes_of_the_peer() -> None:
     )
     results = admin.DeleteTopicsResponse
     refused = results.DeletableTopicResult(name="t", error_code=3, error_message="there is none")
-    said = answer_values(
-        ApiKey.DELETE_TOPICS,
-        answered_by_peer(ApiKey.DELETE_TOPICS, results(responses=[refused]), 5),
-        version=5,
-    )
+    said = said_by_peer(ApiKey.DELETE_TOPICS, results(responses=[refused]), 5)
     assert said["topics"] == [{"topic": "t", "error_code": 3, "error_message": "there is none"}]
 
 
@@ -367,9 +364,7 @@ def test_settings_are_changed_by_the_bytes_of_the_peer(version: int) -> None:
     told = answer.AlterConfigsResourceResponse(
         error_code=40, error_message="no", resource_type=2, resource_name="t"
     )
-    said = answer_values(
-        api, answered_by_peer(api, answer(responses=[told]), version), version=version
-    )
+    said = said_by_peer(api, answer(responses=[told]), version)
     assert said["resources"] == [{"error_code": 40, "error_message": "no", "type": 2, "name": "t"}]
 
 
@@ -384,16 +379,10 @@ def test_metadata_is_asked_for_and_read_as_the_peer_has_it() -> None:
     partition = told.MetadataResponsePartition(
         error_code=0, partition_index=4, leader_id=3, replica_nodes=[3, 1], isr_nodes=[3]
     )
-    body = answered_by_peer(
-        ApiKey.METADATA,
-        answer(
-            brokers=[broker],
-            controller_id=3,
-            topics=[told(error_code=0, name="t", is_internal=False, partitions=[partition])],
-        ),
-        1,
+    topic = told(error_code=0, name="t", is_internal=False, partitions=[partition])
+    said = said_by_peer(
+        ApiKey.METADATA, answer(brokers=[broker], controller_id=3, topics=[topic]), 1
     )
-    said = answer_values(ApiKey.METADATA, body, version=1)
     assert said["brokers"] == [{"node_id": 3, "host": "h", "port": 9, "rack": None}]
     assert said["topics"][0]["partitions"] == [
         {"error_code": 0, "partition": 4, "leader": 3, "replicas": [3, 1], "isr": [3]}
@@ -440,28 +429,25 @@ def test_a_transaction_is_asked_for_by_the_bytes_of_the_peer() -> None:
     for api, version, values, peer in peers:
         assert request_frame(api, values, version=version) == asked_by_peer(peer, version)
 
+
+def test_what_a_transaction_is_answered_is_read_as_the_peer_has_it() -> None:
     coordinator = metadata.FindCoordinatorResponse(
         error_code=15, error_message="wait", node_id=3, host="h", port=9
     )
-    body = answered_by_peer(ApiKey.FIND_COORDINATOR, coordinator, 1)
-    told = answer_values(ApiKey.FIND_COORDINATOR, body, version=1)
-    assert (told["error_code"], told["node_id"], told["port"]) == (15, 3, 9)
+    said = said_by_peer(ApiKey.FIND_COORDINATOR, coordinator, 1)
+    assert (said["error_code"], said["node_id"], said["port"]) == (15, 3, 9)
     begun = producer.InitProducerIdResponse(error_code=0, producer_id=7, producer_epoch=1)
-    body = answered_by_peer(ApiKey.INIT_PRODUCER_ID, begun, 0)
-    told = answer_values(ApiKey.INIT_PRODUCER_ID, body, version=0)
-    assert (told["producer_id"], told["producer_epoch"]) == (7, 1)
+    said = said_by_peer(ApiKey.INIT_PRODUCER_ID, begun, 0)
+    assert (said["producer_id"], said["producer_epoch"]) == (7, 1)
     of_topics = producer.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
     result = of_topics.AddPartitionsToTxnPartitionResult(partition_index=4, partition_error_code=51)
-    refused = of_topics(name="t", results_by_partition=[result])
-    body = answered_by_peer(
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        producer.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[refused]),
-        0,
+    refused = producer.AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[of_topics(name="t", results_by_partition=[result])]
     )
-    told = answer_values(ApiKey.ADD_PARTITIONS_TO_TXN, body, version=0)
-    assert told["topics"][0]["partitions"] == [{"partition": 4, "error_code": 51}]
-    body = answered_by_peer(ApiKey.END_TXN, producer.EndTxnResponse(error_code=51), 0)
-    assert answer_values(ApiKey.END_TXN, body, version=0)["error_code"] == 51
+    said = said_by_peer(ApiKey.ADD_PARTITIONS_TO_TXN, refused, 0)
+    assert said["topics"][0]["partitions"] == [{"partition": 4, "error_code": 51}]
+    ended = producer.EndTxnResponse(error_code=51)
+    assert said_by_peer(ApiKey.END_TXN, ended, 0)["error_code"] == 51
 
 
 def test_every_request_has_a_peer_here() -> None:

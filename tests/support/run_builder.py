@@ -314,30 +314,16 @@ class RunBuilder:
         """A snapshot of these logs; before a final one settling's probe is written, if none was."""
         if is_final and probed:
             logs, high_watermarks = self._probed(topic, logs, high_watermarks)
+        high_watermarks = high_watermarks or {}
         for broker in self.started.keys() - logs.keys():
             logs = {**logs, broker: []}
         root = self.run.path / "snapshots" / label
         for broker, log in logs.items():
-            if not log and broker not in self.assigned(topic):
-                (root / f"broker-{broker}").mkdir(parents=True)
-                continue
-            folder = root / f"broker-{broker}" / f"{topic}-0"
-            folder.mkdir(parents=True)
-            (folder / "00000000000000000000.log").write_bytes(segment(log, self.sent_ms))
-            if epochs and broker in epochs:
-                text = "".join(f"{epoch} {start}\n" for epoch, start in epochs[broker])
-                (folder / "leader-epoch-checkpoint").write_text(f"0\n{len(epochs[broker])}\n{text}")
-        for broker, offset in (high_watermarks or {}).items():
+            self._copy(root / f"broker-{broker}", broker, log, topic, epochs or {})
+            mark = high_watermarks.get(broker)
+            marks = "0\n" if mark is None else f"1\n{topic} 0 {mark}\n"
             file = root / f"broker-{broker}" / "replication-offset-checkpoint"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(f"0\n1\n{topic} 0 {offset}\n")
-        for broker in logs:
-            for name in ("meta.properties", "recovery-point-offset-checkpoint"):
-                text = f"version=0\nbroker.id={broker}\n" if name[0] == "m" else "0\n0\n"
-                (root / f"broker-{broker}" / name).write_text(text)
-            marks = root / f"broker-{broker}" / "replication-offset-checkpoint"
-            if not marks.exists():
-                marks.write_text("0\n0\n")
+            file.write_text(f"0\n{marks}")
             why = f"snapshot {label}"
             self.observe("broker", len(self.steps), self.clock, broker=broker, why=why)
         brokers = {
@@ -362,6 +348,27 @@ class RunBuilder:
             },
         )
         return self.act(events.Snapshot(label=label))
+
+    def _copy(
+        self,
+        disk: Path,
+        broker: int,
+        log: Log,
+        topic: str,
+        epochs: Mapping[int, Sequence[tuple[int, int]]],
+    ) -> None:
+        """What is copied of a broker's disk, but for its high watermarks."""
+        disk.mkdir(parents=True)
+        (disk / "meta.properties").write_text(f"version=0\nbroker.id={broker}\n")
+        (disk / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+        if not log and broker not in self.assigned(topic):
+            return
+        folder = disk / f"{topic}-0"
+        folder.mkdir()
+        (folder / "00000000000000000000.log").write_bytes(segment(log, self.sent_ms))
+        if broker in epochs:
+            text = "".join(f"{epoch} {start}\n" for epoch, start in epochs[broker])
+            (folder / "leader-epoch-checkpoint").write_text(f"0\n{len(epochs[broker])}\n{text}")
 
     def copied(self, label: str, broker: int, name: str, text: str) -> "RunBuilder":
         """One more file of a broker in a snapshot."""
