@@ -125,15 +125,7 @@ def verdict(
     A bound of availability that was passed, or not measured, is not as expected.
     **Does not verify**: other findings that answer neither question, `permitted-loss` for one.
     """
-    if expectation is not None and set(expectation) == {"availability"}:
-        expectation = None
-    if expectation is not None:
-        try:
-            is_said = from_json(_Expectation, expectation, allow_more=True).safe is not None
-        except ShapeError as error:
-            raise ScenarioDataError(f"scenario.json: expectation: {error}") from error
-        if not is_said:
-            raise ScenarioDataError("scenario.json: expectation: it does not say safe or not")
+    expectation = _of_findings(expectation)
     findings = list(findings)
     is_predicted = not unknown.not_predicted
     conforms = _answer(findings, Question.CONFORMANCE, (*unknown.run, *unknown.conformance))
@@ -172,6 +164,23 @@ def verdict(
         unknown="; ".join(dict.fromkeys(reasons)) or None,
         expectation_from=_source(expectation, is_predicted),
     )
+
+
+def _of_findings(expectation: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The expectation, unless it is of availability alone, which has bounds of its own.
+
+    Raises:
+        ScenarioDataError: It is none, or does not say whether the run is safe.
+    """
+    if expectation is None or set(expectation) == {"availability"}:
+        return None
+    try:
+        is_said = from_json(_Expectation, expectation, allow_more=True).safe is not None
+    except ShapeError as error:
+        raise ScenarioDataError(f"scenario.json: expectation: {error}") from error
+    if not is_said:
+        raise ScenarioDataError("scenario.json: expectation: it does not say safe or not")
+    return expectation
 
 
 def _source(expectation: Mapping[str, Any] | None, is_predicted: bool) -> str:

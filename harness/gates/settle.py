@@ -239,6 +239,19 @@ def _await_rest(
         abort=gates.no_exit(play),
     )
     gates.check_causes_of_death(play)
+    _note_rest(play, partition, replicas, seen, untold, settled)
+    return seen
+
+
+def _note_rest(
+    play: Play,
+    partition: TopicPartition,
+    replicas: Sequence[int],
+    seen: Mapping[str, Any],
+    untold: Mapping[int, str],
+    settled: Settled,
+) -> None:
+    """Notes which replicas have failed, and which stand still."""
     for broker in replicas:
         if broker not in seen["live"]:
             settled.worsen("failed")
@@ -263,7 +276,6 @@ def _await_rest(
                 "nothing changed"
             )
             settled.add("replication-stopped", partition, broker, detail)
-    return seen
 
 
 def _look(play: Play, partition: TopicPartition, replicas: Sequence[int]) -> dict[str, Any]:
