@@ -82,11 +82,11 @@ class _Ephemerals:
         return [path for path, owner in self.owner.items() if owner == session]
 
 
-def read_zookeeper_log(files: Sequence[tuple[str, bytes]]) -> Iterator[ZnodeChange]:
-    """Yields the changes that one member's log files hold, in the order of the files.
+def read_ensemble(members: Sequence[Sequence[tuple[str, bytes]]]) -> tuple[ZnodeChange, ...]:
+    """The changes in the files of that member which saw the highest zxid; none without members.
 
     Args:
-        files: Name and content of each file of one member, by ascending zxid of the name; the
+        members: Name and content of each file of each member, by ascending zxid of the name; the
             ephemerals of a session are known from one file to the next.
 
     A record that is not all there, or whose end byte is missing, ends its file: the member was
@@ -98,20 +98,8 @@ def read_zookeeper_log(files: Sequence[tuple[str, bytes]]) -> Iterator[ZnodeChan
         ZooKeeperLogError: A file is no transaction log, a checksum is wrong, a transaction is not
             as long as its type needs, or its type is unknown.
 
-    **Verifies**: the checksum of every record.
+    **Verifies**: the checksum of every record, of each member.
     **Does not verify**: that no transaction is missing between two; the digest of 3.6 and later.
-    """
-    yield from _all_changes(_all_transactions(files))
-
-
-def read_ensemble(members: Sequence[Sequence[tuple[str, bytes]]]) -> tuple[ZnodeChange, ...]:
-    """The changes in the files of that member which saw the highest zxid; none without members.
-
-    Args:
-        members: The files of each member, as `read_zookeeper_log` takes them.
-
-    Raises:
-        ZooKeeperLogError: As `read_zookeeper_log`, of any member's checksums.
     """
     read = [list(_all_transactions(files)) for files in members]
     last_zxids = [
@@ -124,7 +112,7 @@ def zxids(files: Iterable[tuple[str, bytes]]) -> Iterator[int]:
     """Yields the zxid of each transaction in one member's files, failed ones included.
 
     Raises:
-        ZooKeeperLogError: As `read_zookeeper_log`, of checksums.
+        ZooKeeperLogError: As `read_ensemble`, of checksums.
     """
     for _, _, transaction in _all_transactions(files):
         yield transaction.zxid

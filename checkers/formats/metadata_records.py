@@ -21,9 +21,6 @@ from typing import IO, Any
 
 from kchaos.checkers.formats.fields import CompactReader, MalformedError, unsigned_varint
 
-METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
-"""The topic id of `__cluster_metadata`."""
-
 _FRAME = 1
 _FOLDER_IN_JAR = "common/metadata/"
 _NO_UUID = "AAAAAAAAAAAAAAAAAAAAAA"

@@ -1,7 +1,5 @@
 """KAFKA-9491: a follower that began its log anew is elected with a high watermark below its log."""
 
-from typing import Any
-
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import HoldRequests, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
@@ -21,7 +19,6 @@ from kchaos.harness.steps.scenario_steps import (
 )
 
 A, B, CONTROLLER = 0, 1, 2
-_T0: dict[str, Any] = {"topic": "t", "partition": 0}
 
 
 def _cluster(kafka: str) -> ClusterSpec:

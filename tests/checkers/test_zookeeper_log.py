@@ -8,7 +8,6 @@ from kchaos.checkers.zookeeper_log import (
     ZnodeChange,
     ZooKeeperLogError,
     read_ensemble,
-    read_zookeeper_log,
 )
 from tests.support.run_builder import (
     ACL,
@@ -31,7 +30,7 @@ REAL_CLOSE_SESSION = bytes.fromhex(
 
 
 def changes(*transactions: bytes) -> list[ZnodeChange]:
-    return list(read_zookeeper_log([("log.1", transaction_log(*transactions))]))
+    return list(read_ensemble([[("log.1", transaction_log(*transactions))]]))
 
 
 def told(seen: list[ZnodeChange]) -> list[tuple[str, str, bytes | None, int]]:
@@ -161,7 +160,7 @@ def test_sessions_errors_and_permissions_change_no_znode() -> None:
 def test_preallocated_zeros_end_the_log() -> None:
     content = transaction_log(transaction(1, CREATE, create_body("/a", b""))) + bytes(4096)
 
-    assert len(list(read_zookeeper_log([("log.1", content)]))) == 1
+    assert len(read_ensemble([[("log.1", content)]])) == 1
 
 
 def test_a_torn_tail_ends_the_log_wherever_it_is_cut() -> None:
@@ -174,18 +173,18 @@ def test_a_torn_tail_ends_the_log_wherever_it_is_cut() -> None:
             cut = whole[:size] + padding
             if padding and size == len(whole) - 1:
                 continue  # Only the end byte is missing: the next test.
-            changes_read = list(read_zookeeper_log([("log.1", cut)]))
+            changes_read = list(read_ensemble([[("log.1", cut)]]))
             assert [each.path for each in changes_read] == ["/a"], size
 
 
 def test_a_record_without_its_end_byte_ends_the_log() -> None:
     content = transaction_log(transaction(1, CREATE, create_body("/a", b"one")))[:-1] + bytes(64)
 
-    assert list(read_zookeeper_log([("log.1", content)])) == []
+    assert list(read_ensemble([[("log.1", content)]])) == []
 
 
 def test_a_header_that_was_not_written_whole_is_an_empty_log() -> None:
-    assert list(read_zookeeper_log([("log.1", b""), ("log.2", b"ZKLG\0\0\0\x02")])) == []
+    assert list(read_ensemble([[("log.1", b""), ("log.2", b"ZKLG\0\0\0\x02")]])) == []
 
 
 def test_a_wrong_checksum_names_file_and_position() -> None:
@@ -194,7 +193,7 @@ def test_a_wrong_checksum_names_file_and_position() -> None:
     content[-10] ^= 1
 
     with pytest.raises(ZooKeeperLogError, match=f"log.1, position {16 + len(first)}: the checksum"):
-        list(read_zookeeper_log([("log.1", bytes(content))]))
+        list(read_ensemble([[("log.1", bytes(content))]]))
 
 
 def test_a_wrong_length_in_the_middle_is_damage_and_no_torn_tail() -> None:
@@ -205,12 +204,12 @@ def test_a_wrong_length_in_the_middle_is_damage_and_no_torn_tail() -> None:
     with pytest.raises(
         ZooKeeperLogError, match=r"position 16: a record of .* without its end byte"
     ):
-        list(read_zookeeper_log([("log.1", bytes(content))]))
+        list(read_ensemble([[("log.1", bytes(content))]]))
 
 
 def test_another_file_is_refused() -> None:
     with pytest.raises(ZooKeeperLogError, match="is no ZooKeeper transaction log"):
-        list(read_zookeeper_log([("snapshot.0", b"ZKSN" + bytes(20))]))
+        list(read_ensemble([[("snapshot.0", b"ZKSN" + bytes(20))]]))
 
 
 def test_an_unknown_transaction_is_refused_with_its_zxid() -> None:
@@ -223,7 +222,7 @@ def test_ephemerals_are_known_from_one_file_to_the_next() -> None:
     second = transaction_log(transaction(2, CLOSE_SESSION, b""))
 
     files = [("log.1", first), ("log.2", second)]
-    changes_read = list(read_zookeeper_log(files))
+    changes_read = list(read_ensemble([files]))
 
     assert told(changes_read)[1] == ("delete", "/a", None, -1)
 
@@ -250,7 +249,7 @@ def test_whatever_bytes_a_log_has_they_are_changes_or_a_named_error(
 
     told = "nothing"
     try:
-        (first_change, *_) = read_zookeeper_log([("log.1", content)])
+        (first_change, *_) = read_ensemble([[("log.1", content)]])
         told = first_change.path
     except ZooKeeperLogError as error:
         told = str(error)
