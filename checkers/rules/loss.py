@@ -88,7 +88,7 @@ def _lost(
         if operation.is_said and operation.function == "produce":
             there += _partly_said(evidence, side, operation, replica.batches)
     for offsets in without([all_of_it], there):
-        reason = _permission(evidence, side, operation, offsets)
+        reason = _permission(evidence, side, operation)
         kind = "committed-loss" if reason is None else "permitted-loss"
         if reason is None and (reason := _last_disk(evidence, operation, offsets)) is not None:
             whole = _whole_copies(evidence, operation)
@@ -121,9 +121,7 @@ def _partly_said(
             yield from without([(max(span[0], within[0]), min(span[1], within[1]))], others)
 
 
-def _permission(
-    evidence: PartitionEvidence, side: Side, operation: Operation, offsets: Range
-) -> str | None:
+def _permission(evidence: PartitionEvidence, side: Side, operation: Operation) -> str | None:
     """Why Kafka may have lost it, or None if it may not."""
     if not operation.promised:
         return "it was acknowledged by the leader alone (acks=1)"
