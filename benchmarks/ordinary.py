@@ -10,15 +10,12 @@ looked at, and the fewest seconds of CPU of some rounds. `--partitions` takes an
 """
 
 import argparse
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.acts import StopBroker, TopicPartition
-from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.follow.observations import ClientAnswered, CopyBegun, Record
 from kchaos.checkers.model.values.events import (
@@ -27,8 +24,7 @@ from kchaos.checkers.model.values.events import (
     Produce,
     TopicCreated,
 )
-from kchaos.checkers.record import record_of
-from tests.golden.stored import RELEASES, unpacked
+from tests.golden.stored import RELEASES, recorded
 
 _AIM_S = 0.5
 _ZXIDS = ("zxid", "czxid", "broker_epoch")
@@ -44,8 +40,7 @@ def main() -> None:
     print(f"{'release':10} {'items':>6} {'states':>7} {'s':>6}")
     slow = 0
     for release in given.releases or RELEASES:
-        with tempfile.TemporaryDirectory(prefix="kchaos-benchmark-") as folder:
-            record = record_of(RunEvidence(unpacked(release, Path(folder))))
+        record = recorded(release)
         wide = with_partitions(record, given.partitions)
         seconds: list[float] = []
         for _ in range(given.rounds):

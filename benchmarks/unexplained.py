@@ -17,22 +17,18 @@ of the seconds is left, and every variant with another answer.
 import argparse
 import json
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.follow.observations import ClientAnswered, Record, Reply
 from kchaos.checkers.model.follow.search import MOST_STATES
 from kchaos.checkers.model.values.events import Produce
-from kchaos.checkers.record import record_of
-from tests.golden.stored import RUNS, unpacked
+from tests.golden.stored import HARD, recorded
 
-_HARD = RUNS.with_name("hard_to_follow")
 _WHOLE = "whole"
 _KINDS = ("produce", "decision", "answer")
 _MOST_STATES_AIM, _SECONDS_AIM = 5_000, 2.0
@@ -48,7 +44,7 @@ def main() -> None:
     parser.add_argument("--save", type=Path, help="write what was measured")
     parser.add_argument("--against", type=Path, help="compare with what was saved")
     given = parser.parse_args()
-    names = given.runs or sorted(folder.name for folder in _HARD.iterdir())
+    names = given.runs or sorted(folder.name for folder in HARD.iterdir())
     before = json.loads(given.against.read_text()) if given.against else {}
     measured: dict[str, dict[str, Any]] = {}
     print(
@@ -56,8 +52,7 @@ def main() -> None:
         f"{'÷ whole':>8} {'most s':>7}"
     )
     for name in names:
-        with tempfile.TemporaryDirectory(prefix="kchaos-benchmark-") as folder:
-            record = record_of(RunEvidence(unpacked(name, Path(folder), runs=_HARD)))
+        record = recorded(name, runs=HARD)
         variants = dict(_variants(record, None if given.all else given.each))
         for variant, changed in variants.items():
             measured[f"{name} {variant}"] = _followed(changed, given.most_states)

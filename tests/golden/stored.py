@@ -6,12 +6,13 @@ import re
 import shutil
 import tarfile
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
-from kchaos.checkers.model.follow.observations import Question
+from kchaos.checkers.model.follow.observations import Question, Record
 from kchaos.checkers.model.releases.status import status
 from kchaos.checkers.model.releases.versions import RELEASED
 from kchaos.checkers.record import record_of
@@ -28,6 +29,8 @@ SETTINGS = Path(__file__).with_name("settings")
 """Runs with settings that the model follows (`tests.golden.test_settings`)."""
 ENTRIES = Path(__file__).with_name("entries")
 """Runs of entries of the catalogue, which CI judges in place of a play."""
+HARD = Path(__file__).with_name("hard_to_follow")
+"""Runs that took too many states to follow once."""
 CASES = Path(__file__).with_name("cases")
 """Runs of cases of `tests/cases`, mostly on the newest release of each."""
 RELEASES = tuple(
@@ -66,6 +69,13 @@ def store(
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "run.tar.xz").write_bytes(_packed(small.path))
         write_expected(release, said_of(small, results), runs=runs)
+
+
+@cache
+def recorded(name: str, *, runs: Path | None = None) -> Record:
+    """Return what was seen of a stored run, in one record; each process reads a run once."""
+    with tempfile.TemporaryDirectory(prefix="kchaos-golden-") as folder:
+        return record_of(RunEvidence(unpacked(name, Path(folder), runs=runs)))
 
 
 def unpacked(release: str, folder: Path, *, runs: Path | None = None) -> RunDirectory:

@@ -6,20 +6,17 @@ the golden runs are: `python -m tests.golden.make --border NAME RUN`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from kchaos.checkers.acts import StartBroker, TopicPartition
-from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow, generation_for
 from kchaos.checkers.model.broker import leader as leading
 from kchaos.checkers.model.follow.observations import Record
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.prediction import Prediction
-from kchaos.checkers.record import record_of
-from tests.golden.stored import BORDERS, unpacked
+from tests.golden.stored import BORDERS, recorded
 
 pytestmark = pytest.mark.slow
 
@@ -88,8 +85,8 @@ def followed(record: Record, border: Border) -> Prediction:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_at_a_border_is_explained_by_its_own_side_alone(name: str, tmp_path: Path) -> None:
-    record = record_of(RunEvidence(unpacked(name, tmp_path, runs=BORDERS)))
+def test_a_run_at_a_border_is_explained_by_its_own_side_alone(name: str) -> None:
+    record = recorded(name, runs=BORDERS)
 
     own, other = followed(record, Border()), followed(record, RUNS[name])
 
@@ -102,10 +99,10 @@ def test_a_run_at_a_border_is_explained_by_its_own_side_alone(name: str, tmp_pat
     ("release", "tells"), [("2.6.3", False), ("2.7.2", True), ("3.0.2", True), ("3.1.2", False)]
 )
 def test_only_from_2_7_to_3_0_it_tells_that_a_leader_asks_before_its_high_watermark_moves(
-    release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, tells: bool
+    release: str, monkeypatch: pytest.MonkeyPatch, *, tells: bool
 ) -> None:
     """Elsewhere the ISR's shrinking has moved the high watermark beyond the follower's fetch."""
-    record = record_of(RunEvidence(unpacked(f"expansion-{release}", tmp_path, runs=BORDERS)))
+    record = recorded(f"expansion-{release}", runs=BORDERS)
     counts = leading.update_view
 
     def moves_first(

@@ -27,13 +27,12 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model import follow, generation_for
 from kchaos.checkers.model.values.prediction import Prediction
-from kchaos.checkers.record import record_of
 from kchaos.checkers.results import Results
 from kchaos.checkers.rules.transactions import logged_transactions
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.reader import read_segment
-from tests.golden.stored import expected_of, said_of, unpacked
+from tests.golden.stored import expected_of, recorded, said_of, unpacked
 
 pytestmark = pytest.mark.slow
 
@@ -100,8 +99,8 @@ def test_a_late_batch_hangs_where_no_coordinator_is_asked(name: str, tmp_path: P
     assert [finding.kind for finding in results.findings] == ["hanging-transaction"]
 
 
-def test_a_late_batch_that_was_refused_is_explained_by_kip_890_alone(tmp_path: Path) -> None:
-    record = record_of(RunEvidence(unpacked(REFUSED, tmp_path, runs=RUNS)))
+def test_a_late_batch_that_was_refused_is_explained_by_kip_890_alone() -> None:
+    record = recorded(REFUSED, runs=RUNS)
     before, since = (
         follow(record, generations=dict.fromkeys(range(2), generation_for("3.6.2", without=rules)))
         for rules in (("KIP-890",), ())

@@ -16,15 +16,17 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.releases.asked import watching_rules
 from kchaos.checkers.model.releases.versions import RELEASED, line_of, parse_version
-from kchaos.checkers.record import predict_run, record_of
+from kchaos.checkers.record import predict_run
 from kchaos.harness.run.scenario import Scenario
 from tests.golden.scenario import scenario_of
 from tests.golden.stored import (
+    HARD,
     OTHER_NAMES,
     OTHERS,
     RELEASES,
     RUNS,
     expected_of,
+    recorded,
     said_of,
     store,
     unpacked,
@@ -33,7 +35,6 @@ from tests.golden.stored import (
 )
 from tests.support.clean_runs import clean_run, clean_snapshot
 
-HARD_TO_FOLLOW = RUNS.with_name("hard_to_follow")
 """Random runs; each takes more than 30,000 states if a search does not know one thing about it.
 
 1.1.1: a fetcher's rounds after its broker has closed its session. 0.11.0.3: an unseen answer with a
@@ -164,10 +165,9 @@ def test_a_run_that_is_not_as_expected_is_not_stored(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("release", sorted(folder.name for folder in HARD_TO_FOLLOW.iterdir()))
+@pytest.mark.parametrize("release", sorted(folder.name for folder in HARD.iterdir()))
 def test_a_run_that_is_hard_to_follow_is_explained_within_a_few_states(
-    release: str, tmp_path: Path
+    release: str,
 ) -> None:
-    run = unpacked(release, tmp_path, runs=HARD_TO_FOLLOW)
-    prediction = follow(record_of(RunEvidence(run)), most_states=6_000)
+    prediction = follow(recorded(release, runs=HARD), most_states=6_000)
     assert (prediction.limit, prediction.emptied_by) == ("", None)

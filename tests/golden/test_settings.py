@@ -17,8 +17,7 @@ from kchaos.checkers.model.broker import leader, log_start, process
 from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.follow import matching
 from kchaos.checkers.model.state import world
-from kchaos.checkers.record import record_of
-from tests.golden.stored import SETTINGS, unpacked
+from tests.golden.stored import SETTINGS, recorded, unpacked
 
 pytestmark = pytest.mark.slow
 
@@ -46,9 +45,9 @@ RUNS: Mapping[str, Replaced] = {
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_is_explained_only_by_a_model_that_follows_its_setting(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = record_of(RunEvidence(unpacked(name, tmp_path, runs=SETTINGS)))
+    record = recorded(name, runs=SETTINGS)
 
     own = follow(record)
     monkeypatch.setattr(*RUNS[name])

@@ -12,11 +12,10 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import predict
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.record import predict_run
-from tests.golden.stored import BORDERS, OTHERS, RUNS, SETTINGS, unpacked
+from tests.golden.stored import BORDERS, HARD, OTHERS, SETTINGS, unpacked
 
 pytestmark = pytest.mark.slow
 
-_HARD = RUNS.with_name("hard_to_follow")
 STORED = {
     OTHERS: (
         "compacted-2.8.2",
@@ -28,7 +27,7 @@ STORED = {
     ),
     BORDERS: ("kafka-9491-2.4.0", "records-deleted-2.8.2", "stop-replica-2.6.0"),
     SETTINGS: ("log-directories-1.1.1", "log-directory-failed-3.9.1", "fetchers-1.1.1"),
-    _HARD: ("2.3.1-told-late", "2.5.1", "2.8.2", "3.9.1-held-fetch", "3.9.1-session-without-ids"),
+    HARD: ("2.3.1-told-late", "2.5.1", "2.8.2", "3.9.1-held-fetch", "3.9.1-session-without-ids"),
 }
 
 

@@ -21,6 +21,7 @@ from kchaos.harness.player.drawing import draw
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 from tests.golden.stored import ENTRIES, unpacked
+from tests.support.processes import MARK, marked
 
 SCENARIOS = [draw(seed, kafka="2.8.2", steps=2) for seed in range(6)]
 KCHAOS = [sys.executable, "-m", "kchaos"]
@@ -210,7 +211,7 @@ def test_a_real_finding_is_shrunk_to_what_shows_it(tmp_path: Path) -> None:
 def test_ctrl_c_stops_every_cluster(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     command = [*KCHAOS, "chaos", "--kafka", "2.8.2", "--runs", "2", "--seed", "100"]
-    environment = {**os.environ, "KCHAOS_TEST_MARK": str(tmp_path)}
+    environment = {**os.environ, MARK: str(tmp_path)}
     child = subprocess.Popen(
         [*command, "--side-by-side", "2", "--runs-dir", str(runs)],
         env=environment,
@@ -227,16 +228,3 @@ def test_ctrl_c_stops_every_cluster(tmp_path: Path) -> None:
     assert "interrupted" in said
     assert [RunDirectory.open(run).is_sealed for run in runs.glob("chaos-*")] == [False, False]
     assert marked(str(tmp_path)) == []
-
-
-def marked(mark: str) -> list[int]:
-    """Processes that inherited the mark in their environment."""
-    collected = []
-    for entry in Path("/proc").iterdir():
-        try:
-            environment = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
-        except OSError:
-            continue
-        if f"KCHAOS_TEST_MARK={mark}".encode() in environment.split(b"\0"):
-            collected.append(int(entry.name))
-    return collected

@@ -14,6 +14,7 @@ from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.catalogue import CATALOGUE
 from kchaos.harness.commands.cli import run
 from kchaos.harness.commands.cli_options import has_colour
+from tests.support.processes import MARK, marked
 from tests.support.report_runs import judged
 
 N20 = ["reproduce", "KAFKA-6361", "--case", "n20", "--no-spark", "--kafka"]
@@ -269,7 +270,7 @@ def test_help_imports_nothing_heavy() -> None:
 @pytest.mark.cluster
 def test_ctrl_c_leaves_an_unsealed_run_and_no_process(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    environment = {**os.environ, "KCHAOS_TEST_MARK": str(tmp_path)}
+    environment = {**os.environ, MARK: str(tmp_path)}
     command = [*KCHAOS, "reproduce", "KAFKA-6361", "--case", "n20", "--kafka", "1.1.1"]
     child = subprocess.Popen(
         [*command, "--runs-dir", str(runs)],
@@ -288,7 +289,7 @@ def test_ctrl_c_leaves_an_unsealed_run_and_no_process(tmp_path: Path) -> None:
     assert "interrupted" in said
     assert not RunDirectory.open(runs / "latest").is_sealed
     deadline = time.monotonic() + 10
-    while (left := _marked(str(tmp_path))) and time.monotonic() < deadline:
+    while (left := marked(str(tmp_path))) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert left == []
 
@@ -313,16 +314,3 @@ def test_a_full_disk_is_the_machines_fault_and_loses_nothing(tmp_path: Path) -> 
     assert "No space left on device" in done.stderr
     assert "--runs-dir" in done.stderr
     assert "history.jsonl" in done.stdout
-
-
-def _marked(mark: str) -> list[int]:
-    """Processes that inherited the mark in their environment."""
-    collected = []
-    for entry in Path("/proc").iterdir():
-        try:
-            environment = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
-        except OSError:
-            continue
-        if f"KCHAOS_TEST_MARK={mark}".encode() in environment.split(b"\0"):
-            collected.append(int(entry.name))
-    return collected

@@ -28,6 +28,7 @@ from kchaos.harness.run.steps_checked import check_steps
 from kchaos.harness.steps.free_clients import LetClientsRun, StartClients, StopClients
 from kchaos.harness.steps.if_possible import AwaitInSync
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step
+from tests.support.processes import command_line, descendants
 
 NOBODY = "127.0.0.1:1"
 
@@ -63,20 +64,7 @@ def test_clients_that_reach_nobody_are_no_start_and_leave_no_process(tmp_path: P
 
     (log,) = tmp_path.glob("*.log")
     assert log.exists()
-    assert "free_client_process" not in commands()
-
-
-def commands() -> str:
-    """The command lines of all children of this process."""
-    collected = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
-            if parent == str(os.getpid()):
-                collected.append((folder / "cmdline").read_text())
-        except OSError:
-            continue  # It has ended meanwhile.
-    return "\n".join(collected)
+    assert not any(b"free_client_process" in command_line(pid) for pid in descendants(os.getpid()))
 
 
 @pytest.mark.slow
@@ -229,4 +217,4 @@ def test_a_leader_dies_while_clients_never_wait_and_all_they_were_promised_is_th
     assert len(results.availability.consumers) == 2
     (stopped,) = [each for each in evidence.observed if each.kind == FREE_CLIENTS_STOPPED]
     assert all(each["done"] for each in stopped.detail["clients"] if each["kind"] != "in-group")
-    assert "free_client_process" not in commands()
+    assert not any(b"free_client_process" in command_line(pid) for pid in descendants(os.getpid()))

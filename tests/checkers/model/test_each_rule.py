@@ -7,7 +7,6 @@ itself is asked.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ import pytest
 from kchaos.checkers.acts import (
     TopicPartition,
 )
-from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow, generation_for, predict
 from kchaos.checkers.model.broker import exchange, log_start, tier
 from kchaos.checkers.model.broker.follower import handle_fetch_answer
@@ -61,8 +59,7 @@ from kchaos.checkers.model.values.requests import (
     RemoteSegment,
     StopReplica,
 )
-from kchaos.checkers.record import record_of
-from tests.golden.stored import BORDERS, RUNS, unpacked
+from tests.golden.stored import BORDERS, HARD, recorded
 from tests.support.known_holes import (
     EPOCH_CACHES,
     KAFKA_7128,
@@ -149,8 +146,7 @@ def explains(name: str, runs: Path = BORDERS) -> Look:
     """Whether a stored run of real brokers is explained within a few states."""
 
     def look(known: Generation) -> bool:
-        with TemporaryDirectory() as folder:
-            record = record_of(RunEvidence(unpacked(name, Path(folder), runs=runs)))
+        record = recorded(name, runs=runs)
         generations = dict.fromkeys(range(4), known)
         prediction = follow(record, generations=generations, most_states=6_000)
         return not prediction.limit and prediction.emptied_by is None
@@ -541,13 +537,13 @@ MEMBERSHIP = {
     ),
     "high watermark wakes fetches": Shown(
         release="2.5.1",
-        look=explains("2.5.1", RUNS.with_name("hard_to_follow")),
+        look=explains("2.5.1", HARD),
         old=False,
         new=True,
     ),
     "KIP-227": Shown(
         release="2.1.1",
-        look=explains("2.1.1-told-once", RUNS.with_name("hard_to_follow")),
+        look=explains("2.1.1-told-once", HARD),
         old=False,
         new=True,
     ),

@@ -7,9 +7,7 @@ of the observation, then what is changed in it.
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -39,7 +37,7 @@ from kchaos.checkers.model.values.events import (
     PartitionState,
 )
 from kchaos.checkers.record import predict_run, record_of
-from tests.golden.stored import unpacked
+from tests.golden.stored import recorded, unpacked
 
 T = TopicPartition("t", 0)
 RELEASES = ("0.10.2.2", "1.1.1", "2.0.1", "2.8.2", "3.9.1")
@@ -47,18 +45,12 @@ RELEASES = ("0.10.2.2", "1.1.1", "2.0.1", "2.8.2", "3.9.1")
 ASKING = ("1.1.1", "2.0.1")
 
 
-@cache
-def record(release: str) -> Record:
-    with TemporaryDirectory() as folder:
-        return record_of(RunEvidence(unpacked(release, Path(folder))))
-
-
 Change = Callable[[Any], Any]
 
 
 def with_first(release: str, change: Change) -> tuple[Record, str]:
     """The record with the first observation changed that `change` has something for; its source."""
-    whole = record(release)
+    whole = recorded(release)
     for index, item in enumerate(whole.seen):
         changed = change(item.what)
         if changed is not None:
@@ -68,7 +60,7 @@ def with_first(release: str, change: Change) -> tuple[Record, str]:
 
 
 def without_first(release: str, wanted: Callable[[object], bool]) -> Record:
-    whole = record(release)
+    whole = recorded(release)
     index = min(index for index, item in enumerate(whole.seen) if wanted(item.what))
     return replace(whole, seen=whole.seen[:index] + whole.seen[index + 1 :])
 
@@ -203,7 +195,7 @@ PLANTED: Mapping[str, tuple[Change, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_golden_run_is_followed_to_its_end(release: str) -> None:
-    prediction = follow(record(release))
+    prediction = follow(recorded(release))
     assert prediction.emptied_by is None
     assert prediction.limit == ""
     assert list(prediction.snapshots) == ["level", "before-healing", "final"]
@@ -236,7 +228,7 @@ def test_a_planted_observation_is_found_and_named(planted: str, release: str) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("release", RELEASES[1:])
 def test_a_follower_in_the_isr_before_it_has_fetched_is_found_and_named(release: str) -> None:
-    whole = record(release)
+    whole = recorded(release)
     decided = list(whole.decided)
     registered = max(
         index for index, each in enumerate(decided) if isinstance(each.what, BrokerRegistered)
@@ -289,12 +281,12 @@ def test_a_dropped_question_for_a_leader_epoch_is_found_at_the_next_request(rele
 )
 def test_a_run_is_not_explained_by_the_rules_of_another_release(release: str, other: str) -> None:
     rules = dict.fromkeys((0, 1, 2), generation_for(other))
-    assert follow(record(release), generations=rules).emptied_by is not None
+    assert follow(recorded(release), generations=rules).emptied_by is not None
 
 
 @pytest.mark.slow
 def test_ten_partitions_that_their_leader_refuses_at_first_take_few_states() -> None:
-    whole = record("0.11.0.0")
+    whole = recorded("0.11.0.0")
     prediction = follow(with_partitions(whole, 10), most_states=2_000)
     assert (prediction.limit, prediction.emptied_by) == ("", None)
 

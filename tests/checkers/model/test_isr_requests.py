@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow, generation_for
 from kchaos.checkers.model.broker.leader import (
     become_leader,
@@ -36,8 +35,7 @@ from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.log import batches_of
 from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import LeaderAndIsr, Received
-from kchaos.checkers.record import record_of
-from tests.golden.stored import OTHERS, unpacked
+from tests.golden.stored import OTHERS, recorded
 from tests.support.model_timelines import start, state, write
 
 T = TopicPartition("t", 0)
@@ -261,9 +259,9 @@ def test_an_election_is_a_fetch_of_who_is_outside_the_isr_up_to_3_2(
     assert generation_for(release).counts_election_as_fetch is counts
 
 
-def explained(run: str, runs: Path, folder: Path) -> bool:
+def explained(run: str, runs: Path) -> bool:
     """Whether the present model explains a stored run."""
-    prediction = follow(record_of(RunEvidence(unpacked(run, folder, runs=runs))))
+    prediction = follow(recorded(run, runs=runs))
     assert prediction.limit == ""
     return prediction.emptied_by is None
 
@@ -271,10 +269,10 @@ def explained(run: str, runs: Path, folder: Path) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("release", ["3.3.2", "3.9.1"])
 def test_a_leader_that_asks_who_lives_when_the_isr_is_written_explains_no_recorded_wish(
-    release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    release: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = f"wish-before-news-{release}"
-    assert explained(run, OTHERS, tmp_path / "present")
+    assert explained(run, OTHERS)
 
     def asked_when_written(world: World, new: PartitionState) -> str:
         later = World(world.get)
@@ -282,7 +280,7 @@ def test_a_leader_that_asks_who_lives_when_the_isr_is_written_explains_no_record
         return reason_against(later, new)
 
     monkeypatch.setattr(allowed, "reason_against", asked_when_written)
-    assert not explained(run, OTHERS, tmp_path / "planted")
+    assert not explained(run, OTHERS)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """A follower out of range asks with ListOffsets: requests in flight, for which its thread waits."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,6 @@ from kchaos.checkers.acts import (
     StaleRequest,
     TopicPartition,
 )
-from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow, generation_for, predict
 from kchaos.checkers.model.broker import control_handling, exchange, offset_reset
 from kchaos.checkers.model.explore.actions import Action, Ask, Deliver, Elect, Handle, Write
@@ -46,9 +44,8 @@ from kchaos.checkers.model.values.requests import (
     Stage,
     UpdateMetadata,
 )
-from kchaos.checkers.record import record_of
 from kchaos.checkers.segments.batch import payload_digest
-from tests.golden.stored import unpacked
+from tests.golden.stored import recorded
 from tests.support.model_timelines import cluster, kill, start, state, write
 
 T = TopicPartition("t", 0)
@@ -451,19 +448,18 @@ def test_the_explorer_lets_the_leader_write_before_and_after_it_answers(
     assert timestamps == ([] if has_exited else [-2])
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Record:
+@pytest.fixture
+def of_brokers() -> Record:
     """`tests/cases/list_offsets_held.py` on real brokers of 2.8.2."""
-    folder: Path = tmp_path_factory.mktemp("golden")
-    return record_of(RunEvidence(unpacked("list-offsets-2.8.2", folder)))
+    return recorded("list-offsets-2.8.2")
 
 
-def test_a_held_answer_of_real_brokers_is_followed_to_its_end(recorded: Record) -> None:
-    prediction = follow(recorded)
+def test_a_held_answer_of_real_brokers_is_followed_to_its_end(of_brokers: Record) -> None:
+    prediction = follow(of_brokers)
     assert (prediction.emptied_by, prediction.limit) == (None, "")
     said = [
         part
-        for item in recorded.seen
+        for item in of_brokers.seen
         if isinstance(item.what, Question | Reply) and item.what.api == "ListOffsets"
         for part in item.what.partitions.values()
     ]
@@ -483,33 +479,33 @@ def test_a_held_answer_of_real_brokers_is_followed_to_its_end(recorded: Record) 
     ],
 )
 def test_an_answer_that_no_state_gives_is_found_and_named(
-    recorded: Record, planted: OffsetAnswered, why: str
+    of_brokers: Record, planted: OffsetAnswered, why: str
 ) -> None:
     seen, places = [], []
-    for item in recorded.seen:
+    for item in of_brokers.seen:
         what = item.what
         if isinstance(what, Reply) and what.api == "ListOffsets":
             places.append(item.source)
             item = replace(item, what=replace(what, partitions={T: planted}))
         seen.append(item)
 
-    emptied_by = follow(replace(recorded, seen=tuple(seen))).emptied_by
+    emptied_by = follow(replace(of_brokers, seen=tuple(seen))).emptied_by
 
     assert emptied_by is not None
     assert emptied_by.source in places
     assert why in emptied_by.why
 
 
-def test_a_question_for_the_start_before_that_for_the_end_is_found(recorded: Record) -> None:
+def test_a_question_for_the_start_before_that_for_the_end_is_found(of_brokers: Record) -> None:
     seen = []
-    for item in recorded.seen:
+    for item in of_brokers.seen:
         what = item.what
         if isinstance(what, Question) and what.api == "ListOffsets":
             asked = OffsetAsked(timestamp=-2, leader_epoch=2)
             item = replace(item, what=replace(what, partitions={T: asked}))
         seen.append(item)
 
-    emptied_by = follow(replace(recorded, seen=tuple(seen))).emptied_by
+    emptied_by = follow(replace(of_brokers, seen=tuple(seen))).emptied_by
 
     assert emptied_by is not None
     assert emptied_by.why == "t-0: asked for timestamp -2, possible was -1"

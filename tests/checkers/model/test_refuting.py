@@ -3,14 +3,10 @@
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from kchaos.checkers.acts import StaleRequest, StartBroker, StopBroker, TopicPartition
-from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.follow import search
 from kchaos.checkers.model.follow.lookahead import Lookahead
@@ -38,21 +34,13 @@ from kchaos.checkers.model.values.events import (
     Produce,
     TopicCreated,
 )
-from kchaos.checkers.record import record_of
-from tests.golden.stored import OTHER_NAMES, RELEASES, RUNS, unpacked
+from tests.golden.stored import HARD, OTHER_NAMES, RELEASES, recorded
 from tests.support.model_timelines import state
 
 pytestmark = pytest.mark.slow
 
-HARD = RUNS.with_name("hard_to_follow")
 T = TopicPartition("t", 0)
 SMALL = ("0.11.0.3", "1.1.1", "3.9.1")
-
-
-@cache
-def record(name: str, runs: Path | None = None) -> Record:
-    with TemporaryDirectory() as folder:
-        return record_of(RunEvidence(unpacked(name, Path(folder), runs=runs)))
 
 
 def without(whole: Record, index: int) -> Record:
@@ -85,7 +73,7 @@ def index_of(whole: Record, told: object) -> int:
 
 def changed(name: str) -> Iterator[Record]:
     """Yield the run with an item left out, drawn from the name."""
-    whole, drawn = record(name), random.Random(name)
+    whole, drawn = recorded(name), random.Random(name)
     items = [at for at, item in enumerate(whole.seen) if isinstance(item.what, Produce | Reply)]
     for index in drawn.sample(items, min(5, len(items))):
         yield without(whole, index)
@@ -95,14 +83,14 @@ def changed(name: str) -> Iterator[Record]:
 
 @pytest.mark.parametrize("name", [*RELEASES, *OTHER_NAMES])
 def test_nothing_of_a_run_as_it_was_recorded_is_refuted(name: str) -> None:
-    whole = record(name)
+    whole = recorded(name)
     assert first_refuted(whole, Lookahead(whole)) is None
     assert first_refuted_decision(whole) is None
 
 
 @pytest.mark.parametrize("name", sorted(folder.name for folder in HARD.iterdir()))
 def test_nothing_of_a_run_that_is_hard_to_follow_is_refuted(name: str) -> None:
-    whole = record(name, HARD)
+    whole = recorded(name, runs=HARD)
     assert first_refuted(whole, Lookahead(whole)) is None
 
 
@@ -198,7 +186,7 @@ def test_a_search_that_refutes_ends_at_the_same_observation_as_one_that_does_not
 
 
 def test_a_leader_epoch_that_nobody_wrote_is_missed_before_the_record_is_searched() -> None:
-    whole = record("2.0.1-unanswered-writes", HARD)
+    whole = recorded("2.0.1-unanswered-writes", runs=HARD)
     (left_out,) = (
         index
         for index, decided in enumerate(whole.decided)
@@ -263,7 +251,7 @@ def is_written_second(what: Decision) -> bool:
 def test_a_decision_that_is_left_out_is_missed_before_the_record_is_searched(
     name: str, left_out: Callable[[Decision], bool], at: int, said: str
 ) -> None:
-    whole = record(name, HARD)
+    whole = recorded(name, runs=HARD)
     assert first_refuted_decision(whole) is None
     like_it = [index for index, decided in enumerate(whole.decided) if left_out(decided.what)]
 
@@ -289,7 +277,7 @@ def test_a_registration_begins_before_it_ends() -> None:
 
 def test_the_first_high_watermark_on_a_connection_that_is_left_out_is_missed() -> None:
     """Without that the search of this one gave up after 60,000 states."""
-    whole = record("3.9.1-session-without-ids", HARD)
+    whole = recorded("3.9.1-session-without-ids", runs=HARD)
     left_out = 131
     answer = whole.seen[left_out].what
     assert isinstance(answer, Reply)
@@ -328,7 +316,7 @@ def test_a_topic_that_is_made_again_begins_anew() -> None:
 
 
 def test_a_high_watermark_that_no_answer_told_is_missed_before_the_record_is_searched() -> None:
-    whole = record("3.9.1-held-fetch", HARD)
+    whole = recorded("3.9.1-held-fetch", runs=HARD)
     said = "no answer told it a high watermark above"
     refuted = []
     for at, item in enumerate(whole.seen):
@@ -372,7 +360,7 @@ def test_a_high_watermark_that_no_answer_told_is_missed_before_the_record_is_sea
 def test_a_fetcher_that_goes_on_without_an_answer_is_found_within_a_few_states(
     name: str, number: tuple[int, int], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = record(name, HARD)
+    whole = recorded(name, runs=HARD)
     changed_run = without(whole, index_of(whole, number))
 
     prediction = follow(changed_run, most_states=1_000)
@@ -386,7 +374,7 @@ def test_a_fetcher_that_goes_on_without_an_answer_is_found_within_a_few_states(
 
 
 def test_an_answer_to_a_fetch_that_repeated_the_last_is_looked_at() -> None:
-    whole = record("1.1.1-deleted", HARD)
+    whole = recorded("1.1.1-deleted", runs=HARD)
     prediction = follow(without(whole, index_of(whole, "p3")), most_states=1_000)
     assert prediction.emptied_by is not None
     assert (prediction.emptied_by.what, prediction.states < 1_000) == ("Reply", True)
@@ -394,7 +382,7 @@ def test_an_answer_to_a_fetch_that_repeated_the_last_is_looked_at() -> None:
 
 
 def test_unanswered_writes_that_no_copy_shows_are_tried_last() -> None:
-    whole = record("2.0.1-unanswered-writes", HARD)
+    whole = recorded("2.0.1-unanswered-writes", runs=HARD)
     prediction = follow(without(whole, index_of(whole, "record-11")), most_states=2_000)
     assert (prediction.limit, prediction.emptied_by) == ("", None)
 
@@ -420,7 +408,7 @@ def test_a_batch_and_a_high_watermark_that_no_leader_had_are_missed(
     name: str, left_out: object, said: str
 ) -> None:
     """Without that one took 5,768 states, and 60,000 did not suffice for the other."""
-    whole = record(name, HARD)
+    whole = recorded(name, runs=HARD)
     prediction = follow(without(whole, index_of(whole, left_out)), most_states=1_000)
 
     assert prediction.emptied_by is not None
@@ -514,7 +502,7 @@ def test_what_was_answered_unseen_is_answered_before_that_would_be_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A new high watermark is left out; the links do not record an answer with the old one."""
-    whole = record("2.0.1-left-session", HARD)
+    whole = recorded("2.0.1-left-session", runs=HARD)
     changed_run = without(whole, index_of(whole, (30, 2)))
     prediction = follow(changed_run, most_states=2_000)
     monkeypatch.setattr(search, "never_answered", lambda *_: "")
@@ -551,7 +539,7 @@ def test_a_term_of_a_leader_ends_where_it_is_told_so_before_a_later_message() ->
     ],
 )
 def test_what_is_left_out_of_a_hard_run_is_found_within_a_few_states(kind: type, said: str) -> None:
-    whole = record("2.5.1", HARD)
+    whole = recorded("2.5.1", runs=HARD)
     items = [at for at, item in enumerate(whole.seen) if isinstance(item.what, kind)]
     told = [follow(without(whole, at), most_states=5_000) for at in items[4:40:6]]
     whys = [each.emptied_by.why for each in told if each.emptied_by is not None]
@@ -571,7 +559,7 @@ def test_a_checkpoint_that_no_answer_or_produce_explains_is_missed_before_the_re
     name: str, left_out: object, said: str
 ) -> None:
     """Without that one took 8,668 states, and 60,000 did not suffice for the others."""
-    whole = record(name, HARD)
+    whole = recorded(name, runs=HARD)
     prediction = follow(without(whole, index_of(whole, left_out)), most_states=2_000)
 
     assert prediction.emptied_by is not None
@@ -608,7 +596,7 @@ def test_a_late_request_names_what_the_scenario_says() -> None:
 
 def test_an_answer_that_is_kept_at_a_link_is_missed_where_its_connection_goes_on() -> None:
     """Without that the search of this one gave up after 60,000 states."""
-    whole = record("0.10.2.2-left-out", HARD)
+    whole = recorded("0.10.2.2-left-out", runs=HARD)
     kept, left_out = (
         at
         for at, item in enumerate(whole.seen)

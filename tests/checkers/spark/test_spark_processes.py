@@ -21,6 +21,7 @@ from kchaos.clusters.processes import Child, process_start_time, spawn
 from kchaos.clusters.waiting import await_until
 from tests.support.kafka_6361_runs import kafka_6361
 from tests.support.planted_runs import torn_segment_before_the_last, unsealed
+from tests.support.processes import command_line, descendants
 
 pytestmark = pytest.mark.spark
 
@@ -226,10 +227,10 @@ def test_no_jvm_outlives_a_command_that_is_ended_while_it_starts_one(
     )  # fmt: skip
     try:
         await_until(
-            lambda: any(LAUNCHING[when] in cmdline(pid) for pid in descendants(judging.pid)),
+            lambda: any(LAUNCHING[when] in command_line(pid) for pid in descendants(judging.pid)),
             timeout_s=120,
             waiting_for=when,
-            last_seen=lambda: [cmdline(pid) for pid in descendants(judging.pid)],
+            last_seen=lambda: [command_line(pid) for pid in descendants(judging.pid)],
         )
         # One that has ended already has no start time, and nothing to wait for.
         born_at = {pid: process_start_time(pid) for pid in descendants(judging.pid)}
@@ -245,34 +246,11 @@ def test_no_jvm_outlives_a_command_that_is_ended_while_it_starts_one(
         lambda: not [pid for pid, born in below.items() if process_start_time(pid) == born],
         timeout_s=60,
         waiting_for=f"{list(below)} to end",
-        last_seen=lambda: [cmdline(pid) for pid in below],
+        last_seen=lambda: [command_line(pid) for pid in below],
     )
     (tmp_path / "judgements-spark").mkdir(exist_ok=True)
     remove_abandoned_in(tmp_path / "judgements-spark", WORKING)
     assert list((tmp_path / "judgements-spark").iterdir()) == []
-
-
-def cmdline(pid: int) -> bytes:
-    """The command line of a process, empty when it has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
-def descendants(pid: int) -> list[int]:
-    """Processes below this one, from /proc."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue  # It ended meanwhile.
-        children.setdefault(parent, []).append(int(stat.parent.name))
-    seen = list(children.get(pid, []))
-    for child in seen:
-        seen += children.get(child, [])
-    return seen
 
 
 def test_a_java_that_spark_cannot_use_is_told_with_the_end_of_the_log(tmp_path: Path) -> None:
