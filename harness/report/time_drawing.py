@@ -30,7 +30,8 @@ _MOST_ARROWS = 60
 """So many writes are drawn as arrows, and so many questions for epochs."""
 _MOST_LABELLED = 8
 _MOST_ALIKE = 8
-"""So many writes with the same answer, one after the other, are drawn one by one."""
+"""So many writes with the same answer, one after the other, are drawn one by one; so are questions
+for a leader epoch that are alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,8 +287,10 @@ def _draw_brokers(
                 )
             )
         drawing.bottom += drawn * _ROW + _GAP
-    for each in asked[:_MOST_ARROWS]:
-        _draw_round(drawing, each, is_labelled=len(asked) <= _MOST_LABELLED)
+    drawn_alone = [*_first_and_last(asked)]
+    for each, times in drawn_alone[:_MOST_ARROWS]:
+        is_labelled = times > 1 or len(drawn_alone) <= _MOST_LABELLED
+        _draw_round(drawing, each, times=times, is_labelled=is_labelled)
     drawing.arrows = _labels_apart(drawing.arrows)
 
 
@@ -296,13 +299,36 @@ def _beside(box: Box, stretch: Stretch) -> Box:
     return box if box.label else replace(box, label=(*stretch.shorter, stretch.label)[0])
 
 
-def _draw_round(drawing: _Drawing, each: AskedRound, *, is_labelled: bool) -> None:
+def _first_and_last(asked: Sequence[AskedRound]) -> Iterator[tuple[AskedRound, int]]:
+    """Yields what is drawn, with how often it came; of many alike the first and the last.
+
+    The last one comes with 0, so that it gets no label.
+    """
+    alike: dict[AskedRound, list[AskedRound]] = {}
+    for each in asked:
+        alike.setdefault(replace(each, time=None), []).append(each)
+    for same in alike.values():
+        if len(same) <= _MOST_ALIKE:
+            yield from ((each, 1) for each in same)
+        else:
+            yield same[0], len(same)
+            yield same[-1], 0
+
+
+def _draw_round(
+    drawing: _Drawing, each: AskedRound, *, times: int = 1, is_labelled: bool = True
+) -> None:
     if each.follower not in drawing.middles or each.leader not in drawing.middles:
         return
     asked, answered = drawing.middles[each.follower], drawing.middles[each.leader]
     title = f"broker {each.follower} asks broker {each.leader} where leader epoch "
     title += f"{each.requested_epoch} ends: "
     title += f"{each.end_offset}" if each.is_answered else "no answer"
+    again = f" {times} times" if times > 1 else ""
+    if times == 0:
+        title += ", for the last time"
+    elif again:
+        title += f",{again}"
     drawing.arrows.append(
         Arrow(
             x=round(drawing.axis.place(each.time or 0.0), 3),
@@ -310,8 +336,8 @@ def _draw_round(drawing: _Drawing, each: AskedRound, *, is_labelled: bool) -> No
             to_y=asked if each.is_answered else answered,
             style="message" if each.is_answered else "message unanswered",
             title=title,
-            label=f"e{each.requested_epoch}→{each.end_offset if each.is_answered else '?'}"
-            if is_labelled and each.requested_epoch >= 0
+            label=f"e{each.requested_epoch}→{each.end_offset if each.is_answered else '?'}{again}"
+            if is_labelled and times and each.requested_epoch >= 0
             else "",
         )
     )

@@ -1,10 +1,12 @@
 """The picture of a run: lanes of brokers, cuts between them, and the messages that decided it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import RunDirectory
@@ -14,7 +16,13 @@ from kchaos.harness.report.leadership import decisions_of
 from kchaos.harness.report.loading import load
 from kchaos.harness.report.moments import Write
 from kchaos.harness.report.placement import time_axis
-from kchaos.harness.report.time_drawing import Arrow, _Drawing, _labels_apart, _write_boxes
+from kchaos.harness.report.time_drawing import (
+    Arrow,
+    _Drawing,
+    _first_and_last,
+    _labels_apart,
+    _write_boxes,
+)
 from tests.golden.stored import unpacked
 from tests.support.report_runs import Page, diverged
 
@@ -123,6 +131,28 @@ def test_the_story_names_a_broker_where_one_fault_does(
     build.steps = steps
 
     assert story_names(load(build.seal())) == names
+
+
+@pytest.mark.parametrize(("count", "drawn"), [(8, [1] * 8), (9, [9, 0])])
+def test_questions_that_are_alike_are_drawn_twice_where_they_are_many(
+    count: int, drawn: list[int]
+) -> None:
+    asked = [
+        AskedRound(
+            time=float(at),
+            follower=1,
+            leader=0,
+            topic="t",
+            partition=0,
+            requested_epoch=5,
+            answered_epoch=2,
+            end_offset=2,
+        )
+        for at in range(count)
+    ]
+    other = replace(asked[0], follower=2)
+
+    assert [times for _each, times in _first_and_last([*asked, other])] == [*drawn, 1]
 
 
 def test_labels_that_meet_stand_one_under_the_other() -> None:
