@@ -8,7 +8,7 @@ from kchaos.checkers.model.broker import exchange, leader, tier, topic_settings
 from kchaos.checkers.model.broker import follower as following
 from kchaos.checkers.model.broker.exchange import FETCH, LIST_OFFSETS
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.observations import FetchAsked, Question, Reply
+from kchaos.checkers.model.follow.observations import EpochAsked, FetchAsked, Question, Reply
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
@@ -17,6 +17,7 @@ from kchaos.checkers.model.values.replica import FetcherThread
 from kchaos.checkers.model.values.requests import (
     MOVED_TO_TIER,
     Asked,
+    EpochAnswer,
     Exchange,
     FetchAnswer,
     LeaderAndIsr,
@@ -38,7 +39,8 @@ def at_follower(  # noqa: C901
         if waiting.stage is Stage.DELIVERED:
             exchange.handle(world, broker_id, source, waiting)
             handled = world
-            world.is_unlikely = any(
+            item = lookahead.next_of(broker_id, source, index)
+            world.is_unlikely = came_too_late(waiting, item) or any(
                 isinstance(answer, FetchAnswer)
                 and bool(answer.batches)
                 and lookahead.asks_anew(broker_id, partition, answer.batches[0].base_offset, index)
@@ -46,7 +48,6 @@ def at_follower(  # noqa: C901
             )
             yield world
             yield from _rebuilt(state, broker_id, source, waiting)
-            item = lookahead.next_of(broker_id, source, index)
             yield from _dropped(state, broker_id, source, waiting, item)
             is_killed = lookahead.is_killed_before_asking(broker_id, source, index)
             if is_killed or _is_copied(state, broker_id):
@@ -78,7 +79,13 @@ def at_follower(  # noqa: C901
         ),
     )
     item = lookahead.next_of(broker_id, source, index)
-    if isinstance(item, Reply) and item.api == FETCH and item.number not in lookahead.questions:
+    sent_before = {sent.number for sent in world.exchanges(broker_id, source)}
+    if (
+        isinstance(item, Reply)
+        and item.api == FETCH
+        and item.number not in lookahead.questions
+        and item.number not in sent_before  # Else it was given up, and its answer comes late.
+    ):
         # The request repeated the one before, so the links did not record it.
         if not _repeats(thread, question, lookahead, broker_id, source, index):
             return
@@ -95,6 +102,28 @@ def at_follower(  # noqa: C901
         # Its fetchers have most likely ended with its session.
         after.is_unlikely = lookahead.has_closed(broker_id, index, decided)
         yield after
+
+
+def came_too_late(waiting: Exchange, item: Question | Reply | None) -> bool:
+    """Tell whether a fetcher most likely never had an answer that a link passed on.
+
+    It asks once more on a later connection what that answer would have told it.
+    """
+    if not isinstance(item, Question) or waiting.number is None or item.api != waiting.api:
+        return False
+    if item.number[0] <= waiting.number[0]:
+        return False
+    asked = dict(waiting.asked)
+    for partition, answer in waiting.answers:
+        match item.partitions.get(partition), answer:
+            case EpochAsked(requested_epoch=epoch), EpochAnswer(error=""):
+                if epoch == asked[partition].requested_epoch:
+                    return True
+            case FetchAsked(fetch_offset=offset, leader_epoch=epoch), FetchAnswer(batches=(_, *_)):
+                is_told_anew = epoch not in (None, asked[partition].leader_epoch)
+                if offset == asked[partition].fetch_offset and not is_told_anew:
+                    return True
+    return False
 
 
 def _repeats(

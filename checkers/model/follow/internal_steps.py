@@ -16,7 +16,7 @@ from kchaos.checkers.model.broker import (
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.follow import isr_requests
-from kchaos.checkers.model.follow.internal_follower_steps import at_follower
+from kchaos.checkers.model.follow.internal_follower_steps import at_follower, came_too_late
 from kchaos.checkers.model.follow.internal_leader_steps import at_leader
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import (
@@ -110,12 +110,19 @@ def early_questions(state: State, lookahead: Lookahead, index: int) -> Iterator[
 
 
 def give_up_others(world: World, seen: Question) -> str:
-    """Let a thread that asks anew give up what it waited for; returns why it cannot, or ""."""
+    """Let a thread that asks anew give up what it waited for; returns why it cannot, or "".
+
+    An answer that a link passed on may come too late: a link writes a message down before its first
+    byte is sent, and on a busy machine the follower may have closed the connection by then
+    (NetworkClient.handleTimedOutRequests, 1.1.1 and 2.8.2). Then it asks on a later connection.
+    """
     waiting = exchange.awaited(world, seen.follower, seen.source)
     if waiting is None:
         return ""
     if waiting.stage is Stage.DELIVERED and not waiting.was_paused:
-        return "the fetcher has an answer to handle first"
+        if waiting.number is None or waiting.number[0] >= seen.number[0]:
+            return "the fetcher has an answer to handle first"
+        world.is_unlikely = not came_too_late(waiting, seen)
     if waiting.stage is not Stage.DELIVERED and is_on(waiting, seen):
         return is_taken(seen, waiting)
     if waiting.stage is Stage.DELIVERED:

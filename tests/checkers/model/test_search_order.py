@@ -16,7 +16,7 @@ from kchaos.checkers.model.broker.leader import (
     increment_high_watermark,
     update_view,
 )
-from kchaos.checkers.model.follow.internal_steps import silent_steps
+from kchaos.checkers.model.follow.internal_steps import give_up_others, silent_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import (
     ClientAnswered,
@@ -411,6 +411,26 @@ def test_a_follower_that_asks_for_an_answer_again_has_most_likely_not_appended_i
         if after.known_replica(1, T).log.log_end_offset == 1
     ]
     assert appended == [is_unlikely]
+
+
+@pytest.mark.parametrize(
+    ("connection", "is_taken", "is_unlikely"),
+    [(7, False, False), (8, True, False)],
+    ids=["the same connection", "a later connection"],
+)
+def test_a_fetcher_that_asks_the_same_on_a_later_connection_never_had_the_answer(
+    connection: int, *, is_taken: bool, is_unlikely: bool
+) -> None:
+    world = fetching()
+    answer = FetchAnswer(batches=world.known_replica(0, T).log.batches, high_watermark=0)
+    delivered = replace(FETCH, number=(7, 1), stage=Stage.DELIVERED, answers=((T, answer),))
+    world.put(("exchanges", 1, 0), (delivered,))
+    offset = dict(delivered.asked)[T].fetch_offset
+    anew = FetchAsked(fetch_offset=offset, leader_epoch=None, last_fetched_epoch=None)
+    question = replace(asked(connection, 2), partitions={T: anew}, is_full=True)
+
+    assert (give_up_others(world, question) == "") is is_taken
+    assert world.is_unlikely is is_unlikely
 
 
 def asked(connection: int, number: int, fate: Fate = Fate.ARRIVES) -> Question:
