@@ -11,6 +11,7 @@ from kchaos.faults import (
     CutLink,
     CutZooKeeper,
     ExpireSession,
+    FailLogDirectory,
     FastBounce,
     FenceBroker,
     ForgeAnswers,
@@ -91,6 +92,7 @@ _MIXED: dict[str, float] = {
     "pause-controller": 0,
     "delete-topic": 0,
     "await-retention": 0,
+    "fail-directory": 0,
     **dict.fromkeys(RARE_KINDS, 0),
     "slow-disk": 0,
     "upgrade": 0,
@@ -129,7 +131,8 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     "disks": _MIXED | {"kill": 5, "stop": 4, "heal": 3, "lose-epochs": 8, "wipe": 6},
     "topics": _MIXED | {"create-topic": 12, "delete-topic": 20, "elect": 5, "heal": 8},
     THROTTLES: _MIXED | {"throttle": 8, "kill": 5, "stop": 3, "heal": 6, "elect": 5},
-    LOGS: _MIXED | {"await-retention": 6, "produce": 20, "heal": 6, "kill": 3, "stop": 2},
+    LOGS: _MIXED
+    | {"await-retention": 6, "produce": 20, "heal": 6, "kill": 3, "stop": 2, "fail-directory": 4},
     RARE: {**_MIXED, **RARE_KINDS, **ALSO_RARE},
     UPGRADES: _MIXED
     | {"upgrade": 8, "go-back": 3, "raise-protocol": 8, "elect": 4, "kill": 2.5, "heal": 6},
@@ -373,6 +376,15 @@ def _lost_epochs(view: View, draw: Draw) -> Iterator[Step]:
             yield Inject(name=f"lose-epochs-{draw.number}", fault=fault)
 
 
+def _failed_directories(view: View, draw: Draw) -> Iterator[Step]:
+    for partition in view.partitions:
+        for broker in partition.replicas:
+            fault = FailLogDirectory(
+                broker=broker, topic=partition.topic, partition=partition.partition
+            )
+            yield Inject(name=f"fail-directory-{draw.number}", fault=fault)
+
+
 def _control_holds(view: View, draw: Draw) -> Iterator[Step]:
     name = f"hold-leader-and-isr-{draw.number}"
     for broker in view.brokers:
@@ -453,6 +465,7 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "create-topic": _topics,
     "delete-topic": _deletions,
     "await-retention": _retentions,
+    "fail-directory": _failed_directories,
     "snapshot": _snapshots,
     **RARE_CANDIDATES,
     "upgrade": _upgrades,

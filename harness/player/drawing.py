@@ -287,6 +287,7 @@ def _view_of(cluster: ClusterSpec, kafka: str, release: Release) -> View:
         brokers,
         first_broker=brokers[0] if first is None else first,
         has_epochs=number >= (0, 11),
+        outlives_disks=number >= (1, 0) and all(b.log_directories > 1 for b in cluster.brokers),
         unclean=cluster.properties.get("unclean.leader.election.enable") == "true",
         formats=() if is_mixed or cluster.tiered else _formats(number),
         kafkas=kafkas if is_mixed else (),

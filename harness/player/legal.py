@@ -13,6 +13,7 @@ from kchaos.faults import (
     CutLink,
     CutZooKeeper,
     ExpireSession,
+    FailLogDirectory,
     FastBounce,
     FenceBroker,
     ForgeAnswers,
@@ -39,7 +40,15 @@ from kchaos.faults import (
     WipeLogDirectory,
 )
 from kchaos.faults.api import Fault
-from kchaos.harness.player.view import PartitionView, View, back, gone, is_linked, settled
+from kchaos.harness.player.view import (
+    PartitionView,
+    View,
+    back,
+    gone,
+    is_linked,
+    settled,
+    without_disk,
+)
 from kchaos.harness.steps.clients import Produce, Read
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.log_start import DeleteRecords
@@ -327,6 +336,19 @@ def _wipe(view: View, fault: WipeLogDirectory) -> str:
     return f"broker {fault.broker} may have the only records" if needed else ""
 
 
+def _fail_directory(view: View, fault: FailLogDirectory) -> str:
+    if not view.outlives_disks:
+        return "its brokers have one log directory, or end where a disk fails"
+    partition = view.partition(fault.topic, fault.partition)
+    if partition is None or fault.broker not in partition.replicas:
+        return f"broker {fault.broker} has no such replica"
+    if any(getattr(f, "broker", None) == fault.broker for f in view.faults(FailLogDirectory)):
+        return f"a log directory of broker {fault.broker} has failed already"
+    if not partition.isr - {fault.broker}:
+        return f"broker {fault.broker} is the last one in the ISR"
+    return _not_whole(view, fault.broker)
+
+
 def _elect(view: View, fault: PreferredElection) -> str:
     partition = view.partition(fault.topic, fault.partition)
     if partition is None:
@@ -334,7 +356,7 @@ def _elect(view: View, fault: PreferredElection) -> str:
     preferred = partition.replicas[0]
     if partition.leader in (preferred, NO_LEADER):
         return f"broker {preferred} leads already, or nobody does"
-    if preferred not in partition.isr:
+    if preferred not in partition.isr or preferred in partition.offline:
         return f"broker {preferred} is not in the ISR"
     return _not_whole(view, preferred) or _controller_cannot(view, partition.replicas)
 
@@ -376,6 +398,7 @@ _FAULTS: Mapping[type[Any], Callable[[View, Any], str]] = {
     ThrottleReplication: _throttle,
     LoseEpochs: _lose_epochs,
     WipeLogDirectory: _wipe,
+    FailLogDirectory: _fail_directory,
     PreferredElection: _elect,
     MoveController: _move,
 }
@@ -409,12 +432,10 @@ def _injected(view: View, fault: Fault) -> View:
             return replace(view, cut_off=view.cut_off | {broker})
         case UnregisterBroker(broker=broker):
             return gone(view, broker)
-        case FenceBroker(broker=broker):
+        case FailLogDirectory(broker=broker, topic=topic, partition=partition):
+            return without_disk(view, broker, topic, partition)
+        case FenceBroker(broker=broker) | ExpireSession(broker=broker):
             returns = broker in view.whole and not _is_held(view, broker, "BrokerHeartbeat")
-            view = gone(view, broker)
-            return back(view, broker) if returns else view
-        case ExpireSession(broker=broker):
-            returns = broker in view.whole
             view = gone(view, broker)
             return back(view, broker) if returns else view
         case PreferredElection(topic=topic, partition=partition):
@@ -435,7 +456,13 @@ def _injected(view: View, fault: Fault) -> View:
 
 
 def _heal(view: View, name: str) -> str:
-    return "" if name in dict(view.acting) else f"no fault named {name!r} acts"
+    fault = dict(view.acting).get(name)
+    if fault is None:
+        return f"no fault named {name!r} acts"
+    if isinstance(fault, FailLogDirectory) and fault.broker in view.running:
+        # It is killed and started again.
+        return _not_whole(view, fault.broker)
+    return ""
 
 
 def _healed(view: View, name: str) -> View:
@@ -446,6 +473,13 @@ def _healed(view: View, name: str) -> View:
             return view
         case UnregisterBroker(broker=broker):
             return back(view, broker)
+        case FailLogDirectory(broker=broker):
+            restored = tuple(
+                replace(partition, offline=partition.offline - {broker})
+                for partition in view.partitions
+            )
+            view = replace(view, partitions=restored)
+            return back(gone(view, broker), broker) if broker in view.running else view
         case HoldRequests(api="BrokerHeartbeat", source=int(broker)) if broker in view.running:
             return back(view, broker)
         case KillBroker(broker=broker) | StopBroker(broker=broker):
@@ -467,6 +501,8 @@ def _create(view: View, step: CreateTopic) -> str:
     if step.topic in view.topics or len(view.topics) >= MOST_TOPICS:
         return f"{step.topic} exists, or there are enough topics"
     replicas = {broker for assigned in step.assignment for broker in assigned}
+    if view.faults(FailLogDirectory):
+        return "a broker whose log directory has failed may make no log of a new topic"
     for broker in sorted(replicas):
         why = _not_whole(view, broker)
         if why:

@@ -33,6 +33,7 @@ class PartitionView:
         starts: Where the batches of its leader's log begin, as far as anybody can say.
         end: Where that log ends, likewise.
         is_tiered: Whether its segments are copied to remote storage.
+        offline: Replicas whose log directory has failed.
     """
 
     topic: str
@@ -44,6 +45,7 @@ class PartitionView:
     starts: tuple[int, ...] = ()
     end: int = 0
     is_tiered: bool = False
+    offline: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,7 @@ class View:
         controllers: Whoever may be the controller now; more than one after a race. None with KRaft.
         quorum: The KRaft controllers; none with ZooKeeper.
         has_epochs: Whether followers ask for leader epochs (0.11 on).
+        outlives_disks: Whether brokers go on when one of their log directories fails.
         unclean: Whether unclean elections are allowed.
         formats: Message formats that may be set; none where an old one is ignored, or stops
             replication (KAFKA-7601).
@@ -84,6 +87,7 @@ class View:
     acting: tuple[tuple[str, Fault], ...] = ()
     partitions: tuple[PartitionView, ...] = ()
     has_epochs: bool = True
+    outlives_disks: bool = False
     unclean: bool = False
     formats: tuple[str, ...] = ()
     kafkas: tuple[str, ...] = ()
@@ -122,6 +126,7 @@ def new_view(
     first_broker: int,
     has_epochs: bool,
     unclean: bool,
+    outlives_disks: bool = False,
     formats: tuple[str, ...] = (),
     kafkas: tuple[str, ...] = (),
     asked: str = "",
@@ -137,6 +142,7 @@ def new_view(
         controllers=frozenset() if quorum else frozenset({first_broker}),
         quorum=quorum,
         has_epochs=has_epochs,
+        outlives_disks=outlives_disks,
         unclean=unclean,
         formats=formats,
         kafkas=kafkas,
@@ -168,6 +174,18 @@ def back(view: View, broker: int) -> View:
     return replace(view, registered=registered, partitions=partitions, controllers=controllers)
 
 
+def without_disk(view: View, broker: int, topic: str, partition: int) -> View:
+    """The view once the log directory of a replica has failed; others may lie there too."""
+
+    def taken_offline(there: PartitionView) -> PartitionView:
+        if (there.topic, there.partition) != (topic, partition):
+            return there
+        offline = replace(there, offline=there.offline | {broker})
+        return _without(offline, broker, view.registered, view.unclean, believes=False)
+
+    return replace(view, partitions=tuple(map(taken_offline, view.partitions)))
+
+
 def settled(view: View) -> View:
     """The view once controller and followers have done what nothing keeps them from."""
     return replace(
@@ -190,7 +208,7 @@ def _without(
 ) -> PartitionView:
     if broker not in view.replicas:
         return view
-    context = _context(view, frozenset(registered), unclean)
+    context = _context(view, frozenset(registered) - view.offline, unclean)
     known = LeaderAndIsr(leader=view.leader, isr=tuple(sorted(view.isr)))
     for decided in after_brokers_left(context, known, {broker}):
         known = decided
@@ -211,7 +229,8 @@ def _context(view: PartitionView, live: frozenset[int], unclean: bool) -> Contro
 def _settled(view: View, partition: PartitionView) -> PartitionView:
     if partition.leader == NO_LEADER:
         known = LeaderAndIsr(leader=partition.leader, isr=tuple(sorted(partition.isr)))
-        elected = elect_for_offline(_context(partition, view.registered, view.unclean), known)
+        live = view.registered - partition.offline
+        elected = elect_for_offline(_context(partition, live, view.unclean), known)
         if elected is not None:
             partition = replace(partition, leader=elected.leader, isr=frozenset(elected.isr))
     if partition.leader not in view.whole:
@@ -219,6 +238,6 @@ def _settled(view: View, partition: PartitionView) -> PartitionView:
     joined = {
         broker
         for broker in partition.replicas
-        if broker in view.whole and is_linked(view, broker, partition.leader)
+        if broker in view.whole - partition.offline and is_linked(view, broker, partition.leader)
     }
     return replace(partition, isr=partition.isr | joined)

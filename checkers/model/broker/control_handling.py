@@ -7,7 +7,7 @@ to 3.9.
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.broker import follower, leader, offset_reset
+from kchaos.checkers.model.broker import follower, leader, offset_reset, process
 from kchaos.checkers.model.state.state import Checkpoint
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import (
@@ -110,6 +110,9 @@ def _become(world: World, broker_id: int, state: PartitionState, *, is_left_out:
         replica = Replica()
     if replica.role is Role.OFFLINE:
         return leader.STORAGE_ERROR
+    if not replica.is_hosted and process.began_without(world, broker_id, partition):
+        world.put_replica(broker_id, partition, replica.offline())
+        return "UNKNOWN_TOPIC_OR_PARTITION" if is_left_out else leader.STORAGE_ERROR
     if not replica.is_hosted:
         replica = replace(replica, is_hosted=True)
         world.put_replica(broker_id, partition, replica)

@@ -38,6 +38,10 @@ def start(world: World, configuration: StartBroker, generation: Generation) -> N
     stop notes epochs again from the batches; the high watermark is what was checkpointed. Read from
     kafka.log.Log (loadSegments), kafka.log.LogSegment.recover and kafka.cluster.Partition
     (getOrCreateReplica), 1.1.1, 2.1.1 and 2.6.3.
+
+    A log directory that has failed is left out, and its logs stay as they are. In a restored one
+    logs are recovered: at a clean stop only directories that work are marked as clean
+    (LogManager.createAndValidateLogDirs and shutdown, 1.1.1, 2.8.2 and 3.8.0).
     """
     broker_id = configuration.broker
     before = world.broker(broker_id)
@@ -51,12 +55,17 @@ def start(world: World, configuration: StartBroker, generation: Generation) -> N
     world.put_broker(broker_id, broker)
     for topic in {partition.topic for partition in world.partitions(broker_id)}:
         world.put(("adopted", broker_id, topic), None)
+    failed = in_failed_directories(world, broker_id)
+    restored: frozenset[TopicPartition] = world.get(("restored", broker_id)) or frozenset()
+    world.put(("restored", broker_id), None)
     for partition in world.partitions(broker_id):
+        if partition in failed:
+            continue
         replica = world.known_replica(broker_id, partition)
         own = world.generation(broker, partition)
         log = _loaded(replica.log, forgets_fenced=_forgets_fenced(world, before, broker, partition))
         entries = own.loaded_entries(replica.entries)
-        if not broker.was_stopped_cleanly:
+        if not broker.was_stopped_cleanly or partition in restored:
             entries = _recovered(own, entries, replica.log)
         entries = truncate_from_end(entries, log.log_end_offset)
         entries = truncate_from_start(entries, log.log_start_offset)
@@ -94,11 +103,12 @@ def stop(
     """
     broker = world.broker(broker_id)
     assert broker is not None
+    failed = in_failed_directories(world, broker_id)
     for partition in world.partitions(broker_id):
         replica = world.known_replica(broker_id, partition)
         checkpoint = world.checkpoint(broker_id, partition)
         # Nothing is written any more where a log directory has failed.
-        is_offline = replica.role is Role.OFFLINE
+        is_offline = replica.role is Role.OFFLINE or partition in failed
         known, is_known = checkpoint.known, is_clean and broker.is_running and not is_offline
         if is_known and replica.is_hosted:
             known = replica.high_watermark
@@ -117,7 +127,8 @@ def stop(
         for component in _OF_A_PROCESS:
             world.put((component, broker_id, partition), None)
         _forget(world, broker_id, partition, replica)
-        log_start.forget(world, broker_id, partition, is_clean=is_clean and broker.is_running)
+        was_written = is_clean and broker.is_running and not is_offline
+        log_start.forget(world, broker_id, partition, is_clean=was_written)
     world.put_broker(
         broker_id,
         replace(
@@ -200,6 +211,24 @@ def _recovered(generation: Generation, entries: Entries, log: Log) -> Entries:
     return entries
 
 
+def began_without(world: World, broker_id: int, partition: TopicPartition) -> bool:
+    """Tell whether a broker's process began when the directory of this replica had failed already.
+
+    It makes no log elsewhere for a partition that is not new, and takes the replica offline with
+    the first LeaderAndIsr (LogManager.getOrCreateLog and the end of
+    ReplicaManager.becomeLeaderOrFollower, 1.1.1, 2.8.2 and 3.8.0).
+    """
+    failing: tuple[FailLogDirectory, ...] = world.get(("failing", broker_id)) or ()
+    noticed_later = {TopicPartition(*each) for event in failing for each in event.partitions}
+    return partition in in_failed_directories(world, broker_id) - noticed_later
+
+
+def in_failed_directories(world: World, broker_id: int) -> frozenset[TopicPartition]:
+    """Return the partitions whose replica lies in a log directory that has failed."""
+    failed: tuple[FailLogDirectory, ...] = world.get(("failed", broker_id)) or ()
+    return frozenset(TopicPartition(*each) for event in failed for each in event.partitions)
+
+
 def writes_file_of(world: World, broker_id: int, partition: TopicPartition) -> bool | None:
     """Whether a broker that checkpoints writes the file that names this replica; None: maybe.
 
@@ -207,6 +236,8 @@ def writes_file_of(world: World, broker_id: int, partition: TopicPartition) -> b
     (ReplicaManager.checkpointHighWatermarks, 1.1.1 and 2.8.2). Where a replica lies that came
     later than the process, nobody knows.
     """
+    if partition in in_failed_directories(world, broker_id):
+        return False
     broker = world.broker(broker_id)
     assert broker is not None
     places = {
@@ -264,8 +295,7 @@ def fail_log_directory(world: World, event: FailLogDirectory) -> None:
         for component in _OF_A_PROCESS:
             world.put((component, event.broker, partition), None)
         replica = world.known_replica(event.broker, partition)
-        offline = replace(replica, role=Role.OFFLINE, leader=None, isr=(), maximal_isr=(), views=())
-        world.put_replica(event.broker, partition, offline)
+        world.put_replica(event.broker, partition, replica.offline())
 
 
 def _end_connections(world: World, gone: int) -> None:

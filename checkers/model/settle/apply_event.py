@@ -156,11 +156,6 @@ def _forge(world: World, event: ForgeAnswers | EndForgery) -> None:
 def _start(world: World, event: StartBroker, generation: Generation | None) -> None:
     if world.running(event.broker) is not None:
         raise ModelError(f"broker {event.broker} runs already; stop it first")
-    if world.get(("failed", event.broker)):
-        raise ModelError(
-            f"broker {event.broker} is started while a log directory of it has failed, which is "
-            "not followed"
-        )
     if event.replica_fetchers > len(world.sources(event.broker, 0)):
         world.put(("fetchers", event.broker), event.replica_fetchers)
     process.start(
@@ -196,19 +191,24 @@ def fail_directory(world: World, event: FailLogDirectory) -> None:
     """
     if world.running(event.broker) is None:
         raise ModelError(f"broker {event.broker} must run for a log directory to fail")
-    failed: tuple[int, ...] = world.get(("failed", event.broker)) or ()
-    world.put(("failed", event.broker), tuple(sorted({*failed, event.directory})))
+    failed: tuple[FailLogDirectory, ...] = world.get(("failed", event.broker)) or ()
+    world.put(("failed", event.broker), (*failed, event))
 
 
 def _restore_directory(world: World, event: RestoreLogDirectory) -> None:
     broker = world.broker(event.broker)
-    if broker is None or broker.is_running or broker.was_stopped_cleanly:
+    if broker is None or broker.is_running:
         raise ModelError(
-            f"broker {event.broker} must be killed before a log directory of it is restored: "
-            "what else it does then is not followed"
+            f"broker {event.broker} must be down before a log directory of it is restored: "
+            "what it does then while it runs is not followed"
         )
-    failed: tuple[int, ...] = world.get(("failed", event.broker)) or ()
-    left = tuple(number for number in failed if number != event.directory)
+    failed: tuple[FailLogDirectory, ...] = world.get(("failed", event.broker)) or ()
+    left = tuple(known for known in failed if known.directory != event.directory)
+    there = frozenset(
+        TopicPartition(*each) for known in failed if known not in left for each in known.partitions
+    )
+    restored: frozenset[TopicPartition] = world.get(("restored", event.broker)) or frozenset()
+    world.put(("restored", event.broker), restored | there)
     world.put(("failed", event.broker), left or None)
 
 

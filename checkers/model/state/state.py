@@ -36,7 +36,8 @@ A component's name is a tuple whose first item says what it is:
 | ("sent",) | produces that are on their way to their broker |
 | ("elected",) | the broker that is the controller, where a run is followed |
 | ("registered",) | (broker, czxid) of each registration |
-| ("failed", N) | which of broker N's log directories have failed |
+| ("failed", N) | `FailLogDirectory` values of broker N's log directories that have failed |
+| ("restored", N) | partitions in directories that were restored since broker N's process ended |
 | ("failing", N) | `FailLogDirectory` values of which broker N's process does not know yet |
 | ("new epoch", N) | the czxid of a registration that broker N's process has not heard of yet |
 | ("controllers",) | epochs of the controllers that have not resigned, the newest last |

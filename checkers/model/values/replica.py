@@ -113,6 +113,10 @@ class Replica:
     believed_local_start: int | None = None
     believed_local_until: int = 0
 
+    def offline(self) -> "Replica":
+        """Return it as a running broker has it whose log directory for it has failed."""
+        return replace(self, role=Role.OFFLINE, leader=None, isr=(), maximal_isr=(), views=())
+
     def view(self, follower: int) -> FollowerView | None:
         """Return what the leader knows of a follower, None if it knows none of that id."""
         return next((view for broker, view in self.views if broker == follower), None)

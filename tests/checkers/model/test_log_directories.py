@@ -65,14 +65,29 @@ def test_a_restored_directory_has_what_it_had_and_its_replica_follows() -> None:
     assert ends(*elected, *again) == {0: 4, 1: 4}
 
 
+def test_a_process_that_begins_without_the_directory_serves_the_other_one_alone() -> None:
+    elected = (state(1, 1, (1,)), write("next", 1, count=3))
+    started = (*kill(0, high_watermark=1), *start(0, "2.8.2", czxid=500))
+    written = (replace(U, leader_epoch=1, version=1), replace(write("u", 0), topic="u"))
+    events = (*elected, *started, *written)
+    assert ends(*events) == {0: 1, 1: 4}
+    assert outcomes(*events)["u"] == (True, "")
+    again = (*kill(0, high_watermark=1), RESTORED, *start(0, "2.8.2", czxid=501))
+    assert ends(*events, *again) == {0: 4, 1: 4}
+
+
+def test_a_process_that_began_without_the_directory_refuses_writes_there() -> None:
+    started = (*kill(0, high_watermark=1), *start(0, "2.8.2", czxid=500))
+    assert outcomes(*started, state(0, 1, (0,)), write("refused", 0))["refused"] == (
+        False,
+        "KAFKA_STORAGE_ERROR",
+    )
+
+
 @pytest.mark.parametrize(
     "more",
-    [
-        (*kill(0, high_watermark=1), *start(0, "2.8.2", czxid=500)),
-        (RESTORED,),
-        (*kill(0, high_watermark=1), FAILED),
-    ],
-    ids=["started-without-it", "restored-while-it-runs", "failed-while-it-is-down"],
+    [(RESTORED,), (*kill(0, high_watermark=1), FAILED)],
+    ids=["restored-while-it-runs", "failed-while-it-is-down"],
 )
 def test_what_is_not_followed_of_a_failed_directory_is_no_prediction(more) -> None:
     with pytest.raises(ModelError, match="log directory"):

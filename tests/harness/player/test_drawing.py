@@ -13,7 +13,7 @@ import pytest
 from kchaos.clusters.configuration import BROKER_DEFAULTS
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
-from kchaos.faults import FAULTS, RollBroker
+from kchaos.faults import FAULTS, FailLogDirectory, RollBroker
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import (
     KINDS,
@@ -85,7 +85,7 @@ class Checker:
         for replicas in step["assignment"]:
             least, most = (self.in_sync, len(self.brokers)) if self.is_rare else (2, 3)
             assert least <= len(replicas) == len(set(replicas)) <= most
-            assert set(replicas) <= self.whole()
+            assert set(replicas) <= self.whole() - self.without_disk()
         assert 1 <= len(step["assignment"]) <= (10 if self.is_rare else 2)
         self.partitions[step["topic"]] = step["assignment"]
 
@@ -140,6 +140,9 @@ class Checker:
 
     def on_rare(self, kind: str, fault: dict[str, Any]) -> None:
         broker: Any = fault.get("broker")
+        if kind == "FailLogDirectory":
+            assert broker in self.whole() - self.without_disk()
+            assert broker in self.partitions[fault["topic"]][fault["partition"]]
         if kind == "IsolateBroker":
             assert not any(each["fault"] in ("CutLink", kind) for each in self.near(broker))
             self.cut_off |= {broker} if fault["zookeeper"] else set()
@@ -151,6 +154,10 @@ class Checker:
             self.killed.add(broker)
         if kind == "StaleRequest" and fault["api"] == "StopReplica":
             assert fault["of_ended_generation"]
+
+    def without_disk(self) -> set[int]:
+        failed = [each for each in self.acting.values() if each["fault"] == "FailLogDirectory"]
+        return {each["broker"] for each in failed}
 
     def near(self, broker: Any) -> list[dict[str, Any]]:
         """What acts on a broker or on a link of it; whoever is alone is near to all."""
@@ -185,6 +192,8 @@ class Checker:
 
     def on_Heal(self, step: dict[str, Any]) -> None:
         fault = self.acting.pop(step["name"])
+        if fault["fault"] == "FailLogDirectory":
+            assert fault["broker"] in self.whole() | self.dead
         if fault["fault"] in ("KillBroker", "StopBroker"):
             assert fault["broker"] in self.dead
             self.killed.discard(fault["broker"])
@@ -310,6 +319,17 @@ def test_logs_are_small_and_in_two_directories_in_the_mix_of_logs_alone(mix: str
     is_small = SMALL_LOGS.items() <= cluster.properties.items()
     counts = {broker.log_directories for broker in cluster.brokers}
     assert (is_small, counts) == ((True, {2}) if mix == LOGS else (False, {1}))
+
+
+@pytest.mark.parametrize(("release", "is_drawn"), [("0.11.0.3", False), ("1.1.1", True)])
+def test_log_directories_fail_where_brokers_outlive_it(release: str, is_drawn: bool) -> None:
+    for seed in range(3):
+        faults = [
+            step.do.fault
+            for step in draw(seed, kafka=release, steps=40, mix=LOGS).steps
+            if isinstance(step, IfPossible) and isinstance(step.do, Inject)
+        ]
+        assert any(isinstance(fault, FailLogDirectory) for fault in faults) is is_drawn
 
 
 def test_retention_is_awaited_where_enough_was_written_for_it() -> None:

@@ -1,0 +1,65 @@
+"""A broker starts twice while a log directory of it has failed, and serves the other (KIP-112).
+
+The new process makes no log elsewhere for what lies there: it answers the first LeaderAndIsr for
+that replica with KAFKA_STORAGE_ERROR. What lies in the other directory is recovered and followed.
+When the directory is back, its log is recovered too, though the broker stopped cleanly before.
+"""
+
+from typing import Any
+
+from kchaos import (
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    FailLogDirectory,
+    Heal,
+    Inject,
+    KillBroker,
+    Produce,
+    StopBroker,
+)
+from tests.support.looking import messages
+
+RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
+LOG_DIRECTORIES = 2
+_T: dict[str, Any] = {"topic": "t", "partition": 0}
+_U: dict[str, Any] = {"topic": "u", "partition": 0}
+STEPS = (
+    CreateTopic(topic="t", assignment=((0, 1),)),
+    CreateTopic(topic="u", assignment=((0, 1),)),
+    Produce(operation="of-t", records=3, acks=-1, **_T),
+    Produce(operation="of-u", records=5, acks=-1, **_U),
+    AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T),
+    AwaitHighWatermark(brokers=(0, 1), high_watermark=5, **_U),
+    Inject(name="disk", fault=FailLogDirectory(broker=0, **_T)),
+    AwaitState(leader=1, isr=(1,), **_T),
+    Produce(operation="without", records=2, acks=-1, **_T),
+    Inject(name="killed", fault=KillBroker(broker=0)),
+    AwaitState(leader=1, isr=(1,), **_U),
+    Heal(name="killed"),
+    AwaitState(leader=1, isr=(0, 1), **_U),
+    Produce(operation="both-of-u", records=1, acks=-1, **_U),
+    Produce(operation="one-of-t", records=1, acks=-1, **_T),
+    Inject(name="stopped", fault=StopBroker(broker=0)),
+    AwaitState(leader=1, isr=(1,), **_U),
+    Heal(name="stopped"),
+    AwaitState(leader=1, isr=(0, 1), **_U),
+    AwaitState(leader=1, isr=(1,), **_T),
+    Inject(name="stopped-again", fault=StopBroker(broker=0)),
+    AwaitState(leader=1, isr=(1,), **_U),
+    Heal(name="disk"),
+    Heal(name="stopped-again"),
+    AwaitState(leader=1, isr=(0, 1), **_T),
+    AwaitState(leader=1, isr=(0, 1), **_U),
+    Produce(operation="at-last", records=1, acks=-1, **_T),
+)
+
+
+def seen(run, release):
+    answers = messages(run, "LeaderAndIsr", 2, 0, direction="response")
+    refused = [
+        [entry["topic"] for entry in line["detail"]["partitions"] if entry["error_code"] == 56]
+        for line in answers
+    ]
+    assert sum("t" in topics for topics in refused) >= 3, refused
+    assert not any("u" in topics for topics in refused), refused
