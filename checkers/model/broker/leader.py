@@ -585,6 +585,15 @@ def give_up_isr(world: World, broker_id: int, partition: TopicPartition) -> None
     world.put_replica(broker_id, partition, replace(replica, maximal_isr=replica.isr))
 
 
+def has_enough(world: World, broker_id: int, partition: TopicPartition) -> bool:
+    """Tell whether the ISR is large enough for what the high watermark has reached."""
+    broker = world.broker(broker_id)
+    replica = world.known_replica(broker_id, partition)
+    assert broker is not None
+    counted = broker.generation.enough_after_append(replica)
+    return len(counted) >= _min_isr(world, broker, partition, replica)
+
+
 def complete_produces(world: World, broker_id: int, partition: TopicPartition) -> None:
     """Complete produces with acks=all that the high watermark has reached."""
     broker = world.broker(broker_id)
@@ -597,8 +606,7 @@ def complete_produces(world: World, broker_id: int, partition: TopicPartition) -
         return
     pending = tuple(produce for produce in replica.pending if produce not in done)
     world.put_replica(broker_id, partition, replace(replica, pending=pending))
-    counted = broker.generation.enough_after_append(replica)
-    is_enough = len(counted) >= _min_isr(world, broker, partition, replica)
+    is_enough = has_enough(world, broker_id, partition)
     for answered in done:
         if is_enough:
             world.notes += [

@@ -36,6 +36,7 @@ from kchaos.checkers.model.values.events import (
     BrokerUnregistered,
     LogStartObserved,
     PartitionState,
+    Produce,
 )
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.requests import EARLIEST, Asked
@@ -49,6 +50,7 @@ class Lookahead:
         self.questions: dict[Number, Question] = {}
         self.control_answers: dict[Number, ControlAnswered] = {}
         self.client_answers: dict[str, ClientAnswered] = {}
+        self.produces: dict[str, Produce] = {}
         self.behind = record.behind
         self.shows_isr_answers = False
         self.forgeries: dict[tuple[int, int, int], str] = {}
@@ -131,6 +133,8 @@ class Lookahead:
                         self._copied[batch] = min(last_offset, self._copied.get(batch, last_offset))
             case ControlSent():
                 self._told[what.broker].append((index, what))
+            case Produce():
+                self.produces[what.operation] = what
             case ClientAnswered():
                 self.client_answers[what.operation] = what
                 self._client_answered[what.operation] = index

@@ -17,8 +17,10 @@ from kchaos.checkers.acts import (
     TopicPartition,
 )
 from kchaos.checkers.errors import ModelError
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker import exchange, tier
 from kchaos.checkers.model.broker.exchange import FETCH
+from kchaos.checkers.model.broker.leader import has_enough
 from kchaos.checkers.model.controller import allowed
 from kchaos.checkers.model.follow import isr_requests
 from kchaos.checkers.model.follow.internal_steps import (
@@ -73,7 +75,8 @@ from kchaos.checkers.model.values.requests import (
     UpdateMetadata,
 )
 
-_TIMED_OUT = "REQUEST_TIMED_OUT"
+_TIMED_OUT = ErrorCode.REQUEST_TIMED_OUT.name
+_TOO_FEW = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND.name
 
 
 class Excluded(Exception):
@@ -149,7 +152,7 @@ def take(  # noqa: C901
             for partition in what.refused:
                 world.put(("isr refused", what.leader, partition), True)
         case ClientAnswered():
-            _client_answered(world, what)
+            _client_answered(world, what, lookahead)
         case CopyBegun():
             world.put(("copying", what.label, what.broker), what)
             labels = world.get(("copying",)) or ()
@@ -361,7 +364,7 @@ def _isr_asked(world: World, seen: IsrAsked) -> None:
         raise Excluded(reason, is_pending=True)
 
 
-def _client_answered(world: World, seen: ClientAnswered) -> None:
+def _client_answered(world: World, seen: ClientAnswered, lookahead: Lookahead) -> None:
     outcome: PredictedProduce | None = world.get(("answer", seen.operation))
     if outcome is None:
         raise Excluded(f"produce {seen.operation} was never sent")
@@ -393,9 +396,25 @@ def _client_answered(world: World, seen: ClientAnswered) -> None:
             )
         world.answer(replace(outcome, acknowledged=False, error=seen.error))
     elif seen.error and seen.error != _TIMED_OUT and outcome.error != seen.error:
+        if seen.error == _TOO_FEW and _has_too_few(world, outcome, lookahead):
+            world.answer(replace(outcome, acknowledged=False, error=seen.error))
+            return
         raise Excluded(
             f"produce {seen.operation} ended with {seen.error}, possible was {_told(outcome)}"
         )
+
+
+def _has_too_few(world: World, outcome: PredictedProduce, lookahead: Lookahead) -> bool:
+    """Whether the ISR was found too small when the high watermark had reached a produce.
+
+    A leader lets go of its ISR's lock when it has moved the high watermark, and looks at the ISR
+    once more to answer. In between a LeaderAndIsr may make it smaller (Partition
+    .updateFollowerFetchState and checkEnoughReplicasReachOffset, 2.8.2 and 3.9.1).
+    """
+    sent = lookahead.produces.get(outcome.operation)
+    if sent is None or not outcome.acknowledged:
+        return False
+    return not has_enough(world, sent.broker, TopicPartition(sent.topic, sent.partition))
 
 
 def _is_unsettled(world: World, operation: str) -> bool:

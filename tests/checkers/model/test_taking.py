@@ -6,15 +6,23 @@ import pytest
 
 from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.observations import Fate, FetchAsked, Question, Record, Seen
+from kchaos.checkers.model.follow.observations import (
+    ClientAnswered,
+    Fate,
+    FetchAsked,
+    Question,
+    Record,
+    Seen,
+)
 from kchaos.checkers.model.follow.observed_steps import Excluded, take
 from kchaos.checkers.model.releases.request_versions import can_read
 from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.settle.predict import left_alone_after
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import Action, Produce
-from tests.support.model_timelines import cluster
+from kchaos.checkers.model.values.events import Action, Event, Produce
+from kchaos.checkers.model.values.prediction import PredictedProduce
+from tests.support.model_timelines import cluster, kill, write
 from tests.support.model_timelines import state as partition_state
 
 
@@ -140,3 +148,34 @@ def test_what_a_process_had_not_read_when_it_ended_is_read_by_nobody() -> None:
     assert on_the_way() == ("to-0", "to-1")
     assert on_the_way(stop) == ("to-1",)
     assert on_the_way(stop, StartBroker(broker=0, release="1.1.1")) == ("to-1",)
+
+
+def answers_too_few(*later: Event) -> bool:
+    """Whether a leader may say so of what it appended, once its high watermark has reached that."""
+    spec = cluster("3.9.1", controller=2, replicas=(0, 1), min_insync_replicas=2)
+    sent = write("a", 0, acks=-1)
+    state = EMPTY
+    for event in (*spec, partition_state(0, 0, (0, 1)), sent, *later):
+        state, _ = left_alone_after(state, event, {})
+    answered = ClientAnswered(
+        operation="a", outcome="info", base_offset=-1, error="NOT_ENOUGH_REPLICAS_AFTER_APPEND"
+    )
+    seen = [Seen(what=each, time=1.0, zxid=0, source="") for each in (sent, answered)]
+    world = World(state)
+    try:
+        take(
+            world,
+            answered,
+            Lookahead(Record(seen=tuple(seen), decided=())),
+            generations={},
+            decided=0,
+        )
+    except Excluded:
+        return False
+    told: PredictedProduce = world.get(("answer", "a"))
+    return told.error == answered.error
+
+
+def test_an_isr_may_become_too_small_between_the_high_watermark_and_the_answer() -> None:
+    assert not answers_too_few()
+    assert answers_too_few(*kill(1), partition_state(0, 1, (0,)))
