@@ -391,6 +391,7 @@ def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> 
         "case": "n20",
         "release": "1.1.1",
         "build": "",
+        "ran": "",
         "driver": "local",
         "seed": 7,
         "started_at": 1_600_000_000.0,
