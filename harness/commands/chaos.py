@@ -89,6 +89,11 @@ def chaos(
     ]
     missing = [drawn for drawn in scenarios if _key_of(wanted, drawn) not in set(map(_key, played))]
     say(f"{len(missing)} of {len(scenarios)} schedules to play, seeds from {seed} on")
+    if wanted.own and (plain := [drawn for drawn in missing if not drawn.own_parts]):
+        say(
+            f"{len(plain)} of {len(missing)} have nothing of your own: it is drawn more often "
+            "with a greater weight in DRAWN, or with more --steps"
+        )
     lines: list[Line] = []
 
     def judged(scenario: Scenario, line: Line) -> None:

@@ -54,9 +54,14 @@ class Scenario:
     title: str = ""
     expectation: Mapping[str, Any] | None = None
 
+    @property
+    def own_parts(self) -> tuple[OwnParts, ...]:
+        """The files and packages that define steps and faults of it which are not kchaos's."""
+        return parts_behind(_classes_of(self.steps))
+
     def to_json(self) -> dict[str, Any]:
         """The scenario as plain JSON values; it carries steps and faults that are not kchaos's."""
-        parts = [part.to_json() for part in parts_behind(_classes_of(self.steps))]
+        parts = [part.to_json() for part in self.own_parts]
         return (
             {"format": FORMAT}
             | _values(self)

@@ -8,6 +8,7 @@ import pytest
 
 from kchaos.harness.commands import chaos as command
 from kchaos.harness.commands.chaos import Wanted, chaos, default_side_by_side
+from kchaos.harness.run.own_parts import parts_of_file
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 
@@ -156,3 +157,45 @@ def test_at_least_one_cluster_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     for cores, clusters in ((1, 1), (4, 2), (9, 4)):
         monkeypatch.setattr("os.sched_getaffinity", lambda _, n=cores: set(range(n)))
         assert default_side_by_side() == clusters
+
+
+def test_schedules_without_anything_of_ones_own_are_counted(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from kchaos import AwaitQuiet, KillBroker\n"
+        "from dataclasses import dataclass\n\n\n"
+        "@dataclass(frozen=True, kw_only=True)\n"
+        "class Mine:\n"
+        "    def perform(self, play):\n"
+        "        AwaitQuiet().perform(play)\n\n\n"
+        "def candidates(view, draw):\n"
+        "    yield Mine()\n\n\n"
+        "DRAWN = {'mine': (WEIGHT, candidates)}\n".replace("WEIGHT", "1e-9")
+    )
+    other = tmp_path / "often.py"
+    other.write_text(file.read_text().replace("1e-9", "1e9").replace("Mine", "Often"))
+
+    def said(own: Path) -> list[str]:
+        told: list[str] = []
+        wanted = Wanted(
+            kafkas=("2.8.2",),
+            runs=2,
+            seed=5,
+            steps=3,
+            mix="cuts",
+            gated=True,
+            own=(parts_of_file(own),),
+        )
+        chaos(
+            wanted,
+            side_by_side=1,
+            results=None,
+            options=RunOptions(),
+            say=told.append,
+            done=lambda _: None,
+        )
+        return [text for text in told if "your own" in text]
+
+    (missing,) = said(file)
+    assert missing.startswith("2 of 2 have nothing of your own")
+    assert said(other) == []
