@@ -238,9 +238,14 @@ def run_of(path: Path, upgrade: Upgrade) -> RunOfUpgrade:
 
 
 def _told(results: Results | None) -> list[Finding]:
-    """The findings about safety or conformance."""
-    findings = () if results is None else results.findings
-    return [finding for finding in findings if finding.question is not Question.NEITHER]
+    """The findings about safety, and those about conformance where that is known.
+
+    A model that gave up predicts nothing of the rest: what it does not know is no finding.
+    """
+    if results is None:
+        return []
+    questions = {Question.SAFETY} | ({Question.CONFORMANCE} if results.conforms is False else set())
+    return [finding for finding in results.findings if finding.question in questions]
 
 
 def _lost(results: Results | None) -> int:

@@ -176,6 +176,20 @@ def test_a_phase_in_which_nothing_was_promised_shows_nothing(tmp_path: Path) -> 
     assert (run.answer, run.unknown) == ("unknown", said)
 
 
+@pytest.mark.parametrize(
+    ("conforms", "kinds"),
+    [(False, ["committed-loss", "not-as-predicted"]), (None, ["committed-loss"])],
+)
+def test_what_a_model_that_gave_up_did_not_predict_is_no_finding(
+    tmp_path: Path, conforms: bool | None, kinds: list[str]
+) -> None:
+    run = unpacked("upgrade-2.1.1", tmp_path)
+    unlike = replace(LOSS, kind="not-as-predicted", message="predicted was nothing")
+    judged = replace(judge(run), conforms=conforms, unknown="it gave up", findings=(LOSS, unlike))
+    write_judgement(run, judged)
+    assert [finding.kind for finding in run_of(run.path, UPGRADE).findings] == kinds
+
+
 def test_one_red_run_makes_the_whole_red_and_an_unknown_one_is_no_pass() -> None:
     unknown = replace(one_run(), conforms=None, unknown="who knows")
     assert told([one_run(), red(), unknown]).answer == "red"
