@@ -273,6 +273,27 @@ def worst_of(loaded: Loaded) -> Finding | None:
 
 def _differing(story: _Story) -> Iterator[CauseStep]:
     """Replicas that differ: who wrote what, what was asked and cut off, who is in sync."""
+    written = [*_written_by(story)]
+    yield from written
+    began = max((step.time for step in written if step.time is not None), default=float("-inf"))
+    yield from _taken_from_disk(story)
+    followers = _followers(story, began)
+    asked = next(_asked_since(story, began, followers), None)
+    if asked is None:
+        yield from _never_asked(story, followers, began)
+        for follower in followers:
+            yield from _cut_too_little(story, follower)
+            yield from _cut_nothing(story, follower)
+    else:
+        yield from _answered(story, asked)
+    if story.finding.kind == "hole":
+        yield from _holes(story)
+    since = began if asked is None or asked.time is None else max(began, asked.time)
+    yield from _together_in_sync(story, since)
+
+
+def _written_by(story: _Story) -> Iterator[CauseStep]:
+    """Who led while the finding's records were written, or who wrote what names no leader epoch."""
     epochs = sorted(
         {
             batch.leader_epoch
@@ -281,12 +302,9 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
             if story.covers(batch.base_offset, batch.last_offset)
         }
     )
-    began = float("-inf")
-    for epoch in epochs[:_MOST_EPOCHS]:
-        term = story.term(epoch)
-        if term is None:
-            continue
-        began = max(began, term.time)
+    terms = [(epoch, story.term(epoch)) for epoch in epochs[:_MOST_EPOCHS]]
+    led = [(epoch, term) for epoch, term in terms if term is not None]
+    for epoch, term in led:
         yield CauseStep(
             time=term.time,
             section="replicas",
@@ -294,58 +312,54 @@ def _differing(story: _Story) -> Iterator[CauseStep]:
             text=f"Broker {term.leader} led in leader epoch {epoch}{_acting(story, term.time)}; "
             f"its records at {_written(story, epoch)}{_uncleanly(story, term)}.",
         )
-    if began == float("-inf") or -1 in epochs:
+    if not led or -1 in epochs:
         # Batches of magic 0 and 1 name no leader epoch.
-        appended = [*_appended(story, {*epochs} if began > float("-inf") else set())]
-        yield from appended
-        began = max((began, *(step.time for step in appended if step.time is not None)))
-    yield from _taken_from_disk(story)
-    followers = _followers(story, began)
-    asked = [
-        each
-        for each in story.rounds
-        if each.is_answered
-        and each.time is not None
-        and each.time >= began
-        and each.follower in followers
-        and (each.requested_epoch >= 0 or each.by_fetch)
-    ]
-    if not asked:
-        yield from _never_asked(story, followers, began)
-        for follower in followers:
-            yield from _cut_too_little(story, follower)
-            yield from _cut_nothing(story, follower)
-    for each in asked[:1]:
-        kept = [*(_kept(story, each) if each.end_offset != -1 else ())]
-        kept = kept or [*_cut_too_little(story, each.follower)]
-        kept = kept or [*_cut_nothing(story, each.follower)]
-        yield CauseStep(
-            time=each.time,
-            section="rounds",
-            brokers=(each.leader, each.follower),
-            is_fatal=story.finding.kind in ("divergence", "hole")
-            and ((each.end_offset or 0) > story.finding.last_offset or bool(kept)),
-            text=_asked(each, story),
-        )
-        yield from kept
-    if story.finding.kind == "hole":
-        yield from _holes(story)
+        yield from _appended(story, {*epochs} if led else set())
+
+
+def _asked_since(story: _Story, began: float, followers: Collection[int]) -> Iterator[AskedRound]:
+    """The answered questions of these followers for the end of a leader epoch, in their order."""
+    for each in story.rounds:
+        if (
+            each.is_answered
+            and each.time is not None
+            and each.time >= began
+            and each.follower in followers
+            and (each.requested_epoch >= 0 or each.by_fetch)
+        ):
+            yield each
+
+
+def _answered(story: _Story, asked: AskedRound) -> Iterator[CauseStep]:
+    """A question for the end of a leader epoch, and what its asker kept although it had to go."""
+    kept = [*(_kept(story, asked) if asked.end_offset != -1 else ())]
+    kept = kept or [*_cut_too_little(story, asked.follower)]
+    kept = kept or [*_cut_nothing(story, asked.follower)]
+    is_beyond = (asked.end_offset or 0) > story.finding.last_offset
+    yield CauseStep(
+        time=asked.time,
+        section="rounds",
+        brokers=(asked.leader, asked.follower),
+        is_fatal=story.finding.kind in ("divergence", "hole") and (is_beyond or bool(kept)),
+        text=_asked(asked, story),
+    )
+    yield from kept
+
+
+def _together_in_sync(story: _Story, since: float) -> Iterator[CauseStep]:
+    """When the brokers that differ came to count as in sync, if they did."""
     brokers = set(story.finding.brokers)
     named = brokers_text(sorted(brokers))
     counted = f"{named} counts as in sync" if len(brokers) == 1 else f"{named} count as in sync"
-    differ_since = max([began, *(each.time for each in asked[:1] if each.time is not None)])
-    together = [
-        (time, state)
-        for time, state in story.states
-        if brokers <= set(state.isr) and time >= differ_since
-    ]
-    for time, state in together[:1]:
-        yield CauseStep(
-            time=time,
-            section="time",
-            brokers=(state.leader,),
-            text=f"The ISR became {_members(state.isr)}: {counted}.",
-        )
+    for time, state in story.states:
+        if brokers <= set(state.isr) and time >= since:
+            yield CauseStep(
+                time=time,
+                section="time",
+                brokers=(state.leader,),
+                text=f"The ISR became {_members(state.isr)}: {counted}.",
+            )
+            return
 
 
 def _followers(story: _Story, began: float) -> Sequence[int]:
@@ -498,6 +512,11 @@ def _loss(story: _Story) -> Iterator[CauseStep]:
             text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
             f"{cut.target_offset}: the records left it then.",
         )
+    yield _left_of(story)
+
+
+def _left_of(story: _Story) -> CauseStep:
+    """What the replicas have in the end at the offsets of what is lost."""
     first, last = story.finding.first_offset, story.finding.last_offset
     offsets = _offsets(first, last)
     holders = {
@@ -511,7 +530,7 @@ def _loss(story: _Story) -> Iterator[CauseStep]:
     held = [f"batches at {offsets} are on {brokers_text(sorted(kept))}"] if kept else []
     if holders - kept:
         held.append(f"{brokers_text(sorted(holders - kept))} hold other records at {offsets}")
-    yield CauseStep(
+    return CauseStep(
         section="replicas",
         text=f"In the end no in-sync replica has these records; {', and '.join(held)}."
         if held
