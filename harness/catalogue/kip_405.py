@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import ConfigureTopic, PreferredElection
 from kchaos.harness.catalogue.settings import QUICK
@@ -186,6 +187,34 @@ def as_printed(
         for table in of_scenario(scenario)
         if local_until is None or table.step <= local_until
     )
+
+
+def sent_to_the_tier(follower: int, leader: int) -> Mapping[str, Any]:
+    """The witness that a leader tells a follower that what it asks for is in the remote tier."""
+    return {
+        "link": {
+            "api": "Fetch",
+            "source": follower,
+            "target": leader,
+            "direction": "response",
+            "partition": {
+                "topic": TOPIC,
+                "error_code": ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE.value,
+            },
+        }
+    }
+
+
+def epochs(snapshot: str, broker: int, *starts: int) -> Mapping[str, Any]:
+    """The witness that a broker's leader epochs begin at these offsets."""
+    return {
+        "epochs": {
+            "snapshot": snapshot,
+            "broker": broker,
+            "partition": f"{TOPIC}-{PARTITION}",
+            "starts": list(starts),
+        }
+    }
 
 
 def read_all(name: str, broker: int) -> tuple[Step, ...]:

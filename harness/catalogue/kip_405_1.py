@@ -11,9 +11,11 @@ from kchaos.harness.catalogue.kip_405 import (
     begins,
     created,
     elected,
+    epochs,
     message,
     messages,
     read_all,
+    sent_to_the_tier,
     settled,
     shipped,
     tiered_cluster,
@@ -83,18 +85,8 @@ def _steps(case: str) -> tuple[Step, ...]:
 
 
 _SOURCE = "KIP-405, follower replication, scenario 1; KAFKA-15695"
-_MOVED = {
-    "link": {
-        "api": "Fetch",
-        "source": B,
-        "target": A,
-        "direction": "response",
-        "partition": {"topic": TOPIC, "error_code": 109},
-    }
-}
-_REBUILT = {
-    "epochs": {"snapshot": "step-2", "broker": B, "partition": "t-0", "starts": [0, 3, 5, 7]}
-}
+_MOVED = sent_to_the_tier(B, A)
+_REBUILT = epochs("step-2", B, 0, 3, 5, 7)
 _BUILT = {
     "log": {"broker": B, "pattern": r"Updated the epoch cache from remote tier till offset: 3 "}
 }

@@ -13,9 +13,11 @@ from kchaos.harness.catalogue.kip_405 import (
     configured,
     created,
     elected,
+    epochs,
     message,
     messages,
     read_all,
+    sent_to_the_tier,
     settled,
     shipped,
     tiered_cluster,
@@ -98,17 +100,9 @@ def _expired() -> tuple[Step, ...]:
 
 _SOURCE = "KIP-405, follower replication, scenario 2; KAFKA-15695"
 _WITNESS = (
-    {
-        "link": {
-            "api": "Fetch",
-            "source": B,
-            "target": A,
-            "direction": "response",
-            "partition": {"topic": TOPIC, "error_code": 109},
-        }
-    },
+    sent_to_the_tier(B, A),
     {"log": {"broker": B, "pattern": r"Updated the epoch cache from remote tier till offset: 9 "}},
-    {"epochs": {"snapshot": "step-3", "broker": B, "partition": "t-0", "starts": [0, 3, 5, 7]}},
+    epochs("step-3", B, 0, 3, 5, 7),
 )
 
 KIP_405_2 = Entry(

@@ -1,8 +1,6 @@
 """KIP-405, scenario 3: both replicas fail hard, and one comes back with a part of its log."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import KillBroker, LoseTail
@@ -19,6 +17,7 @@ from kchaos.harness.catalogue.kip_405 import (
     begins,
     configured,
     elected,
+    epochs,
     level,
     message,
     messages,
@@ -120,15 +119,8 @@ def _after_a_is_back(case: str) -> tuple[Step, ...]:
     )
 
 
-def epochs(snapshot: str, broker: int) -> Mapping[str, Any]:
-    """The witness that a broker's epochs form one line: the second begins at offset 1."""
-    return {
-        "epochs": {"snapshot": snapshot, "broker": broker, "partition": "t-0", "starts": [0, 1]}
-    }
-
-
 _SOURCE = "KIP-405, follower replication, scenario 3; KIP-101, scenario 2; KAFKA-15241"
-_EPOCHS = (epochs("step-3", A), epochs("step-4", A), epochs("step-4", B))
+_EPOCHS = (epochs("step-3", A, 0, 1), epochs("step-4", A, 0, 1), epochs("step-4", B, 0, 1))
 
 KIP_405_3 = Entry(
     name="KIP-405-3",

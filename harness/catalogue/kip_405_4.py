@@ -1,8 +1,5 @@
 """KIP-405, scenario 4: an unclean election with a truncation, and who uploads the new lineage."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from kchaos.clusters.agent.tier_points import REMOTE_OFFSET
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import CutLink, KillBroker
@@ -20,10 +17,12 @@ from kchaos.harness.catalogue.kip_405 import (
     configured,
     created,
     elected,
+    epochs,
     level,
     message,
     messages,
     read_all,
+    sent_to_the_tier,
     shipped,
     tiered_cluster,
     why_not_uploads,
@@ -89,25 +88,8 @@ def steps_of(case: str) -> tuple[Step, ...]:
 
 
 _SOURCE = "KIP-405, follower replication, scenario 4; KAFKA-15241"
-
-
-def epochs(snapshot: str, broker: int) -> Mapping[str, Any]:
-    """The witness that a broker's epochs form one line: the second begins at offset 1."""
-    return {
-        "epochs": {"snapshot": snapshot, "broker": broker, "partition": "t-0", "starts": [0, 1]}
-    }
-
-
 DIVERGED = {"round": {"follower": A, "leader": B, "end_offset": 1, "by_fetch": True}}
-_MOVED = {
-    "link": {
-        "api": "Fetch",
-        "source": A,
-        "target": B,
-        "direction": "response",
-        "partition": {"topic": TOPIC, "error_code": 109},
-    }
-}
+_MOVED = sent_to_the_tier(A, B)
 
 KIP_405_4 = Entry(
     name="KIP-405-4",
@@ -153,8 +135,8 @@ KIP_405_4 = Entry(
                 *as_printed(4, "3.9.1"),
                 DIVERGED,
                 _MOVED,
-                epochs("step-3", B),
-                epochs("final", A),
+                epochs("step-3", B, 0, 1),
+                epochs("final", A, 0, 1),
                 {
                     "log": {
                         "broker": B,

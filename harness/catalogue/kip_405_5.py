@@ -25,10 +25,12 @@ from kchaos.harness.catalogue.kip_405 import (
     configured,
     created,
     elected,
+    epochs,
     level,
     message,
     messages,
     read_all,
+    sent_to_the_tier,
     shipped,
     tiered_cluster,
     why_not_uploads,
@@ -174,16 +176,8 @@ _READ_ON: Mapping[str, Any] = {
     "error": "",
 }
 _LEADS = _reader_of("B-leads", _OUT_OF_RANGE, 0, **_REFUSED)
-_RESTART = {"epochs": {"snapshot": "step-4", "broker": B, "partition": "t-0", "starts": [0, 5]}}
-_MOVED = {
-    "link": {
-        "api": "Fetch",
-        "source": B,
-        "target": A,
-        "direction": "response",
-        "partition": {"topic": TOPIC, "error_code": 109},
-    }
-}
+_RESTART = epochs("step-4", B, 0, 5)
+_MOVED = sent_to_the_tier(B, A)
 
 KIP_405_5 = Entry(
     name="KIP-405-5",

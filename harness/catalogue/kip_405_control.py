@@ -7,7 +7,7 @@ from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import ConfigureTopic
 from kchaos.harness.catalogue import kip_405_3, kip_405_4
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.kip_405 import UPLOADED, as_printed
+from kchaos.harness.catalogue.kip_405 import UPLOADED, as_printed, epochs
 from kchaos.harness.steps.scenario_steps import CreateTopic, Inject, Step
 from kchaos.harness.steps.tier import AwaitLocalStart, AwaitOffsets, AwaitTiered
 from kchaos.harness.steps.tier_reading import TierRead
@@ -80,8 +80,8 @@ KIP_405_CONTROL = Entry(
                 kip_405_4.DIVERGED,
                 # In the third step the tiered log lets go of what it has shipped.
                 *as_printed(4, "3.9.1", local_until=2),
-                kip_405_4.epochs("step-3", kip_405_4.B),
-                kip_405_4.epochs("final", kip_405_4.A),
+                epochs("step-3", kip_405_4.B, 0, 1),
+                epochs("final", kip_405_4.A, 0, 1),
             ),
             source=_SOURCE,
         ),
