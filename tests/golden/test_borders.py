@@ -60,6 +60,8 @@ RUNS: Mapping[str, Border] = {
     "diverging-2.7.2-at-2.6": _DIVERGING,
     "diverging-2.8.0-at-2.6": _DIVERGING,
     "diverging-2.8.1-at-2.6": _DIVERGING,
+    "epoch-zero-2.5.1": Border(without=("recovery without epoch 0",)),
+    "epoch-zero-2.6.3": Border(without=("KAFKA-10432",), also=("recovery without epoch 0",)),
     "kafka-9491-2.4.0": Border(also=("KAFKA-9491",)),
     "kafka-9491-2.4.1": Border(without=("KAFKA-9491",)),
     "high-watermark-beyond-log-1.1.1": Border(without=("KAFKA-3978",)),
