@@ -290,7 +290,7 @@ def answer_epoch(
     broker = world.broker(broker_id)
     replica = world.replica(broker_id, partition)
     assert broker is not None
-    error = _refusal(broker, replica, asked)
+    error = refusal(broker, replica, asked)
     if error or replica is None:
         return EpochAnswer(error=error)
     if asked.ends:
@@ -313,7 +313,7 @@ def answer_offset(
     broker = world.broker(broker_id)
     replica = world.replica(broker_id, partition)
     assert broker is not None
-    error = _refusal(broker, replica, asked)
+    error = refusal(broker, replica, asked)
     if error or replica is None:
         return OffsetAnswer(error=error)
     log = replica.log
@@ -333,7 +333,7 @@ def read(world: World, broker_id: int, partition: TopicPartition, asked: Asked) 
     broker = world.broker(broker_id)
     replica = world.replica(broker_id, partition)
     assert broker is not None
-    error = _refusal(broker, replica, asked)
+    error = refusal(broker, replica, asked)
     if error or replica is None:
         return FetchAnswer(error=error)
     if asked.requested_epoch >= 0:
@@ -525,12 +525,8 @@ def increment_high_watermark(world: World, broker_id: int, partition: TopicParti
     return True
 
 
-def awaited_outside_isr(world: World, broker_id: int, partition: TopicPartition) -> Iterator[int]:
-    """Yield who keeps the high watermark back without being in the ISR, or asked into it."""
-    broker = world.broker(broker_id)
-    replica = world.replica(broker_id, partition)
-    if broker is None or replica is None or replica.role is not Role.LEADER:
-        return
+def awaited_outside_isr(broker: Broker, replica: Replica) -> Iterator[int]:
+    """Yield who keeps a leader's high watermark back without being in the ISR, or asked into it."""
     for follower, view in replica.views:
         is_behind = view.is_caught_up and view.log_end_offset < replica.log.log_end_offset
         is_outside = follower not in replica.maximal_isr
@@ -649,7 +645,8 @@ def _min_isr(world: World, broker: Broker, partition: TopicPartition, replica: R
     return broker.generation.effective_min_isr(wanted, len(replica.views) + 1)
 
 
-def _refusal(broker: Broker, replica: Replica | None, asked: Asked) -> str:
+def refusal(broker: Broker, replica: Replica | None, asked: Asked) -> str:
+    """Return the error with which a broker refuses to look at its log, or ""."""
     if replica is not None and replica.role is Role.OFFLINE:
         return STORAGE_ERROR
     if replica is None or replica.leader_epoch < 0:

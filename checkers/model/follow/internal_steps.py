@@ -42,7 +42,7 @@ from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState, Produce
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import Copied, PredictedProduce
-from kchaos.checkers.model.values.replica import Role
+from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import (
     ControlRequest,
     Exchange,
@@ -496,23 +496,25 @@ def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> It
     """
     broker: Broker = state(("broker", broker_id))
     asks = broker.generation.asks_controller_for_isr and lookahead.shows_isr_answers
-    for partition in state(("partitions", broker_id)) or ():
-        if state(("appended", broker_id, partition)):
+    get = state.lookup
+    for partition in get(("partitions", broker_id)) or ():
+        if get(("appended", broker_id, partition)):
             world = World(state)
             leader.settle_append(world, broker_id, partition)
             yield world
-        if state(("isr refused", broker_id, partition)):
+        if get(("isr refused", broker_id, partition)):
             world = World(state)
             world.put(("isr refused", broker_id, partition), None)
             leader.give_up_isr(world, broker_id, partition)
             yield world
-        if state(("replica", broker_id, partition)).role is Role.LEADER:
-            yield from _of_followers(state, broker_id, partition, lookahead, index)
-        if state(("isr change", broker_id, partition)) is None:
+        replica: Replica = get(("replica", broker_id, partition))
+        if replica.role is Role.LEADER:
+            yield from _of_followers(state, broker, partition, replica, lookahead, index)
+        if get(("isr change", broker_id, partition)) is None:
             continue
         world = World(state)
         if asks:
-            if state(("isr answer", broker_id, partition)) is None:
+            if get(("isr answer", broker_id, partition)) is None:
                 continue
             world.put(("isr answer", broker_id, partition), None)
         leader.learn_isr(world, broker_id, partition)
@@ -520,16 +522,26 @@ def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> It
 
 
 def _of_followers(
-    state: State, broker_id: int, partition: TopicPartition, lookahead: Lookahead, index: int
+    state: State,
+    broker: Broker,
+    partition: TopicPartition,
+    replica: Replica,
+    lookahead: Lookahead,
+    index: int,
 ) -> Iterator[World]:
     """A leader waits no longer for a follower outside the ISR, or asks for one in it."""
-    for follower in leader.awaited_outside_isr(World(state), broker_id, partition):
+    broker_id = broker.configuration.broker
+    for follower in leader.awaited_outside_isr(broker, replica):
         if lookahead.may_lag_too_long(follower, broker_id, partition, index):
             world = World(state)
             leader.wait_no_longer(world, broker_id, partition, follower)
             world.is_unlikely = True
             yield world
-    yield from isr_requests.asked_by_a_repeated_fetch(state, broker_id, partition, lookahead, index)
+    seen = lookahead.next_isr_asked(broker_id, partition, replica.leader_epoch, index)
+    if seen is not None:
+        yield from isr_requests.asked_by_a_repeated_fetch(
+            state, broker_id, partition, replica, seen, lookahead, index
+        )
 
 
 def copy_differs(world: World, seen: CopyBegun) -> str:

@@ -16,7 +16,7 @@ from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import IsrAsked, IsrWanted
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.replica import Replica, Role, WantedIsr
+from kchaos.checkers.model.values.replica import Replica, WantedIsr
 
 
 class Asking:
@@ -55,22 +55,33 @@ class Asking:
 
 
 def asked_by_a_repeated_fetch(
-    state: State, leader_id: int, partition: TopicPartition, lookahead: Lookahead, index: int
+    state: State,
+    leader_id: int,
+    partition: TopicPartition,
+    replica: Replica,
+    seen: frozenset[int],
+    lookahead: Lookahead,
+    index: int,
 ) -> Iterator[World]:
     """A leader asks for a follower whose fetch repeats the one before, so that no link tells it.
 
     It did not ask when that came first: another answer was awaited, or it had not heard that the
     follower lives. If the links tell of a fetch that comes before the request, that one more likely
     led to it.
+
+    Args:
+        state: Before the step.
+        leader_id: Who leads.
+        partition: Which one.
+        replica: The leader's own.
+        seen: The ISR that it is next seen to ask for.
+        lookahead: Of the record.
+        index: How many observations were taken.
     """
     world = World(state)
-    replica = world.known_replica(leader_id, partition)
-    if replica.role is not Role.LEADER:
-        return
-    seen = _next(lookahead, index, leader_id, partition, replica)
-    if seen is None or not _is_free(world, leader_id, partition, seen):
-        return
-    if _may_want(world, leader_id, partition, replica, seen):
+    if _is_free(world, leader_id, partition, seen) and _may_want(
+        world, leader_id, partition, replica, seen
+    ):
         (follower,) = seen - set(replica.isr)
         if not lookahead.may_have_repeated(
             follower, world.source(follower, leader_id, partition), index

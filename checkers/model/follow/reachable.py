@@ -167,17 +167,19 @@ def _is_fenced(world: World, leader_id: int, request: Exchange, seen: Reply) -> 
 
     It refuses that from now on, for its leader epochs only grow.
     """
-    if request.api != FETCH or request.stage not in (Stage.ARRIVED, Stage.WAITING):
+    broker = world.broker(leader_id)
+    if broker is None or request.api != FETCH:
         return False
-    taken = (
-        asked
-        for asked in request.asked
-        if asked[0] not in seen.partitions or not seen.partitions[asked[0]].error_code
-    )
-    return any(
-        leader.read(world, leader_id, partition, asked).error == "FENCED_LEADER_EPOCH"
-        for partition, asked in taken
-    )
+    if request.stage not in (Stage.ARRIVED, Stage.WAITING):
+        return False
+    for partition, asked in request.asked:
+        said = seen.partitions.get(partition)
+        if said is not None and said.error_code:
+            continue
+        replica = world.replica(leader_id, partition)
+        if leader.refusal(broker, replica, asked) == "FENCED_LEADER_EPOCH":
+            return True
+    return False
 
 
 def _knows_epoch(world: World, leader_id: int, request: Exchange, seen: Reply) -> bool:
