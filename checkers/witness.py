@@ -134,9 +134,9 @@ def witness_of(wanted: Mapping[str, Any], evidence: RunEvidence) -> Witness:
             return _magics_witness(wanted, evidence, label, broker, _about(name))
         case _:
             raise ScenarioDataError(
-                f"scenario.json: witness {dict(wanted)} is no round, log with a pattern, link, "
-                "hit, operation, observed, epochs or magics with snapshot, broker and partition, "
-                "or table with snapshot, partition and columns"
+                f"scenario.json: witness {dict(wanted)} is of no known kind; known are: round, log "
+                "(with a pattern), link, hit, operation, observed; epochs and magics (with "
+                "snapshot, broker and partition); table (with snapshot, partition and columns)"
             )
 
 

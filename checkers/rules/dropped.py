@@ -64,10 +64,10 @@ def dropped_while_waiting(evidence: PartitionEvidence, _side: Side) -> Iterator[
         yield evidence.finding(
             "under-min-isr",
             brokers=_brokers(missed),
-            message=f"in {under_s:.1f} s {len(refused)} writes with acks=all were refused, "
-            "although with followers "
-            f"that had left the ISR while they waited for their leader {missed[0].leader} to "
-            f"answer {evidence.min_insync_replicas} would have been in sync: "
+            message=f"{len(refused)} write{'s' if len(refused) > 1 else ''} with acks=all refused "
+            f"within {under_s:.1f} s. Followers had left the ISR while they waited for their "
+            f"leader {missed[0].leader} to answer. With them "
+            f"{evidence.min_insync_replicas} replicas would have been in sync: "
             + "; ".join(_told(dropped) for dropped in missed),
             evidence=_shown(missed)
             | {

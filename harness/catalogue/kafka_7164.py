@@ -107,7 +107,7 @@ KAFKA_7164 = Entry(
         "2.0.0 a broker does nothing then, so F keeps the record that A has truncated, and is in "
         "sync. From 2.0.1 on it becomes a follower anew unless no epoch lies between, and asks "
         "where its own ended. That helps only once F is told. While it is not it goes on fetching, "
-        "nobody refuses that (KIP-320 does, later), and it is in sync, with a high watermark, "
+        "and nobody refuses that (KIP-320 does, later). So it is in sync, with a high watermark, "
         "before it truncates."
     ),
     source=_SOURCE,

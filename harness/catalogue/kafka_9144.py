@@ -62,7 +62,7 @@ KAFKA_9144 = Entry(
         "A transactional producer adds a partition to its transaction and stands still before it "
         "writes there. Its coordinator takes the next producer epoch and aborts, and another "
         "producer takes its place. The marker is all that the partition's log has of them. From "
-        "1.0.0 to 2.4.0 the log keeps no time for a marker alone, so the next start of a broker "
+        "1.0.0 to 2.4.0 the log keeps no time for a marker alone. So the next start of a broker "
         "takes the producer for one that has expired. When each broker was restarted, the first "
         "producer goes on in its old epoch. The leader knows of no newer one and appends its "
         "batch, which begins a transaction that nobody ends. From 2.4.1 on a marker's time counts, "

@@ -154,22 +154,22 @@ KIP_380_STALE_LEADER_AND_ISR = Entry(
     name="KIP-380-stale-leader-and-isr",
     title="A bounced broker takes its partitions as its earlier generation was told of them",
     story=(
-        "Broker 1 led t and bounced; broker 2 leads t now. Before the controller has told "
-        "broker 1, an older LeaderAndIsr arrives that was made for its earlier generation. The "
-        "leader epoch fences nothing: a process that has just started knows none. Up to 2.1 "
-        "broker 1 leads t again in the old epoch and takes writes that are gone as soon as it "
-        "hears of broker 2; and since every first LeaderAndIsr starts the thread that writes "
-        "the checkpoint of high watermarks, the file is written anew with t alone: the high "
-        "watermark of u is forgotten (KAFKA-7235). From 2.2 on the request carries the czxid of "
-        "the broker's registration and is refused with STALE_BROKER_EPOCH (77). Such a request "
-        "harms only before the new one arrives: the controller's own is held at the link "
-        "meanwhile. In two cases the late one is made by kchaos at the injection, since a "
-        "controller that notices the bounce drops what it had still to send "
-        "(ControllerChannelManager.removeBroker). In the third the controller itself sends it: a "
-        "link holds its request while the receiver is killed, which ends the connection, and its "
-        "RequestSendThread repeats the request until somebody answers or the bounce is noticed. "
-        "The new process answers, since the thread that would notice stands still. Up to 2.1 it "
-        "obeys; from 2.2 on it refuses, and the controller does not send it once more."
+        "Broker 1 led t and bounced; broker 2 leads t now. Before the controller has told broker "
+        "1, an older LeaderAndIsr arrives that was made for its earlier generation. The leader "
+        "epoch fences nothing: a process that has just started knows none. Up to 2.1 broker 1 "
+        "leads t again in the old epoch and takes writes that are gone as soon as it hears of "
+        "broker 2; and since every first LeaderAndIsr starts the thread that writes the checkpoint "
+        "of high watermarks, the file is written anew with t alone: the high watermark of u is "
+        "forgotten (KAFKA-7235). From 2.2 on the request carries the czxid of the broker's "
+        "registration and is refused with STALE_BROKER_EPOCH (77). Such a request harms only "
+        "before the new one arrives: the controller's own is held at the link meanwhile. In two "
+        "cases the late one is made by kchaos at the injection. A controller that notices the "
+        "bounce drops what it had still to send (ControllerChannelManager.removeBroker). In the "
+        "third the controller itself sends it: a link holds its request while the receiver is "
+        "killed, which ends the connection. Its RequestSendThread repeats the request until "
+        "somebody answers or the bounce is noticed. The new process answers, since the thread that "
+        "would notice stands still. Up to 2.1 it obeys; from 2.2 on it refuses, and the controller "
+        "does not send it once more."
     ),
     source=_SOURCE,
     cases={

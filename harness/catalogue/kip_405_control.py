@@ -57,8 +57,8 @@ KIP_405_CONTROL = Entry(
     story=(
         "The document promises for its scenarios 3 and 4 that tiered storage changes nothing of "
         "what brokers do about lost tails and unclean elections. The same steps are played without "
-        "a remote tier: at each step of the page the brokers' logs and epoch caches are the same, "
-        "record by record, until a tiered log lets go of what it has shipped."
+        "a remote tier. At each step of the page the brokers' logs and epoch caches are the same, "
+        "record by record. They are so until a tiered log lets go of what it has shipped."
     ),
     source=_SOURCE,
     cases={

@@ -48,9 +48,9 @@ KIP_501_BELOW_MIN_ISR_LEADER = Entry(
     story=(
         "KIP-501 says that a partition goes offline when fewer than min.insync.replicas are in "
         "sync and its leader goes down, since no other follower can lead. With two of three in "
-        "sync writes with acks=all are refused, but when the leader dies the other in-sync replica "
+        "sync writes with acks=all are refused. But when the leader dies the other in-sync replica "
         "is elected, cleanly, and takes writes with acks=1: an election does not look at "
-        "min.insync.replicas. Offline it goes when the leader was the only one in sync."
+        "min.insync.replicas. The partition goes offline when the leader was the only one in sync."
     ),
     source=_SOURCE,
     cases={_TWO_OF_THREE: "two in sync, three required; then the leader dies"},

@@ -70,9 +70,9 @@ KIP_501_EQUAL_END = Entry(
     story=(
         "KIP-501 says that a replica whose log ends where its leader's does is in sync, however "
         "long it has not fetched. Up to 2.0 only time counts: a follower that is cut off leaves "
-        "the ISR of t, to which nobody writes, as it leaves those of u and w, whose last record it "
-        "lacks. From 2.1.0 on it stays in that of t. Neither breaks a promise: the entry says what "
-        "a release does."
+        "the ISR of t, to which nobody writes. It also leaves those of u and w, whose last record "
+        "it lacks. From 2.1.0 on it stays in that of t. Neither breaks a promise: the entry says "
+        "what a release does."
     ),
     source=_SOURCE,
     cases={_CUT_OFF: "the follower of a topic to which nobody writes is cut off"},

@@ -137,13 +137,14 @@ KIP_501_SLOW_READS = Entry(
         "Both followers ask their leader in time. It has read their requests from the network and "
         "is slow to read its log for them; the delay lies before it takes the partition's lock, so "
         "it takes writes with acks=1 and checks its ISR as usual. After replica.lag.time.max.ms it "
-        "finds that both have not caught up, although they can do nothing but wait for its answer, "
-        "and shrinks the ISR to itself. When it dies in that time no follower may lead: the "
+        "finds that both have not caught up, although they can do nothing but wait for its answer. "
+        "It shrinks the ISR to itself. When it dies in that time no follower may lead: the "
         "partition is offline until the leader is back. The KIP was never merged, and no release "
-        "behaves otherwise. Not every slow read does this: KIP-501-long-hang. Where the requests "
-        "wait for a handler thread, or only the answers do not arrive, the ISR shrinks all the "
-        "same, and neither solution of the KIP would keep it: no fetch is pending in the leader's "
-        "ReplicaManager then. With the answers the leader has done its part: nothing is found."
+        "behaves otherwise. Not every slow read does this: KIP-501-long-hang. The requests may "
+        "wait for a handler thread, or only the answers may not arrive. Then the ISR shrinks all "
+        "the same, and neither solution of the KIP would keep it: no fetch is pending in the "
+        "leader's ReplicaManager then. With the answers the leader has done its part: nothing is "
+        "found."
     ),
     source=MEASURED,
     cases={

@@ -134,9 +134,9 @@ KIP_966_LAST_REPLICA = Entry(
         "back, it does, and the two others cut the five records, which they still had. One unclean "
         "end has cost what two whole copies held. KIP-966 calls this the last replica standing, "
         "and promises that min.insync.replicas - 1 unclean ends cost nothing. With eligible leader "
-        "replicas (default of clusters made by 4.1 and later) the ISR is empty, the two are "
-        "eligible, and the third has to wait for one of them. A cluster that was upgraded to 4.1 "
-        "is without them until the feature is switched on."
+        "replicas (default of clusters made by 4.1 and later) the ISR is empty and the two are "
+        "eligible. The third has to wait for one of them. A cluster that was upgraded to 4.1 is "
+        "without them until the feature is switched on."
     ),
     source=_SOURCE,
     cases={

@@ -165,8 +165,9 @@ def pytest_report_collectionfinish(
     releases = ", ".join(settings.releases) or "as marked, else the newest"
     seed = "new for each test" if settings.seed is None else str(settings.seed)
     return [
-        f"kchaos: {len(users)} tests use Kafka ({settings.driver}; releases: {releases}; "
-        f"seed: {seed}); runs go to {settings.runs_directory}, kept: {settings.keep}"
+        f"kchaos: {_counted(len(users), 'test uses', 'tests use')} Kafka ({settings.driver}; "
+        f"releases: {releases}; seed: {seed}); runs go to {settings.runs_directory}, "
+        f"kept: {settings.keep}"
     ]
 
 
@@ -185,6 +186,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         removed = kept.count("no")
         hint = "; --kchaos-keep=always keeps all" if removed else ""
         terminalreporter.write_line(
-            f"kchaos: {kept.count('yes')} runs kept in {settings.runs_directory}, {removed} "
-            f"removed (--kchaos-keep={settings.keep}){hint}"
+            f"kchaos: {_counted(kept.count('yes'), 'run', 'runs')} kept in "
+            f"{settings.runs_directory}, {removed} removed (--kchaos-keep={settings.keep}){hint}"
         )
+
+
+def _counted(count: int, singular: str, plural: str) -> str:
+    return f"{count} {singular if count == 1 else plural}"

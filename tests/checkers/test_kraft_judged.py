@@ -207,7 +207,7 @@ def test_a_write_that_is_taken_after_the_broker_has_read_of_another_leader_is_to
     (finding,) = _demoted(tmp_path / "run", told=(0, 1, 2))
 
     assert (finding.brokers, finding.first_offset, finding.last_offset) == ((0,), 11, 11)
-    assert "by which broker 1 leads in leader epoch 1" in finding.message
+    assert "By that log broker 1 leads in leader epoch 1" in finding.message
 
 
 @pytest.mark.slow

@@ -171,7 +171,7 @@ def test_ten_lines_of_an_outside_user_get_a_cluster_a_fault_and_a_verdict(
     arguments = ("-q", "--strict-markers", "-W", "error", "--junitxml=junit.xml")
     result = pytester.runpytest_subprocess(*arguments, "--kchaos-seed=11", "--kchaos-keep=always")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["kchaos: 1 tests use Kafka *", "kchaos: 1 runs kept in *"])
+    result.stdout.fnmatch_lines(["kchaos: 1 test uses Kafka *", "kchaos: 1 run kept in *"])
     seen = _properties(pytester.path / "junit.xml")["test_expiry_loses_nothing"]
     run = RunDirectory.open(Path(seen.pop("kchaos_run")))
     assert run.path.parent == pytester.path / "kchaos-runs"
