@@ -43,7 +43,7 @@ def at_follower(  # noqa: C901
             world.is_unlikely = came_too_late(waiting, item) or any(
                 isinstance(answer, FetchAnswer)
                 and bool(answer.batches)
-                and lookahead.asks_anew(broker_id, partition, answer.batches[0].base_offset, index)
+                and lookahead.was_not_appended(broker_id, partition, answer.batches[0], index)
                 for partition, answer in waiting.answers
             )
             yield world

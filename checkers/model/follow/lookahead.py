@@ -39,6 +39,7 @@ from kchaos.checkers.model.values.events import (
     Produce,
 )
 from kchaos.checkers.model.values.fetchers import leader_of
+from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.requests import EARLIEST, Asked
 
 
@@ -431,17 +432,26 @@ class Lookahead:
         asks = next(later, None)
         return asks is None or asks[0] > killed
 
-    def asks_anew(self, follower: int, partition: TopicPartition, offset: int, index: int) -> bool:
-        """Tell whether a follower's next Fetch of a partition asks for an offset again.
+    def was_not_appended(
+        self, follower: int, partition: TopicPartition, batch: PredictedBatch, index: int
+    ) -> bool:
+        """Tell whether a follower most likely did not append what it was answered.
 
-        A Fetch with the epoch of the last record asks from the log's end (KIP-595). So what its
-        broker was answered before was most likely not appended: it was killed, or was paused until
-        the connection was closed.
+        It was killed, or was paused until the connection was closed. So it is where its next Fetch
+        asks for the same offset again: a Fetch with the epoch of the last record asks from the
+        log's end (KIP-595). So it is too where it sends a batch of another epoch from there, and
+        has not fetched before.
         """
-        first = self._next_fetch_of(follower, partition, index)
-        if first is None or first.last_fetched_epoch is None:
+        fetches = self._fetches_of[follower, partition]
+        at = bisect_left(fetches, index, key=lambda item: item[0])
+        first = fetches[at] if at < len(fetches) else None
+        sent = self._read.get((follower, partition, batch.base_offset), [])
+        at = bisect_left(sent, index, key=lambda item: item[0])
+        if at < len(sent) and (first is None or sent[at][0] < first[0]):
+            return sent[at][1] != batch.leader_epoch
+        if first is None or first[1].last_fetched_epoch is None:
             return False
-        return first.fetch_offset <= offset
+        return first[1].fetch_offset <= batch.base_offset
 
     def fetches_beyond(
         self, follower: int, partition: TopicPartition, offset: int, index: int

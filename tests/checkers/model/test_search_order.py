@@ -389,6 +389,36 @@ def test_a_broker_reads_a_connection_s_next_produce_when_it_has_answered_the_one
 def test_a_follower_that_asks_for_an_answer_again_has_most_likely_not_appended_it(
     fetch_offset: int, last_fetched_epoch: int | None, *, is_killed: bool, is_unlikely: bool
 ) -> None:
+    killed = [StopBroker(broker=1, clean=False)] * is_killed
+    question = fetches(fetch_offset, last_fetched_epoch)
+
+    assert appends_unlikely(*killed, question) == [is_unlikely]
+
+
+def fetches(fetch_offset: int, last_fetched_epoch: int | None) -> Question:
+    """Broker 1 asks its next leader."""
+    anew = FetchAsked(
+        fetch_offset=fetch_offset, leader_epoch=2, last_fetched_epoch=last_fetched_epoch
+    )
+    return replace(asked(8, 0), partitions={T: anew}, is_full=True)
+
+
+def sends(leader_epoch: int) -> Reply:
+    """Broker 1 leads and tells of a batch at the beginning of its log."""
+    said = FetchAnswered(
+        error_code=0,
+        high_watermark=0,
+        base_offset=0,
+        last_offset=0,
+        first_leader_epoch=leader_epoch,
+    )
+    return Reply(
+        number=(9, 1), fate=Fate.ARRIVES, api="Fetch", follower=2, leader=1, partitions={T: said}
+    )
+
+
+def appends_unlikely(*later: Any) -> list[bool]:
+    """Whether it is unlikely that broker 1 appends what it was answered, if that is seen later."""
     world = fetching()
     world.put_replica(1, T, replace(world.known_replica(1, T), log=Log()))
     fetch = FetchState(fetch_offset=0, state=FetcherState.FETCHING, leader_epoch=1)
@@ -398,19 +428,22 @@ def test_a_follower_that_asks_for_an_answer_again_has_most_likely_not_appended_i
         FETCH, stage=Stage.DELIVERED, answers=((T, FetchAnswer(batches=batches, high_watermark=0)),)
     )
     world.put(("exchanges", 1, 0), (delivered,))
-    anew = FetchAsked(
-        fetch_offset=fetch_offset, leader_epoch=2, last_fetched_epoch=last_fetched_epoch
-    )
-    question = replace(asked(8, 0), partitions={T: anew}, is_full=True)
-    killed = [Seen(what=StopBroker(broker=1, clean=False), time=1.0)] * is_killed
-    lookahead = Lookahead(Record(seen=(*killed, Seen(what=question, time=2.0)), decided=()))
-
-    appended = [
+    seen = tuple(Seen(what=what, time=float(time)) for time, what in enumerate(later, start=1))
+    lookahead = Lookahead(Record(seen=seen, decided=()))
+    return [
         after.is_unlikely
         for after in silent_steps(world.state(EMPTY), lookahead, 0, 0)
         if after.known_replica(1, T).log.log_end_offset == 1
     ]
-    assert appended == [is_unlikely]
+
+
+def test_who_sends_a_batch_of_another_epoch_has_most_likely_not_appended_one_there() -> None:
+    (its_own,) = {batch.leader_epoch for batch in fetching().known_replica(0, T).log.batches}
+
+    assert appends_unlikely(sends(its_own + 1)) == [True]
+    assert appends_unlikely(sends(its_own)) == [False]
+    # It may have truncated before it fetched.
+    assert appends_unlikely(fetches(1, 1), sends(its_own + 1)) == [False]
 
 
 @pytest.mark.parametrize(
