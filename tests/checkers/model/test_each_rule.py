@@ -835,7 +835,13 @@ def test_every_rule_of_a_release_is_shown_but_the_one_that_all_begin_with() -> N
     assert {*SHOWN} == {rule.name for rule in others}
 
 
-SLOW = ("high watermark wakes fetches", "maximal ISR after the append")
+# Real runs are followed with and without these.
+SLOW = (
+    "high watermark wakes fetches",
+    "maximal ISR after the append",
+    "KIP-227",
+    "KAFKA-9579",
+)
 
 
 @pytest.mark.parametrize(

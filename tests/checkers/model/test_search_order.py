@@ -519,6 +519,7 @@ def test_a_fetch_that_is_held_counts_the_follower_as_caught_up_when_it_arrives()
     assert waits_for_1(*messages, fetched(3, 11.0), lag_s=10.5) == []
 
 
+@pytest.mark.slow
 def test_a_stored_run_is_explained_only_by_a_leader_that_waits_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

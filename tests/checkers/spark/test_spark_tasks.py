@@ -100,6 +100,7 @@ def test_a_finding_without_offsets_has_null_in_its_row_and_comes_back_as_it_was(
     assert finding_of_row(row) == finding
 
 
+@pytest.mark.slow
 def test_a_run_with_larger_segments_is_left_to_several_tasks(tmp_path: Path) -> None:
     run = unpacked("1.1.1", tmp_path)
     size = tasks.segment_bytes(run.path)
