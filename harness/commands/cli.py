@@ -155,7 +155,7 @@ def _of_brokers(_: Any, __: Any, values: tuple[str, ...]) -> dict[int, str]:
     "--spark/--no-spark",
     default=None,
     help="Whether a Spark job judges all runs together at the end (not with --json).  "
-    "[default: from 1,000 runs on, where Spark is installed]",
+    "[default: from 400 runs on, where Spark is installed]",
 )
 @mode
 @as_json
@@ -276,7 +276,7 @@ def replay(
     "--spark/--no-spark",
     default=None,
     help="Spark, or plain Python, which judges one run in seconds.  "
-    "[default: Spark from 1,000 runs on, where it is installed, or with --master or --output]",
+    "[default: Spark from 400 runs on, where it is installed, or with --master or --output]",
 )
 @click.option(
     "--output",
