@@ -1,4 +1,4 @@
-"""docs/reference.md: every finding, fault and step, taken from the code that defines them.
+"""docs/reference.md: every finding, fault, step, fixture and point, from the code that has them.
 
     python -m tests.reference
 
@@ -14,12 +14,15 @@ from typing import Any
 
 from kchaos.checkers.findings import KINDS, Question
 from kchaos.checkers.outcome import SENTENCES
+from kchaos.clusters.agent.points import POINTS
 from kchaos.faults import FAULTS
+from kchaos.harness.pytest_plugin import fixtures
+from kchaos.harness.pytest_plugin.live import Chaos
 from kchaos.harness.steps.scenario_steps import STEPS
 
 PAGE = Path(__file__).parent.parent / "docs/reference.md"
 
-_HEAD = """# Reference: findings, faults, steps
+_HEAD = """# Reference: findings, faults, steps, fixtures, points
 
 Written by `python -m tests.reference`; do not edit.
 """
@@ -41,7 +44,7 @@ _QUESTIONS = {
 
 def page() -> str:
     """Return the page, from the definitions as they are."""
-    return "\n".join([_HEAD, *_findings(), *_faults(), *_steps()])
+    return "\n".join([_HEAD, *_findings(), *_faults(), *_steps(), *_fixtures(), *_points()])
 
 
 def _findings() -> Iterator[str]:
@@ -71,6 +74,46 @@ def _steps() -> Iterator[str]:
     yield "## Steps\n"
     yield "Each is performed, and then waits at its gate until its effect is observed.\n"
     yield from _classes(dict(sorted(STEPS.items())))
+
+
+def _fixtures() -> Iterator[str]:
+    yield "## Fixtures\n"
+    yield "`pytest --markers` has the arguments of the marker `kafka_cluster`.\n"
+    named = {
+        name: value
+        for name, value in vars(fixtures).items()
+        if type(value).__name__ == "FixtureFunctionDefinition"
+    }
+    for name, fixture in sorted(named.items()):
+        yield f"- `{name}`: {_first_paragraph(fixture)}"
+    yield "\n### chaos\n\nWhat a test may ask and do of its run:\n"
+    for name, member in inspect.getmembers(Chaos):
+        if not name.startswith("_"):
+            arguments = [*inspect.signature(member).parameters][1:] if callable(member) else None
+            call = "" if arguments is None else f"({', '.join(arguments)})"
+            yield f"- `chaos.{name}{call}`: {_first_paragraph(member)}"
+    yield ""
+
+
+def _points() -> Iterator[str]:
+    yield "## Points\n"
+    yield (
+        "These are places in brokers' code, and of their disks, where a thread can be held. They "
+        "are named in `HoldPoint` and in the marker's `points`.\n"
+    )
+    for point in POINTS.values():
+        places: list[str] = []
+        for place in point.places:
+            at = f"`{place.java_class}.{place.method}`" if place.java_class else "no such point"
+            if not places or not places[-1].endswith(at):
+                places.append(f"from {'.'.join(map(str, place.since))} on {at}")
+        where = f" In Kafka: {'; '.join(places)}." if places else ""
+        yield f"- **{point.name}**: {_sentence(point.meaning)}{where}"
+    yield ""
+
+
+def _first_paragraph(documented: object) -> str:
+    return " ".join((inspect.getdoc(documented) or "").split("\n\n")[0].split())
 
 
 def _classes(classes: Mapping[str, type[Any]]) -> Iterator[str]:

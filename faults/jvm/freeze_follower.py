@@ -17,7 +17,7 @@ from kchaos.faults.view import ClusterView
 class FreezeFollower:
     """None of a broker's fetcher threads sends a Fetch; each comes again at once, and truncates.
 
-    So the broker keeps its log as it is, leads what it leads, answers everybody, and leaves the
+    So the broker keeps its log as it is, leads what it leads, and answers everybody. It leaves the
     ISR of what it follows once something is written there. `CutLink` does the same to one pair of
     brokers, and the broker at the other end sees no answers either.
 

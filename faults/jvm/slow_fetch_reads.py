@@ -23,8 +23,8 @@ class SlowFetchReads:
 
     The request has arrived. Where it waits decides what else waits (KIP-501): at "request" a
     handler thread has it in hand and has not looked at it; at "read" it is about to read, and holds
-    no lock; at "log" it is inside the read of one partition's log, and from 2.1 on it holds that
-    partition's leaderIsrUpdateLock for reading meanwhile, so that the ISR cannot shrink
+    no lock; at "log" it is inside the read of one partition's log. From 2.1 on a read at "log"
+    holds that partition's leaderIsrUpdateLock for reading meanwhile, so that the ISR cannot shrink
     (kafka.cluster.Partition.readRecords). Producers finish waiting fetches too and may be kept.
     As many held reads as `num.io.threads` stop the broker.
 

@@ -18,8 +18,8 @@ from kchaos.faults.zookeeper.cut_zookeeper import CutZooKeeper
 class IsolateBroker:
     """Nothing passes between one broker and all the others, both ways; clients still reach it.
 
-    It is a `CutLink` with each other broker, and with `zookeeper` a `CutZooKeeper` too, so that
-    its session ends as that of a machine whose switch has failed. With KRaft that is a
+    It is a `CutLink` with each other broker, and with `zookeeper` a `CutZooKeeper` too. Then its
+    session ends, as that of a machine whose switch has failed. With KRaft that is a
     `CutControllers`.
 
     Attributes:

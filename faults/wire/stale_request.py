@@ -45,9 +45,9 @@ class StaleRequest:
         version: Of the API; None for the one that its sender's inter-broker protocol asks for.
         epoch: See `Epoch`; of no account where the version has no broker epoch.
         of_ended_generation: Whether it is lost if the broker's generation has not ended by then. A
-            controller sends a StopReplica that deletes nothing to a broker that shuts down, that a
-            reassignment leaves out or that lost a log directory (KafkaController); any other broker
-            that gets a late one of its own generation stops to fetch for good.
+            controller sends a StopReplica that deletes nothing in three cases (KafkaController):
+            the broker shuts down, a reassignment leaves it out, or it lost a log directory. Any
+            other broker that gets a late one of its own generation stops to fetch for good.
     """
 
     api: acts.ControlApi

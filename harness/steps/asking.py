@@ -31,9 +31,10 @@ _COMMIT_VERSION, _EPOCH_VERSION = 7, 3
 class AskAs:
     """A reader at an offset of a leader epoch asks one broker, in each of the ways that there are.
 
-    Fetch version 10 (the last that only leaders answer) and 11 without a leader epoch, 11 with
-    it as `current_leader_epoch`, 12 with it as `last_fetched_epoch`, which followers send and
-    Kafka's own consumer leaves out (AbstractFetch, 3.9), and OffsetForLeaderEpoch.
+    These are Fetch versions 10 (the last that only leaders answer) and 11 without a leader epoch,
+    and 11 with it as `current_leader_epoch`. Version 12 has it as `last_fetched_epoch`, which
+    followers send and Kafka's own consumer leaves out (AbstractFetch, 3.9). The last way is
+    OffsetForLeaderEpoch.
 
     Attributes:
         operation: Names what is asked; must be new in the scenario.

@@ -36,8 +36,8 @@ class IfPossible:
     """A step that may turn out to be impossible, or whose gate may never hold.
 
     That is an observation ("not-possible", with the reason and the seconds it took), and the
-    scenario goes on. A broker that ends by itself, or a produce of which nobody can say in which
-    leader epoch it was appended, still makes the run unknown.
+    scenario goes on. A broker that ends by itself still makes the run unknown. So does a produce
+    of which nobody can say in which leader epoch it was appended.
 
     Attributes:
         do: The step; no other `IfPossible`.
@@ -69,11 +69,11 @@ class IfPossible:
 class AwaitLeader:
     """Every partition has an able leader that has heard of it, or cannot have one.
 
-    A leader that a cut or a hold may keep from the controller need not have heard of it, nor one
-    that a former controller elected behind the present one's back. There cannot be one while the
-    session of a leader that is not able lives, while no broker of its ISR is able (where unclean
-    elections are allowed: none of its replicas), or while the controller is not able and its
-    session lives.
+    A leader that a cut or a hold may keep from the controller need not have heard of it. Neither
+    need one that a former controller elected behind the present one's back. There cannot be a
+    leader in three cases: the session of a leader that is not able lives; no broker of the ISR is
+    able (where unclean elections are allowed: none of the replicas); or the controller is not able
+    and its session lives.
     """
 
     timeout_s: float = POSSIBLE_S

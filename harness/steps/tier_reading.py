@@ -44,9 +44,9 @@ class TierRead:
 
     Attributes:
         operation: Names the read; must be new in the scenario.
-        manner: "in sequence" (from the earliest offset, each Fetch goes on where the last one
-            ended) or "descending" (one Fetch for each offset, the last offset first, so that
-            nothing that a client has in hand is used again).
+        manner: "in sequence": from the earliest offset, each Fetch goes on where the last one
+            ended. Or "descending": one Fetch for each offset, the last offset first. So nothing
+            that a client has in hand is used again.
         source: As what the broker is asked. Requests to a "leader" are refused by followers; those
             to a "follower" are of the kind that followers answer too (KIP-392).
     """
