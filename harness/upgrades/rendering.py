@@ -196,7 +196,8 @@ def markdown_of(told: SignOff, folder: Path) -> str:
     lines += [""]
     for finding in _findings(told):
         lines.append(
-            f"- **{finding['kind']}** in {finding['count']} runs, `{finding['fingerprint']}`: "
+            f"- **{finding['kind']}** in {finding['count']} run{'s' * (finding['count'] != 1)}, "
+            f"`{finding['fingerprint']}`: "
             f"{cell(finding['message'])}"
         )
     lines += [
