@@ -169,7 +169,7 @@ class RunDirectory:
         target = self.path / name
         try:
             return read_bounded(target)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise RunDirectoryError(
                 f"{target} is missing: is {self.path} a run directory of kchaos?"
             ) from None

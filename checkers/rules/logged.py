@@ -1,7 +1,7 @@
 """What brokers' own logs say of errors, with their places: what ends replication, and the rest."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,8 +66,8 @@ def logged_errors(evidence: RunEvidence) -> Iterator[Finding]:
         yield Finding(
             kind="broker-error",
             brokers=(broker,),
-            message=f"broker {broker} logged {len(errors)} errors of {len(kinds)} kinds, first at "
-            f"{first.place}: {first.text[:160]}",
+            message=f"broker {broker} logged {_count(errors, 'error')} of {_count(kinds, 'kind')}, "
+            f"first at {first.place}: {first.text[:160]}",
             evidence={
                 "errors": len(errors),
                 "kinds": [_shown(logged) for logged in list(kinds.values())[:_MOST_SHOWN]],
@@ -91,6 +91,10 @@ def logged_errors(evidence: RunEvidence) -> Iterator[Finding]:
                 f"{logged.text[:160]}",
                 evidence=_shown(logged),
             )
+
+
+def _count(counted: Sized, what: str) -> str:
+    return f"{len(counted)} {what}{'s' if len(counted) != 1 else ''}"
 
 
 def _errors(broker: int, lines: Sequence[str]) -> Iterator[_Logged]:

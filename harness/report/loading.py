@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.about import SCENARIO, RunAbout, ScenarioAbout
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
@@ -29,6 +30,14 @@ class Loaded:
     def directory(self) -> RunDirectory:
         """Where it all came from."""
         return self.evidence.run
+
+    @property
+    def name(self) -> str:
+        """The run's own name, or that of its folder where its description is damaged."""
+        try:
+            return self.evidence.name
+        except CheckError:
+            return self.directory.name
 
     @property
     def run(self) -> RunAbout:

@@ -54,7 +54,7 @@ def render(run: RunDirectory, judgement: str | None = None) -> str:
     except CheckError as error:
         text = damaged_text(loaded, error, Paper(80, colour=False))
         return _template("damaged.html").render(
-            name=loaded.directory.name,
+            name=loaded.name,
             headline="its evidence cannot be read",
             outcome=answers.outcome_of(loaded),
             text=text,

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.errors import HarnessError
 from kchaos.harness.report import render, text_report, write_report
+from kchaos.harness.report.loading import load
 from tests.support.report_runs import DIVERGENCE, Page, diverged, judge_as, judged, observe
 
 
@@ -66,6 +68,19 @@ def test_a_run_whose_evidence_was_cut_off_is_shown_as_it_was_judged_and_says_so_
         assert "is cut off: it has no newline" in after
         assert "history.jsonl is missing or has another size" in after
         assert DIVERGENCE["message"] in after
+
+
+def test_a_damaged_copy_has_the_name_of_its_run(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run")
+    copy = RunDirectory(shutil.copytree(run.path, tmp_path / "copy"))
+    file = copy.path / "history.jsonl"
+    file.write_bytes(file.read_bytes()[:-20])
+
+    description = copy.read("run.json") | {"name": "the-run"}
+    copy.write("run.json", description, replace=True)
+    assert text_report(copy).splitlines()[0] == "the-run"
+    copy.write("run.json", description | {"brokers": 3}, replace=True)
+    assert load(copy).name == "copy"
 
 
 def test_a_run_that_lacks_what_was_sealed_says_so(tmp_path: Path) -> None:
