@@ -46,6 +46,9 @@ def finish(
     outcome = _come_to_rest(now, failure, settle_bound_s)
     if now.cluster.has_given_addresses:
         now.observed(ADDRESSES_GIVEN, to="clients that are not kchaos's own")
+    if now.cluster.links is not None:
+        # A cluster goes on to decide, and what is copied next has no decisions of later messages.
+        now.cluster.links.set_sink(None)
     collect_decisions(now.run, now.cluster)
     now.cluster.stop()
     now.clients.join()

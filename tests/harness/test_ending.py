@@ -106,6 +106,44 @@ def test_what_a_leader_tells_while_the_run_ends_is_counted(
     assert (results.conforms, results.safe) == (True, True), shown
 
 
+def test_what_is_decided_after_the_decisions_are_copied_is_not_in_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller tells of it over the links before they are closed."""
+    seen = []
+
+    def another_leads(run: RunDirectory, cluster: Cluster) -> None:
+        collect_decisions(run, cluster)
+        assert cluster.links is not None
+        since = cluster.links.next_sequence
+        cluster.brokers[0].kill()
+        told = cluster.links.await_record(
+            lambda record: record.api == "LeaderAndIsr", 30, "another leader", since=since
+        )
+        seen.append(told)
+
+    monkeypatch.setattr(ending, "collect_decisions", another_leads)
+    scenario = Scenario(
+        entry="decides-late",
+        case="",
+        release="2.8.2",
+        cluster=ClusterSpec(
+            brokers=brokers_of("2.8.2", (0, 1)), first_broker=1, properties=dict(QUICK)
+        ),
+        steps=(
+            CreateTopic(topic="t", assignment=((0, 1),)),
+            Produce(operation="p", topic="t", partition=0, records=2, acks=-1),
+        ),
+    )
+
+    run = play(scenario, options=RunOptions(runs_directory=tmp_path), say=print)
+
+    results = judge(run)
+    shown = [str(results.unknown), results.reason, *map(str, results.findings)]
+    assert len(seen) == 1
+    assert (results.conforms, results.safe) == (True, True), shown
+
+
 def told(run: RunDirectory) -> int:
     """How many hits leaders told so far."""
     return sum(hit["fate"] == "told" for hit in run.read_lines("hits.jsonl"))
