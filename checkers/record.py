@@ -15,7 +15,7 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.actions import is_internal
-from kchaos.checkers.evidence.given_settings import shortest_lag_s
+from kchaos.checkers.evidence.given_settings import shortest_fetch_timeout_s, shortest_lag_s
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow, predict
@@ -84,6 +84,7 @@ def record_of(evidence: RunEvidence) -> Record:
         deleting=frozenset() if evidence.is_tiered else deleting,
         is_compacted="compact" in evidence.default_cleanup_policy,
         lag_s=shortest_lag_s(evidence),
+        fetch_timeout_s=shortest_fetch_timeout_s(evidence),
         behind={} if evidence.clients is None else evidence.clients.behind,
     )
 

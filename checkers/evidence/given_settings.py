@@ -17,6 +17,9 @@ from kchaos.checkers.model.values.events import TopicConfigured
 
 _LEAST_LAG_S = 10.0
 """The shortest default of replica.lag.time.max.ms that a release has, in seconds."""
+_FETCH_TIMEOUTS = ("replica.socket.timeout.ms", "request.timeout.ms")
+"""Up to 1.0 a follower takes the latter (kafka.server.ReplicaFetcherBlockingSend, 0.11.0)."""
+_DEFAULT_FETCH_TIMEOUT_MS = 30_000
 _TIERED = ("remote.storage.enable", "true")
 
 
@@ -78,6 +81,22 @@ def shortest_lag_s(evidence: RunEvidence) -> float:
     are_all_stated = own and len(stated) == len(own)
     defaults = () if are_all_stated else map(_default_lag_s, releases)
     return min([*stated, *defaults], default=_LEAST_LAG_S)
+
+
+def shortest_fetch_timeout_s(evidence: RunEvidence) -> float:
+    """Returns the shortest time after which a follower gives up a request, in seconds.
+
+    Raises:
+        ScenarioDataError: One is no whole number.
+    """
+    cluster = evidence.scenario.cluster
+    stated = [
+        number_in(cluster.properties_of(broker), name)
+        for broker in cluster.brokers
+        for name in _FETCH_TIMEOUTS
+    ]
+    given = [value for value in stated if value is not None]
+    return min([*given, _DEFAULT_FETCH_TIMEOUT_MS]) / 1000
 
 
 def _default_lag_s(release: str) -> float:

@@ -525,6 +525,14 @@ def increment_high_watermark(world: World, broker_id: int, partition: TopicParti
     return True
 
 
+def moves_with_any_isr(world: World, broker_id: int, partition: TopicPartition) -> bool:
+    """Tell whether a leader moves its high watermark even if it is alone in the ISR."""
+    broker = world.broker(broker_id)
+    replica = world.known_replica(broker_id, partition)
+    assert broker is not None
+    return broker.generation.may_advance((broker_id,), _min_isr(world, broker, partition, replica))
+
+
 def awaited_outside_isr(broker: Broker, replica: Replica) -> Iterator[int]:
     """Yield who keeps a leader's high watermark back without being in the ISR, or asked into it."""
     for follower, view in replica.views:

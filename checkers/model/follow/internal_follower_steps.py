@@ -49,6 +49,12 @@ def at_follower(  # noqa: C901
             yield world
             yield from _rebuilt(state, broker_id, source, waiting)
             yield from _dropped(state, broker_id, source, waiting, item)
+            if lookahead.may_have_timed_out(broker_id, source, waiting.number, index):
+                given_up = World(state)
+                exchange.end(given_up, broker_id, source, waiting)
+                exchange.end_session(given_up, broker_id, source, waiting)
+                given_up.is_unlikely = True
+                yield given_up
             is_killed = lookahead.is_killed_before_asking(broker_id, source, index)
             if is_killed or _is_copied(state, broker_id):
                 yield from _half_handled(state, broker_id, source, waiting)
@@ -92,6 +98,9 @@ def at_follower(  # noqa: C901
         asked = World(state)
         sent = replace(question, number=item.number, stage=Stage.ARRIVED)
         exchange.send(asked, broker_id, source, sent)
+        # It was asked a moment before it was answered, and so most likely after that.
+        partitions = {partition for partition, _ in question.asked}
+        asked.is_unlikely = lookahead.is_told_before_next(broker_id, source, partitions, index)
         yield asked
         return
     if not lookahead.may_have_repeated(broker_id, source, index):

@@ -337,10 +337,13 @@ def _speaks_as_before(
         told = request.states[0]
         return (
             _asks_as_before(state, broker_id, told, lookahead, index)
+            or _asks_whom_it_leaves(state, broker_id, told, lookahead, index)
             or _is_still_answered(state, broker_id, part.number, told, lookahead, index)
             or _answers_as_before(state, broker_id, part.number, told, lookahead, index)
             or _is_yet_to_append(state, broker_id, told, lookahead, index)
         )
+    if _asks_whom_it_leaves(state, broker_id, request.states[0], lookahead, index):
+        return True
     partition = TopicPartition(request.states[0].topic, request.states[0].partition)
     answer = lookahead.next_answered_before(broker_id, partition, part.number, index)
     if answer is not None and answer[1] in _KNOWN_LATER:
@@ -392,6 +395,37 @@ def _asks_as_before(
         asked = lookahead.unchanged[item.number].get(partition) if named is None else named
         epoch = asked.leader_epoch if isinstance(asked, FetchAsked) else None
         if epoch is not None and epoch < told.leader_epoch:
+            return True
+    return False
+
+
+def _asks_whom_it_leaves(
+    state: State, broker_id: int, told: PartitionState, lookahead: Lookahead, index: int
+) -> bool:
+    """Tell whether a follower's next Fetch still asks the leader that it is to leave now.
+
+    Who is told of another leader takes the partition from the thread of the former one
+    (kafka.server.ReplicaManager.makeFollowers and makeLeaders, 0.10.2.2, 1.1.1, 2.8.2 and 3.8.0).
+    Who is told of no leader may go on, and so may who is told once more before it asks.
+    """
+    if told.leader == -1:
+        return False
+    partition = TopicPartition(told.topic, told.partition)
+    world = World(state)
+    received: tuple[Received, ...] = state(("control", broker_id)) or ()
+    leaders = {
+        each.leader
+        for part in received
+        if part.errors is None and isinstance(part.request, LeaderAndIsr)
+        for each in part.request.states
+        if (each.topic, each.partition) == partition
+    }
+    for source in world.leaders(broker_id):
+        thread = world.thread(broker_id, source)
+        if leader_of(source) in leaders or thread is None or thread.fetch(partition) is None:
+            continue
+        item = lookahead.fetches_before_told(broker_id, source, partition, index)
+        if item is not None and not _is_known(world, item):
             return True
     return False
 
@@ -628,13 +662,31 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
                     is_read=epoch == replica.leader_epoch,
                 )
             )
-            world.is_unlikely = is_of_another_epoch or is_lost
+            world.is_unlikely = (
+                is_of_another_epoch
+                or is_lost
+                or _is_read_before(state, request, outcome.base_offset, lookahead, index)
+            )
             yield world
         elif told is not None:
             refused = World(state)
             refused.put(("sent",), left or None)
             if leader.refuse_unverified(refused, request, told.error):
                 yield refused
+
+
+def _is_read_before(
+    state: State, request: Produce, offset: int, lookahead: Lookahead, index: int
+) -> bool:
+    """Tell whether a leader is yet to answer a Fetch that would find what it appends now."""
+    partition = TopicPartition(request.topic, request.partition)
+    return any(
+        waiting is None or waiting.stage in (Stage.SENT, Stage.ARRIVED, Stage.WAITING)
+        for number in lookahead.empty_answers(
+            request.broker, partition, offset, request.operation, index
+        )
+        for waiting in [_waiting(state, lookahead.questions[number])]
+    )
 
 
 def _is_behind(request: Produce, state: State, lookahead: Lookahead) -> bool:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from kchaos.checkers.acts import (
     FORGED_ERRORS,
@@ -37,6 +37,7 @@ from kchaos.checkers.model.values.events import (
     LogStartObserved,
     PartitionState,
     Produce,
+    TopicCreated,
 )
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import PredictedBatch
@@ -61,13 +62,16 @@ class Lookahead:
         self._asked: dict[tuple[int, int, TopicPartition], list[tuple[int, int, FetchAsked]]] = (
             defaultdict(list)
         )
-        self._fetches_of: dict[tuple[int, TopicPartition], list[tuple[int, FetchAsked]]] = (
+        self._fetches_of: dict[tuple[int, TopicPartition], list[tuple[int, FetchAsked, Number]]] = (
             defaultdict(list)
         )
         self._fetched: dict[tuple[int, int, TopicPartition], list[int]] = defaultdict(list)
         self._asked_at: dict[Number, int] = {}
         self._answers: dict[tuple[int, TopicPartition], list[tuple[int, Number, int]]] = (
             defaultdict(list)
+        )
+        self._empty: dict[tuple[int, TopicPartition], list[tuple[int, Number, int]]] = defaultdict(
+            list
         )
         self._copied: dict[tuple[TopicPartition, int, int], int] = {}
         self._last_on: dict[int, int] = {}
@@ -85,12 +89,14 @@ class Lookahead:
             defaultdict(list)
         )
         self._registered: dict[tuple[int, int], int] = {}
+        self._assigned: dict[str, list[tuple[tuple[int, ...], ...]]] = defaultdict(list)
         self._begins: dict[tuple[int, TopicPartition], list[tuple[int, int]]] = defaultdict(list)
         self._isrs_asked: dict[
             tuple[int, TopicPartition, int], list[tuple[int, frozenset[int]]]
         ] = defaultdict(list)
         self._times = [item.time for item in record.seen]
         self._lag_s = record.lag_s
+        self._fetch_timeout_s = record.fetch_timeout_s
         for index, item in enumerate(record.seen):
             self._add(index, item.what)
             for broker, partition, start in self._log_starts(item.what):
@@ -104,6 +110,8 @@ class Lookahead:
                 partition = TopicPartition(state.topic, state.partition)
                 key = (partition, state.leader, state.leader_epoch)
                 self._written[key].append((index, frozenset(state.isr)))
+            elif isinstance(state, TopicCreated):
+                self._assigned[state.topic].append(state.assignment)
             elif isinstance(state, BrokerRegistered):
                 self._registered.setdefault((state.broker, state.czxid), index)
 
@@ -123,6 +131,7 @@ class Lookahead:
                 for partition, said in what.partitions.items():
                     answer = (index, what.number, said.error_code)
                     self._answers[what.leader, partition].append(answer)
+                self._note_empty(index, what)
                 self._note_epochs(index, what)
             case ControlAnswered():
                 self.control_answers.setdefault(what.number, what)
@@ -215,7 +224,7 @@ class Lookahead:
                 if not before or before[-1][1] <= what.number[0]:
                     # An earlier connection's may come late, from a leader that was paused.
                     before.append((index, what.number[0], asked))
-                self._fetches_of[what.follower, partition].append((index, asked))
+                self._fetches_of[what.follower, partition].append((index, asked, what.number))
                 if what.fate is Fate.ARRIVES:
                     self._fetched[key].append(index)
 
@@ -270,6 +279,39 @@ class Lookahead:
                 key = (reply.leader, partition, said.base_offset)
                 self._read[key].append((index, said.first_leader_epoch))
 
+    def _note_empty(self, index: int, reply: Reply) -> None:
+        """Note from where a leader had no records to give; one with others may have had no room."""
+        said = {
+            partition: answer
+            for partition, answer in reply.partitions.items()
+            if isinstance(answer, FetchAnswered)
+        }
+        if reply.answers_others or any(answer.last_offset is not None for answer in said.values()):
+            return
+        question = self.questions.get(reply.number)
+        for partition, answer in said.items():
+            named = None if question is None else question.partitions.get(partition)
+            asked = self.unchanged.get(reply.number, {}).get(partition) if named is None else named
+            is_empty = not answer.error_code and answer.diverging is None
+            if is_empty and isinstance(asked, FetchAsked):
+                empty = (index, reply.number, asked.fetch_offset)
+                self._empty[reply.leader, partition].append(empty)
+
+    def empty_answers(
+        self, leader: int, partition: TopicPartition, offset: int, operation: str, index: int
+    ) -> Iterator[Number]:
+        """Yield the Fetches from an offset or before to which a leader will have no records.
+
+        Those are answered from an index on, and before the client of that produce is answered.
+        """
+        items = self._empty.get((leader, partition), [])
+        answered = self._client_answered.get(operation)
+        for at, number, asked in items[bisect_left(items, index, key=lambda item: item[0]) :]:
+            if answered is not None and at > answered:
+                return
+            if asked <= offset:
+                yield number
+
     def next_of(self, follower: int, source: int, index: int) -> Question | Reply | None:
         """Return the next message between a fetcher and its leader, from an index on."""
         items = self._of_pair.get((follower, source), [])
@@ -282,6 +324,25 @@ class Lookahead:
         at = bisect_left(items, index, key=lambda item: item[0])
         asked = (what for _, what in items[at:] if isinstance(what, Question))
         return next((what for what in asked if what.api == FETCH), None)
+
+    def fetches_before_told(
+        self, follower: int, source: int, partition: TopicPartition, index: int
+    ) -> Question | None:
+        """Return the next Fetch, from an index on, if it asks for a partition.
+
+        None where the follower is told of that partition's leader before.
+        """
+        items = self._of_pair.get((follower, source), [])
+        for at, what in items[bisect_left(items, index, key=lambda item: item[0]) :]:
+            if not isinstance(what, Question) or what.api != FETCH:
+                continue
+            is_told = any(
+                index <= place < at and partition in sent.told and sent.states
+                for place, sent in self._told.get(follower, ())
+            )
+            asks = partition in what.partitions or partition in self.unchanged[what.number]
+            return what if asks and not is_told else None
+        return None
 
     def next_answered_before(
         self, leader: int, partition: TopicPartition, request: Number, index: int
@@ -420,6 +481,23 @@ class Lookahead:
             return False
         since = self._times[fetched[max(at - 2, 0)]]
         return self._times[index] - since > self._lag_s
+
+    def may_have_timed_out(
+        self, follower: int, source: int, number: Number | None, index: int
+    ) -> bool:
+        """Tell whether a fetcher may have given up a request although a link passed its answer on.
+
+        It closes the connection then, and asks anew on another one (`ReplicaFetcherBlockingSend`
+        0.11.0.0, 1.1.1 and 2.8.2; BrokerBlockingSender 3.8.0), which is seen.
+        """
+        items = self._of_pair.get((follower, source), [])
+        at = bisect_left(items, index, key=lambda item: item[0])
+        asked = None if number is None else self._asked_at.get(number)
+        if at == len(items) or number is None or asked is None:
+            return False
+        later, what = items[at]
+        is_anew = isinstance(what, Question) and what.number[0] > number[0]
+        return is_anew and self._times[later] - self._times[asked] >= self._fetch_timeout_s
 
     def is_killed_before_asking(self, follower: int, source: int, index: int) -> bool:
         """Tell whether a follower is killed, from an index on, before that fetcher asks again."""
@@ -571,6 +649,58 @@ class Lookahead:
         connection, correlation = number
         return self._last_on[connection] > correlation
 
+    def later(self, number: Number) -> int | None:
+        """Return the index of the first message after a request on its connection."""
+        return next((at for at, known in self._on[number[0]] if known > number[1]), None)
+
+    def is_told_until(self, leader: int, partition: TopicPartition, index: int, end: int) -> bool:
+        """Tell whether a leader hears of a partition's leader from an index on, before another."""
+        return any(
+            index <= at < end and partition in sent.told and sent.states
+            for at, sent in self._told[leader]
+        )
+
+    def is_always_assigned(self, partition: TopicPartition, broker: int) -> bool:
+        """Tell whether each assignment that a record has of a partition names a broker."""
+        known = [
+            replicas[partition.partition]
+            for replicas in self._assigned[partition.topic]
+            if partition.partition < len(replicas)
+        ]
+        return bool(known) and all(broker in replicas for replicas in known)
+
+    def fetches_until(
+        self, follower: int, leader: int, partition: TopicPartition, index: int, end: int
+    ) -> Iterator[tuple[Number | None, int]]:
+        """Yield which Fetches may reach a leader from an index on, before another, and from where.
+
+        One that the links did not record asks as the last one before it did; it is None here.
+        """
+        asked = self._asked.get((follower, leader, partition), [])
+        at = bisect_left(asked, index, key=lambda item: item[0])
+        if at:
+            yield None, asked[at - 1][2].fetch_offset
+        fetches = self._fetches_of[follower, partition]
+        for place, said, number in fetches[bisect_left(fetches, index, key=lambda item: item[0]) :]:
+            if place >= end:
+                return
+            yield number, said.fetch_offset
+
+    def first_above(
+        self, leader: int, partition: TopicPartition, high_watermark: int, index: int
+    ) -> tuple[int, Number | None] | None:
+        """Return where a leader is first seen, from an index on, to tell a higher high watermark.
+
+        With it comes the Fetch so answered, None if its answer had no records: then the leader may
+        have counted that before it looked.
+        """
+        answers = self._answers.get((leader, partition), [])
+        for at, number, _ in answers[bisect_left(answers, index, key=lambda item: item[0]) :]:
+            said = self.replies[number].partitions[partition] if number in self.replies else None
+            if isinstance(said, FetchAnswered) and said.high_watermark > high_watermark:
+                return at, None if said.last_offset is None else number
+        return None
+
     def leads_until_later(
         self, leader: int, partition: TopicPartition, number: Number, index: int
     ) -> bool:
@@ -579,7 +709,7 @@ class Lookahead:
         That is the first one after a request on its connection. What ends a term is to hear of
         another leader, or to be told to stop the replica.
         """
-        later = next((at for at, known in self._on[number[0]] if known > number[1]), None)
+        later = self.later(number)
         return later is not None and not any(
             index <= at < later
             and (
@@ -619,6 +749,23 @@ class Lookahead:
             what.states or what.stopped
             for place, what in self._told.get(follower, ())
             if place >= index and (asks is None or place < asks)
+        )
+
+    def is_told_before_next(
+        self, follower: int, source: int, partitions: Collection[TopicPartition], index: int
+    ) -> bool:
+        """Tell whether a follower hears of its leader once more before the next of their messages.
+
+        That is the next one between them from an index on.
+        """
+        items = self._of_pair.get((follower, source), [])
+        at = bisect_left(items, index, key=lambda item: item[0])
+        before = items[at][0] if at < len(items) else index
+        return any(
+            state.leader == leader_of(source) and (state.topic, state.partition) in partitions
+            for place, sent in self._told.get(follower, ())
+            if index <= place < before
+            for state in sent.states
         )
 
     def is_written(self, state: PartitionState, decided: int) -> bool:

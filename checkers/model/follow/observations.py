@@ -337,6 +337,7 @@ class Record:
         deleting: Topics of which brokers may delete what is old or too much.
         is_compacted: Whether brokers compact a topic that has no cleanup.policy of its own.
         lag_s: The shortest replica.lag.time.max.ms of the brokers, in seconds.
+        fetch_timeout_s: The shortest time after which a follower gives up a request, in seconds.
         behind: Of produces that a client sent without waiting, those of the request before on the
             same connection.
     """
@@ -346,4 +347,5 @@ class Record:
     deleting: frozenset[str] = frozenset()
     is_compacted: bool = False
     lag_s: float = inf
+    fetch_timeout_s: float = inf
     behind: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

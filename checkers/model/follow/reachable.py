@@ -8,7 +8,7 @@ from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.checkers.model.broker import leader
+from kchaos.checkers.model.broker import exchange, leader
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import answers_as_seen
@@ -105,8 +105,7 @@ def _is_stuck(
     number = request.number
     if number is None or number in lookahead.replies or not request.is_awaited:
         return ""
-    # What a leader has looked at already may be what it had before.
-    if request.api != FETCH or request.stage not in (Stage.ARRIVED, Stage.WAITING):
+    if request.api != FETCH or not _is_yet_to_answer(world, leader_id, request):
         return ""
     if not lookahead.goes_on(number) or _is_told_more(world, leader_id):
         return ""
@@ -120,19 +119,127 @@ def _is_stuck(
             continue
         # Below what was told before it may yet grow to just that.
         told = lookahead.told_before(number, follower, source, partition, index)
-        is_news = told is not None and now.high_watermark > told.high_watermark
+        is_news = told is not None and (
+            now.high_watermark > told.high_watermark
+            or _moves(world, follower, leader_id, partition, request, told, lookahead, index)
+        )
         # From version 3 on one batch is sent, however large (KIP-74).
         has_records = bool(now.batches) and version is not None and version >= 3
         is_throttled = leader.may_throttle(world, leader_id, partition, follower)
         if not is_news and (not has_records or is_throttled):
             continue
         if lookahead.leads_until_later(leader_id, partition, number, index):
-            news = f"high watermark {now.high_watermark}" if is_news else "records"
+            above = -1 if told is None else told.high_watermark
+            high_watermark = f"a high watermark above {above}" if above >= 0 else "a high watermark"
+            news = high_watermark if is_news else "records"
             return (
                 f"broker {leader_id} would have told broker {follower} {news} of {partition.topic}-"
                 f"{partition.partition} in answer to request {number[1]}, and no answer was seen"
             )
     return ""
+
+
+def _is_yet_to_answer(world: World, leader_id: int, request: Exchange) -> bool:
+    """Tell whether a leader makes its answer to a Fetch of what it has from now on.
+
+    What it has looked at already may be what it had before, but for a Fetch that found nothing: it
+    waits, and the leader looks once more (DelayedFetch.onComplete, 0.10.2.2, 1.1.1, 2.8.2 and
+    3.8.0). From 2.4.0 to 2.5.1 it need not wait.
+    """
+    if request.stage is Stage.READ:
+        broker = world.broker(leader_id)
+        answers = (answer for partition, answer in request.answers)
+        return (
+            broker is not None
+            and not broker.generation.answers_nothing_at_once
+            and all(map(exchange.says_nothing, answers))
+        )
+    return request.stage in (Stage.ARRIVED, Stage.WAITING)
+
+
+def _moves(
+    world: World,
+    follower: int,
+    leader_id: int,
+    partition: TopicPartition,
+    request: Exchange,
+    told: FetchAnswered,
+    lookahead: Lookahead,
+    index: int,
+) -> bool:
+    """Tell whether a Fetch, whenever it is counted, moves the high watermark beyond what was told.
+
+    A leader counts a Fetch before it waits with it (ReplicaManager.fetchMessages, 0.10.2.2 and
+    1.1.1: updateFollowerLogReadResults; 2.8.2 and 3.8.0: updateFollowerFetchState), and moves the
+    high watermark then to the smallest end of the ISR and of who has caught up
+    (Partition.maybeIncrementLeaderHW, same releases). From 2.4.0 to 2.5.1 a Fetch may be answered
+    with what was read before, and from 3.7.0 on the ISR must be large enough.
+    """
+    broker, replica = world.broker(leader_id), world.known_replica(leader_id, partition)
+    view, asked = replica.view(follower), dict(request.asked)[partition]
+    above, number = told.high_watermark, request.number
+    if broker is None or view is None or number is None or request.stage is Stage.WAITING:
+        return False
+    generation = broker.generation
+    if generation.answers_nothing_at_once or not leader.moves_with_any_isr(
+        world, leader_id, partition
+    ):
+        return False
+    if min(asked.fetch_offset, replica.log.log_end_offset) <= above:
+        return False
+    if not generation.advances_after_fetch(view.log_end_offset, asked.fetch_offset):
+        return False
+    later = lookahead.later(number)
+    if later is None or lookahead.is_told_until(leader_id, partition, index, later):
+        return False
+    return not any(
+        _may_keep_back(world, other, leader_id, partition, above, lookahead, index, later)
+        for other in {*world.broker_ids(), *dict(replica.views)} - {leader_id, follower}
+    )
+
+
+def _may_keep_back(
+    world: World,
+    other: int,
+    leader_id: int,
+    partition: TopicPartition,
+    above: int,
+    lookahead: Lookahead,
+    index: int,
+    later: int,
+) -> bool:
+    """Tell whether a follower may keep the high watermark at an offset until a Fetch is counted.
+
+    It is in the ISR, or joins it from the high watermark on, or has caught up: its Fetch reached
+    the leader's end, or that of its Fetch before (Partition.maybeExpandIsr and
+    Replica.updateLogReadResult, 0.10.2.2, 1.1.1 and 2.8.2; Replica.updateFetchState, 3.8.0).
+    """
+    replica = world.known_replica(leader_id, partition)
+    view = replica.view(other)
+    changing = world.get(("isr change", leader_id, partition))
+    isr = {*replica.isr, *replica.maximal_isr, *(() if changing is None else changing.isr)}
+    end, needed = -1, replica.high_watermark
+    if view is not None:
+        end, needed = view.log_end_offset, min(needed, view.last_leader_end_offset)
+    if other in isr or (view is not None and (view.is_caught_up or view.may_join_isr)):
+        if end <= above:
+            return True
+        needed = -1  # It may fetch from before that again, as after a restart.
+    to_come = lookahead.fetches_until(other, leader_id, partition, index, later)
+    if any(needed <= offset <= above for _, offset in to_come):
+        return True
+    in_flight = (
+        (request, asked.fetch_offset)
+        for source in world.sources(other, leader_id)
+        for request in world.exchanges(other, source)
+        for named, asked in request.asked
+        if named == partition and request.api == FETCH
+    )
+    return any(
+        # What was read before may have been the leader's end then.
+        offset <= above and (offset >= needed or request.stage is Stage.READ)
+        for request, offset in in_flight
+    )
 
 
 def _is_missed(

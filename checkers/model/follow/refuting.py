@@ -17,6 +17,7 @@ One pass over the record bounds from above (an over-approximation) what any stat
 - A fetcher has one request in flight on a connection. It asks for more than before only where an
   answer gave it that, and asks anew after a question for an offset only once that was answered.
   An answer that was seen to be kept at a link is answered once it goes on.
+- A Fetch that moves the high watermark is not answered unseen (`unanswered`).
 - A checkpoint file holds a high watermark that its broker's log had by then.
 - A LeaderAndIsr says what some decision wrote, and a leader epoch is that before or the next. A
   control request names a registration that its broker had; only a late request that the scenario
@@ -27,6 +28,8 @@ the other ways to come there. What is not refuted may still be explained by noth
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TypeVar
 
 from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
@@ -50,6 +53,8 @@ from kchaos.checkers.model.follow.observations import (
     Record,
     Reply,
 )
+from kchaos.checkers.model.follow.unanswered import Unanswered
+from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -100,7 +105,10 @@ def first_refuted_decision(record: Record) -> int | None:
 
 
 def first_refuted(
-    record: Record, lookahead: Lookahead, decisions: int | None = None
+    record: Record,
+    lookahead: Lookahead,
+    decisions: int | None = None,
+    generations: Mapping[int, Generation] = MappingProxyType({}),
 ) -> tuple[int, str] | None:
     """Return the index of the first observation that no state explains, and why; None without.
 
@@ -108,13 +116,16 @@ def first_refuted(
         record: What was seen.
         lookahead: Of the same record.
         decisions: How many decisions can be taken at most; None for all.
+        generations: In place of what `StartBroker` says.
     """
+    unanswered = Unanswered(lookahead, generations)
     bounds = _Bounds(len(record.decided) if decisions is None else decisions, record, lookahead)
     for index, item in enumerate(record.seen):
-        why = bounds.refutes(item.what)
+        why = bounds.refutes(item.what) or unanswered.refutes(item.what, index)
         if why:
             return index, why
         bounds.add(item.what)
+        unanswered.add(item.what, index)
     return None
 
 
@@ -503,7 +514,6 @@ class _Fetchers:
         self._unanswered: dict[tuple[int, int], Question | Reply] = {}
         self._fetched: dict[tuple[int, int, TopicPartition], tuple[Number, int]] = {}
         self._handling: dict[int, dict[Number, frozenset[TopicPartition]]] = defaultdict(dict)
-        self._told: set[tuple[int, TopicPartition]] = set()
 
     def refutes(self, asked: Question) -> str:
         """Return why a thread cannot ask so now, or ""."""
@@ -531,9 +541,8 @@ class _Fetchers:
     def add(self, what: object) -> None:
         match what:
             case Question() if what.fate is not Fate.ABANDONED:
-                named = {(what.number[0], partition) for partition in what.partitions}
-                # The first high watermark of a partition on a connection is news to the links.
-                if what.api != FETCH or not named <= self._told:
+                # Of which Fetches the answer is news to the links, `Unanswered` knows.
+                if what.api != FETCH:
                     self._unanswered[what.follower, what.source] = what
                 told = frozenset[TopicPartition]().union(*self._handling[what.follower].values())
                 self._fetched |= {
@@ -548,8 +557,6 @@ class _Fetchers:
                 if key in self._unanswered and self._unanswered[key].number == what.number:
                     del self._unanswered[key]
                 for partition, said in what.partitions.items():
-                    if isinstance(said, FetchAnswered) and said.high_watermark >= 0:
-                        self._told.add((what.number[0], partition))
                     if (*key, partition) in self._fetched:
                         number, end = self._fetched[*key, partition]
                         self._fetched[*key, partition] = (number, max(end, _end_given(said)))

@@ -97,7 +97,7 @@ def follow(
     limit = ""
     emptied: EmptiedBy | None = None
     if not search.is_complete:
-        if search.gave_up and search.refuted is None:
+        if search.gave_up and not search.is_refuted:
             limit = (
                 f"{most_states} states were looked at and none explains the whole run; snapshots "
                 "or AwaitQuiet between its acts leave fewer to look at"
@@ -151,7 +151,8 @@ class _Search:
         self.generations = generations
         self.lookahead = Lookahead(record)
         self.refuted_decision = first_refuted_decision(record)
-        self.refuted = first_refuted(record, self.lookahead, self.refuted_decision)
+        self.refuted = first_refuted(record, self.lookahead, self.refuted_decision, generations)
+        self.is_refuted = self.refuted is not None or self.refuted_decision is not None
         self.is_complete = False
         self.gave_up = False
         self.looked_at = 0
@@ -205,7 +206,7 @@ class _Search:
     def _gives_up(self, progress: int) -> bool:
         """Tell whether enough was looked at, as much as `progress` for what is explained by now."""
         is_beyond = self.looked_at - progress >= _PATIENCE_IF_REFUTED
-        return self.looked_at >= self._most_states or (self.refuted is not None and is_beyond)
+        return self.looked_at >= self._most_states or (self.is_refuted and is_beyond)
 
     def emptied_by(self) -> EmptiedBy:
         """Return what nothing explains after the states that explain the most, and why not."""

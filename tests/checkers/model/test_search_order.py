@@ -12,6 +12,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.broker.leader import (
+    NO_FETCH_YET,
     become_leader,
     increment_high_watermark,
     update_view,
@@ -35,7 +36,7 @@ from kchaos.checkers.model.follow.observations import (
     Seen,
 )
 from kchaos.checkers.model.follow.pruning import needed, step_at_once
-from kchaos.checkers.model.follow.reachable import is_out_of_reach
+from kchaos.checkers.model.follow.reachable import is_out_of_reach, never_answered
 from kchaos.checkers.model.follow.search import _Node, _Search, _Step
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.state.state import EMPTY
@@ -47,6 +48,7 @@ from kchaos.checkers.model.values.replica import (
     FetcherState,
     FetcherThread,
     FetchState,
+    FollowerView,
     Replica,
     Role,
 )
@@ -736,3 +738,145 @@ def test_a_leader_appends_what_it_fetches_from_beyond_before_it_follows(
         if step.get(("control", 0))[0].errors is not None
     ]
     assert follows == [is_unlikely]
+
+
+@pytest.mark.parametrize("leader", [1, 2], ids=["it leads", "another leads"])
+def test_a_broker_that_still_asks_a_leader_hears_of_another_after_that(leader: int) -> None:
+    """Up to 2.0 a Fetch does not say its leader epoch."""
+    world = fetching()
+    led = LeaderAndIsr(states=(state(leader, 2, (0, 1)),))
+    world.put(("control", 1), (replace(RECEIVED, request=led),))
+    fetch = FetchAsked(fetch_offset=1, leader_epoch=None, last_fetched_epoch=None)
+    asks = replace(asked(8, 0), partitions={T: fetch})
+    back = replace(
+        sent((7, 2)),
+        api="LeaderAndIsr",
+        broker=1,
+        states=(state(0, 3, (0, 1)),),
+        told=frozenset({T}),
+    )
+
+    def unlikely(*items: Observation) -> list[bool]:
+        return [
+            step.is_unlikely
+            for step in silent_steps(world.state(EMPTY), to_come(*items), 0, 0)
+            if step.get(("control", 1))[0].errors is not None
+        ]
+
+    assert unlikely(asks) == [True]
+    assert unlikely() == [False]
+    assert unlikely(replace(asks, partitions={})) == [False]
+    assert unlikely(back, asks) == [False]
+
+
+def test_a_fetch_that_nobody_saw_is_sent_after_the_follower_hears_of_its_leader_again() -> None:
+    """Many came before it that said the same; the one that is answered was sent last."""
+    state_before = fetching().state(EMPTY)
+    before = replace(asked(7, 1), partitions={T: replace(fetch_from_0(1), fetch_offset=1)})
+    answer = replace(reply(high_watermark=1, last_offset=None), number=(7, 9))
+    again = replace(sent((9, 0)), api="LeaderAndIsr", broker=1, states=(state(0, 2, (0, 1)),))
+    away = replace(again, states=(state(1, 2, (0, 1)),))
+
+    def unlikely(*items: Observation) -> list[bool]:
+        return [
+            step.is_unlikely
+            for step in silent_steps(state_before, to_come(before, *items, answer), 1, 0)
+            if any(request.number == answer.number for request in step.exchanges(1, 0))
+        ]
+
+    assert unlikely() == [False]
+    assert unlikely(again) == [True]
+    assert unlikely(away) == [False]
+
+
+@pytest.mark.parametrize(
+    ("fetch_offset", "last_offset", "is_unlikely"),
+    [(1, None, True), (0, None, True), (2, None, False), (1, 1, False)],
+    ids=["from its offset", "from before it", "from beyond it", "it is read"],
+)
+def test_a_leader_appends_after_the_answer_that_has_no_records(
+    fetch_offset: int, last_offset: int | None, *, is_unlikely: bool
+) -> None:
+    world = fetching()
+    world.put(("sent",), (write("n", 0, acks=1),))
+    before_state = world.state(EMPTY)
+    asks = replace(asked(7, 1), partitions={T: replace(fetch_from_0(1), fetch_offset=fetch_offset)})
+    answer = reply(high_watermark=1, last_offset=last_offset)
+    ok = ClientAnswered(operation="n", outcome="ok", base_offset=1, error="")
+
+    def unlikely(*items: Observation) -> list[bool]:
+        return [
+            step.is_unlikely
+            for step in silent_steps(before_state, to_come(*items), 0, 0)
+            if step.known_replica(0, T).log.log_end_offset == 2
+        ]
+
+    assert unlikely(asks, answer, ok) == [is_unlikely]
+    # Its client was answered first.
+    assert unlikely(asks, ok, answer) == [False]
+
+
+@pytest.mark.parametrize("stage", [Stage.ARRIVED, Stage.READ])
+@pytest.mark.parametrize(
+    ("release", "third", "is_stuck"),
+    [
+        ("2.0.1", None, True),
+        ("2.0.1", (), True),
+        ("2.0.1", (0, 1, 2), False),
+        # A Fetch that finds nothing is answered at once with what was read before.
+        ("2.5.1", None, False),
+    ],
+    ids=["two brokers", "a third outside the ISR", "a third in the ISR", "answered at once"],
+)
+def test_a_fetch_that_moves_the_high_watermark_as_it_is_counted_is_not_answered_unseen(
+    release: str, third: tuple[int, ...] | None, stage: Stage, *, is_stuck: bool
+) -> None:
+    world = fetching(isr=(0, 1), release=release)
+    led = world.known_replica(0, T)
+    if third is not None:
+        isr = third or led.isr
+        views = led.views_with(2, FollowerView(last_leader_end_offset=NO_FETCH_YET))
+        world.put_replica(0, T, replace(led, isr=isr, maximal_isr=isr, views=views))
+    nothing = FetchAnswer(high_watermark=0) if stage is Stage.READ else None
+    answers = () if nothing is None else ((T, nothing),)
+    exchange = replace(WAITING, stage=stage, answers=answers)
+    world.put_exchanges(1, 0, (exchange,))
+    fetch = replace(asked(7, 2), partitions={T: fetch_from_0(1)}, version=8)
+    lookahead = to_come(reply(high_watermark=0, last_offset=0), fetch, asked(7, 3))
+
+    why = never_answered(world.state(EMPTY), {("exchanges", 1, 0): (exchange,)}, lookahead, 2)
+
+    said = "broker 0 would have told broker 1 a high watermark above 0 of t-0 in answer to request"
+    assert (said in why) is is_stuck
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "connection", "may_give_up"),
+    [(1.5, 8, True), (2.5, 8, False), (1.5, 7, False)],
+    ids=["too long", "in time", "on the same connection"],
+)
+def test_a_follower_may_have_given_up_an_answer_that_a_link_passed_on(
+    timeout_s: float, connection: int, *, may_give_up: bool
+) -> None:
+    """It asks anew two seconds after, on another connection, and has not appended."""
+    world = fetching()
+    batches = world.known_replica(0, T).log.batches
+    answer = FetchAnswer(batches=batches, high_watermark=1)
+    asks = Asked(leader_epoch=1, carries_leader_epoch=False, fetch_offset=0, requested_epoch=-1)
+    delivered = replace(
+        FETCH, asked=((T, asks),), stage=Stage.DELIVERED, answers=((T, answer),), number=(7, 1)
+    )
+    world.put_exchanges(1, 0, (delivered,))
+    fetch = FetchState(fetch_offset=0, state=FetcherState.FETCHING, leader_epoch=1)
+    world.put_thread(1, 0, FetcherThread(partitions=((T, fetch),)))
+    world.put_replica(1, T, replace(world.known_replica(1, T), log=Log()))
+    seen = (Seen(what=asked(7, 1), time=1.0), Seen(what=asked(connection, 2), time=3.0))
+    lookahead = Lookahead(Record(seen=seen, decided=(), fetch_timeout_s=timeout_s))
+
+    ends = [
+        (step.known_replica(1, T).log.log_end_offset, step.is_unlikely)
+        for step in silent_steps(world.state(EMPTY), lookahead, 1, 0)
+        if not step.exchanges(1, 0)
+    ]
+
+    assert sorted(ends) == [(0, True), (1, False)][not may_give_up :]
