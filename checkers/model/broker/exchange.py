@@ -231,12 +231,14 @@ def count(
     source: int,
     exchange: Exchange,
     asks: leading.Ask | None = None,
+    *,
+    but: TopicPartition | None = None,
 ) -> tuple[Exchange, bool]:
     """Let the leader note how far the follower is, after it has looked at its log.
 
     The answer is made then, unless a Fetch found nothing and no error: it waits, and its answer is
     made by `answer_waiting` from what there is at the end of that. For `asks` see
-    `leader.update_view`.
+    `leader.update_view`. With `but` a partition is left, and so is the answer: the rest is counted.
 
     Returns:
         The request as it stands then, and whether the leader's own state changed.
@@ -248,6 +250,9 @@ def count(
     changed = False
     answers: list[tuple[TopicPartition, Answer]] = []
     for partition, answer in exchange.answers:
+        if partition == but or partition in exchange.counted:
+            answers.append((partition, answer))
+            continue
         if isinstance(answer, FetchAnswer) and answering.generation.counts_fetch(answer):
             offset = asked[partition].fetch_offset
             before = _high_watermark(world, leader, partition)
@@ -270,11 +275,18 @@ def count(
         ):
             changed |= leading.forget_end(world, leader, partition, broker_id)
         answers.append((partition, answer))
+    if but is not None:
+        counted = frozenset(partition for partition, _ in answers) - {but}
+        after = replace(exchange, answers=tuple(answers), counted=counted)
+        change(world, broker_id, source, exchange, after)
+        return after, changed
     read = [answer for partition, answer in answers if partition not in exchange.refused]
     # Without anything to read there is nothing to wait for, but for a fetch that names nothing.
     waits = all(map(says_nothing, read)) and (bool(read) or not exchange.refused)
     stage = Stage.WAITING if waits else Stage.ANSWERED
-    after = replace(exchange, stage=stage, answers=() if waits else tuple(answers))
+    after = replace(
+        exchange, stage=stage, answers=() if waits else tuple(answers), counted=frozenset()
+    )
     change(world, broker_id, source, exchange, after)
     return after, changed
 

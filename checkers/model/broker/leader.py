@@ -488,6 +488,27 @@ def may_ask_for(world: World, broker_id: int, partition: TopicPartition, followe
     )
 
 
+def expands_isr(
+    world: World, broker_id: int, partition: TopicPartition, follower: int, offset: int
+) -> bool:
+    """Tell whether a leader writes an ISR to ZooKeeper while it counts a Fetch from an offset.
+
+    It waits for that with the partition's lock (kafka.cluster.Partition.maybeExpandIsr, 0.10.2.2,
+    1.1.1 and 2.0.1), until KIP-497.
+    """
+    broker = world.broker(broker_id)
+    replica = world.replica(broker_id, partition)
+    return (
+        broker is not None
+        and replica is not None
+        and replica.role is Role.LEADER
+        and not broker.generation.asks_controller_for_isr
+        and replica.view(follower) is not None
+        and follower not in replica.isr
+        and offset >= broker.generation.needed_for_isr(replica)
+    )
+
+
 def want_isr(world: World, broker_id: int, partition: TopicPartition, isr: Iterable[int]) -> None:
     """Let a leader make up its mind to ask for an ISR; who is to join counts at once (KIP-497)."""
     replica = world.known_replica(broker_id, partition)

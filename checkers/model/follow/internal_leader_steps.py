@@ -142,6 +142,35 @@ def _go_on(  # noqa: C901
         looked = World(state)
         exchange.look(looked, follower, source, request, withheld)
         yield looked
+    if request.stage in (Stage.ARRIVED, Stage.READ) and request.api == FETCH:
+        yield from _counted_but_one(state, follower, source, request, asking, withheld)
+
+
+def _counted_but_one(
+    state: State,
+    follower: int,
+    source: int,
+    request: Exchange,
+    asking: Asking,
+    withheld: frozenset[TopicPartition],
+) -> Iterator[World]:
+    """A leader waits for ZooKeeper with one partition of a Fetch, and has counted the others.
+
+    It counts one after the other (ReplicaManager.updateFollowerLogReadResults, 1.1.1 and 2.0.1).
+    Which come first is not known.
+    """
+    if len(request.asked) < 2 or request.counted:
+        return
+    leader_id = leader_of(source)
+    for partition, asked in request.asked:
+        world = World(state)
+        if leader.expands_isr(world, leader_id, partition, follower, asked.fetch_offset):
+            looked = request
+            if request.stage is Stage.ARRIVED:
+                looked = exchange.look(world, follower, source, request, withheld)
+            exchange.count(world, follower, source, looked, asking, but=partition)
+            world.is_unlikely = True
+            yield world
 
 
 def _is_in_session(request: Exchange, lookahead: Lookahead) -> bool:

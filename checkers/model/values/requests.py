@@ -127,6 +127,8 @@ class Exchange:
         holds: Names of the holds that keep it.
         refused: Partitions of a Fetch that the leader's metadata cache did not have; the rest of it
             goes on.
+        counted: Partitions of a Fetch in `Stage.READ` of which the leader has counted the
+            follower already, while it waits with another one.
         was_paused: Whether its sender stood still while it waited: when it goes on the time may be
             over, and it asks anew although the answer is there.
         looked_at: How often `replica.lag.time.max.ms` had passed when the leader looked at its log,
@@ -143,6 +145,7 @@ class Exchange:
     is_awaited: bool = True
     holds: tuple[str, ...] = ()
     refused: frozenset[TopicPartition] = frozenset()
+    counted: frozenset[TopicPartition] = frozenset()
     was_paused: bool = False
     looked_at: tuple[int, int] = (0, 0)
     number: tuple[int, int] | None = None

@@ -880,3 +880,32 @@ def test_a_follower_may_have_given_up_an_answer_that_a_link_passed_on(
     ]
 
     assert sorted(ends) == [(0, True), (1, False)][not may_give_up :]
+
+
+@pytest.mark.parametrize(("release", "waits"), [("2.0.1", True), ("2.8.2", False)])
+def test_a_leader_that_waits_for_zookeeper_with_a_partition_has_counted_another(
+    release: str, *, waits: bool
+) -> None:
+    """Broker 1 is to join the ISR of t-1; from KIP-497 on a leader asks its controller and goes on.
+
+    Then the high watermark of t-0 moves, while of t-1 nothing is known of the follower.
+    """
+    world, other = fetching(isr=(0, 1), release=release), TopicPartition("t", 1)
+    led = world.known_replica(0, T)
+    world.put(("assignment", other), (0, 1))
+    world.put_replica(0, other, replace(led, isr=(0,), maximal_isr=(0,), high_watermark=1))
+    request = replace(WAITING, asked=((T, ASKS_ON), (other, ASKS_ON)), stage=Stage.ARRIVED)
+    world.put_exchanges(1, 0, (request,))
+
+    counted = [
+        (
+            step.known_replica(0, T).high_watermark,
+            step.known_replica(0, other).view(1),
+            exchange.stage,
+        )
+        for step in silent_steps(world.state(EMPTY), to_come(), 0, 0)
+        for exchange in step.exchanges(1, 0)
+        if exchange.counted
+    ]
+
+    assert counted == [(1, led.view(1), Stage.READ)] * waits
