@@ -99,8 +99,9 @@ def at_follower(  # noqa: C901
         sent = replace(question, number=item.number, stage=Stage.ARRIVED)
         exchange.send(asked, broker_id, source, sent)
         # It was asked a moment before it was answered, and so most likely after that.
-        partitions = {partition for partition, _ in question.asked}
-        asked.is_unlikely = lookahead.is_told_before_next(broker_id, source, partitions, index)
+        asked.is_unlikely = lookahead.is_told_before_answer(
+            broker_id, source, question.asked, item, index
+        )
         yield asked
         return
     if not lookahead.may_have_repeated(broker_id, source, index):

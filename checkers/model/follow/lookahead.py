@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from kchaos.checkers.acts import (
     FORGED_ERRORS,
@@ -104,7 +104,10 @@ class Lookahead:
             if isinstance(item.what, StopBroker):
                 closed = _closed_by(record.decided, item.what, item.time)
                 self._closed[item.what.broker].append((index, closed))
-        for index, decision in enumerate(record.decided):
+        self._note_decisions(record.decided)
+
+    def _note_decisions(self, decided: tuple[Decided, ...]) -> None:
+        for index, decision in enumerate(decided):
             state = decision.what
             if isinstance(state, PartitionState):
                 partition = TopicPartition(state.topic, state.partition)
@@ -751,20 +754,32 @@ class Lookahead:
             if place >= index and (asks is None or place < asks)
         )
 
-    def is_told_before_next(
-        self, follower: int, source: int, partitions: Collection[TopicPartition], index: int
+    def is_told_before_answer(
+        self,
+        follower: int,
+        source: int,
+        asked: tuple[tuple[TopicPartition, Asked], ...],
+        answer: Reply,
+        index: int,
     ) -> bool:
-        """Tell whether a follower hears of its leader once more before the next of their messages.
+        """Tell whether a follower hears of its leader's next epoch before the next message is seen.
 
-        That is the next one between them from an index on.
+        That is the answer to what it asks. Of a partition with an error it was most likely asked
+        before: the leader has heard of an epoch first.
         """
         items = self._of_pair.get((follower, source), [])
         at = bisect_left(items, index, key=lambda item: item[0])
-        before = items[at][0] if at < len(items) else index
+        epochs = {
+            partition: asks.leader_epoch
+            for partition, asks in asked
+            if partition in answer.partitions and not answer.partitions[partition].error_code
+        }
         return any(
-            state.leader == leader_of(source) and (state.topic, state.partition) in partitions
+            state.leader == leader_of(source)
+            and (state.topic, state.partition) in epochs
+            and state.leader_epoch > epochs[TopicPartition(state.topic, state.partition)]
             for place, sent in self._told.get(follower, ())
-            if index <= place < before
+            if index <= place < items[at][0]
             for state in sent.states
         )
 

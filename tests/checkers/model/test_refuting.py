@@ -306,7 +306,7 @@ def test_a_fetch_that_moves_the_high_watermark_is_not_answered_unseen(
     name: str, number: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without that the search of these gave up after 60,000 states."""
-    whole = record(name, HARD)
+    whole = recorded(name, runs=HARD)
     (at,) = (
         index
         for index, item in enumerate(whole.seen)
@@ -396,7 +396,7 @@ def test_an_answer_on_a_connection_that_its_session_did_not_begin_on_may_say_not
 
 def test_a_decision_that_is_missed_ends_a_search_that_does_not_come_to_it() -> None:
     """A message that came within milliseconds of it waits for what was left out."""
-    whole = record("3.9.1", HARD)
+    whole = recorded("3.9.1", runs=HARD)
     decided = (*whole.decided[:16], *whole.decided[17:])
     changed_run = replace(whole, decided=decided)
     assert first_refuted_decision(changed_run) == 16
