@@ -7,7 +7,11 @@ kafka-python's transactional producers, one committed and aborted and one left o
 read_committed consumers; `...-moved`: the leader, which is the coordinator too, is killed in the
 middle of one; `...-bounced`: it is back before anybody has noticed, and another leads.
 `...-hanging`: the entry KIP-890. `0.10.2.2-lost`: KIP-101's first scenario, in which the
-record that is lost was acknowledged to kafka-python.
+record that is lost was acknowledged to kafka-python. `...-java-restarts`: Kafka's own
+VerifiableProducer, idempotent, and VerifiableConsumer while brokers are restarted. `...-copier`:
+these without faults, and Kafka's own TransactionalMessageCopier, which aborts at random.
+`3.9.1-bad-input`: garbage, a client that hangs up in the middle, 100 MB, and a producer that
+claims another's transactional id. `...-forgotten`: the entry KAFKA-9144.
 """
 
 import json
@@ -26,6 +30,7 @@ from kchaos.checkers.evidence.partition import PartitionEvidence
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model import follow, generation_for
+from kchaos.checkers.model.follow.observations import Record
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.results import Results
 from kchaos.checkers.rules.transactions import logged_transactions
@@ -43,11 +48,17 @@ WITHOUT_MARKERS = "3.9.1-transactions"
 MOVED = ("2.8.2-transactions-moved", "3.9.1-transactions-moved")
 BOUNCED = tuple(f"{release}-transactions-bounced" for release in HEALTHY)
 HANGING, REFUSED = ("2.3.1-hanging", "2.8.2-hanging"), "3.6.2-hanging"
+JAVA = ("1.1.1-java-restarts", "3.9.1-java-restarts", "1.1.1-copier", "3.9.1-copier")
+BAD_INPUT = "3.9.1-bad-input"
+FORGOTTEN, FENCED = "2.2.2-forgotten", "2.5.1-forgotten"
 
 
 @pytest.mark.parametrize(
     "name",
-    [*HEALTHY, TRANSACTIONS, *MOVED, *BOUNCED, WITHOUT_MARKERS, LOST, *HANGING, REFUSED],
+    [
+        *(*HEALTHY, TRANSACTIONS, *MOVED, *BOUNCED, WITHOUT_MARKERS, LOST, *HANGING, REFUSED),
+        *(*JAVA, BAD_INPUT, FORGOTTEN, FENCED),
+    ],
 )
 def test_what_is_said_of_a_run_with_others_clients_stays(name: str, tmp_path: Path) -> None:
     run = unpacked(name, tmp_path, runs=RUNS)
@@ -108,6 +119,45 @@ def test_a_late_batch_that_was_refused_is_explained_by_kip_890_alone() -> None:
 
     assert before.emptied_by is not None
     assert since.emptied_by is None
+
+
+@pytest.mark.parametrize("name", [*JAVA, BAD_INPUT, FENCED])
+def test_a_run_with_kafka_s_own_clients_or_with_bad_input_is_safe_and_conforms(
+    name: str, tmp_path: Path
+) -> None:
+    results = judge(unpacked(name, tmp_path, runs=RUNS))
+
+    assert (results.conforms, results.safe) == (True, True)
+    assert {finding.kind for finding in results.findings} <= {"broker-error"}
+
+
+def test_what_passed_of_bad_input_is_told(tmp_path: Path) -> None:
+    evidence = RunEvidence(unpacked(BAD_INPUT, tmp_path, runs=RUNS))
+    assert evidence.clients is not None
+    lines = evidence.clients.lines
+
+    whys = [line.not_judged for line in lines if line.not_judged]
+    assert whys.count("its bytes stopped to be Kafka's protocol; encrypted ones are none") == 2
+    assert "it has 100000004 bytes, and 67108864 are read" in whys
+    claimed = {
+        (operation.producer.producer_epoch, operation.error)
+        for operation in evidence.clients.operations
+        if operation.producer is not None and operation.producer.is_transactional
+    }
+    assert claimed == {(0, ""), (2, ""), (0, "INVALID_PRODUCER_EPOCH")}
+
+
+def test_a_fenced_producer_is_forgotten_without_kafka_9144_alone() -> None:
+    red, green = recorded(FORGOTTEN, runs=RUNS), recorded(FENCED, runs=RUNS)
+
+    def explains(record: Record, release: str, **rules: tuple[str, ...]) -> bool:
+        generations = dict.fromkeys(range(2), generation_for(release, **rules))
+        return follow(record, generations=generations).emptied_by is None
+
+    assert explains(red, "2.2.2")
+    assert not explains(red, "2.2.2", also=("KAFKA-9144",))
+    assert explains(green, "2.5.1")
+    assert not explains(green, "2.5.1", without=("KAFKA-9144",))
 
 
 def test_transactions_whose_markers_no_link_told_leave_conformance_unknown(tmp_path: Path) -> None:
