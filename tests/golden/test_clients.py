@@ -31,6 +31,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model import follow, generation_for
 from kchaos.checkers.model.follow.observations import Record
+from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.results import Results
 from kchaos.checkers.rules.transactions import logged_transactions
@@ -150,14 +151,15 @@ def test_what_passed_of_bad_input_is_told(tmp_path: Path) -> None:
 def test_a_fenced_producer_is_forgotten_without_kafka_9144_alone() -> None:
     red, green = recorded(FORGOTTEN, runs=RUNS), recorded(FENCED, runs=RUNS)
 
-    def explains(record: Record, release: str, **rules: tuple[str, ...]) -> bool:
-        generations = dict.fromkeys(range(2), generation_for(release, **rules))
+    def explains(record: Record, generation: Generation) -> bool:
+        generations = dict.fromkeys(range(2), generation)
         return follow(record, generations=generations).emptied_by is None
 
-    assert explains(red, "2.2.2")
-    assert not explains(red, "2.2.2", also=("KAFKA-9144",))
-    assert explains(green, "2.5.1")
-    assert not explains(green, "2.5.1", without=("KAFKA-9144",))
+    rule = ("KAFKA-9144",)
+    assert explains(red, generation_for("2.2.2"))
+    assert not explains(red, generation_for("2.2.2", also=rule))
+    assert explains(green, generation_for("2.5.1"))
+    assert not explains(green, generation_for("2.5.1", without=rule))
 
 
 def test_transactions_whose_markers_no_link_told_leave_conformance_unknown(tmp_path: Path) -> None:
