@@ -49,12 +49,6 @@ def at_follower(  # noqa: C901
             yield world
             yield from _rebuilt(state, broker_id, source, waiting)
             yield from _dropped(state, broker_id, source, waiting, item)
-            if lookahead.may_have_timed_out(broker_id, source, waiting.number, index):
-                given_up = World(state)
-                exchange.end(given_up, broker_id, source, waiting)
-                exchange.end_session(given_up, broker_id, source, waiting)
-                given_up.is_unlikely = True
-                yield given_up
             is_killed = lookahead.is_killed_before_asking(broker_id, source, index)
             if is_killed or _is_copied(state, broker_id):
                 yield from _half_handled(state, broker_id, source, waiting)

@@ -105,22 +105,17 @@ def early_questions(state: State, lookahead: Lookahead, index: int) -> Iterator[
             if not isinstance(item, Question) or _is_known(world, item):
                 continue
             after = World(state)
-            if not give_up_others(after, item) and not ask(after, item, lookahead):
+            if not give_up_others(after, item, lookahead) and not ask(after, item, lookahead):
                 yield after
 
 
-def give_up_others(world: World, seen: Question) -> str:
-    """Let a thread that asks anew give up what it waited for; returns why it cannot, or "".
-
-    An answer that a link passed on may come too late: a link writes a message down before its first
-    byte is sent, and on a busy machine the follower may have closed the connection by then
-    (NetworkClient.handleTimedOutRequests, 1.1.1 and 2.8.2). Then it asks on a later connection.
-    """
+def give_up_others(world: World, seen: Question, lookahead: Lookahead) -> str:
+    """Let a thread that asks anew give up what it waited for; returns why it cannot, or ""."""
     waiting = exchange.awaited(world, seen.follower, seen.source)
     if waiting is None:
         return ""
     if waiting.stage is Stage.DELIVERED and not waiting.was_paused:
-        if waiting.number is None or waiting.number[0] >= seen.number[0]:
+        if not lookahead.may_have_timed_out(waiting.number, seen):
             return "the fetcher has an answer to handle first"
         world.is_unlikely = not came_too_late(waiting, seen)
     if waiting.stage is not Stage.DELIVERED and is_on(waiting, seen):

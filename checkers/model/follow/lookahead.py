@@ -485,22 +485,20 @@ class Lookahead:
         since = self._times[fetched[max(at - 2, 0)]]
         return self._times[index] - since > self._lag_s
 
-    def may_have_timed_out(
-        self, follower: int, source: int, number: Number | None, index: int
-    ) -> bool:
+    def may_have_timed_out(self, number: Number | None, anew: Question) -> bool:
         """Tell whether a fetcher may have given up a request although a link passed its answer on.
 
-        It closes the connection then, and asks anew on another one (`ReplicaFetcherBlockingSend`
-        0.11.0.0, 1.1.1 and 2.8.2; BrokerBlockingSender 3.8.0), which is seen.
+        A link writes a message down before its first byte is sent, so that on a busy machine it may
+        come too late. The fetcher closes the connection then, and asks anew on another one
+        (`ReplicaFetcherBlockingSend` 0.11.0.0, 1.1.1 and 2.8.2; BrokerBlockingSender 3.8.0).
         """
-        items = self._of_pair.get((follower, source), [])
-        at = bisect_left(items, index, key=lambda item: item[0])
-        asked = None if number is None else self._asked_at.get(number)
-        if at == len(items) or number is None or asked is None:
+        if number is None or anew.number[0] <= number[0]:
             return False
-        later, what = items[at]
-        is_anew = isinstance(what, Question) and what.number[0] > number[0]
-        return is_anew and self._times[later] - self._times[asked] >= self._fetch_timeout_s
+        asked, later = self._asked_at.get(number), self._asked_at.get(anew.number)
+        # When a request that links did not record was asked nobody knows.
+        if asked is None or later is None:
+            return True
+        return self._times[later] - self._times[asked] >= self._fetch_timeout_s
 
     def is_killed_before_asking(self, follower: int, source: int, index: int) -> bool:
         """Tell whether a follower is killed, from an index on, before that fetcher asks again."""

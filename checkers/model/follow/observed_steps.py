@@ -225,7 +225,7 @@ def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
             return
         if is_farewell(world, seen):
             return
-        waits = give_up_others(world, seen)
+        waits = give_up_others(world, seen, lookahead)
         if waits:
             raise Excluded(waits, is_pending=True)
         if seen.fate is Fate.ABANDONED and seen.api != exchange.LIST_OFFSETS:

@@ -74,6 +74,7 @@ RECEIVED = Received(number=NUMBER, controller_epoch=1, request=TOLD)
 ANSWERED = ControlAnswered(number=NUMBER, api="UpdateMetadata", broker=0, error_code=0, errors={})
 ASKED = Asked(leader_epoch=1, carries_leader_epoch=False, fetch_offset=0, requested_epoch=-1)
 FETCH = Exchange(api="Fetch", asked=((T, ASKED),), stage=Stage.ARRIVED, number=NUMBER)
+HANDLES_FIRST = "the fetcher has an answer to handle first"
 
 
 def to_come(*items: Observation | StopBroker) -> Lookahead:
@@ -446,26 +447,6 @@ def test_who_sends_a_batch_of_another_epoch_has_most_likely_not_appended_one_the
     assert appends_unlikely(sends(its_own)) == [False]
     # It may have truncated before it fetched.
     assert appends_unlikely(fetches(1, 1), sends(its_own + 1)) == [False]
-
-
-@pytest.mark.parametrize(
-    ("connection", "is_taken", "is_unlikely"),
-    [(7, False, False), (8, True, False)],
-    ids=["the same connection", "a later connection"],
-)
-def test_a_fetcher_that_asks_the_same_on_a_later_connection_never_had_the_answer(
-    connection: int, *, is_taken: bool, is_unlikely: bool
-) -> None:
-    world = fetching()
-    answer = FetchAnswer(batches=world.known_replica(0, T).log.batches, high_watermark=0)
-    delivered = replace(FETCH, number=(7, 1), stage=Stage.DELIVERED, answers=((T, answer),))
-    world.put(("exchanges", 1, 0), (delivered,))
-    offset = dict(delivered.asked)[T].fetch_offset
-    anew = FetchAsked(fetch_offset=offset, leader_epoch=None, last_fetched_epoch=None)
-    question = replace(asked(connection, 2), partitions={T: anew}, is_full=True)
-
-    assert (give_up_others(world, question) == "") is is_taken
-    assert world.is_unlikely is is_unlikely
 
 
 def asked(connection: int, number: int, fate: Fate = Fate.ARRIVES) -> Question:
@@ -873,13 +854,16 @@ def test_a_follower_may_have_given_up_an_answer_that_a_link_passed_on(
     seen = (Seen(what=asked(7, 1), time=1.0), Seen(what=asked(connection, 2), time=3.0))
     lookahead = Lookahead(Record(seen=seen, decided=(), fetch_timeout_s=timeout_s))
 
-    ends = [
-        (step.known_replica(1, T).log.log_end_offset, step.is_unlikely)
-        for step in silent_steps(world.state(EMPTY), lookahead, 1, 0)
-        if not step.exchanges(1, 0)
-    ]
-
-    assert sorted(ends) == [(0, True), (1, False)][not may_give_up :]
+    given_up, question = World(world.state(EMPTY)), asked(connection, 2)
+    why_not = give_up_others(given_up, question, lookahead)
+    assert (why_not, given_up.exchanges(1, 0), given_up.is_unlikely) == (
+        ("", (), True) if may_give_up else (HANDLES_FIRST, (delivered,), False)
+    )
+    # Who asks for the same again most likely never had the answer.
+    anew = FetchAsked(fetch_offset=0, leader_epoch=None, last_fetched_epoch=None)
+    again = World(world.state(EMPTY))
+    give_up_others(again, replace(question, partitions={T: anew}), lookahead)
+    assert not again.is_unlikely
 
 
 @pytest.mark.parametrize(("release", "waits"), [("2.0.1", True), ("2.8.2", False)])
