@@ -19,7 +19,7 @@ class HoldController:
 
     The broker itself goes on: it serves as leader and follower, keeps its session, and answers
     ControlledShutdown if its handler threads do that. When the thread goes on it reads the list of
-    brokers, so that it sees what all changes meanwhile have come to (KAFKA-5502, from 0.11.0 on);
+    brokers. So it sees what all changes meanwhile have come to (KAFKA-5502, from 0.11.0 on);
     on 0.10.2 the list is the one from before. A pause of the whole process is `PauseBroker`, with a
     longer session for that broker.
 

@@ -81,8 +81,8 @@ def _failover_claims() -> tuple[Claim, ...]:
             said="To get the advantage of less roundtrips, the scenario above shoud add one more "
             "step",
             seen="alternative 2 first takes fewer than the proposal after "
-            f"{above} failovers where nothing is common and the high watermark is 2 or more, and "
-            f"after {with_record} with a common record above a high watermark of 0",
+            f"{above} failovers where nothing is common and the high watermark is 2 or more; "
+            f"it does so after {with_record} with a common record above a high watermark of 0",
             holds=above == 4,
         ),
     )

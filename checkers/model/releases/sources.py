@@ -169,10 +169,10 @@ def page(rules: Iterable[Rule], survey: Found) -> str:
         "Written by `python -m kchaos.checkers.model.releases.sources GIT_DIR --jars DIR --write "
         "docs/rules.md`; do not edit.",
         f"Each rule was looked up in the source of every release from {LOOKED_UP[0]} to "
-        f"{LOOKED_UP[-1]} ({len(survey.read_at)} of {len(LOOKED_UP)}), by the identifiers in "
-        "its module of `checkers/model/releases/rules/`. The source is that of the release's tag, "
-        f"or of the jars that Kafka publishes for {', '.join(jars) or 'none'}. That the "
-        "identifiers are there is looked up. What they do was read by a person, and only what "
+        f"{LOOKED_UP[-1]} ({len(survey.read_at)} of {len(LOOKED_UP)}). It was looked up by the "
+        "identifiers in its module of `checkers/model/releases/rules/`. The source is that of the "
+        f"release's tag, or of the jars that Kafka publishes for {', '.join(jars) or 'none'}. That "
+        "the identifiers are there is looked up. What they do was read by a person, and only what "
         "[kafka.md](kafka.md) calls seen was seen on real brokers.",
         'A range that ends with "on" goes on to the last release in this list. A place is named '
         "for the first release of each line.",
