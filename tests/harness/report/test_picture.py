@@ -1,8 +1,13 @@
 """The picture of a run: lanes of brokers, cuts between them, and the messages that decided it."""
 
+import json
+import re
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -192,3 +197,77 @@ def a_write(operation: str, at: float, outcome: str) -> Write:
         answer=outcome,
         predicted="",
     )
+
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+BY_HAND = """
+<script>
+const seen = {}, badge = [...pane.querySelectorAll(".badge")].pop();
+const where = () => {
+  const box = badge.getBoundingClientRect();
+  return box.left + box.width / 2;
+};
+const width = () => whole.getBoundingClientRect().width;
+const press = (key) => {
+  const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true });
+  pane.dispatchEvent(event);
+  return event.defaultPrevented;
+};
+const turn = (ctrlKey, deltaY) => {
+  const how = { ctrlKey, deltaY, clientX: where(), bubbles: true, cancelable: true };
+  const event = new WheelEvent("wheel", how), before = [width(), where()];
+  badge.dispatchEvent(event);
+  return [event.defaultPrevented, width() / before[0], Math.abs(where() - before[1]) < 2];
+};
+badge.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+seen.read = [readout.textContent, badge.querySelector("title").textContent];
+seen.sentence = [document.querySelector(".cause li.pointed").dataset.step, badge.dataset.step];
+seen.plain = turn(false, -120);
+seen.larger = [turn(true, -120), turn(true, -120), turn(true, -120)].pop();
+seen.smaller = turn(true, 120);
+press("0");
+const whole_width = width();
+seen.keys = [press("+"), press("+"), width() / whole_width];
+const most = pane.scrollWidth - pane.clientWidth;
+seen.end = [press("End"), most > 0, pane.scrollLeft > most - 2];
+seen.home = [press("Home"), pane.scrollLeft];
+seen.other = [press("Tab"), width() / whole_width];
+seen.zero = [press("0"), width() / whole_width];
+const link = document.querySelector(`.cause li[data-step="${badge.dataset.step}"] a`);
+link.focus();
+seen.focused = badge.classList.contains("pointed");
+link.blur();
+seen.left = badge.classList.contains("pointed");
+document.body.innerHTML = `<pre>${encodeURIComponent(JSON.stringify(seen))}</pre>`;
+</script>
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    BROWSER is None, reason="NO CHROMIUM IS HERE, so the picture is tried in no browser"
+)
+def test_wheel_keys_and_pointer_do_in_a_browser_what_the_page_says(
+    divergence: RunDirectory, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(render(divergence).replace("</body>", BY_HAND + "</body>"), encoding="utf-8")
+    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    places = [f"--user-data-dir={tmp_path / 'browser'}", "--dump-dom", page.as_uri()]
+    command = [str(BROWSER), *flags, *places]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (text,) = re.findall("<pre>(.*?)</pre>", done.stdout)
+    seen = json.loads(unquote(text))
+
+    assert seen["read"][0] == seen["read"][1]
+    assert seen["sentence"][0] == seen["sentence"][1]
+    assert seen["plain"] == [False, 1, True]
+    assert seen["larger"] == [True, pytest.approx(1.25, abs=0.01), True]
+    assert seen["smaller"] == [True, pytest.approx(0.8, abs=0.01), True]
+    assert seen["keys"] == [True, True, pytest.approx(4, abs=0.01)]
+    assert seen["end"] == [True, True, True]
+    assert seen["home"] == [True, 0]
+    assert seen["other"] == [False, pytest.approx(4, abs=0.01)]
+    assert seen["zero"] == [True, pytest.approx(1, abs=0.01)]
+    assert seen["focused"]
+    assert not seen["left"]
