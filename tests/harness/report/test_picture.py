@@ -238,6 +238,8 @@ link.focus();
 seen.focused = badge.classList.contains("pointed");
 link.blur();
 seen.left = badge.classList.contains("pointed");
+document.querySelector(".finding > p").textContent = "org.apache.kafka.".repeat(30);
+seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
 document.body.innerHTML = `<pre>${encodeURIComponent(JSON.stringify(seen))}</pre>`;
 </script>
 """
@@ -271,3 +273,4 @@ def test_wheel_keys_and_pointer_do_in_a_browser_what_the_page_says(
     assert seen["zero"] == [True, pytest.approx(1, abs=0.01)]
     assert seen["focused"]
     assert not seen["left"]
+    assert seen["wide"] == 0
