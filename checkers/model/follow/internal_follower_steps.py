@@ -26,7 +26,7 @@ from kchaos.checkers.model.values.requests import (
 )
 
 
-def at_follower(  # noqa: C901
+def at_follower(
     state: State, broker_id: int, source: int, lookahead: Lookahead, index: int, decided: int
 ) -> Iterator[World]:
     """A fetcher thread handles an answer, truncates without a question, or asks as before."""
@@ -36,37 +36,57 @@ def at_follower(  # noqa: C901
         return
     waiting = exchange.awaited(world, broker_id, source)
     if waiting is not None:
-        if waiting.stage is Stage.DELIVERED:
-            exchange.handle(world, broker_id, source, waiting)
-            handled = world
-            item = lookahead.next_of(broker_id, source, index)
-            world.is_unlikely = came_too_late(waiting, item) or any(
-                isinstance(answer, FetchAnswer)
-                and bool(answer.batches)
-                and lookahead.was_not_appended(broker_id, partition, answer.batches[0], index)
-                for partition, answer in waiting.answers
-            )
-            yield world
-            yield from _rebuilt(state, broker_id, source, waiting)
-            yield from _dropped(state, broker_id, source, waiting, item)
-            is_killed = lookahead.is_killed_before_asking(broker_id, source, index)
-            if is_killed or _is_copied(state, broker_id):
-                yield from _half_handled(state, broker_id, source, waiting)
-                yield from _half_truncated(state, broker_id, waiting, handled)
-        elif waiting.api == LIST_OFFSETS and state(("control", broker_id)) is not None:
-            yield _given_up(state, broker_id, source, waiting)
-        return
-    if exchange.go_on_without_asking(world, broker_id, source):
+        yield from _waiting(state, broker_id, source, waiting, lookahead, index)
+    elif exchange.go_on_without_asking(world, broker_id, source):
         yield world
-        return
-    if thread.reset is not None:
+    elif thread.reset is not None:
         leading = world.broker(leader_of(source))
         if leading is None or not leading.is_working:
             # Who has no connection is seen to ask for nothing.
             exchange.give_up_reset(world, broker_id, source)
             yield world
+    else:
+        yield from _asks_as_before(state, broker_id, source, thread, lookahead, index, decided)
+
+
+def _waiting(
+    state: State, broker_id: int, source: int, waiting: Exchange, lookahead: Lookahead, index: int
+) -> Iterator[World]:
+    """A fetcher thread handles the answer that it waited for, or waits no more."""
+    if waiting.stage is not Stage.DELIVERED:
+        if waiting.api == LIST_OFFSETS and state(("control", broker_id)) is not None:
+            yield _given_up(state, broker_id, source, waiting)
         return
-    question = exchange.question(World(state), broker_id, source, FETCH)
+    handled = World(state)
+    exchange.handle(handled, broker_id, source, waiting)
+    item = lookahead.next_of(broker_id, source, index)
+    handled.is_unlikely = came_too_late(waiting, item) or any(
+        isinstance(answer, FetchAnswer)
+        and bool(answer.batches)
+        and lookahead.was_not_appended(broker_id, partition, answer.batches[0], index)
+        for partition, answer in waiting.answers
+    )
+    yield handled
+    yield from _rebuilt(state, broker_id, source, waiting)
+    yield from _dropped(state, broker_id, source, waiting, item)
+    is_killed = lookahead.is_killed_before_asking(broker_id, source, index)
+    if is_killed or _is_copied(state, broker_id):
+        yield from _half_handled(state, broker_id, source, waiting)
+        yield from _half_truncated(state, broker_id, waiting, handled)
+
+
+def _asks_as_before(
+    state: State,
+    broker_id: int,
+    source: int,
+    thread: FetcherThread,
+    lookahead: Lookahead,
+    index: int,
+    decided: int,
+) -> Iterator[World]:
+    """A fetcher thread sends a Fetch that repeats the one before: links do not record that."""
+    world = World(state)
+    question = exchange.question(world, broker_id, source, FETCH)
     if question is None:
         return
     question = replace(
@@ -80,15 +100,18 @@ def at_follower(  # noqa: C901
     )
     item = lookahead.next_of(broker_id, source, index)
     sent_before = {sent.number for sent in world.exchanges(broker_id, source)}
-    if (
+    is_answered_next = (
         isinstance(item, Reply)
         and item.api == FETCH
         and item.number not in lookahead.questions
         and item.number not in sent_before  # Else it was given up, and its answer comes late.
-    ):
-        # The request repeated the one before, so the links did not record it.
-        if not _repeats(thread, question, lookahead, broker_id, source, index):
-            return
+    )
+    if not is_answered_next and not lookahead.may_have_repeated(broker_id, source, index):
+        return
+    if not _repeats(thread, question, lookahead, broker_id, source, index):
+        return
+    if is_answered_next:
+        assert isinstance(item, Reply)
         asked = World(state)
         sent = replace(question, number=item.number, stage=Stage.ARRIVED)
         exchange.send(asked, broker_id, source, sent)
@@ -97,10 +120,6 @@ def at_follower(  # noqa: C901
             broker_id, source, question.asked, item, index
         )
         yield asked
-        return
-    if not lookahead.may_have_repeated(broker_id, source, index):
-        return
-    if not _repeats(thread, question, lookahead, broker_id, source, index):
         return
     for after in _idle_round(state, broker_id, source, question):
         # Its fetchers have most likely ended with its session.

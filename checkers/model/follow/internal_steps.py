@@ -46,6 +46,7 @@ from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import (
     ControlRequest,
     Exchange,
+    FetchAnswer,
     LeaderAndIsr,
     Received,
     Stage,
@@ -327,26 +328,28 @@ def _speaks_as_before(
     if isinstance(request, UpdateMetadata):
         return _is_told_too_early(state, broker_id, part.number, request.told, lookahead, index)
     if isinstance(request, StopReplica):
-        return _learns_more(state, broker_id, request.partition, lookahead, index)
+        partition = request.partition
+        return _learns_more(state, broker_id, partition, lookahead, index) or _is_yet_to_append(
+            state, broker_id, partition, lookahead, index
+        )
+    told = request.states[0]
+    partition = TopicPartition(told.topic, told.partition)
     if not _is_to_lead(request, broker_id):
-        told = request.states[0]
         return (
             _asks_as_before(state, broker_id, told, lookahead, index)
             or _asks_whom_it_leaves(state, broker_id, told, lookahead, index)
             or _is_still_answered(state, broker_id, part.number, told, lookahead, index)
             or _answers_as_before(state, broker_id, part.number, told, lookahead, index)
-            or _is_yet_to_append(state, broker_id, told, lookahead, index)
+            or _is_yet_to_append(state, broker_id, partition, lookahead, index)
         )
-    if _asks_whom_it_leaves(state, broker_id, request.states[0], lookahead, index):
+    if _asks_whom_it_leaves(state, broker_id, told, lookahead, index):
         return True
-    partition = TopicPartition(request.states[0].topic, request.states[0].partition)
     answer = lookahead.next_answered_before(broker_id, partition, part.number, index)
     if answer is not None and answer[1] in _KNOWN_LATER:
         return _is_yet_to_be_read(state, answer[0], lookahead)
     # Two fetches that are under way may be read in another order than they are answered in.
-    leader_epoch = request.states[0].leader_epoch
     return any(
-        epoch <= leader_epoch and _is_yet_to_be_read(state, number, lookahead)
+        epoch <= told.leader_epoch and _is_yet_to_be_read(state, number, lookahead)
         for number, epoch in lookahead.unknown_epochs_before(
             broker_id, partition, part.number, index
         )
@@ -451,22 +454,29 @@ def _answers_as_before(
 
 
 def _is_yet_to_append(
-    state: State, broker_id: int, told: PartitionState, lookahead: Lookahead, index: int
+    state: State, broker_id: int, partition: TopicPartition, lookahead: Lookahead, index: int
 ) -> bool:
-    """Tell whether a leader has a produce to append before it follows.
+    """Tell whether a broker has something to append before it handles a control request.
 
-    It next fetches from beyond the end of its log, which nobody but a client can have moved.
+    It next fetches from beyond the end of its log. As a leader it has a client's produce, and as a
+    follower an answer that is on its way, or that it has not handled.
     """
-    partition = TopicPartition(told.topic, told.partition)
-    replica = World(state).replica(broker_id, partition)
-    return (
-        replica is not None
-        and replica.role is Role.LEADER
-        and any(
+    world = World(state)
+    replica = world.replica(broker_id, partition)
+    if replica is None or not lookahead.fetches_beyond(
+        broker_id, partition, replica.log.log_end_offset, index
+    ):
+        return False
+    if replica.role is Role.LEADER:
+        return any(
             (produce.broker, produce.topic, produce.partition) == (broker_id, *partition)
             for produce in state(("sent",)) or ()
         )
-        and lookahead.fetches_beyond(broker_id, partition, replica.log.log_end_offset, index)
+    return any(
+        answered == partition and isinstance(answer, FetchAnswer) and bool(answer.batches)
+        for source in world.leaders(broker_id)
+        if (waiting := exchange.awaited(world, broker_id, source)) is not None
+        for answered, answer in waiting.answers
     )
 
 

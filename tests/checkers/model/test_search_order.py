@@ -721,6 +721,30 @@ def test_a_leader_appends_what_it_fetches_from_beyond_before_it_follows(
     assert follows == [is_unlikely]
 
 
+@pytest.mark.parametrize(("fetch_offset", "is_unlikely"), [(2, True), (1, False)])
+@pytest.mark.parametrize(
+    "request_of", [StopReplica(partition=T), LeaderAndIsr(states=(state(0, 2, (0, 1)),))]
+)
+def test_a_follower_appends_what_it_fetches_from_beyond_before_it_is_told_to_stop(
+    fetch_offset: int, request_of: StopReplica | LeaderAndIsr, *, is_unlikely: bool
+) -> None:
+    """Its leader has answered with the record at offset 1; then its partition leaves the thread."""
+    world = fetching()
+    happen(world, write("n", 0), {})
+    news = FetchAnswer(batches=world.known_replica(0, T).log.batches[1:], high_watermark=1)
+    asks = replace(ASKED, fetch_offset=1)
+    answered = replace(FETCH, asked=((T, asks),), stage=Stage.ANSWERED, answers=((T, news),))
+    world.put_exchanges(1, 0, (answered,))
+    world.put(("control", 1), (replace(RECEIVED, request=request_of),))
+    later = replace(asked_as_follower(fetch_offset), follower=1, leader=0)
+    stops = [
+        step.is_unlikely
+        for step in silent_steps(world.state(EMPTY), to_come(later), 0, 0)
+        if step.get(("control", 1))[0].errors is not None
+    ]
+    assert stops == [is_unlikely]
+
+
 @pytest.mark.parametrize("leader", [1, 2], ids=["it leads", "another leads"])
 def test_a_broker_that_still_asks_a_leader_hears_of_another_after_that(leader: int) -> None:
     """Up to 2.0 a Fetch does not say its leader epoch."""
