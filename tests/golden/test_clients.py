@@ -8,8 +8,9 @@ read_committed consumers; `...-moved`: the leader, which is the coordinator too,
 middle of one; `...-bounced`: it is back before anybody has noticed, and another leads.
 `...-hanging`: the entry KIP-890. `0.10.2.2-lost`: KIP-101's first scenario, in which the
 record that is lost was acknowledged to kafka-python. `...-java-restarts`: Kafka's own
-VerifiableProducer, idempotent, and VerifiableConsumer while brokers are restarted. `...-copier`:
-these without faults, and Kafka's own TransactionalMessageCopier, which aborts at random.
+VerifiableProducer, idempotent, and VerifiableConsumer while brokers are restarted. `...-java-lost`:
+VerifiableProducer's 20 acknowledged records are lost in an unclean election. `...-copier`: it and
+VerifiableConsumer without faults, and Kafka's own TransactionalMessageCopier, aborting at random.
 `3.9.1-bad-input`: garbage, a client that hangs up in the middle, 100 MB, and a producer that
 claims another's transactional id. `...-forgotten`: the entry KAFKA-9144.
 """
@@ -50,6 +51,7 @@ MOVED = ("2.8.2-transactions-moved", "3.9.1-transactions-moved")
 BOUNCED = tuple(f"{release}-transactions-bounced" for release in HEALTHY)
 HANGING, REFUSED = ("2.3.1-hanging", "2.8.2-hanging"), "3.6.2-hanging"
 JAVA = ("1.1.1-java-restarts", "3.9.1-java-restarts", "1.1.1-copier", "3.9.1-copier")
+JAVA_LOST = tuple(f"{release}-java-lost" for release in HEALTHY)
 BAD_INPUT = "3.9.1-bad-input"
 FORGOTTEN, FENCED = "2.2.2-forgotten", "2.5.1-forgotten"
 
@@ -58,7 +60,7 @@ FORGOTTEN, FENCED = "2.2.2-forgotten", "2.5.1-forgotten"
     "name",
     [
         *(*HEALTHY, TRANSACTIONS, *MOVED, *BOUNCED, WITHOUT_MARKERS, LOST, *HANGING, REFUSED),
-        *(*JAVA, BAD_INPUT, FORGOTTEN, FENCED),
+        *(*JAVA, *JAVA_LOST, BAD_INPUT, FORGOTTEN, FENCED),
     ],
 )
 def test_what_is_said_of_a_run_with_others_clients_stays(name: str, tmp_path: Path) -> None:
@@ -176,6 +178,19 @@ def test_a_record_that_a_client_had_acknowledged_and_that_was_lost_is_named(tmp_
     (lost,) = [finding for finding in results.findings if finding.kind == "committed-loss"]
     assert (lost.topic, lost.first_offset, lost.last_offset) == ("t", 1, 1)
     assert "acknowledged to client 'kafka-python" in lost.message
+
+
+@pytest.mark.parametrize("name", JAVA_LOST)
+def test_what_an_unclean_election_took_from_kafka_s_own_producer_is_named(
+    name: str, tmp_path: Path
+) -> None:
+    results = judge(unpacked(name, tmp_path, runs=RUNS))
+
+    assert (results.conforms, results.safe) == (True, True)
+    assert {finding.kind for finding in results.findings} == {"broker-error", "permitted-loss"}
+    (lost,) = [finding for finding in results.findings if finding.kind == "permitted-loss"]
+    assert (lost.topic, lost.first_offset, lost.last_offset) == ("t", 1, 20)
+    assert "acknowledged to client 'producer-1' at 127.0.0.1:" in lost.message
 
 
 def _damaged(name: str, folder: Path, damage: Callable[[Path], None]) -> Results:
