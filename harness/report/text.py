@@ -6,7 +6,8 @@ from itertools import groupby
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import answers
-from kchaos.harness.report.cause import cause_of, no_way_back
+from kchaos.harness.report.cause.causes import cause_of
+from kchaos.harness.report.cause.unavoidable import no_way_back
 from kchaos.harness.report.control import control_rows, most_of
 from kchaos.harness.report.finding_views import in_order, offsets_text, partition_text
 from kchaos.harness.report.followers import shadow_rows

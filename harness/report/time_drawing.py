@@ -8,7 +8,7 @@ from typing import Any
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.harness.report.broker_states import Stretch, broker_stretches, link_stretches
-from kchaos.harness.report.cause import CauseStep
+from kchaos.harness.report.cause.story import CauseStep
 from kchaos.harness.report.leadership import Decisions
 from kchaos.harness.report.loading import Loaded
 from kchaos.harness.report.moments import Fault, Moment, Write

@@ -16,7 +16,7 @@ from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import REPORT, RunDirectory
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
-from kchaos.harness.report.cause import cause_of_run
+from kchaos.harness.report.cause.causes import cause_of_run
 from kchaos.harness.report.loading import load
 from kchaos.harness.upgrades.procedure import ENTRY, Phase, Upgrade, phases
 

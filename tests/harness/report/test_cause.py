@@ -12,7 +12,10 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import render
-from kchaos.harness.report.cause import NOT_KNOWN, _Term, _uncleanly, cause_of_run, no_way_back
+from kchaos.harness.report.cause.causes import NOT_KNOWN, cause_of_run
+from kchaos.harness.report.cause.elections import uncleanly
+from kchaos.harness.report.cause.story import Term
+from kchaos.harness.report.cause.unavoidable import no_way_back
 from kchaos.harness.report.leadership import decisions_of
 from kchaos.harness.report.loading import load
 from tests.golden.stored import BORDERS, CASES, ENTRIES, OTHERS, unpacked
@@ -691,9 +694,9 @@ def test_an_eligible_leader_replica_is_elected_cleanly(
     decisions = decisions_of(load(run))
     states = tuple((timed.time, state) for timed, state in decisions.states)
 
-    told_of = _uncleanly(
+    told_of = uncleanly(
         cast(Any, SimpleNamespace(states=states, decisions=decisions)),
-        _Term(time=states[-1][0], leader=1, leader_epoch=2, isr=(1,)),
+        Term(time=states[-1][0], leader=1, leader_epoch=2, isr=(1,)),
     )
 
     assert (said in told_of) if said else not told_of

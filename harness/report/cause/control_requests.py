@@ -1,0 +1,130 @@
+"""Control requests in a cause: those that came late, and those that a broker refused."""
+
+from collections.abc import Iterator, Sequence
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.broker_epochs import ControlRequest
+from kchaos.checkers.formats.error_codes import error_name
+from kchaos.checkers.model.follow.observations import ControlAnswered, ControlSent
+from kchaos.checkers.model.values.events import PartitionState
+from kchaos.harness.report.cause.story import CauseStep, Story
+from kchaos.harness.report.cause.wording import isr_text
+
+
+def obeyed_before(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
+    """A late request about the partition that one of its brokers, or its controller, obeyed."""
+    partition = (story.finding.topic, story.finding.partition)
+    sources = {
+        each.evidence.get("source")
+        for each in story.loaded.findings
+        if each.kind == "stale-request-accepted" and (each.topic, each.partition) == partition
+    }
+    late = [
+        request
+        for request in story.loaded.evidence.control or ()
+        if request.source in sources and {request.target, request.broker} & set(concerned)
+    ]
+    for request in late[-1:]:
+        yield from _obeyed_late(story, request, is_fatal=request.api == "StopReplica")
+
+
+def not_accepted(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
+    """A leader or a follower that never accepted the last leader epoch, and what it answered."""
+    last = story.terms[-1] if story.terms else None
+    if last is None:
+        return
+    accepted: dict[int, PartitionState] = {}
+    refused: dict[int, tuple[float, ControlSent, int]] = {}
+    for time, request, state, error in _leader_and_isr(story):
+        if not error:
+            accepted[request.broker] = state
+        elif state.leader_epoch == last.leader_epoch:
+            # What it answers to a repetition says only that it has seen the first.
+            refused.setdefault(request.broker, (time, request, error))
+    for broker in dict.fromkeys((last.leader, *concerned)):
+        own = accepted.get(broker)
+        if own is None or own.leader_epoch >= last.leader_epoch or broker in story.unregistered:
+            continue
+        time, text = (
+            last.time,
+            f"No LeaderAndIsr of leader epoch {last.leader_epoch} was answered by broker {broker}",
+        )
+        if broker in refused:
+            time, request, error = refused[broker]
+            text = (
+                f"Broker {broker} refused the LeaderAndIsr of leader epoch {last.leader_epoch} "
+                f"from controller {request.controller} ({error_name(error)})"
+            )
+        yield CauseStep(
+            time=time,
+            section="brokers",
+            brokers=(broker,),
+            is_fatal=broker == last.leader or broker in refused,
+            text=f"{text}; the last that it accepted was of leader epoch {own.leader_epoch}, with "
+            f"ISR {isr_text(own.isr)}.",
+        )
+
+
+def _leader_and_isr(story: Story) -> Iterator[tuple[float, ControlSent, PartitionState, int]]:
+    """Yields each answered LeaderAndIsr about the partition, with the error of its answer."""
+    partition = TopicPartition(story.finding.topic, story.finding.partition)
+    sent: dict[object, tuple[ControlSent, PartitionState]] = {}
+    for message in story.loaded.evidence.links or ():
+        said = message.said
+        if isinstance(said, ControlSent):
+            for state in said.states:
+                if (state.topic, state.partition) == partition:
+                    sent[said.number, said.api, said.broker] = (said, state)
+        elif isinstance(said, ControlAnswered):
+            number = (said.number, said.api, said.broker)
+            if number in sent:
+                error = said.error_code or said.errors.get(partition, 0)
+                yield message.wall_time_s, *sent[number], error
+
+
+def late_request(story: Story) -> Iterator[CauseStep]:
+    """A request to an earlier generation: which one it was made for, and which one got it."""
+    partition = TopicPartition(story.finding.topic, story.finding.partition)
+    accepted = [
+        request
+        for request in story.loaded.evidence.control or ()
+        if request.is_late
+        and request.target in story.finding.brokers
+        and not request.error_for(partition)
+    ]
+    for request in accepted[:1]:
+        yield from _obeyed_late(story, request, is_fatal=True)
+
+
+def _obeyed_late(story: Story, request: ControlRequest, *, is_fatal: bool) -> Iterator[CauseStep]:
+    for time, registered in story.registered:
+        if registered.broker != request.broker:
+            continue
+        if registered.czxid == request.meant_for:
+            yield CauseStep(
+                time=time,
+                section="brokers",
+                brokers=(request.broker,),
+                text=f"Broker {request.broker} registered as generation {request.meant_for}; "
+                f"the {request.api} was made for that one.",
+            )
+        elif registered.czxid == request.in_force:
+            yield CauseStep(
+                time=time,
+                section="brokers",
+                brokers=(request.broker,),
+                text=f"Broker {request.broker} registered anew, as generation {request.in_force}.",
+            )
+    carried = (
+        f"no broker epoch, which version {request.version} does not have"
+        if request.broker_epoch is None
+        else f"broker epoch {request.broker_epoch}"
+    )
+    yield CauseStep(
+        time=request.time,
+        section="brokers",
+        brokers=(request.target,),
+        is_fatal=is_fatal,
+        text=f"The {request.api} reached broker {request.target} only then. It carried "
+        f"{carried}, and the broker accepted it.",
+    )

@@ -1,0 +1,164 @@
+"""Why replicas differ: who wrote what, what was asked and cut off, who is in sync."""
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
+
+from kchaos.checkers.evidence.epoch_rounds import AskedRound
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.outcome import brokers_text
+from kchaos.harness.report.cause.disk_faults import taken_from_disk
+from kchaos.harness.report.cause.elections import uncleanly
+from kchaos.harness.report.cause.epoch_questions import never_asked, question_text, questions_since
+from kchaos.harness.report.cause.isr_changes import together_in_sync
+from kchaos.harness.report.cause.story import (
+    MOST_OPERATIONS,
+    CauseStep,
+    Story,
+    Term,
+    batches_of,
+    own_term,
+)
+from kchaos.harness.report.cause.truncations import cut_nothing, cut_too_little, kept_after
+from kchaos.harness.report.cause.wording import acting_text, offsets_text
+
+_MOST_EPOCHS = 3
+DIFFERING = ("divergence", "hole", "missing-tail")
+
+
+def difference(story: Story) -> Iterator[CauseStep]:
+    """Replicas that differ: who wrote what, what was asked and cut off, who is in sync."""
+    written = [*_written_by(story)]
+    yield from written
+    began = max((step.time for step in written if step.time is not None), default=float("-inf"))
+    yield from taken_from_disk(story)
+    followers = _followers(story, began)
+    asked = next(questions_since(story, began, followers), None)
+    if asked is None:
+        yield from never_asked(story, followers, began)
+        for follower in followers:
+            yield from cut_too_little(story, follower)
+            yield from cut_nothing(story, follower)
+    else:
+        yield from _answered(story, asked)
+    if story.finding.kind == "hole":
+        yield from _holes(story)
+    since = began if asked is None or asked.time is None else max(began, asked.time)
+    yield from together_in_sync(story, since)
+
+
+def _written_by(story: Story) -> Iterator[CauseStep]:
+    """Who led while the finding's records were written, or who wrote what names no leader epoch."""
+    epochs = sorted(
+        {
+            batch.leader_epoch
+            for replica in story.replicas
+            for batch in batches_of(replica)
+            if story.covers(batch.base_offset, batch.last_offset)
+        }
+    )
+    terms = [(epoch, story.term(epoch)) for epoch in epochs[:_MOST_EPOCHS]]
+    led = [(epoch, term) for epoch, term in terms if term is not None]
+    for epoch, term in led:
+        yield CauseStep(
+            time=term.time,
+            section="replicas",
+            brokers=(term.leader,),
+            text=f"Broker {term.leader} led in leader epoch {epoch}"
+            f"{acting_text(story, term.time)}; its records at {_written(story, epoch)}"
+            f"{uncleanly(story, term)}.",
+        )
+    if not led or -1 in epochs:
+        # Batches of magic 0 and 1 name no leader epoch.
+        yield from _appended(story, {*epochs} if led else set())
+
+
+def _answered(story: Story, asked: AskedRound) -> Iterator[CauseStep]:
+    """A question for the end of a leader epoch, and what its asker kept although it had to go."""
+    kept = [*(kept_after(story, asked) if asked.end_offset != -1 else ())]
+    kept = kept or [*cut_too_little(story, asked.follower)]
+    kept = kept or [*cut_nothing(story, asked.follower)]
+    is_beyond = (asked.end_offset or 0) > story.finding.last_offset
+    yield CauseStep(
+        time=asked.time,
+        section="rounds",
+        brokers=(asked.leader, asked.follower),
+        is_fatal=story.finding.kind in ("divergence", "hole") and (is_beyond or bool(kept)),
+        text=question_text(asked, story),
+    )
+    yield from kept
+
+
+def _followers(story: Story, began: float) -> Sequence[int]:
+    """Those of the finding that followed when all came to be in sync again, or else in the end."""
+    brokers = set(story.finding.brokers)
+    states = [state for time, state in story.states if time >= began]
+    again = [
+        state
+        for before, state in pairwise(states)
+        if brokers <= set(state.isr) and not brokers <= set(before.isr)
+    ]
+    again += [state for _time, state in story.states[-1:]]
+    leader = again[0].leader if again else -1
+    return [broker for broker in story.finding.brokers if broker != leader]
+
+
+def _appended(story: Story, told: Collection[int]) -> Iterator[CauseStep]:
+    """Which leaders appended to the finding's offsets, by what clients were answered.
+
+    Those of the leader epochs that were told already are left out.
+    """
+    of_term: dict[Term, list[Operation]] = {}
+    for done in story.loaded.evidence.operations:
+        is_of_partition = (done.topic, done.partition) == (
+            story.finding.topic,
+            story.finding.partition,
+        )
+        if not is_of_partition or done.function != "produce" or done.outcome != "ok":
+            continue
+        own = own_term(done, story)
+        if own is None or own.leader_epoch in told:
+            continue
+        if story.covers(done.base_offset, done.last_offset):
+            of_term.setdefault(own, []).append(done)
+    for own, operations in [*of_term.items()][:MOST_OPERATIONS]:
+        first, last = operations[0], max(each.last_offset for each in operations)
+        without = " Its batch names no leader epoch." if told else ""
+        yield CauseStep(
+            time=first.ended_at or first.invoked_at,
+            section="time",
+            brokers=(own.leader,),
+            text=f"Broker {own.leader} led in leader epoch {own.leader_epoch}, and appended "
+            f"what a client sent at {offsets_text(first.base_offset, last)}"
+            f"{uncleanly(story, own)}.{without}",
+        )
+
+
+def _written(story: Story, epoch: int) -> str:
+    """Which offsets of a leader epoch the replicas hold, and who has them."""
+    of_epoch = [
+        (replica.broker, batch)
+        for replica in story.replicas
+        for batch in batches_of(replica)
+        if batch.leader_epoch == epoch and story.covers(batch.base_offset, batch.last_offset)
+    ]
+    first = min(batch.base_offset for _broker, batch in of_epoch)
+    last = max(batch.last_offset for _broker, batch in of_epoch)
+    holders = sorted({broker for broker, _batch in of_epoch})
+    offsets = offsets_text(first, last)
+    alone = " alone" if len(holders) == 1 else ""
+    return f"{offsets} are on {brokers_text(holders)}{alone}"
+
+
+def _holes(story: Story) -> Iterator[CauseStep]:
+    """Where the log of a broker goes on after its hole."""
+    for replica in story.replicas:
+        later = [
+            each for each in batches_of(replica) if each.base_offset > story.finding.last_offset
+        ]
+        if replica.broker in story.finding.brokers and later:
+            yield CauseStep(
+                section="replicas",
+                text=f"Broker {replica.broker} has no batch at {story.finding.first_offset} to "
+                f"{story.finding.last_offset}; its next batch begins at {later[0].base_offset}, "
+                f"in leader epoch {later[0].leader_epoch}.",
+            )

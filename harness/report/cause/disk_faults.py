@@ -1,0 +1,29 @@
+"""What faults took from brokers' disks."""
+
+from collections.abc import Iterator
+
+from kchaos.checkers.acts import LoseTail
+from kchaos.harness.report.cause.story import CauseStep, Story
+
+
+def taken_from_disk(story: Story) -> Iterator[CauseStep]:
+    """What a fault took of the finding's offsets from the end of a log."""
+    partition = (story.finding.topic, story.finding.partition)
+    for timed in story.loaded.evidence.events:
+        lost = timed.event
+        if not isinstance(lost, LoseTail) or (lost.topic, lost.partition) != partition:
+            continue
+        if lost.log_end_offset <= story.finding.last_offset:
+            yield CauseStep(
+                time=timed.time,
+                section="time",
+                brokers=(lost.broker,),
+                text=f"The fault LoseTail took the end of broker {lost.broker}'s log, from offset "
+                f"{lost.log_end_offset} on.",
+            )
+
+
+def lost_on_disk(story: Story) -> bool:
+    """Whether a fault took something from a disk."""
+    acts = [line.detail.get("act") for line in story.loaded.evidence.observed]
+    return bool({"LoseTail", "WipeLogDirectory"} & {*acts})

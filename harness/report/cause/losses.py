@@ -1,0 +1,134 @@
+"""Why promised records are gone: who acknowledged them, who was elected, what was cut."""
+
+from collections.abc import Iterator, Mapping
+
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.outcome import brokers_text
+from kchaos.harness.report.cause.disk_faults import lost_on_disk, taken_from_disk
+from kchaos.harness.report.cause.elections import election_step, uncleanly
+from kchaos.harness.report.cause.isr_changes import joined_later
+from kchaos.harness.report.cause.story import (
+    MOST_CUTS,
+    MOST_OPERATIONS,
+    MOST_STEPS,
+    CauseStep,
+    Story,
+    batches_of,
+    own_term,
+)
+from kchaos.harness.report.cause.wording import isr_text, offsets_text
+
+_MOST_ELECTIONS = 3
+
+
+def loss(story: Story) -> Iterator[CauseStep]:
+    """Promised records that are gone: who acknowledged them, who was elected, what was cut."""
+    lost = _named(story.finding.evidence.get("operations"))
+    done = [
+        each
+        for each in story.loaded.evidence.operations
+        if (each.topic, each.partition) == (story.finding.topic, story.finding.partition)
+        and each.promised
+        and each.outcome == "ok"
+        and story.covers(each.base_offset, each.last_offset)
+        and (not lost or each.operation in lost)
+    ]
+    if not done:
+        return
+    ended = min(each.ended_at or each.invoked_at for each in done)
+    promised = [
+        CauseStep(
+            time=each.ended_at or each.invoked_at,
+            section="time",
+            brokers=(each.broker,),
+            text=_promised(each, story),
+        )
+        for each in done[:MOST_OPERATIONS]
+    ]
+    # A former leader may have acknowledged them after the next election.
+    begun = [own_term(each, story) for each in done]
+    since = min((term.time for term in begun if term is not None), default=ended)
+    later = [term for term in story.terms if term.time > min(since, ended) and term not in begun]
+    acknowledged_by = {each.broker for each in done}
+    others = [term for term in later if term.leader not in acknowledged_by]
+    # With more than one election the evidence does not say at which the records were lost.
+    decided = others if len(others) == 1 and not lost_on_disk(story) else []
+    cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
+    cut_off = [
+        cut
+        for cut in cuts
+        if (cut.topic, cut.partition) == (story.finding.topic, story.finding.partition)
+        and cut.target_offset <= story.finding.last_offset < cut.log_end_offset_before
+    ][:MOST_CUTS]
+    besides = [*taken_from_disk(story), *joined_later(story, others, ended)]
+    # Where not all have room, unclean elections come first.
+    others_told = len(promised) + len(cut_off) + len(besides)
+    room = max(1, min(_MOST_ELECTIONS, MOST_STEPS - 1 - others_told))
+    told = sorted(later, key=lambda term: not uncleanly(story, term))[:room]
+    elections = [election_step(story, term, is_fatal=term in decided) for term in told]
+    # What has no time of its own stays behind the last of these.
+    yield from sorted([*promised, *besides, *elections], key=lambda step: step.time or 0.0)
+    for cut in cut_off:
+        yield CauseStep(
+            section="replicas",
+            text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
+            f"{cut.target_offset}: the records left it then.",
+        )
+    yield _left_of(story)
+
+
+def _left_of(story: Story) -> CauseStep:
+    """What the replicas have in the end at the offsets of what is lost."""
+    first, last = story.finding.first_offset, story.finding.last_offset
+    offsets = offsets_text(first, last)
+    holders = {
+        replica.broker
+        for replica in story.replicas
+        if any(
+            batch.base_offset <= last and batch.last_offset >= first
+            for batch in batches_of(replica)
+        )
+    }
+    kept = holders - _brokers(story.finding.evidence.get("held_instead"))
+    held = [f"batches at {offsets} are on {brokers_text(sorted(kept))}"] if kept else []
+    if holders - kept:
+        held.append(f"{brokers_text(sorted(holders - kept))} hold other records at {offsets}")
+    return CauseStep(
+        section="replicas",
+        text=f"In the end no in-sync replica has these records; {', and '.join(held)}."
+        if held
+        else f"In the end no replica has a record at {offsets}.",
+    )
+
+
+def _named(operations: object) -> set[str]:
+    """The operations that a finding names; what has another form is passed over."""
+    given = operations if isinstance(operations, list | tuple) else ()
+    names = [each.get("operation") for each in given if isinstance(each, Mapping)]
+    return {name for name in names if isinstance(name, str)}
+
+
+def _brokers(by_broker: object) -> set[int]:
+    """The brokers by which a finding's evidence is told, likewise."""
+    given = by_broker if isinstance(by_broker, Mapping) else ()
+    return {int(broker) for broker in given if str(broker).isdecimal()}
+
+
+def _promised(done: Operation, story: Story) -> str:
+    offsets = offsets_text(done.base_offset, done.last_offset)
+    if done.function == "read":
+        return f"A client read {offsets} from broker {done.broker}, below the high watermark."
+    ended = done.ended_at or done.invoked_at
+    decided = [state for time, state in story.states if time <= ended]
+    acknowledged = f"Broker {done.broker} acknowledged {offsets} with acks=all"
+    if not decided:
+        return f"{acknowledged}."
+    now, own = decided[-1], own_term(done, story)
+    isr = f"the ISR was {isr_text(now.isr)}"
+    if own is None or now.leader == done.broker:
+        return f"{acknowledged}; {isr}."
+    leader = "without a leader" if now.leader < 0 else f"with leader {now.leader}"
+    return (
+        f"{acknowledged}, as leader of leader epoch {own.leader_epoch}. Leader epoch "
+        f"{now.leader_epoch} had begun {leader}; {isr}."
+    )

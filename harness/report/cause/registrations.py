@@ -1,0 +1,49 @@
+"""Registrations in a cause: a broker that nobody told of its replicas, or that lost its own."""
+
+from collections.abc import Iterator, Sequence
+
+from kchaos.checkers.findings import Finding
+from kchaos.harness.report.cause.story import CauseStep, Story
+from kchaos.harness.report.cause.wording import acting_text, finding_step
+
+
+def not_registered(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
+    """A broker whose registration ended and whose process went on."""
+    processes: dict[int, object] = {}
+    for line in story.loaded.evidence.observed:
+        broker = line.detail.get("broker")
+        if line.kind == "broker" and isinstance(broker, int):
+            processes[broker] = line.detail.get("pid")
+    for broker in concerned:
+        ended = story.unregistered.get(broker)
+        if ended is not None and processes.get(broker) is not None:
+            elected = [who for time, who in story.controllers if time < ended]
+            controller = elected[-1] if elected else None
+            yield CauseStep(
+                time=ended,
+                section="brokers",
+                brokers=(broker,),
+                is_fatal=True,
+                text=f"The registration of {'controller' if broker == controller else 'broker'} "
+                f"{broker} ended{acting_text(story, ended)}. Its process ran on, and it never "
+                "registered again.",
+            )
+
+
+def untold_broker(story: Story, finding: Finding | None = None) -> Iterator[CauseStep]:
+    """A broker that nobody told of its replicas: when it registered, and what did not come."""
+    finding = finding or story.finding
+    own = [
+        (time, registered)
+        for time, registered in story.registered
+        if registered.broker in finding.brokers
+    ]
+    for time, registered in own[-2:]:
+        yield CauseStep(
+            time=time,
+            section="brokers",
+            brokers=(registered.broker,),
+            text=f"Broker {registered.broker} registered as generation {registered.czxid}"
+            f"{acting_text(story, time)}.",
+        )
+    yield finding_step(finding)

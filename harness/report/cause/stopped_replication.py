@@ -1,0 +1,133 @@
+"""Why a partition does not go on: no leader, or replication that has stopped."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from kchaos.harness.report.cause.control_requests import not_accepted, obeyed_before
+from kchaos.harness.report.cause.elections import election_step
+from kchaos.harness.report.cause.epoch_questions import repeated_questions
+from kchaos.harness.report.cause.isr_changes import dropped, isr_not_changed
+from kchaos.harness.report.cause.registrations import not_registered, untold_broker
+from kchaos.harness.report.cause.story import MOST_STEPS, CauseStep, Story
+from kchaos.harness.report.cause.tiers import rebuilt_from_tier
+from kchaos.harness.report.cause.wording import acting_text, finding_step, isr_text
+
+_OWN_WORDS = (
+    r"Exiting because log truncation is not allowed for partition {name}\b[^(]*",
+    r"Unable to start fetching {name} with topic ID [^(]*",
+    r"Error while processing LeaderAndIsr request [^(]*for partition {name}\b",
+)
+"""What a broker logs when it gives a replica up: ReplicaFetcherThread.handleOffsetOutOfRange up to
+1.1, AbstractFetcherThread, StateChangeLogger's lines of ReplicaManager."""
+
+
+def stopped_replication(story: Story) -> Iterator[CauseStep]:
+    """Replication that does not go on: who leads, what was answered, what a broker's log says."""
+    concerned = _concerned(story)
+    # The election with which a partition begins led to nothing.
+    terms = [term for term in story.terms if term.leader_epoch > 0][-2:]
+    began = terms[0].time if terms else float("-inf")
+    asked = [
+        each
+        for each in story.rounds
+        if each.is_answered
+        and each.follower in concerned
+        and each.requested_epoch >= 0
+        and (each.time or began) >= began
+    ]
+    steps = [
+        *_made_again(story),
+        *obeyed_before(story, concerned),
+        *repeated_questions(story, asked),
+        *rebuilt_from_tier(story),
+        *not_registered(story, concerned),
+        *not_accepted(story, concerned),
+        *isr_not_changed(story, concerned),
+        *_logged(story, concerned),
+        *dropped(story),
+    ]
+    steps.append(finding_step(story.finding))
+    # Where not all have room, what was only decided is left out first.
+    room = max(0, MOST_STEPS - len(steps))
+    yield from [election_step(story, term) for term in terms[len(terms) - min(room, len(terms)) :]]
+    yield from steps
+
+
+def offline_partition(story: Story) -> Iterator[CauseStep]:
+    """A partition without a leader, or with one that does not know that it leads."""
+    concerned = _concerned(story)
+    unaware = [
+        each
+        for each in story.loaded.findings
+        if each.kind == "generation-not-initialised" and set(each.brokers) & set(concerned)
+    ]
+    if not unaware:
+        yield from stopped_replication(story)
+        return
+    time, state = story.states[-1]
+    yield CauseStep(
+        time=time,
+        section="time",
+        brokers=(state.leader,),
+        text=f"Broker {state.leader} is the leader by the last decision, in leader epoch "
+        f"{state.leader_epoch}, with ISR {isr_text(state.isr)}.",
+    )
+    yield from untold_broker(story, unaware[0])
+
+
+def _concerned(story: Story) -> Sequence[int]:
+    """The brokers of which something may be told of a partition that does not go on.
+
+    Besides those of the finding, these are the ISR where its leader waits for them. Where the
+    finding names nobody, they are the replicas outside the ISR, or the last leader.
+    """
+    if not story.states:
+        return story.finding.brokers
+    last = story.states[-1][1]
+    named: Sequence[int] = story.finding.brokers
+    if not named and story.finding.kind == "under-min-isr":
+        named = sorted({each.broker for each in story.replicas} - set(last.isr))
+    elif not named:
+        named = (last.leader,) if last.leader >= 0 else ()
+    return tuple(dict.fromkeys((*named, *(last.isr if last.leader in named else ()))))
+
+
+def _made_again(story: Story) -> Iterator[CauseStep]:
+    """That the topic was deleted, and that one of its name was made later."""
+    deletions = story.loaded.evidence.deletions.get(story.finding.topic, ())
+    for deletion in deletions[-1:]:
+        if any(time > deletion.time for time, _state in story.states):
+            yield CauseStep(
+                time=deletion.time,
+                section="time",
+                text=f"Topic {story.finding.topic} was deleted{acting_text(story, deletion.time)}. "
+                "It was made again later.",
+            )
+
+
+def _logged(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
+    """What a broker's own log says when it gives the partition's replica up."""
+    told = [
+        each
+        for each in story.loaded.findings
+        if each.kind in ("fetcher-ended", "thread-ended") and set(each.brokers) & set(concerned)
+    ]
+    if told:
+        yield finding_step(told[0])
+        return
+    topic, number = story.finding.topic, story.finding.partition
+    name = f"(?:{re.escape(f'{topic}-{number}')}|{re.escape(f'[{topic},{number}]')})"
+    wanted = re.compile("|".join(words.format(name=name) for words in _OWN_WORDS))
+    for broker in concerned:
+        lines = [
+            match.group().strip()
+            for line in story.loaded.evidence.server_logs.get(broker, ())
+            if (match := wanted.search(line))
+        ]
+        if lines:
+            yield CauseStep(
+                section="brokers",
+                brokers=(broker,),
+                is_fatal=True,
+                text=f'Broker {broker} says in its own log: "{lines[-1]}".',
+            )

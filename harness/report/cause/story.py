@@ -1,0 +1,170 @@
+"""The finding that is explained, and the evidence about its partition."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kchaos.checkers.evidence.epoch_rounds import AskedRound
+from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.model.values.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerElected,
+    PartitionState,
+)
+from kchaos.checkers.outcome import worst_first
+from kchaos.checkers.segments.batch import Batch
+from kchaos.harness.report.leadership import Decisions
+from kchaos.harness.report.loading import Loaded
+from kchaos.harness.report.moments import Fault
+from kchaos.harness.report.replicas import PartitionView, ReplicaView
+from kchaos.harness.report.tier_drawing import RemoteView
+
+MOST_OPERATIONS = 3
+MOST_ROUNDS = 2
+MOST_CUTS = 2
+MOST_STEPS = 6
+"""How many of each a cause tells, and how many sentences it may have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseStep:
+    """One sentence of the cause.
+
+    Attributes:
+        time: When it happened, in seconds since 1970; None for a state that lasts.
+        section: Id of the section of the page that shows it.
+        brokers: The broker where it happened, or of a message its sender and its receiver.
+        is_fatal: Whether it is the message or the decision by which the finding came about.
+    """
+
+    text: str
+    section: str
+    time: float | None = None
+    brokers: tuple[int, ...] = ()
+    is_fatal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One leader epoch of a partition, as it was decided."""
+
+    time: float
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """The evidence about the finding's partition.
+
+    Attributes:
+        states: The partition's states with their times, oldest first.
+        replicas: Of the last snapshot.
+        registered: The registrations of all brokers with their times, oldest first.
+        unregistered: When each broker's registration ended for the last time, unless the broker
+            registered again.
+        remote: The partition's segments in the remote tier, in the last snapshot.
+        controllers: The brokers that became controller with their times, oldest first.
+    """
+
+    loaded: Loaded
+    finding: Finding
+    states: tuple[tuple[float, PartitionState], ...]
+    replicas: tuple[ReplicaView, ...]
+    rounds: tuple[AskedRound, ...]
+    faults: Sequence[Fault]
+    decisions: Decisions
+    registered: tuple[tuple[float, BrokerRegistered], ...]
+    unregistered: Mapping[int, float]
+    controllers: tuple[tuple[float, int], ...]
+    remote: tuple[RemoteView, ...]
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The leader epochs with a leader, each as it began."""
+        begun: dict[int, Term] = {}
+        for time, state in self.states:
+            if state.leader >= 0 and state.leader_epoch not in begun:
+                begun[state.leader_epoch] = Term(
+                    time=time,
+                    leader=state.leader,
+                    leader_epoch=state.leader_epoch,
+                    isr=tuple(state.isr),
+                )
+        return tuple(begun.values())
+
+    def term(self, leader_epoch: int) -> Term | None:
+        """The leader of a leader epoch; None if no evidence names it."""
+        return next((each for each in self.terms if each.leader_epoch == leader_epoch), None)
+
+    def covers(self, first: int, last: int) -> bool:
+        """Whether offsets, both inclusive, overlap those of the finding."""
+        return first <= self.finding.last_offset and last >= self.finding.first_offset
+
+
+def story_of(
+    loaded: Loaded,
+    finding: Finding,
+    view: PartitionView,
+    *,
+    decisions: Decisions,
+    rounds: Sequence[AskedRound],
+    faults: Sequence[Fault],
+) -> Story:
+    """The evidence about a finding's partition, of which `view` is the last snapshot."""
+    partition = (finding.topic, finding.partition)
+    return Story(
+        loaded=loaded,
+        finding=finding,
+        states=tuple(
+            (timed.time, state)
+            for timed, state in decisions.states
+            if (state.topic, state.partition) == partition
+        ),
+        replicas=view.replicas,
+        rounds=tuple(each for each in rounds if (each.topic, each.partition) == partition),
+        faults=faults,
+        decisions=decisions,
+        registered=tuple(
+            (timed.time, timed.event)
+            for timed in decisions.events
+            if isinstance(timed.event, BrokerRegistered)
+        ),
+        unregistered=_unregistered(decisions),
+        controllers=tuple(
+            (timed.time, timed.event.broker)
+            for timed in decisions.events
+            if isinstance(timed.event, ControllerElected)
+        ),
+        remote=view.remote,
+    )
+
+
+def _unregistered(decisions: Decisions) -> Mapping[int, float]:
+    ended: dict[int, float] = {}
+    for timed in decisions.events:
+        if isinstance(timed.event, BrokerUnregistered):
+            ended[timed.event.broker] = timed.time
+        elif isinstance(timed.event, BrokerRegistered):
+            ended.pop(timed.event.broker, None)
+    return ended
+
+
+def worst_of(loaded: Loaded) -> Finding | None:
+    """The safety finding with which the report begins; None for a run without any."""
+    unsafe = [each for each in loaded.findings if each.question is Question.SAFETY]
+    return worst_first(unsafe)[0] if unsafe else None
+
+
+def own_term(done: Operation, story: Story) -> Term | None:
+    """The last leader epoch that the broker of an operation led until the operation ended."""
+    ended = done.ended_at or done.invoked_at
+    own = [term for term in story.terms if term.leader == done.broker and term.time <= ended]
+    return own[-1] if own else None
+
+
+def batches_of(replica: ReplicaView) -> tuple[Batch, ...]:
+    """Its batches on disk; nothing where it was not found there."""
+    return () if replica.on_disk is None else replica.on_disk.batches

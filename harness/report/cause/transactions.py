@@ -1,0 +1,67 @@
+"""Why a transaction ended otherwise than its client was told."""
+
+from collections.abc import Iterator
+
+from kchaos.checkers.evidence.clients import exchanges
+from kchaos.checkers.formats.error_codes import error_name
+from kchaos.harness.report.cause.story import MOST_ROUNDS, CauseStep, Story
+from kchaos.harness.report.cause.wording import finding_step, offsets_text
+
+
+def transaction(story: Story) -> Iterator[CauseStep]:
+    """A transaction that ended otherwise than its client was told: its batch, markers and end."""
+    finding, evidence = story.finding, story.loaded.evidence
+    named = finding.evidence.get("operation")
+    written = next((each for each in evidence.operations if each.operation == named), None)
+    if written is None or written.producer is None or evidence.clients is None:
+        return
+    producer = written.producer.producer_id
+    partition = (finding.topic, finding.partition)
+    markers = [
+        marker
+        for marker in evidence.markers or ()
+        if (marker.topic, marker.partition) == partition and marker.producer_id == producer
+    ]
+    ends = [
+        (asked, answer)
+        for asked, answer in exchanges(evidence.clients.lines)
+        if asked.api == "EndTxn" and asked.producer_id == producer
+    ]
+    written_at = written.ended_at or written.invoked_at
+    is_after = any(
+        marker.answered_at is not None and marker.answered_at <= written.invoked_at
+        for marker in markers
+    )
+    yield CauseStep(
+        time=written_at,
+        section="time",
+        brokers=(written.broker,),
+        is_fatal=finding.kind == "hanging-transaction" and is_after,
+        text=f"{'Only after that broker' if is_after else 'Broker'} {written.broker} got "
+        f"{offsets_text(written.base_offset, written.last_offset)} in a transaction of producer "
+        f"{producer}, and appended that.",
+    )
+    for marker in markers[-MOST_ROUNDS:]:
+        is_unasked = not any(asked.time < marker.asked_at for asked, _answer in ends)
+        by_itself = " No client had asked for that." if is_unasked else ""
+        yield CauseStep(
+            time=marker.answered_at or marker.asked_at,
+            section="time",
+            brokers=(marker.broker,),
+            is_fatal=is_unasked,
+            text=f"The coordinator had broker {marker.broker} write a marker that "
+            f"{'commits' if marker.is_commit else 'aborts'} the transaction of producer "
+            f"{producer}.{by_itself}",
+        )
+    for asked, answer in ends[-MOST_ROUNDS:]:
+        told = "got no answer" if answer is None else "was told that it would be so"
+        if answer is not None and answer.error_code:
+            told = f"was answered {error_name(answer.error_code)}"
+        yield CauseStep(
+            time=asked.time,
+            section="time",
+            brokers=(asked.broker,),
+            text=f"The client asked its coordinator, broker {asked.broker}, to "
+            f"{'commit' if asked.committed else 'abort'} the transaction, and {told}.",
+        )
+    yield finding_step(finding)

@@ -1,0 +1,98 @@
+"""Truncations in a cause: what a follower cut off, and what it kept although it had to go."""
+
+from collections.abc import Iterator
+
+from kchaos.checkers.evidence.epoch_rounds import AskedRound
+from kchaos.harness.report.cause.elections import election_step
+from kchaos.harness.report.cause.epoch_questions import question_text
+from kchaos.harness.report.cause.story import CauseStep, Story
+from kchaos.harness.report.cause.wording import finding_step, offsets_text
+
+
+def cut_too_little(story: Story, follower: int) -> Iterator[CauseStep]:
+    """The last truncation of a follower, if it left the offsets that differ where they were."""
+    first, last = story.finding.first_offset, story.finding.last_offset
+    cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
+    replica = (follower, story.finding.topic, story.finding.partition)
+    own = [cut for cut in cuts if (cut.broker, cut.topic, cut.partition) == replica]
+    for cut in own[-1:]:
+        if cut.target_offset > last and story.finding.kind == "divergence":
+            is_at_mark = cut.target_offset == cut.high_watermark
+            yield CauseStep(
+                section="replicas",
+                text=f"Broker {follower} truncated its log from {cut.log_end_offset_before} to "
+                f"{cut.target_offset}{', its high watermark' if is_at_mark else ''}; "
+                f"{offsets_text(first, last)} stayed.",
+            )
+
+
+def cut_nothing(story: Story, follower: int) -> Iterator[CauseStep]:
+    """That a follower truncated nothing in the whole run, where the model explains all of it."""
+    prediction, finding = story.loaded.prediction, story.finding
+    if prediction is None or not prediction.states or prediction.limit or prediction.emptied_by:
+        return
+    replica = (follower, finding.topic, finding.partition)
+    cuts = [(cut.broker, cut.topic, cut.partition) for cut in prediction.truncations]
+    if finding.kind == "divergence" and replica not in cuts:
+        yield CauseStep(
+            section="replicas",
+            text=f"As the model explains the run, broker {follower} truncated nothing; "
+            f"{offsets_text(finding.first_offset, finding.last_offset)} stayed.",
+        )
+
+
+def below_high_watermark(story: Story) -> Iterator[CauseStep]:
+    """Records that a replica cut off below a high watermark: who was elected, asked and cut."""
+    finding = story.finding
+    for term in story.terms[-2:]:
+        yield election_step(story, term)
+    answers = [
+        each
+        for each in story.rounds
+        if each.is_answered
+        and each.follower in finding.brokers
+        and (each.end_offset or 0) <= finding.last_offset
+        and (each.requested_epoch >= 0 or each.by_fetch)
+    ]
+    for each in answers[-1:]:
+        yield CauseStep(
+            time=each.time,
+            section="rounds",
+            brokers=(each.leader, each.follower),
+            is_fatal=True,
+            text=question_text(each, story),
+        )
+    cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
+    for cut in cuts:
+        is_of_partition = (cut.topic, cut.partition) == (finding.topic, finding.partition)
+        reaches = cut.target_offset <= finding.last_offset < cut.log_end_offset_before
+        if is_of_partition and reaches and cut.broker in finding.brokers:
+            yield CauseStep(
+                section="replicas",
+                text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
+                f"{cut.target_offset}; its high watermark was {cut.high_watermark}.",
+            )
+    yield finding_step(finding)
+
+
+def kept_after(story: Story, asked: AskedRound) -> Iterator[CauseStep]:
+    """What the follower cut off after the answer, by the prediction, or what it still has."""
+    first, last = story.finding.first_offset, story.finding.last_offset
+    answer = asked.end_offset or 0
+    stays = answer > last and story.finding.kind == "divergence"
+    cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
+    for cut in cuts:
+        cut_to = (cut.broker, cut.topic, cut.partition, cut.target_offset)
+        if cut_to == (asked.follower, asked.topic, asked.partition, answer):
+            yield CauseStep(
+                section="replicas",
+                text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
+                f"{answer}{f'; {offsets_text(first, last)} stayed' if stays else ''}.",
+            )
+            return
+    if stays:
+        yield CauseStep(
+            section="replicas",
+            text=f"Broker {asked.follower} kept its records from {first} on, since {answer} lies "
+            "after the offsets that differ.",
+        )

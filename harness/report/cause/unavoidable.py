@@ -1,0 +1,41 @@
+"""From which step on healing everything would not have helped."""
+
+from kchaos.harness.report.cause.differences import DIFFERING
+from kchaos.harness.report.cause.story import CauseStep, worst_of
+from kchaos.harness.report.loading import Loaded
+
+_MENDABLE = (*DIFFERING, "committed-loss", "last-replica-loss")
+
+
+def no_way_back(loaded: Loaded) -> CauseStep | None:
+    """From which step on healing everything would not have helped; None without a safety finding.
+
+    The model computed it when the run was judged (`checkers.model.follow.unavoidable`).
+    """
+    finding = worst_of(loaded)
+    if finding is None:
+        return None
+    prediction = loaded.prediction
+    if finding.kind not in _MENDABLE:
+        why = "the model computes it only where replicas differ or records are lost"
+    elif prediction is None or not prediction.states or prediction.limit or prediction.emptied_by:
+        why = "the model did not follow this run to its end"
+    else:
+        why = "in the model's explanation of this run more than one step may have decided it"
+        if prediction.never_rests:
+            why = "the model's cluster does not come to rest in a state before, once it is healed"
+        for since in prediction.unavoidable:
+            is_of_partition = (since.topic, since.partition) == (finding.topic, finding.partition)
+            meets = since.first_offset <= finding.last_offset
+            meets = meets and finding.first_offset <= since.last_offset
+            brokers = {*finding.brokers} if finding.kind in DIFFERING else set()
+            if is_of_partition and meets and {*since.brokers} == brokers:
+                return CauseStep(
+                    time=since.time,
+                    section="time",
+                    text=f"From here on healing every fault would not have helped: {since.step}.",
+                )
+    return CauseStep(
+        section="time",
+        text=f"The step from which on healing would not have helped is not known: {why}.",
+    )

@@ -1,0 +1,58 @@
+"""Words that the sentences of a cause share: offsets, an ISR, the faults that acted."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.outcome import brokers_text
+from kchaos.harness.report.cause.story import CauseStep, Story
+from kchaos.harness.report.moments import Fault
+
+_AIMED_AT = re.compile(r"\b(?:broker|source|target)=(\d+)")
+_MOST_FAULTS = 3
+
+
+def listed(words: Sequence[str]) -> str:
+    """One or more words as a list in a sentence."""
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def finding_step(finding: Finding) -> CauseStep:
+    """What a finding says, as the last sentence of a cause."""
+    return CauseStep(
+        section="findings", text=f"{finding.message[:1].upper()}{finding.message[1:]}."
+    )
+
+
+def offsets_text(first: int, last: int) -> str:
+    """Offsets, both inclusive."""
+    return f"offset {first}" if first == last else f"offsets {first} to {last}"
+
+
+def isr_text(isr: Iterable[int]) -> str:
+    """Brokers in the form in which Kafka writes an ISR."""
+    return f"[{', '.join(map(str, isr))}]"
+
+
+def acting_text(story: Story, time: float) -> str:
+    """Which faults acted at a time, those on the brokers of the finding first."""
+    acting = [
+        (fault.what.partition("(")[0], _aimed_at(fault))
+        for fault in story.faults
+        if fault.lasts and fault.injected <= time <= (fault.healed or float("inf"))
+    ]
+    acting.sort(key=lambda fault: not set(story.finding.brokers) & set(fault[1]))
+    names = [
+        *dict.fromkeys(
+            f"{name} on {brokers_text(brokers)}" if brokers else name for name, brokers in acting
+        )
+    ]
+    if len(names) > _MOST_FAULTS:
+        names[_MOST_FAULTS - 1 :] = [f"{len(names) - _MOST_FAULTS + 1} other faults"]
+    return f", while {listed(names)} acted" if names else ""
+
+
+def _aimed_at(fault: Fault) -> Sequence[int]:
+    """Those that a fault was aimed at."""
+    return sorted({int(broker) for broker in _AIMED_AT.findall(fault.what)})
