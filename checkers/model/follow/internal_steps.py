@@ -289,7 +289,11 @@ def _handle(
         world = World(state)
         errors = handle_control(world, broker_id, part, is_last=is_last)
         if seen is None or not errors_differ(errors, seen):
-            world.is_unlikely = _speaks_as_before(state, broker_id, part, lookahead, index)
+            # Who refuses says the same before and after it.
+            is_refused = any(error for _, error in errors)
+            world.is_unlikely = not is_refused and _speaks_as_before(
+                state, broker_id, part, lookahead, index
+            )
             yield world
 
 

@@ -745,6 +745,27 @@ def test_a_follower_appends_what_it_fetches_from_beyond_before_it_is_told_to_sto
     assert stops == [is_unlikely]
 
 
+@pytest.mark.parametrize(("leader_epoch", "is_unlikely"), [(1, False), (2, True)])
+def test_a_follower_that_refuses_to_stop_may_do_so_before_it_appends(
+    leader_epoch: int, *, is_unlikely: bool
+) -> None:
+    """A StopReplica of the epoch that it has changes nothing (FENCED_LEADER_EPOCH, 2.8.2)."""
+    world = fetching(release="2.8.2")
+    happen(world, write("n", 0), {})
+    news = FetchAnswer(batches=world.known_replica(0, T).log.batches[1:], high_watermark=1)
+    answered = replace(FETCH, asked=((T, ASKED),), stage=Stage.ANSWERED, answers=((T, news),))
+    world.put_exchanges(1, 0, (answered,))
+    stops = StopReplica(partition=T, leader_epoch=leader_epoch)
+    world.put(("control", 1), (replace(RECEIVED, request=stops),))
+    later = replace(asked_as_follower(2), follower=1, leader=0)
+    (told,) = (
+        step
+        for step in silent_steps(world.state(EMPTY), to_come(later), 0, 0)
+        if step.get(("control", 1))[0].errors is not None
+    )
+    assert told.is_unlikely is is_unlikely
+
+
 @pytest.mark.parametrize("leader", [1, 2], ids=["it leads", "another leads"])
 def test_a_broker_that_still_asks_a_leader_hears_of_another_after_that(leader: int) -> None:
     """Up to 2.0 a Fetch does not say its leader epoch."""
