@@ -320,6 +320,7 @@ def _control_sent(message: LinkMessage, detail: _Detail, target: int) -> Control
     api = message.api or ""
     states: tuple[PartitionState, ...] = ()
     left_out: frozenset[TopicPartition] = frozenset()
+    new: frozenset[TopicPartition] = frozenset()
     stopped: tuple[StopReplica, ...] = ()
     if api == "LeaderAndIsr":
         states = tuple(_state(partition, entry) for partition, entry in _entries(detail))
@@ -327,6 +328,10 @@ def _control_sent(message: LinkMessage, detail: _Detail, target: int) -> Control
             partition
             for partition, entry in _entries(detail)
             if target not in entry.get("replicas", (target,))
+        )
+        # Version 0 says nothing of it, and its brokers have no log directories that fail.
+        new = frozenset(
+            partition for partition, entry in _entries(detail) if entry.get("is_new", True)
         )
     elif api == "StopReplica":
         deletes = bool(detail.get("delete_partitions"))
@@ -348,6 +353,7 @@ def _control_sent(message: LinkMessage, detail: _Detail, target: int) -> Control
         broker_epoch=detail.get("broker_epoch", -1),
         states=states,
         left_out=left_out,
+        new=new,
         live=None if live is None else frozenset(map(_broker_id, live)),
         told=frozenset(partition for partition, _ in _entries(detail)),
         deleted=frozenset(

@@ -25,11 +25,15 @@ class WipeLogDirectory(acts.WipeLogDirectory):
     performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.WipeLogDirectory,)
 
     def available(self, view: ClusterView) -> str:
-        """A broker that does not run."""
+        """A broker that does not run, and whose log directories are all there."""
         why_not = unable(view, self.broker, Collectable)
-        if not why_not and view.brokers[self.broker].is_running:
+        if why_not:
+            return why_not
+        if view.brokers[self.broker].is_running:
             return f"broker {self.broker} runs: kill or stop it before its disk is wiped"
-        return why_not
+        if view.brokers[self.broker].failed_log_directories:
+            return f"a log directory of broker {self.broker} has failed: heal that fault first"
+        return ""
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:

@@ -332,6 +332,8 @@ def _lose_epochs(view: View, fault: LoseEpochs) -> str:
 def _wipe(view: View, fault: WipeLogDirectory) -> str:
     if fault.broker in view.running:
         return f"broker {fault.broker} runs"
+    if any(getattr(f, "broker", None) == fault.broker for f in view.faults(FailLogDirectory)):
+        return f"a log directory of broker {fault.broker} has failed, and comes back as it was"
     needed = any(fault.broker in partition.isr for partition in view.partitions)
     return f"broker {fault.broker} may have the only records" if needed else ""
 

@@ -2,7 +2,9 @@
 
 The new process makes no log elsewhere for what lies there: it answers the first LeaderAndIsr for
 that replica with KAFKA_STORAGE_ERROR. What lies in the other directory is recovered and followed.
-When the directory is back, its log is recovered too, though the broker stopped cleanly before.
+Nor does it make a log for a topic that was made while it was down: its log may lie in the failed
+directory. When the directory is back, its log is recovered too, though the broker stopped cleanly
+before.
 """
 
 from typing import Any
@@ -24,6 +26,7 @@ RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
 LOG_DIRECTORIES = 2
 _T: dict[str, Any] = {"topic": "t", "partition": 0}
 _U: dict[str, Any] = {"topic": "u", "partition": 0}
+_V: dict[str, Any] = {"topic": "v", "partition": 0}
 STEPS = (
     CreateTopic(topic="t", assignment=((0, 1),)),
     CreateTopic(topic="u", assignment=((0, 1),)),
@@ -42,16 +45,22 @@ STEPS = (
     Produce(operation="one-of-t", records=1, acks=-1, **_T),
     Inject(name="stopped", fault=StopBroker(broker=0)),
     AwaitState(leader=1, isr=(1,), **_U),
+    CreateTopic(topic="v", assignment=((1, 0),)),
+    AwaitState(leader=1, isr=(1,), **_V),
+    Produce(operation="one-of-v", records=1, acks=-1, **_V),
     Heal(name="stopped"),
     AwaitState(leader=1, isr=(0, 1), **_U),
     AwaitState(leader=1, isr=(1,), **_T),
+    AwaitState(leader=1, isr=(1,), **_V),
     Inject(name="stopped-again", fault=StopBroker(broker=0)),
     AwaitState(leader=1, isr=(1,), **_U),
     Heal(name="disk"),
     Heal(name="stopped-again"),
     AwaitState(leader=1, isr=(0, 1), **_T),
     AwaitState(leader=1, isr=(0, 1), **_U),
+    AwaitState(leader=1, isr=(1, 0), **_V),
     Produce(operation="at-last", records=1, acks=-1, **_T),
+    AwaitHighWatermark(brokers=(0, 1), high_watermark=1, **_V),
 )
 
 
@@ -63,3 +72,4 @@ def seen(run, release):
     ]
     assert sum("t" in topics for topics in refused) >= 3, refused
     assert not any("u" in topics for topics in refused), refused
+    assert sum("v" in topics for topics in refused) == 1, refused

@@ -205,6 +205,11 @@ def test_every_fault_can_be_taken_by_some_cluster():
             "broker 1 ends where a disk fails",
         ),
         (WipeLogDirectory(broker=1), view(), "broker 1 runs: kill or stop it before its disk"),
+        (
+            WipeLogDirectory(broker=1),
+            view(replace(TWO_DISKS, is_running=False, failed_log_directories=1)),
+            "a log directory of broker 1 has failed",
+        ),
         (RollBroker(broker=1, kafka="2.8.2"), view(DOWN), "broker 1 has no process to stop"),
         (
             RollBroker(broker=1, properties=(("log.message.format.version", "2.0"),)),

@@ -15,6 +15,7 @@ from kchaos.checkers.model.values.events import (
 )
 from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import (
+    LeaderAndIsr,
     Received,
     StopReplica,
     UpdateMetadata,
@@ -79,7 +80,7 @@ def handle(world: World, broker_id: int, received: Received, *, is_last: bool = 
     errors = tuple(
         (
             TopicPartition(state.topic, state.partition),
-            _become(world, broker_id, state, is_left_out=request.is_left_out),
+            _become(world, broker_id, state, request),
         )
         for state in request.states
     )
@@ -96,7 +97,7 @@ def handle(world: World, broker_id: int, received: Received, *, is_last: bool = 
     return ((None, ""), *errors)
 
 
-def _become(world: World, broker_id: int, state: PartitionState, *, is_left_out: bool) -> str:
+def _become(world: World, broker_id: int, state: PartitionState, request: LeaderAndIsr) -> str:
     """Handle one partition of a LeaderAndIsr (ReplicaManager.becomeLeaderOrFollower).
 
     Whether the leader lives is asked of the broker's own metadata cache, which only UpdateMetadata
@@ -105,14 +106,14 @@ def _become(world: World, broker_id: int, state: PartitionState, *, is_left_out:
     refuses a newer leader epoch, and goes on in its own.
     """
     partition = TopicPartition(state.topic, state.partition)
-    replica = world.replica(broker_id, partition)
-    if replica is None:
-        replica = Replica()
+    replica = world.replica(broker_id, partition) or Replica()
     if replica.role is Role.OFFLINE:
         return leader.STORAGE_ERROR
-    if not replica.is_hosted and process.began_without(world, broker_id, partition):
+    if not replica.is_hosted and process.makes_no_log(
+        world, broker_id, partition, is_new=request.is_new
+    ):
         world.put_replica(broker_id, partition, replica.offline())
-        return "UNKNOWN_TOPIC_OR_PARTITION" if is_left_out else leader.STORAGE_ERROR
+        return "UNKNOWN_TOPIC_OR_PARTITION" if request.is_left_out else leader.STORAGE_ERROR
     if not replica.is_hosted:
         replica = replace(replica, is_hosted=True)
         world.put_replica(broker_id, partition, replica)
@@ -120,7 +121,7 @@ def _become(world: World, broker_id: int, state: PartitionState, *, is_left_out:
         return "KNOWN_LEADER_EPOCH"
     if state.leader_epoch < replica.leader_epoch:
         return "STALE_CONTROLLER_EPOCH"
-    if is_left_out:
+    if request.is_left_out:
         return "UNKNOWN_TOPIC_OR_PARTITION"
     broker = world.broker(broker_id)
     assert broker is not None

@@ -211,14 +211,22 @@ def _recovered(generation: Generation, entries: Entries, log: Log) -> Entries:
     return entries
 
 
-def began_without(world: World, broker_id: int, partition: TopicPartition) -> bool:
-    """Tell whether a broker's process began when the directory of this replica had failed already.
+def makes_no_log(world: World, broker_id: int, partition: TopicPartition, *, is_new: bool) -> bool:
+    """Tell whether a broker cannot have a log that it needs, since a log directory has failed.
 
-    It makes no log elsewhere for a partition that is not new, and takes the replica offline with
-    the first LeaderAndIsr (LogManager.getOrCreateLog and the end of
+    The log lies in a directory that had failed when the process began, or there is none and the
+    broker knows of a failed directory: it makes none for a replica that is not new, and takes the
+    replica offline with the first LeaderAndIsr (LogManager.getOrCreateLog and the end of
     ReplicaManager.becomeLeaderOrFollower, 1.1.1, 2.8.2 and 3.8.0).
+
+    Args:
+        is_new: Whether the request calls the replica new. It does so to a broker that is alive
+            when the topic is made, and to none that comes later.
     """
     failing: tuple[FailLogDirectory, ...] = world.get(("failing", broker_id)) or ()
+    if world.replica(broker_id, partition) is None:
+        failed: tuple[FailLogDirectory, ...] = world.get(("failed", broker_id)) or ()
+        return not is_new and any(event not in failing for event in failed)
     noticed_later = {TopicPartition(*each) for event in failing for each in event.partitions}
     return partition in in_failed_directories(world, broker_id) - noticed_later
 

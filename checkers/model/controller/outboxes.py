@@ -72,9 +72,10 @@ def partition_state(world: World, event: PartitionState) -> None:
     known = world.partition_state(partition)
     world.put(("state", partition), event)
     if known is None or event.leader_epoch > known.leader_epoch:
+        told = LeaderAndIsr(states=(event,), is_new=known is None)
         for epoch in world.controller_epochs()[-1:]:
             for broker_id in world.assignment(partition):
-                queue(world, epoch, broker_id, LeaderAndIsr(states=(event,)))
+                queue(world, epoch, broker_id, told)
         return
     broker, replica = world.running(event.leader), world.replica(event.leader, partition)
     if broker is None or replica is None:

@@ -175,6 +175,7 @@ class ControlSent:
         broker_epoch: The generation of the broker that it is meant for; -1 if it does not say.
         states: Of a LeaderAndIsr.
         left_out: Of those, the partitions of which the broker is none of the replicas named.
+        new: Of a LeaderAndIsr, the partitions whose replica is a new one.
         live: Of an UpdateMetadata, as far as it was read.
         told: Of an UpdateMetadata, the partitions that it tells of.
         deleted: Of those, the ones whose topic is being deleted.
@@ -189,6 +190,7 @@ class ControlSent:
     broker_epoch: int = -1
     states: tuple[PartitionState, ...] = ()
     left_out: frozenset[TopicPartition] = frozenset()
+    new: frozenset[TopicPartition] = frozenset()
     live: frozenset[int] | None = None
     told: frozenset[TopicPartition] = frozenset()
     deleted: frozenset[TopicPartition] = frozenset()

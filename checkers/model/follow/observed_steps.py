@@ -323,6 +323,7 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
             LeaderAndIsr(
                 states=(state,),
                 is_left_out=TopicPartition(state.topic, state.partition) in seen.left_out,
+                is_new=TopicPartition(state.topic, state.partition) in seen.new,
             )
             for state in seen.states
         ]

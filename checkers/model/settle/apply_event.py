@@ -259,6 +259,11 @@ def _wipe(world: World, event: WipeLogDirectory) -> None:
     """Empty every replica: the next start finds no log, and makes one when it is told to."""
     if world.broker(event.broker) is None or world.running(event.broker) is not None:
         raise ModelError(f"broker {event.broker} must be stopped to lose its logs")
+    if world.get(("failed", event.broker)):
+        raise ModelError(
+            f"broker {event.broker} loses its logs while a log directory of it has failed: "
+            "what is left then is not followed"
+        )
     for partition in world.partitions(event.broker):
         world.put(("replica", event.broker, partition), Replica())
         world.put(("checkpoint", event.broker, partition), Checkpoint())

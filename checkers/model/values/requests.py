@@ -176,10 +176,12 @@ class LeaderAndIsr:
     Attributes:
         is_left_out: Whether the broker is none of the replicas that are named. A reassignment tells
             those that it leaves out once more.
+        is_new: Whether the controller made the replica just now (isNew in the request).
     """
 
     states: tuple[PartitionState, ...]
     is_left_out: bool = False
+    is_new: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kchaos.checkers.acts import FailLogDirectory, RestoreLogDirectory
+from kchaos.checkers.acts import FailLogDirectory, RestoreLogDirectory, WipeLogDirectory
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model import predict
 from kchaos.checkers.model.values.events import (
@@ -76,6 +76,24 @@ def test_a_process_that_begins_without_the_directory_serves_the_other_one_alone(
     assert ends(*events, *again) == {0: 4, 1: 4}
 
 
+def test_a_process_without_the_directory_makes_no_log_for_a_topic_that_came_while_it_was_down() -> (
+    None
+):
+    created = TopicCreated(topic="v", assignment=((1, 0),))
+    of_v = replace(U, topic="v", leader=1, isr=(1,))
+    in_v = replace(write("v", 1), topic="v")
+    events = (*kill(0, high_watermark=1), created, of_v, *start(0, "2.8.2", czxid=500), in_v)
+    grown = replace(of_v, leader=0, leader_epoch=1, isr=(0, 1), version=1)
+    refused = replace(write("refused", 0), topic="v")
+    assert outcomes(*events, grown, refused)["refused"] == (False, "KAFKA_STORAGE_ERROR")
+
+
+def test_a_process_without_the_directory_makes_a_log_for_a_new_topic() -> None:
+    started = (*kill(0, high_watermark=1), *start(0, "2.8.2", czxid=500))
+    created = (TopicCreated(topic="v", assignment=((0, 1),)), replace(U, topic="v"))
+    assert outcomes(*started, *created, replace(write("v", 0), topic="v"))["v"] == (True, "")
+
+
 def test_a_process_that_began_without_the_directory_refuses_writes_there() -> None:
     started = (*kill(0, high_watermark=1), *start(0, "2.8.2", czxid=500))
     assert outcomes(*started, state(0, 1, (0,)), write("refused", 0))["refused"] == (
@@ -86,8 +104,12 @@ def test_a_process_that_began_without_the_directory_refuses_writes_there() -> No
 
 @pytest.mark.parametrize(
     "more",
-    [(RESTORED,), (*kill(0, high_watermark=1), FAILED)],
-    ids=["restored-while-it-runs", "failed-while-it-is-down"],
+    [
+        (RESTORED,),
+        (*kill(0, high_watermark=1), FAILED),
+        (*kill(0, high_watermark=1), WipeLogDirectory(broker=0)),
+    ],
+    ids=["restored-while-it-runs", "failed-while-it-is-down", "emptied-meanwhile"],
 )
 def test_what_is_not_followed_of_a_failed_directory_is_no_prediction(more) -> None:
     with pytest.raises(ModelError, match="log directory"):
