@@ -160,11 +160,18 @@ def plainly(paths: Sequence[str]) -> None:
 def with_spark(paths: Sequence[str]) -> None:
     """Judges the runs with Spark, twice in one session, and prints the same."""
     from kchaos.checkers.spark import judge_runs, spark_context
+    from kchaos.clusters.class_archive import spark_archive
     from kchaos.clusters.java import spark_java_home
 
     begin = time.perf_counter()
     log_file = Path(paths[0]).parent.parent / "spark.log"
-    with spark_context("local[*]", java_home=spark_java_home(), log_file=log_file):
+    java_home = spark_java_home()
+    with spark_context(
+        "local[*]",
+        java_home=java_home,
+        log_file=log_file,
+        class_archive=spark_archive(java_home),
+    ):
         told: list[float] = []
         judgement = judge_runs(
             paths, progress=lambda _ended, _runs: told.append(time.perf_counter() - begin)

@@ -85,6 +85,7 @@ def judge_runs(
     output: Path | None = None,
     master: str | None = None,
     java_home: Path | None = None,
+    class_archive: Path | None = None,
     whole_bytes: int = PART_BYTES,
     part_bytes: int = PART_BYTES,
     most_states: int = MOST_STATES,
@@ -106,7 +107,7 @@ def judge_runs(
         runs: Run directories, each once; no two may have the same name.
         output: The folder to make, which must not exist; None makes the next number in
             `judgements-spark/` beside the first run.
-        master: See `spark_context`, like `java_home`.
+        master: See `spark_context`, like `java_home` and `class_archive`.
         whole_bytes: A run whose segments have more bytes is split over several tasks.
         part_bytes: About how many bytes of segments one task reads.
         most_states: How many states of a run the model looks at before it gives up, so that
@@ -123,7 +124,11 @@ def judge_runs(
         log, temporary = folder / LOG, folder / _TEMPORARY
         temporary.mkdir()
         with spark_context(
-            master, java_home=java_home, log_file=log, temporary=_as_java_takes_it(temporary)
+            master,
+            java_home=java_home,
+            log_file=log,
+            temporary=_as_java_takes_it(temporary),
+            class_archive=class_archive,
         ) as context:
             local = is_local(str(context.master))
             target = _as_java_takes_it(folder) if local else folder

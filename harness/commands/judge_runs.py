@@ -11,6 +11,7 @@ from kchaos.checkers.errors import CheckError
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import LINE_FIELDS, Results, results_line, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.class_archive import spark_archive
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.java import spark_java_home
 from kchaos.harness.commands.show import result_lines
@@ -189,6 +190,7 @@ def _with_spark(
         output=output,
         master=master,
         java_home=java_home,
+        class_archive=spark_archive(java_home),
         progress=lambda ended, of: say(f"{ended} of {of} runs are judged"),
     )
     say(f"batches, findings and results as Parquet: {judgement.output}")

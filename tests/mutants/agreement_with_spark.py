@@ -38,13 +38,16 @@ def disagreements_with_spark(
 
 def _disagreements(made: Sequence[tuple[str, RunDirectory]]) -> list[str]:
     from kchaos.checkers.spark import judge_runs
+    from kchaos.clusters.class_archive import spark_archive
     from kchaos.clusters.java import spark_java_home
 
+    java_home = spark_java_home(offline=True)
     with tempfile.TemporaryDirectory() as folder:
         judgement = judge_runs(
             [mutant.path for _, mutant in made],
             output=Path(folder) / "spark",
-            java_home=spark_java_home(offline=True),
+            java_home=java_home,
+            class_archive=spark_archive(java_home),
             most_states=FEW_STATES,
         )
         told = {result.run: result for result in judgement.results}

@@ -56,6 +56,20 @@ with spark_context("local[1]", log_file=Path(sys.argv[1])) as context:
 """
 
 
+MAPPED = """
+import sys
+from pathlib import Path
+from pyspark import SparkContext
+from kchaos.checkers.spark import spark_context
+
+log, archive = map(Path, sys.argv[1:])
+with spark_context("local[1]", log_file=log, class_archive=archive) as context:
+    assert context.parallelize([1], 1).collect() == [1]
+    maps = Path(f"/proc/{SparkContext._gateway.proc.pid}/maps").read_text()
+    print(str(archive) in maps)
+"""
+
+
 class Standalone:
     """A master and its workers, each a child of this process."""
 
@@ -199,6 +213,28 @@ def _listen_to_signals() -> None:
     """Undo what a shell's background job and nohup ignore from birth."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def test_the_classes_of_one_jvm_are_mapped_by_the_next(tmp_path: Path) -> None:
+    archive = tmp_path / "spark.jsa"
+
+    def is_mapped() -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", MAPPED, str(tmp_path / "spark.log"), str(archive)],
+            env=os.environ | {"JAVA_HOME": str(spark_java_home())},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    assert is_mapped() == "False"
+    assert [file.name for file in tmp_path.iterdir() if file.suffix != ".log"] == ["spark.jsa"]
+    assert is_mapped() == "True"
+    # Another JVM's, or a damaged one, is no hindrance.
+    archive.unlink()
+    archive.write_bytes(bytes(4096))
+    assert is_mapped() == "False"
 
 
 # What is in the command line of a child then; both spark-submit and its launcher name jars.
