@@ -1,8 +1,10 @@
 """How much a link for clients costs beside a direct connection, with all that is written down.
 
 Run `.venv/bin/python -m benchmarks.client_links`. The client and the answering server are processes
-of their own. Each round trip is a Produce of version 3 and its answer; direct and link take turns.
-What passes the link is kept in a file, as in a run.
+of their own. Each round trip is a Produce of version 3 and its answer; direct and link take turns,
+50 round trips each. What passes the link is kept in a file, as in a run. ``--pause-ms`` has the
+client wait between two round trips, as one at a rate does: then both ways wake sleeping processors.
+``--in-process`` has the client be a thread beside the links, as one in a test of pytest is.
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import multiprocessing.connection
+import os
 import socket
 import statistics
 import struct
+import threading
 import time
 
 from benchmarks.links import percentile, read_frame
@@ -21,6 +25,7 @@ from kchaos.harness.play.client_lines import ClientLines
 from tests.support.segment_encoder import batch
 
 _SIZE = struct.Struct(">i")
+_TURN = 50
 _KINDS = {"1 record": 1, "100 records": 100}
 
 
@@ -40,81 +45,92 @@ def produce_response(correlation_id: int) -> bytes:
 
 
 def serve(listener: socket.socket) -> None:
-    """Answer every produce at once."""
+    """Answer every produce at once, each connection in a thread of its own."""
     while True:
         sock, _ = listener.accept()
+        threading.Thread(target=_answer, args=(sock,), daemon=True).start()
+
+
+def _answer(sock: socket.socket) -> None:
+    with sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         buffer = memoryview(bytearray(1 << 16))
         while read_frame(sock, buffer):
             sock.sendall(produce_response(_SIZE.unpack_from(buffer, 8)[0]))
-        sock.close()
 
 
 def write(commands: multiprocessing.connection.Connection) -> None:
-    """Write as told: (address, records, count) gives the seconds of each round trip."""
+    """Write as told: (addresses, records, count, pause in seconds) gives each way's seconds."""
     buffer = memoryview(bytearray(1 << 16))
     while (command := commands.recv()) is not None:
-        address, records, count = command
+        addresses, records, count, pause_s = command
         content = batch(0, [(None, b"value-%d" % number) for number in range(records)])
-        with socket.create_connection(address) as sock:
+        socks = [socket.create_connection(address) for address in addresses]
+        for sock in socks:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            seconds = []
-            for number in range(count):
-                request = produce_request(number, content)
-                begin = time.perf_counter()
-                sock.sendall(request)
-                read_frame(sock, buffer)
-                seconds.append(time.perf_counter() - begin)
+        seconds: list[list[float]] = [[] for _ in socks]
+        for turn in range(0, count, _TURN):
+            for sock, taken in zip(socks, seconds, strict=True):
+                for number in range(turn, turn + _TURN):
+                    request = produce_request(number, content)
+                    if pause_s:
+                        time.sleep(pause_s)
+                    begin = time.perf_counter()
+                    sock.sendall(request)
+                    read_frame(sock, buffer)
+                    taken.append(time.perf_counter() - begin)
+        for sock in socks:
+            sock.close()
         commands.send(seconds)
 
 
 def measure(
     commands: multiprocessing.connection.Connection,
-    ways: dict[str, tuple[str, int]],
-    rounds: int,
-    count: int,
+    addresses: tuple[tuple[str, int], tuple[str, int]],
+    options: argparse.Namespace,
 ) -> None:
-    """Print, for each size, median and p99 of either way, and what the link adds."""
+    """Print, for each size, median and p99 of direct and link, and what the link adds."""
     for kind, records in _KINDS.items():
-        taken: dict[str, list[list[float]]] = {way: [] for way in ways}
-        for number in range(rounds + 1):
-            for way, address in ways.items():
-                commands.send((address, records, count))
-                seconds: list[float] = commands.recv()
-                if number:  # The first round warms up.
-                    taken[way].append(seconds)
+        rounds: list[list[list[float]]] = []
+        for _ in range(options.rounds + 1):
+            commands.send((addresses, records, options.count, options.pause_ms / 1000))
+            rounds.append(commands.recv())
         for name, share in (("median", 0.5), ("p99", 0.99)):
-            direct, link = (
-                statistics.median(percentile(each, share) for each in taken[way]) * 1000
-                for way in ways
-            )
+            # The first round warms up.
+            pairs = [[percentile(way, share) * 1000 for way in each] for each in rounds[1:]]
+            direct, link = (statistics.median(way) for way in zip(*pairs, strict=True))
+            added = [link - direct for direct, link in pairs]
             print(
-                f"{kind}, {name}: direct {direct:.3f} ms, link {link:.3f} ms, added "
-                f"{link - direct:.3f} ms, ratio {link / direct:.2f}"
+                f"{kind}, {name}: direct {direct:.3f} ms, link {link:.3f} ms, ratio "
+                f"{link / direct:.2f}, added {statistics.median(added):.3f} ms "
+                f"(rounds: {min(added):.3f} to {max(added):.3f})"
             )
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--pause-ms", type=float, default=0.0)
+    parser.add_argument("--in-process", action="store_true")
     options = parser.parse_args()
     context = multiprocessing.get_context("fork")
     listener = socket.create_server(("127.0.0.1", 0))
     server = context.Process(target=serve, args=(listener,), daemon=True)
     server.start()
     here, there = context.Pipe()
-    client = context.Process(target=write, args=(there,), daemon=True)
+    kind = threading.Thread if options.in_process else context.Process
+    client = kind(target=write, args=(there,), daemon=True)
     client.start()
     with Links() as links:
         links.set_client_sink(ClientLines().take)
         target = listener.getsockname()
-        ways = {"direct": target, "link": links.add_clients(0, target)}
-        measure(here, ways, options.rounds, options.count)
+        measure(here, (target, links.add_clients(0, target)), options)
         here.send(None)
         client.join()
     server.terminate()
+    print("load: {:.1f} in the last minute, {:.1f} in the last five".format(*os.getloadavg()))
 
 
 if __name__ == "__main__":

@@ -10,19 +10,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from kchaos.checkers.acts import Direction
-from kchaos.checkers.formats.api_keys import ApiKey
-from kchaos.checkers.formats.link_record import Fate
 from kchaos.clusters.links.client_layouts import CLIENT_LAYOUTS, GROUP_LAYOUTS
 from kchaos.clusters.links.conversation import Endpoint
 from kchaos.clusters.links.errors import LinkError
 from kchaos.clusters.links.frames import Frame
 from kchaos.clusters.links.layouts import Layout
 from kchaos.clusters.links.messages import (
-    Message,
     correlation_id_of_response,
     read_header,
     skip_header_tags,
@@ -43,8 +40,7 @@ _TOO_EARLY = "it passed before anybody wrote down what clients do, and so did ot
 NOT_KAFKA = "its bytes stopped to be Kafka's protocol; encrypted ones are none"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientMessage:
+class ClientMessage(NamedTuple):
     """One decisive message of a client, or its answer, as it passed.
 
     Attributes:
@@ -69,7 +65,7 @@ class ClientMessage:
     connection: int
     broker: int
     direction: Direction
-    api_key: ApiKey | None
+    api_key: int | None
     api_version: int
     correlation_id: int
     client_id: str | None
@@ -81,6 +77,7 @@ class ClientMessage:
 
 
 ClientSink = Callable[[ClientMessage], None]
+_Header = tuple[int, int, int, str | None]
 
 
 class ClientJournal:
@@ -121,7 +118,7 @@ class ClientJournal:
         with self._lock:
             self._sink, self._error = sink, None
             if self._missed is not None:
-                self._hand_over(replace(self._missed, content=b"", not_judged=_TOO_EARLY))
+                self._hand_over(self._missed._replace(content=b"", not_judged=_TOO_EARLY))
                 self._missed = None
 
     def _hand_over(self, message: ClientMessage) -> None:
@@ -160,14 +157,67 @@ class ClientJournal:
 
 
 @dataclass(slots=True)
-class _Passing:
-    """A message that is passing: its place in the order, and its bytes as far as they came."""
+class Passing:
+    """A message of a client that is passing. What need not be done before it goes on comes after.
 
+    Attributes:
+        size: Of the whole frame in bytes.
+        place: Its place in the order, None for a message that decides nothing.
+        why_unread: Why its bytes are not kept, or "".
+        kept: What has come of a frame that is larger than the relay's buffer, None for another.
+    """
+
+    talk: ClientTalk
+    direction: Direction
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
     size: int
-    content: bytearray
-    is_kept: bool = False
-    why_unread: str = ""
     place: tuple[int, int, float] | None = None
+    why_unread: str = ""
+    kept: bytearray | None = None
+
+    def goes_on(self) -> None:
+        """Give it its place in the order: its first byte goes on now."""
+        if self.api_key in CLIENT_LAYOUTS:
+            self.place = self.talk.journal.place()
+
+    def keep(self, head: memoryview) -> None:
+        """Keep its head, if it is read and there is room: more than the relay's buffer comes."""
+        if self._is_read():
+            if self.size > _MOST_KEPT_BYTES:
+                self.why_unread = f"it has {self.size} bytes, and {_MOST_KEPT_BYTES} are read"
+            elif not self.talk.keeps(self):
+                self.why_unread = "other messages of clients filled the memory for them"
+            else:
+                self.kept = bytearray(head)
+
+    def more(self, chunk: memoryview) -> None:
+        """Take in what follows of a message that is larger than the relay's buffer."""
+        if self.kept is not None:
+            self.kept += chunk
+
+    def passed(self, head: memoryview) -> None:
+        """Hand it on: its last byte has gone on, or no more came."""
+        if self.kept is not None:
+            self.talk.give_back(self.direction)
+        if not self._is_read():
+            return
+        content, why = bytes(head if self.kept is None else self.kept), self.why_unread
+        if not why and len(content) < self.size:
+            why = f"it ended after {len(content)} of {self.size} bytes"
+        if self.place is not None:
+            self.talk.add(
+                self.direction, self, self.place, content=b"" if why else content, why=why
+            )
+        elif not why:
+            self.talk.note_group(self, content)
+
+    def _is_read(self) -> bool:
+        return self.place is not None or (
+            self.direction == "request" and self.api_key in GROUP_LAYOUTS
+        )
 
 
 @dataclass(slots=True)
@@ -183,78 +233,32 @@ class ClientTalk:
     address: tuple[str, int]
     source: int | None = None
     is_dumb: bool = False
-    _unanswered: deque[Message] = field(default_factory=lambda: deque(maxlen=_MOST_UNANSWERED))
-    _passing: dict[Direction, _Passing] = field(default_factory=dict)
+    _unanswered: deque[_Header] = field(default_factory=lambda: deque(maxlen=_MOST_UNANSWERED))
+    _kept_bytes: dict[Direction, int] = field(default_factory=dict)
     _unread_answered_bytes: int = 0
 
-    def read_request(self, frame: Frame) -> Message:
+    def read_request(self, frame: Frame) -> Passing:
         """The request in a frame; raises MalformedMessage when it is none."""
-        self._give_back(self._passing.pop("request", None))
-        reader = Reader(view=frame.head, position=4, size=frame.size)
-        api_key, api_version, correlation_id, client_id = read_header(reader)
-        message = self._message("request", api_key, api_version, correlation_id, client_id)
-        self._unanswered.append(message)
-        if api_key in CLIENT_LAYOUTS or api_key in GROUP_LAYOUTS:
-            self._keep("request", frame)
-        return message
+        size = frame.size
+        header = read_header(Reader(view=frame.head, position=4, size=size))
+        self._unanswered.append(header)
+        return Passing(self, "request", *header, size)
 
-    def read_response(self, frame: Frame) -> Message | None:
+    def read_response(self, frame: Frame) -> Passing | None:
         """The response in a frame, None when it answers no request that was seen."""
-        self._give_back(self._passing.pop("response", None))
         correlation_id = correlation_id_of_response(frame.head)
         while self._unanswered:
             # Brokers answer in order. A produce with acks=0 has no answer.
-            request = self._unanswered.popleft()
-            if request.correlation_id == correlation_id:
-                if request.api_key in CLIENT_LAYOUTS:
-                    self._keep("response", frame)
-                return self._message(
-                    "response",
-                    request.api_key,
-                    request.api_version,
-                    correlation_id,
-                    request.client_id,
-                )
+            header = self._unanswered.popleft()
+            if header[2] == correlation_id:
+                return Passing(self, "response", *header, frame.size)
         return None
-
-    def _message(
-        self,
-        direction: Direction,
-        api_key: int,
-        api_version: int,
-        correlation_id: int,
-        client_id: str | None,
-    ) -> Message:
-        return Message(
-            direction=direction,
-            api_key=api_key,
-            api_version=api_version,
-            correlation_id=correlation_id,
-            client_id=client_id,
-            source=None,
-            target=self.endpoint.target,
-            fetch_offsets={},
-            is_complete=False,
-            is_readable=True,
-            detail=None,
-        )
-
-    def _keep(self, direction: Direction, frame: Frame) -> None:
-        """Keep the bytes of a message until it has passed, if it is not too large."""
-        passing = self._passing[direction] = _Passing(size=frame.size, content=bytearray())
-        if frame.size > _MOST_KEPT_BYTES:
-            passing.why_unread = f"it has {frame.size} bytes, and {_MOST_KEPT_BYTES} are read"
-        elif not self.journal.keeps(frame.size):
-            passing.why_unread = "other messages of clients filled the memory for them"
-        else:
-            passing.is_kept = True
-            passing.content += frame.head
 
     def become_dumb(self) -> None:
         """Pass bytes on unread from now on, and say so."""
         if not self.is_dumb:
             self.is_dumb = True
-            self._add("request", None, self.journal.place(), why=NOT_KAFKA)
+            self.add("request", None, self.journal.place(), why=NOT_KAFKA)
 
     def unread(self, direction: Direction, size_bytes: int) -> None:
         """Count what a broker answers to what is no message."""
@@ -263,70 +267,46 @@ class ClientTalk:
 
     def ended(self) -> None:
         """Give back what was kept; say how much was answered to what is no message."""
-        for passing in self._passing.values():
-            self._give_back(passing)
-        self._passing.clear()
+        for direction in tuple(self._kept_bytes):
+            self.give_back(direction)
         if self._unread_answered_bytes:
             place = self.journal.place()
             answered = self._unread_answered_bytes
-            self._add("response", None, place, answered_bytes=answered, why=NOT_KAFKA)
+            self.add("response", None, place, answered_bytes=answered, why=NOT_KAFKA)
 
-    def _give_back(self, passing: _Passing | None) -> None:
-        if passing is not None and passing.is_kept:
-            self.journal.keeps(-passing.size)
+    def keeps(self, message: Passing) -> bool:
+        """Take memory for a large message, if it is to be had."""
+        if not self.journal.keeps(message.size):
+            return False
+        self._kept_bytes[message.direction] = message.size
+        return True
 
-    def record(self, message: Message, fate: Fate) -> None:
-        """No rule holds a client's message, so nothing is to be said of one that waits."""
+    def give_back(self, direction: Direction) -> None:
+        """Give back the memory for the large message of a direction."""
+        self.journal.keeps(-self._kept_bytes.pop(direction))
 
-    def note(self, message: Message, fate: Fate, *, may_be_idle: bool) -> None:
-        """Give a message its place in the order: it goes on now."""
-        passing = self._passing.get(message.direction)
-        if passing is not None:
-            passing.place = self.journal.place()
-
-    def more(self, direction: Direction, chunk: memoryview) -> None:
-        """Take in what follows of a message that is larger than the relay's buffer."""
-        passing = self._passing.get(direction)
-        if passing is not None and not passing.why_unread:
-            passing.content += chunk
-
-    def passed(self, message: Message) -> None:
-        """Hand on a message of which the last byte has gone on, or no more came."""
-        passing = self._passing.pop(message.direction, None)
-        if passing is None:
-            return
-        self._give_back(passing)
-        if passing.place is None:
-            return  # Nobody got it.
-        content, why = bytes(passing.content), passing.why_unread
-        if not why and len(content) < passing.size:
-            content, why = b"", f"it ended after {len(content)} of {passing.size} bytes"
-        if message.api_key in CLIENT_LAYOUTS:
-            self._add(message.direction, message, passing.place, content=content, why=why)
-        elif not why:
-            self._note_group(message, content)
-
-    def _note_group(self, message: Message, content: bytes) -> None:
+    def note_group(self, message: Passing, content: bytes) -> None:
+        """Remember the group that a request tells, if it is whole."""
         layout = GROUP_LAYOUTS[message.api_key]
         values, why = _read(content, layout, message.api_version, message.direction)
         if not why and values.get("group"):
             self.journal.note_group(self.address[0], message.client_id, values["group"])
 
-    def _add(
+    def add(
         self,
         direction: Direction,
-        message: Message | None,
+        message: Passing | None,
         place: tuple[int, int, float],
         *,
         content: bytes = b"",
         answered_bytes: int = 0,
         why: str = "",
     ) -> None:
+        """Hand on a message, or, without one, that something passed that is none."""
         sequence, link_sequence, at = place
         host, port = self.address
         client_id = None if message is None else message.client_id
         assert self.endpoint.target is not None
-        api_key = None if message is None else ApiKey(message.api_key)
         self.journal.add(
             ClientMessage(
                 sequence=sequence,
@@ -335,7 +315,7 @@ class ClientTalk:
                 connection=self.number,
                 broker=self.endpoint.target,
                 direction=direction,
-                api_key=api_key,
+                api_key=None if message is None else message.api_key,
                 api_version=-1 if message is None else message.api_version,
                 correlation_id=-1 if message is None else message.correlation_id,
                 client_id=client_id,

@@ -126,12 +126,6 @@ class Conversation:
                 return
         self.record(message, fate)
 
-    def more(self, direction: Direction, chunk: memoryview) -> None:
-        """What follows of a message that is larger than the relay's buffer stays unread."""
-
-    def passed(self, message: Message) -> None:
-        """All was said of a message before it went on."""
-
     def unread(self, direction: Direction, size_bytes: int) -> None:
         """Bytes that are no messages are not counted."""
 

@@ -14,7 +14,7 @@ import struct
 import threading
 from collections.abc import Callable
 
-from kchaos.clusters.links.client_talk import ClientTalk
+from kchaos.clusters.links.client_talk import ClientTalk, Passing
 from kchaos.clusters.links.conversation import Conversation, Endpoint, RelayContext
 from kchaos.clusters.links.flows import Delivery, Flow
 from kchaos.clusters.links.forging import can_be_forged, forged
@@ -71,6 +71,11 @@ class Connection:
     def source(self) -> int | None:
         """The broker that made it, None while that is not known."""
         return self._talk.source
+
+    @property
+    def _conversation(self) -> Conversation:
+        assert isinstance(self._talk, Conversation)  # No rule concerns a client.
+        return self._talk
 
     def start(self) -> None:
         """Begin to pump."""
@@ -177,25 +182,36 @@ class Connection:
 
     # --- passing
 
-    def _pass(self, flow: Flow, message: Message | None, frame: Frame, stream: FrameStream) -> None:
-        if message is None:
-            self._send_bytes(flow, frame.head)
-        else:
+    def _pass(
+        self, flow: Flow, message: Message | Passing | None, frame: Frame, stream: FrameStream
+    ) -> None:
+        if isinstance(message, Message):
             self._send_message(flow, message, frame.head)
-        was_abandoned = flow.is_abandoned
-        rest = frame.rest_bytes
-        while rest:
-            chunk = stream.chunk(rest)
-            if not chunk:
-                break
-            rest -= len(chunk)
+        else:
             if message is not None:
-                self._talk.more(flow.direction, chunk)
+                message.goes_on()
+            self._send_bytes(flow, frame.head)
+        was_abandoned = flow.is_abandoned
+        if frame.rest_bytes:
+            self._pass_rest(flow, message, frame, stream)
+        if isinstance(message, Passing):
+            message.passed(frame.head)
+        elif message is not None and flow.is_abandoned and not was_abandoned:
+            # Its head has passed, and the rest never does.
+            self._conversation.record(message, "abandoned")
+
+    def _pass_rest(
+        self, flow: Flow, message: Message | Passing | None, frame: Frame, stream: FrameStream
+    ) -> None:
+        of_client = message if isinstance(message, Passing) else None
+        if of_client is not None:
+            of_client.keep(frame.head)
+        rest = frame.rest_bytes
+        while rest and (chunk := stream.chunk(rest)):
+            rest -= len(chunk)
+            if of_client is not None:
+                of_client.more(chunk)
             self._send_bytes(flow, chunk)
-        if message is not None and flow.is_abandoned and not was_abandoned:
-            self._talk.record(message, "abandoned")  # Its head has passed, and the rest never does.
-        if message is not None:
-            self._talk.passed(message)
 
     def _send_message(self, flow: Flow, message: Message, head: memoryview) -> None:
         """Send a message's head as soon as no cut and no rule stops it, and record its delivery."""
@@ -207,7 +223,7 @@ class Connection:
                 self._wait_at(blocker, flow, message, delivery)
         except (LinkOver, OSError):
             if delivery.has_waited and not delivery.is_recorded:
-                self._talk.record(message, "abandoned")
+                self._conversation.record(message, "abandoned")
             raise
 
     def _go(
@@ -217,7 +233,7 @@ class Connection:
         try:
             with flow.lock:
                 if flow.is_abandoned:
-                    self._talk.record(message, "abandoned")
+                    self._conversation.record(message, "abandoned")
                     return None
                 blocker = self._blocker(flow, message, delivery)
                 if blocker is None and self._reach(flow):
@@ -231,7 +247,7 @@ class Connection:
                     delivery.fate = "abandoned"
                 else:
                     message, head = self._as_delivered(message, head, delivery)
-                self._talk.note(message, delivery.fate, may_be_idle=not delivery.was_cut)
+                self._conversation.note(message, delivery.fate, may_be_idle=not delivery.was_cut)
                 delivery.is_recorded = True
                 if len(head) > _SMALL_BYTES:
                     # Sending much can take long; others need not wait for it.
@@ -251,15 +267,14 @@ class Connection:
             return message, head
         for forgery in self._context.rules.forgeries:
             if forgery.concerns(message):
-                self._talk.record(message, "replaced")
+                self._conversation.record(message, "replaced")
                 delivery.fate = "forged"
                 return forged(message, head, forgery.error_code)
         return message, head
 
     def _wait_at(self, blocker: Blocker, flow: Flow, message: Message, delivery: Delivery) -> None:
         if isinstance(blocker, Hold):
-            held = self._talk.record(message, "held")
-            assert held is not None  # No hold concerns a client.
+            held = self._conversation.record(message, "held")
             delivery.place = blocker.enter(held)
             delivery.fate = "released"
             delivery.place.wait(self._is_over)
@@ -268,7 +283,7 @@ class Connection:
             blocker.wait(self._is_over)
         else:
             if not delivery.was_cut:
-                self._talk.record(message, "cut")
+                self._conversation.record(message, "cut")
             delivery.was_cut = True
             flow.is_abandoned = self._await_uncut(flow)
 

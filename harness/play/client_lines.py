@@ -8,6 +8,7 @@ from typing import Any
 
 from kchaos.checkers.evidence.clients import ClientBatch, ClientLine, ClientPartition
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.checkers.formats.fields import MalformedError
 from kchaos.checkers.segments.batch import Batch, Record, payload_digest
 from kchaos.checkers.segments.compression import UndecodableError
@@ -17,6 +18,7 @@ from kchaos.clusters.links.details import partitions_of
 from kchaos.clusters.links.wire import Records
 
 _SHORT_BYTES = 64
+_BUFFER_BYTES = 1024 * 1024
 _FIELDS = (
     "transactional_id",
     "acks",
@@ -44,12 +46,16 @@ class ClientLines:
     """
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed by `lines`
+        # It is closed by `lines`.
+        self._file = tempfile.TemporaryFile(buffering=_BUFFER_BYTES)  # noqa: SIM115
+        self._kept = 0
         self._last: _Idle = {}
 
     def take(self, message: ClientMessage) -> None:
         """Keep a message; whoever calls this sees to it that nobody else does meanwhile."""
-        pickle.dump(message, self._file, pickle.HIGHEST_PROTOCOL)
+        # A plain tuple: a name for its class would take longer than all it holds.
+        pickle.dump(tuple(message), self._file, pickle.HIGHEST_PROTOCOL)
+        self._kept += 1
 
     def lines(self, name_of: Callable[[str | bytes], str | None]) -> Iterator[ClientLine]:
         """Yields the lines, once, in the order in which messages were handed on.
@@ -59,8 +65,8 @@ class ClientLines:
         """
         with self._file as file:
             file.seek(0)
-            while file.peek(1):
-                line = line_of(pickle.load(file), name_of)
+            for _ in range(self._kept):
+                line = line_of(ClientMessage(*pickle.load(file)), name_of)
                 if line.api == "Fetch" and line.direction == "response" and not line.not_judged:
                     said = tuple(told for told in line.partitions if self._is_news(line, told))
                     if not said and not line.error_code:
@@ -85,7 +91,7 @@ def line_of(message: ClientMessage, name_of: Callable[[str | bytes], str | None]
         connection=message.connection,
         broker=message.broker,
         direction=message.direction,
-        api="" if message.api_key is None else message.api_key.spelled,
+        api="" if message.api_key is None else ApiKey(message.api_key).spelled,
         api_version=message.api_version,
         correlation_id=message.correlation_id,
         client_id=message.client_id,

@@ -1,7 +1,9 @@
 """What clients send passes byte for byte, and what they were promised is written down in order."""
 
+import os
 import socket
 import struct
+import threading
 from typing import Any
 
 import pytest
@@ -196,3 +198,40 @@ def test_cuts_between_brokers_do_not_concern_clients(lab: ClientLab) -> None:
     client, server = lab.pair()
     client.send(produce(1))
     assert len(server.read_frame()) > 0
+
+
+def test_pumps_run_before_other_threads_where_the_process_may(lab: ClientLab) -> None:
+    def can_be_nicer() -> None:
+        try:
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), usual - 1)
+        except PermissionError:
+            return
+        expected.append(usual - 10)
+
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    expected: list[int] = []
+    trying = threading.Thread(target=can_be_nicer)
+    trying.start()
+    trying.join()
+    client, server = lab.pair()
+    client.send(produce(1))
+    server.read_frame()
+
+    pumps = [thread for thread in threading.enumerate() if thread.name.startswith("link-clients-")]
+    assert len(pumps) == 3
+    nice = {os.getpriority(os.PRIO_PROCESS, thread.native_id or 0) for thread in pumps}
+    assert nice == set(expected or [usual])
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == usual
+
+
+def test_pumps_work_where_the_process_may_not_raise_them(
+    lab: ClientLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_arguments: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "setpriority", refused)
+    lab.address = lab.links.add_clients(1, lab.server.address)
+    client, server = lab.pair()
+    client.send(produce(1))
+    assert frame(server.read_frame()) == produce(1)
