@@ -144,7 +144,10 @@ def _refuse_impossible(last_offset: int) -> None:
 def _marks(fields: tuple[int, ...], records: Sequence[Record]) -> str:
     attributes, max_timestamp, producer = fields[5], fields[8], fields[9:12]
     marks = []
-    if attributes > CODEC_MASK or producer != _NO_PRODUCER:
+    is_plain = 0 <= attributes <= CODEC_MASK and producer == _NO_PRODUCER
+    if is_plain and not records:
+        return ""
+    if not is_plain:
         flags = {
             "transactional": attributes & TRANSACTIONAL_FLAG,
             "control": attributes & CONTROL_FLAG,

@@ -203,6 +203,16 @@ def test_snappy_is_read_without_framing_and_with_a_header_in_the_middle() -> Non
         assert contents.batches[0].payload == read(whole).batches[0].payload
 
 
+@pytest.mark.parametrize("bit", [6, 15])
+def test_a_bit_of_the_attributes_without_a_meaning_is_a_mark(bit: int) -> None:
+    covered = bytearray(batch(0, PAIRS)[21:])
+    covered[:2] = struct.pack(">H", 1 << bit)
+    data = batch(0, PAIRS)[:17] + struct.pack(">I", crc32c(covered)) + covered
+    contents = read(data)
+    assert contents.findings == ()
+    assert contents.batches[0].marks.startswith(f"attributes {1 << bit:#x}")
+
+
 def test_without_decoding_the_same_batches_come_without_payload() -> None:
     data = batch(0, PAIRS, codec="zstd") + wrapper(5, PAIRS, codec="lz4", magic=0)
     shallow = read_segment(data, base_offset=0, file="00.log", decode_records=False)
