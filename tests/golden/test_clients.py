@@ -9,8 +9,11 @@ middle of one; `...-bounced`: it is back before anybody has noticed, and another
 `...-hanging`: the entry KIP-890. `0.10.2.2-lost`: KIP-101's first scenario, in which the
 record that is lost was acknowledged to kafka-python. `...-java-restarts`: Kafka's own
 VerifiableProducer, idempotent, and VerifiableConsumer while brokers are restarted. `...-java-lost`:
-VerifiableProducer's 20 acknowledged records are lost in an unclean election. `...-copier`: it and
-VerifiableConsumer without faults, and Kafka's own TransactionalMessageCopier, aborting at random.
+VerifiableProducer's 20 acknowledged records are lost in an unclean election;
+`...-java-idempotent-lost`: the same, idempotent, as it is by itself on 3.9.1;
+`...-java-transactions-lost`: four committed transactions of TransactionalMessageCopier.
+`...-copier`: VerifiableProducer and VerifiableConsumer without faults, and Kafka's own
+TransactionalMessageCopier, aborting at random.
 `3.9.1-bad-input`: garbage, a client that hangs up in the middle, 100 MB, and a producer that
 claims another's transactional id. `...-forgotten`: the entry KAFKA-9144.
 """
@@ -51,7 +54,15 @@ MOVED = ("2.8.2-transactions-moved", "3.9.1-transactions-moved")
 BOUNCED = tuple(f"{release}-transactions-bounced" for release in HEALTHY)
 HANGING, REFUSED = ("2.3.1-hanging", "2.8.2-hanging"), "3.6.2-hanging"
 JAVA = ("1.1.1-java-restarts", "3.9.1-java-restarts", "1.1.1-copier", "3.9.1-copier")
-JAVA_LOST = tuple(f"{release}-java-lost" for release in HEALTHY)
+JAVA_PLAIN_LOST = ("1.1.1-java-lost", "2.8.2-java-lost")
+# The producer of 3.9.1 is idempotent unless it is told otherwise.
+JAVA_IDEMPOTENT_LOST = (
+    "1.1.1-java-idempotent-lost",
+    "2.8.2-java-idempotent-lost",
+    "3.9.1-java-lost",
+)
+JAVA_LOST = (*JAVA_PLAIN_LOST, *JAVA_IDEMPOTENT_LOST)
+JAVA_TRANSACTIONS_LOST = tuple(f"{release}-java-transactions-lost" for release in HEALTHY)
 BAD_INPUT = "3.9.1-bad-input"
 FORGOTTEN, FENCED = "2.2.2-forgotten", "2.5.1-forgotten"
 
@@ -60,7 +71,7 @@ FORGOTTEN, FENCED = "2.2.2-forgotten", "2.5.1-forgotten"
     "name",
     [
         *(*HEALTHY, TRANSACTIONS, *MOVED, *BOUNCED, WITHOUT_MARKERS, LOST, *HANGING, REFUSED),
-        *(*JAVA, *JAVA_LOST, BAD_INPUT, FORGOTTEN, FENCED),
+        *(*JAVA, *JAVA_LOST, *JAVA_TRANSACTIONS_LOST, BAD_INPUT, FORGOTTEN, FENCED),
     ],
 )
 def test_what_is_said_of_a_run_with_others_clients_stays(name: str, tmp_path: Path) -> None:
@@ -191,6 +202,46 @@ def test_what_an_unclean_election_took_from_kafka_s_own_producer_is_named(
     (lost,) = [finding for finding in results.findings if finding.kind == "permitted-loss"]
     assert (lost.topic, lost.first_offset, lost.last_offset) == ("t", 1, 20)
     assert "acknowledged to client 'producer-1' at 127.0.0.1:" in lost.message
+
+
+@pytest.mark.parametrize("name", JAVA_LOST)
+def test_which_of_kafka_s_own_producers_were_idempotent_is_told(name: str, tmp_path: Path) -> None:
+    evidence = RunEvidence(unpacked(name, tmp_path, runs=RUNS))
+    assert evidence.clients is not None
+
+    has_ids = {
+        batch.producer_id >= 0
+        for line in evidence.clients.lines
+        if line.api == "Produce" and line.direction == "request"
+        for partition in line.partitions
+        for batch in partition.batches
+    }
+    assert has_ids == {name in JAVA_IDEMPOTENT_LOST}
+
+
+@pytest.mark.parametrize("name", JAVA_TRANSACTIONS_LOST)
+def test_committed_transactions_that_an_unclean_election_took_are_named(
+    name: str, tmp_path: Path
+) -> None:
+    run = unpacked(name, tmp_path, runs=RUNS)
+    results = judge(run)
+    clients = RunEvidence(run).clients
+    assert clients is not None
+    commits = [line for line in clients.lines if line.api == "EndTxn" and line.committed]
+    assert len(commits) == 4
+
+    assert (results.conforms, results.safe) == (True, True)
+    assert {finding.kind for finding in results.findings} == {"broker-error", "permitted-loss"}
+    lost = [finding for finding in results.findings if finding.kind == "permitted-loss"]
+    # Between them are the markers.
+    assert [(finding.first_offset, finding.last_offset) for finding in lost] == [
+        *((1, 5), (7, 11), (13, 17), (19, 23)),
+    ]
+    assert all(
+        "acknowledged to client 'producer-" in finding.message
+        and "transactional id 'copier' at 127.0.0.1:" in finding.message
+        for finding in lost
+    )
 
 
 def _damaged(name: str, folder: Path, damage: Callable[[Path], None]) -> Results:
