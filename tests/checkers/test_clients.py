@@ -200,6 +200,7 @@ NUMBERED = replace(SENT, producer_id=7, producer_epoch=0, base_sequence=0)
         ([asked(sent=NUMBERED), asked(2)], None),
         ([asked(sent=NUMBERED), asked(2, sent=NUMBERED)], None),
         ([asked(sent=replace(NUMBERED, is_transactional=True))], None),
+        ([asked(), answered(base_offset=-1, error_code=3)], None),
         ([asked(), answered(base_offset=-1, error_code=45)], None),
         ([asked(), answered(base_offset=-1, error_code=46)], "DUPLICATE_SEQUENCE_NUMBER"),
         ([asked(), answered(base_offset=-1, error_code=20)], None),

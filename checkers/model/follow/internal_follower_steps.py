@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeGuard
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.broker import exchange, leader, tier, topic_settings
@@ -100,12 +101,8 @@ def _asks_as_before(
     )
     item = lookahead.next_of(broker_id, source, index)
     sent_before = {sent.number for sent in world.exchanges(broker_id, source)}
-    is_answered_next = (
-        isinstance(item, Reply)
-        and item.api == FETCH
-        and item.number not in lookahead.questions
-        and item.number not in sent_before  # Else it was given up, and its answer comes late.
-    )
+    # One that was sent before was given up, and its answer comes late.
+    is_answered_next = _is_unseen(item, lookahead) and item.number not in sent_before
     if not is_answered_next and not lookahead.may_have_repeated(broker_id, source, index):
         return
     if not _repeats(thread, question, lookahead, broker_id, source, index):
@@ -147,6 +144,43 @@ def came_too_late(waiting: Exchange, item: Question | Reply | None) -> bool:
                 if offset == asked[partition].fetch_offset and not is_told_anew:
                     return True
     return False
+
+
+def is_yet_to_repeat(
+    state: State, after: World, broker_id: int, lookahead: Lookahead, index: int
+) -> bool:
+    """Tell whether a follower is yet to send a Fetch that it does not send after a step.
+
+    The next message of the two is its answer, and links recorded no question: it said nothing new.
+    Once the fetcher has other partitions, or fetches from elsewhere, the links record its Fetch.
+    """
+    world = World(state)
+    for source in world.leaders(broker_id):
+        item = lookahead.next_of(broker_id, source, index)
+        if not _is_unseen(item, lookahead) or exchange.awaited(world, broker_id, source):
+            continue
+        if _would_repeat(world, broker_id, source, lookahead, index) and not _would_repeat(
+            after, broker_id, source, lookahead, index
+        ):
+            return True
+    return False
+
+
+def _would_repeat(
+    world: World, broker_id: int, source: int, lookahead: Lookahead, index: int
+) -> bool:
+    thread = world.thread(broker_id, source)
+    question = exchange.question(world, broker_id, source, FETCH) if thread is not None else None
+    if thread is None or question is None:
+        return False
+    return all(
+        lookahead.has_asked(broker_id, source, partition, index) for partition, _ in question.asked
+    ) and _repeats(thread, question, lookahead, broker_id, source, index)
+
+
+def _is_unseen(item: Question | Reply | None, lookahead: Lookahead) -> TypeGuard[Reply]:
+    """Tell whether a message answers a Fetch that the links did not record."""
+    return isinstance(item, Reply) and item.api == FETCH and item.number not in lookahead.questions
 
 
 def _repeats(

@@ -16,7 +16,11 @@ from kchaos.checkers.model.broker import (
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.follow import isr_requests
-from kchaos.checkers.model.follow.internal_follower_steps import at_follower, came_too_late
+from kchaos.checkers.model.follow.internal_follower_steps import (
+    at_follower,
+    came_too_late,
+    is_yet_to_repeat,
+)
 from kchaos.checkers.model.follow.internal_leader_steps import at_leader
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import (
@@ -291,8 +295,9 @@ def _handle(
         if seen is None or not errors_differ(errors, seen):
             # Who refuses says the same before and after it.
             is_refused = any(error for _, error in errors)
-            world.is_unlikely = not is_refused and _speaks_as_before(
-                state, broker_id, part, lookahead, index
+            world.is_unlikely = not is_refused and (
+                _speaks_as_before(state, broker_id, part, lookahead, index)
+                or is_yet_to_repeat(state, world, broker_id, lookahead, index)
             )
             yield world
 

@@ -19,6 +19,7 @@ from kchaos.checkers.model.follow.observations import (
     ControlSent,
     CopyBegun,
     Decided,
+    EpochAnswered,
     Fate,
     FetchAnswered,
     FetchAsked,
@@ -73,6 +74,7 @@ class Lookahead:
         self._empty: dict[tuple[int, TopicPartition], list[tuple[int, Number, int]]] = defaultdict(
             list
         )
+        self._ends_told: dict[tuple[int, TopicPartition], list[tuple[int, int]]] = defaultdict(list)
         self._copied: dict[tuple[TopicPartition, int, int], int] = {}
         self._last_on: dict[int, int] = {}
         self._on: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -136,6 +138,7 @@ class Lookahead:
                     self._answers[what.leader, partition].append(answer)
                 self._note_empty(index, what)
                 self._note_epochs(index, what)
+                self._note_ends(index, what)
             case ControlAnswered():
                 self.control_answers.setdefault(what.number, what)
                 self._answered.setdefault(what.number, index)
@@ -282,6 +285,12 @@ class Lookahead:
                 key = (reply.leader, partition, said.base_offset)
                 self._read[key].append((index, said.first_leader_epoch))
 
+    def _note_ends(self, index: int, reply: Reply) -> None:
+        """Note where a follower is told that an epoch ends, for which it may truncate its log."""
+        for partition, said in reply.partitions.items():
+            if isinstance(said, EpochAnswered) and not said.error_code:
+                self._ends_told[reply.follower, partition].append((index, said.end_offset))
+
     def _note_empty(self, index: int, reply: Reply) -> None:
         """Note from where a leader had no records to give; one with others may have had no room."""
         said = {
@@ -333,15 +342,17 @@ class Lookahead:
     ) -> Question | None:
         """Return the next Fetch, from an index on, if it asks for a partition.
 
-        None where the follower is told of that partition's leader before.
+        None where the follower is told before that the same broker leads that partition.
         """
         items = self._of_pair.get((follower, source), [])
         for at, what in items[bisect_left(items, index, key=lambda item: item[0]) :]:
             if not isinstance(what, Question) or what.api != FETCH:
                 continue
             is_told = any(
-                index <= place < at and partition in sent.told and sent.states
+                (state.topic, state.partition, state.leader) == (*partition, leader_of(source))
                 for place, sent in self._told.get(follower, ())
+                if index <= place < at
+                for state in sent.states
             )
             asks = partition in what.partitions or partition in self.unchanged[what.number]
             return what if asks and not is_told else None
@@ -452,6 +463,11 @@ class Lookahead:
         at = bisect_left(sent, index, key=lambda item: item[0])
         return at in (0, len(sent)) or sent[at][1] != sent[at - 1][1] + 1
 
+    def has_asked(self, follower: int, source: int, partition: TopicPartition, index: int) -> bool:
+        """Tell whether a Fetch that asks a leader for a partition was seen before an index."""
+        asked = self._asked.get((follower, leader_of(source), partition), [])
+        return bool(asked) and asked[0][0] < index
+
     def has_asked_so(
         self, follower: int, source: int, partition: TopicPartition, index: int, asks: Asked
     ) -> bool:
@@ -518,8 +534,9 @@ class Lookahead:
 
         It was killed, or was paused until the connection was closed. So it is where its next Fetch
         asks for the same offset again: a Fetch with the epoch of the last record asks from the
-        log's end (KIP-595). So it is too where it sends a batch of another epoch from there, and
-        has not fetched before.
+        log's end (KIP-595). One without comes from there where no leader has told the follower of
+        an end at or before it. So it is too where it sends a batch of another epoch from there,
+        and has not fetched before.
         """
         fetches = self._fetches_of[follower, partition]
         at = bisect_left(fetches, index, key=lambda item: item[0])
@@ -528,9 +545,13 @@ class Lookahead:
         at = bisect_left(sent, index, key=lambda item: item[0])
         if at < len(sent) and (first is None or sent[at][0] < first[0]):
             return sent[at][1] != batch.leader_epoch
-        if first is None or first[1].last_fetched_epoch is None:
+        if first is None or first[1].fetch_offset > batch.base_offset:
             return False
-        return first[1].fetch_offset <= batch.base_offset
+        if first[1].last_fetched_epoch is not None:
+            return True
+        ends = self._ends_told.get((follower, partition), [])
+        told = [end for at, end in ends if index <= at < first[0]]
+        return bool(told) and min(told) > first[1].fetch_offset
 
     def fetches_beyond(
         self, follower: int, partition: TopicPartition, offset: int, index: int

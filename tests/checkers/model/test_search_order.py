@@ -67,6 +67,7 @@ from tests.golden.stored import CASES, unpacked
 from tests.support.model_timelines import start, state, write
 
 T = TopicPartition("t", 0)
+U = TopicPartition("t", 1)
 FENCED = ErrorCode.FENCED_LEADER_EPOCH
 NUMBER = (7, 1)
 TOLD = UpdateMetadata(live=frozenset({0, 1}), told=frozenset({T}))
@@ -449,6 +450,24 @@ def test_who_sends_a_batch_of_another_epoch_has_most_likely_not_appended_one_the
     assert appends_unlikely(fetches(1, 1), sends(its_own + 1)) == [False]
 
 
+@pytest.mark.parametrize(
+    ("end_offset", "fetch_offset", "is_unlikely"), [(1, 0, True), (0, 0, False), (2, 1, False)]
+)
+def test_who_fetches_from_before_where_its_leader_let_the_log_end_has_most_likely_not_appended(
+    end_offset: int, fetch_offset: int, *, is_unlikely: bool
+) -> None:
+    """Up to 2.6 a Fetch does not say the epoch of the last record."""
+    told = EpochAnswered(error_code=0, leader_epoch=1, end_offset=end_offset)
+    asks = fetches(fetch_offset, None)
+    answer = replace(sends(1), follower=1, leader=0, partitions={T: told})
+    assert appends_unlikely(answer, asks) == [is_unlikely]
+    # The answer comes after that Fetch, has an error, or there is none.
+    assert appends_unlikely(asks, answer) == [False]
+    failed = replace(answer, partitions={T: replace(told, error_code=FENCED)})
+    assert appends_unlikely(failed, asks) == [False]
+    assert appends_unlikely(asks) == [False]
+
+
 def asked(connection: int, number: int, fate: Fate = Fate.ARRIVES) -> Question:
     return Question(
         number=(connection, number), fate=fate, api="Fetch", follower=1, leader=0, partitions={}
@@ -565,6 +584,37 @@ def test_a_broker_leaves_a_leader_after_the_unseen_fetch_whose_answer_is_seen() 
     assert told_at(0, replace(answered, partitions={}), handled, leader=-1) == [False]
     assert told_at(1, answered, handled, leader=-1) == [False]
     assert told_at(0, handled, answered, leader=-1) == [False]
+
+
+def test_a_broker_fetches_another_partition_after_the_unseen_fetch_whose_answer_is_seen() -> None:
+    """Links record a Fetch that names another partition than the one before."""
+    world = fetching(release="0.10.2.2")
+    follower = world.broker(1)
+    assert follower is not None
+    world.put_broker(1, replace(follower, live=frozenset({0, 1})))
+    world.put(("assignment", U), (0, 1))
+    world.put_replica(1, U, Replica())
+    led = LeaderAndIsr(states=(replace(state(0, 1, (0, 1)), partition=U.partition),))
+    world.put(("control", 1), (replace(RECEIVED, request=led),))
+    asks = replace(asked(7, 1), partitions={T: replace(fetch_from_0(1), fetch_offset=1)})
+    answer = replace(reply(high_watermark=1, last_offset=None), number=(7, 9))
+    names_it = replace(asked(7, 8), partitions={U: fetch_from_0(1)})
+
+    def unlikely(*items: Observation) -> list[bool]:
+        return [
+            step.is_unlikely
+            for step in silent_steps(world.state(EMPTY), to_come(asks, *items), 1, 0)
+            if step.get(("control", 1))[0].errors is not None
+        ]
+
+    assert unlikely(answer) == [True]
+    # It is asked in a Fetch that is seen.
+    assert unlikely(names_it, answer) == [False]
+    assert unlikely(replace(asked(7, 9), partitions=asks.partitions), answer) == [False]
+    # It was asked before.
+    repeated = replace(FETCH, asked=((T, ASKS_ON),), stage=Stage.ARRIVED, number=(7, 9))
+    world.put_exchanges(1, 0, (repeated,))
+    assert unlikely(answer) == [False]
 
 
 def test_a_broker_hears_of_a_partition_after_the_fetches_that_it_refuses() -> None:
@@ -793,6 +843,8 @@ def test_a_broker_that_still_asks_a_leader_hears_of_another_after_that(leader: i
     assert unlikely() == [False]
     assert unlikely(replace(asks, partitions={})) == [False]
     assert unlikely(back, asks) == [False]
+    # It is told once more, and not of the one that it asks.
+    assert unlikely(replace(back, states=(state(leader, 3, (0, 1)),)), asks) == [True]
 
 
 def test_a_fetch_that_nobody_saw_is_sent_after_the_follower_hears_of_its_leader_again() -> None:
