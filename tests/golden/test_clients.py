@@ -16,6 +16,7 @@ VerifiableProducer's 20 acknowledged records are lost in an unclean election;
 TransactionalMessageCopier, aborting at random.
 `3.9.1-bad-input`: garbage, a client that hangs up in the middle, 100 MB, and a producer that
 claims another's transactional id. `...-forgotten`: the entry KAFKA-9144.
+`3.9.1-made-while-writing`: kafka-python writes to a topic that its broker has not heard of yet.
 """
 
 import json
@@ -64,6 +65,7 @@ JAVA_IDEMPOTENT_LOST = (
 JAVA_LOST = (*JAVA_PLAIN_LOST, *JAVA_IDEMPOTENT_LOST)
 JAVA_TRANSACTIONS_LOST = tuple(f"{release}-java-transactions-lost" for release in HEALTHY)
 BAD_INPUT = "3.9.1-bad-input"
+MADE_WHILE_WRITING = "3.9.1-made-while-writing"
 FORGOTTEN, FENCED = "2.2.2-forgotten", "2.5.1-forgotten"
 
 
@@ -72,6 +74,7 @@ FORGOTTEN, FENCED = "2.2.2-forgotten", "2.5.1-forgotten"
     [
         *(*HEALTHY, TRANSACTIONS, *MOVED, *BOUNCED, WITHOUT_MARKERS, LOST, *HANGING, REFUSED),
         *(*JAVA, *JAVA_LOST, *JAVA_TRANSACTIONS_LOST, BAD_INPUT, FORGOTTEN, FENCED),
+        MADE_WHILE_WRITING,
     ],
 )
 def test_what_is_said_of_a_run_with_others_clients_stays(name: str, tmp_path: Path) -> None:
@@ -89,6 +92,19 @@ def test_a_healthy_run_of_plain_and_idempotent_clients_is_safe_and_conforms(
     assert (results.conforms, results.safe) == (True, True)
     # Before 2.0 a fetch may meet a leader too early, and the follower logs that.
     assert {finding.kind for finding in results.findings} <= {"broker-error"}
+
+
+def test_a_broker_that_has_not_heard_of_a_topic_refuses_a_write_and_the_run_conforms(
+    tmp_path: Path,
+) -> None:
+    run = unpacked(MADE_WHILE_WRITING, tmp_path, runs=RUNS)
+    results = judge(run)
+    clients = RunEvidence(run).clients
+    assert clients is not None
+
+    refused = [operation.error for operation in clients.operations if operation.error]
+    assert refused == ["UNKNOWN_TOPIC_OR_PARTITION"]
+    assert (results.conforms, results.safe, results.findings) == (True, True, ())
 
 
 @pytest.mark.parametrize("name", [TRANSACTIONS, *MOVED, *BOUNCED])
