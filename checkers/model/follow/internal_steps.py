@@ -13,6 +13,7 @@ from kchaos.checkers.model.broker import (
     process,
     tier,
 )
+from kchaos.checkers.model.broker import follower as following
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.follow import isr_requests
@@ -295,11 +296,53 @@ def _handle(
         if seen is None or not errors_differ(errors, seen):
             # Who refuses says the same before and after it.
             is_refused = any(error for _, error in errors)
-            world.is_unlikely = not is_refused and (
-                _speaks_as_before(state, broker_id, part, lookahead, index)
-                or is_yet_to_repeat(state, world, broker_id, lookahead, index)
+            is_early = not is_refused and _speaks_as_before(
+                state, broker_id, part, lookahead, index
             )
-            yield world
+            fetchless = _fetches_nothing(state, world, broker_id, part, is_last, lookahead, index)
+            for after in (*fetchless, world):
+                after.is_unlikely |= is_early or (
+                    not is_refused and is_yet_to_repeat(state, after, broker_id, lookahead, index)
+                )
+                yield after
+
+
+def _fetches_nothing(
+    state: State,
+    handled: World,
+    broker_id: int,
+    part: Received,
+    is_last: bool,
+    lookahead: Lookahead,
+    index: int,
+) -> Iterator[World]:
+    """A broker that is shut down in order fetches no partition of which it becomes a follower.
+
+    It knows of its shutdown before it asks the controller for leave (isShuttingDown, of
+    ReplicaManager.makeFollowers and KafkaServer.shutdown, 0.10.2.2, 1.1.1, 2.8.2 and 3.8.0). Who
+    asks for the partition in that epoch before its process ends did not know of it.
+    """
+    if not isinstance(part.request, LeaderAndIsr) or not lookahead.is_shut_down(broker_id, index):
+        return
+    for told in part.request.states:
+        partition = TopicPartition(told.topic, told.partition)
+        source = handled.source(broker_id, told.leader, partition)
+        before, thread = World(state).thread(broker_id, source), handled.thread(broker_id, source)
+        fetch = None if thread is None else thread.fetch(partition)
+        if fetch is None or (before is not None and before.fetch(partition) == fetch):
+            continue
+        epochs = lookahead.epochs_asked_until_end(broker_id, source, partition, index)
+        # One may have been sent before; up to 2.0 nobody says the epoch.
+        is_of_it = any(epoch is not None and epoch >= told.leader_epoch for epoch in epochs)
+        if is_of_it or len(epochs) > 1:
+            continue
+        world = World(state)
+        world.is_unlikely = bool(epochs)
+        world.changes, world.notes = {**handled.changes}, [*handled.notes]
+        following.leave_fetchers(world, broker_id, partition)
+        if is_last:
+            following.end_idle_threads(world, broker_id)
+        yield world
 
 
 def handle_control(

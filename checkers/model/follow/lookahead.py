@@ -527,6 +527,28 @@ class Lookahead:
         asks = next(later, None)
         return asks is None or asks[0] > killed
 
+    def is_shut_down(self, broker: int, index: int) -> bool:
+        """Tell whether a broker's process ends in order next, from an index on."""
+        stopped = next((at for at, _ in self._stopped.get(broker, ()) if at >= index), None)
+        return stopped is not None and stopped not in self._killed.get(broker, ())
+
+    def epochs_asked_until_end(
+        self, follower: int, source: int, partition: TopicPartition, index: int
+    ) -> list[int | None]:
+        """Return in which epochs a follower asks a leader for a partition until its process ends.
+
+        From an index on; a message that does not say its epoch has None.
+        """
+        stops = (at for at, _ in self._stopped.get(follower, ()) if at >= index)
+        end = next(stops, len(self._times))
+        items = self._of_pair.get((follower, source), [])
+        return [
+            asked.leader_epoch
+            for at, what in items[bisect_left(items, index, key=lambda item: item[0]) :]
+            if at < end and isinstance(what, Question)
+            if (asked := what.partitions.get(partition)) is not None
+        ]
+
     def was_not_appended(
         self, follower: int, partition: TopicPartition, batch: PredictedBatch, index: int
     ) -> bool:

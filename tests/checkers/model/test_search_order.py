@@ -575,6 +575,45 @@ def test_a_broker_that_asks_in_the_old_epoch_hears_of_the_new_one_after_that(
     assert told_at(1, before, question, leader=-1) == [False]
 
 
+ENDS = StopBroker(broker=1, clean=True)
+
+
+@pytest.mark.parametrize(
+    ("later", "fetches"),
+    [
+        ((ENDS,), [False, True]),
+        ((replace(ENDS, clean=False), ENDS), [True]),
+        ((replace(ENDS, broker=0),), [True]),
+        ((replace(asked(7, 1), partitions={T: fetch_from_0(2)}), ENDS), [True]),
+        ((replace(asked(7, 1), partitions={T: fetch_from_0(1)}), ENDS), [False, True]),
+        ((ENDS, replace(asked(7, 1), partitions={T: fetch_from_0(2)})), [False, True]),
+        ((*(replace(asked(7, n), partitions={T: fetch_from_0(1)}) for n in (1, 2)), ENDS), [True]),
+    ],
+    ids=[
+        *("it ends", "it is killed", "another ends", "it fetches", "it fetched"),
+        *("it fetches when it is back", "it goes on"),
+    ],
+)
+def test_a_broker_that_is_shut_down_in_order_may_fetch_nothing_of_what_it_is_to_follow(
+    later: tuple[Question | StopBroker, ...], fetches: list[bool]
+) -> None:
+    world = cluster("2.8.2")
+    follower = world.broker(1)
+    assert follower is not None
+    world.put_broker(1, replace(follower, live=frozenset({0, 1})))
+    world.put(("assignment", T), (0, 1))
+    world.put_replica(1, T, Replica())
+    led = LeaderAndIsr(states=(state(0, 2, (0, 1)),))
+    world.put(("control", 1), (replace(RECEIVED, request=led),))
+    steps = [
+        step
+        for step in silent_steps(world.state(EMPTY), to_come(*later), 0, 0)
+        if step.get(("control", 1))[0].errors is not None
+    ]
+    assert [step.thread(1, 0) is not None for step in steps] == fetches
+    assert {step.known_replica(1, T).role for step in steps} == {Role.FOLLOWER}
+
+
 def test_a_broker_leaves_a_leader_after_the_unseen_fetch_whose_answer_is_seen() -> None:
     answered = replace(reply(high_watermark=0, last_offset=None), number=(9, 5))
     handled = ControlAnswered(number=NUMBER, api="LeaderAndIsr", broker=1, error_code=0, errors={})
