@@ -20,12 +20,18 @@ from kchaos.checkers.acts import (
     ResumeBroker,
     StartBroker,
     StopBroker,
+    TopicPartition,
     fields_of,
 )
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.about import RUN, SCENARIO, is_release, number_in
 from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent
-from kchaos.checkers.evidence.observed import OBSERVATIONS, Observed
+from kchaos.checkers.evidence.observed import (
+    HIGH_WATERMARK,
+    HIGH_WATERMARK_NOT_PINNED,
+    OBSERVATIONS,
+    Observed,
+)
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.values.events import HighWatermarkObserved, PartitionState, TopicCreated
 
@@ -50,7 +56,7 @@ _BEFORE_THE_STEPS = -1
 _LEFT = {
     "AwaitFollowing": "state",
     "AwaitHeld": "held",
-    "AwaitHighWatermark": "high-watermark",
+    "AwaitHighWatermark": HIGH_WATERMARK,
     "AwaitMessage": "message",
     "AwaitReplicated": "log-end",
     "AwaitState": "state",
@@ -67,8 +73,9 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
     **Verifies**: that acts and high watermarks in checkpoints, one for one, are in actions and in
     observations, with the same fields (what an act only knew afterwards aside), but for acts of a
-    step that was not possible or that ended the run; that each step left its observation; that each
-    broker's first start has the release and settings of run.json and scenario.json.
+    step that was not possible or that ended the run; that each step left its observation, and
+    settling one of each partition; that each broker's first start has the release and settings of
+    run.json and scenario.json.
     **Does not verify**: observations of other kinds, which nothing is judged by.
     """
     if not evidence.files.has(OBSERVATIONS):
@@ -85,10 +92,10 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
         return
     yield from _acts(evidence, actions)
     yield from _high_watermarks(evidence, actions)
-    yield from _pinned(evidence)
     yield from _other_observations(evidence)
     if evidence.outcome.finished:
         yield from _unobserved(evidence)
+        yield from _unseen_in_the_end(evidence)
     yield from _first_starts(evidence)
     yield from _about_the_run(evidence)
 
@@ -166,33 +173,6 @@ def _marks(observation: Observed) -> Iterator[tuple[int, Any]]:
             yield broker, 0
 
 
-def _pinned(evidence: RunEvidence) -> Iterator[str]:
-    """What settling says that it pinned is what it saw then."""
-    last = len(evidence.scenario.steps)
-    fields = ("topic", "partition")
-    seen = Counter(
-        (*(observation.detail.get(name) for name in fields), int(broker), mark)
-        for observation in evidence.observed
-        if observation.kind == "high-watermark" and observation.step >= last
-        for broker, mark in dict(observation.detail.get("seen") or {}).items()
-    )
-    pinned = Counter(
-        (
-            *(observation.detail.get(name) for name in fields),
-            broker,
-            observation.detail.get("high_watermark"),
-        )
-        for observation in evidence.observed
-        if observation.kind == "high-watermarks-pinned"
-        for broker in observation.detail.get("brokers") or ()
-    )
-    for topic, partition, broker, mark in (seen - pinned) + (pinned - seen):
-        yield (
-            f"{OBSERVATIONS}: settling saw or pinned {mark} of {topic}-{partition} on broker "
-            f"{broker}, and not both"
-        )
-
-
 def _unobserved(evidence: RunEvidence) -> Iterator[str]:
     """Each step is observed when it begins, and many once more when their gate holds."""
     seen: dict[int, set[str]] = {}
@@ -205,6 +185,25 @@ def _unobserved(evidence: RunEvidence) -> Iterator[str]:
         )
         for kind in sorted(wanted - seen.get(number, set())):
             yield f"{OBSERVATIONS} has no {kind} of step {number}, {name}"
+
+
+def _unseen_in_the_end(evidence: RunEvidence) -> Iterator[str]:
+    """Settling that converged looked for each partition's high watermark in checkpoints.
+
+    Where one did not come in time it says so, and then others may be missing too.
+    """
+    settle, ended = evidence.outcome.settle, len(evidence.scenario.steps)
+    last = [observation for observation in evidence.observed if observation.step >= ended]
+    in_vain = any(observation.kind == HIGH_WATERMARK_NOT_PINNED for observation in last)
+    if settle is None or settle.state != "converged" or in_vain:
+        return
+    seen = {
+        TopicPartition(observation.detail["topic"], observation.detail["partition"]).name
+        for observation in last
+        if observation.kind == HIGH_WATERMARK
+    }
+    for name in sorted({*(settle.last_seen or {})} - seen):
+        yield f"{OBSERVATIONS} has no high-watermark of {name} from after the last step"
 
 
 def _other_observations(evidence: RunEvidence) -> Iterator[str]:

@@ -69,12 +69,6 @@ class _HighWatermarkKept(_OfPartition):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Pinned(_OfPartition):
-    brokers: tuple[int, ...]
-    high_watermark: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _StateOfPartition:
     leader: int
     leader_epoch: int
@@ -123,7 +117,6 @@ _OBSERVATIONS: Mapping[str, type[Any]] = {
     "free-clients-stopped": _FreeClientsStopped,
     "high-watermark": _HighWatermark,
     "high-watermark-kept": _HighWatermarkKept,
-    "high-watermarks-pinned": _Pinned,
     "point-hits": _PointHits,
     "state": _State,
 }

@@ -15,7 +15,10 @@ ADDRESSES_GIVEN = "addresses-given"
 """Somebody asked for the addresses at which brokers serve clients."""
 FREE_CLIENTS_STARTED, FREE_CLIENTS_STOPPED = "free-clients-started", "free-clients-stopped"
 """Clients that never wait began and ended; the latter says what they did."""
-_PINNED = "high-watermarks-pinned"
+HIGH_WATERMARK = "high-watermark"
+"""Checkpoints hold what a gate waited for; after the last step that is the last high watermark."""
+HIGH_WATERMARK_NOT_PINNED = "high-watermark-not-pinned"
+"""Settling waited in vain for a checkpoint to hold the last high watermark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +59,17 @@ def read_observed(files: EvidenceFiles) -> Iterator[Observed]:
 
 
 def pinned_high_watermarks(
-    lines: Iterable[Observed],
+    lines: Iterable[Observed], steps: int
 ) -> Iterator[tuple[TopicPartition, int]]:
-    """Yields partition and broker of each checkpoint in which the last high watermark was seen."""
+    """Yields partition and broker of each checkpoint in which the last high watermark was seen.
+
+    Args:
+        steps: How many the scenario has; what is seen from this index on is seen by settling.
+    """
     for line in lines:
-        if line.kind == _PINNED:
+        if line.kind == HIGH_WATERMARK and line.step >= steps:
             partition = TopicPartition(line.detail["topic"], line.detail["partition"])
-            yield from [(partition, broker) for broker in line.detail["brokers"]]
+            yield from [(partition, int(broker)) for broker in line.detail["seen"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

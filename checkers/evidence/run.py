@@ -429,7 +429,7 @@ class RunEvidence:
     @cached_property
     def pinned(self) -> frozenset[tuple[TopicPartition, int]]:
         """Partition and broker of each checkpoint in which settling saw the last high watermark."""
-        return frozenset(pinned_high_watermarks(self.observed))
+        return frozenset(pinned_high_watermarks(self.observed, len(self.scenario.steps)))
 
     @cached_property
     def links(self) -> tuple[LinkMessage, ...] | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.observed import HIGH_WATERMARK_NOT_PINNED
 from kchaos.checkers.segments.batch import Batch
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.harness.gates import fetching, gates
@@ -115,19 +116,15 @@ def _identity(batch: Batch) -> tuple[int, ...]:
 def await_high_watermarks(
     play: Play, partition: TopicPartition, brokers: list[int], end: int
 ) -> None:
-    """Followers learn the high watermark with their next fetch; pin it where that is quick."""
+    """Followers learn the high watermark with their next fetch; wait for it where that is quick.
+
+    What is seen after the last step pins the checkpoints (`evidence.observed`).
+    """
     quick = [broker for broker in brokers if _checkpoint_interval_s(play, broker) < _QUICK_S]
     try:
         gates.await_high_watermark(play, partition, quick, end, timeout_s=_HIGH_WATERMARK_S)
-        play.observed(
-            "high-watermarks-pinned",
-            topic=partition.topic,
-            partition=partition.partition,
-            brokers=quick,
-            high_watermark=end,
-        )
     except AwaitTimeout as error:
-        play.observed("high-watermark-not-pinned", detail=str(error))
+        play.observed(HIGH_WATERMARK_NOT_PINNED, detail=str(error))
 
 
 def _checkpoint_interval_s(play: Play, broker: int) -> float:

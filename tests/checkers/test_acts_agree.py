@@ -6,6 +6,7 @@ import pytest
 
 from kchaos.checkers.acts import CutLink, HealLink, Hold, ReleaseHold
 from kchaos.checkers.judge import judge
+from kchaos.checkers.run_directory import RunDirectory
 from tests.support.clean_runs import clean_run, clean_snapshot, unknown_of
 
 
@@ -37,3 +38,23 @@ def test_a_hold_of_what_the_model_does_not_follow_leaves_it_unknown_whether_a_ru
     assert results.conforms is conforms
     said = "requests of WriteTxnMarkers were held, which the model does not follow"
     assert (said in (results.unknown or "")) is (conforms is None)
+
+
+@pytest.mark.parametrize("is_in_vain", [False, True])
+def test_settling_looked_at_the_checkpoints_of_each_partition_or_says_that_it_waited_in_vain(
+    is_in_vain: bool, tmp_path: Path
+) -> None:
+    def look_away(run: RunDirectory) -> None:
+        observations = run.path / "observations.jsonl"
+        lines = observations.read_text().splitlines(keepends=True)
+        observations.write_text("".join(line for line in lines if '"high-watermark"' not in line))
+
+    build = clean_snapshot(clean_run(tmp_path / "run"))
+    if is_in_vain:
+        build.observe("high-watermark-not-pinned", len(build.steps), build.clock, detail="5 s")
+
+    results = judge(build.seal(before=look_away))
+
+    assert results.conforms is (True if is_in_vain else None)
+    said = "has no high-watermark of t-0 from after the last step"
+    assert (said in (results.unknown or "")) is not is_in_vain

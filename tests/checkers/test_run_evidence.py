@@ -102,11 +102,9 @@ def test_settling_pins_high_watermarks_of_the_brokers_that_it_names_in_the_end(
 
 def test_an_observation_that_does_not_say_what_it_pins_is_refused(tmp_path: Path) -> None:
     build = started(tmp_path / "run")
-    build.run.append(
-        "observations.jsonl", {"time": 1.0, "kind": "high-watermarks-pinned", "topic": "t"}
-    )
+    build.run.append("observations.jsonl", {"time": 1.0, "kind": "high-watermark", "topic": "t"})
 
-    with pytest.raises(ScenarioDataError, match=r"jsonl:2: partition, brokers, high_"):
+    with pytest.raises(ScenarioDataError, match=r"jsonl:2: partition, seen"):
         RunEvidence(ended(build)).read()
 
 

@@ -170,14 +170,14 @@ def _seen(name: str, edit: Callable[[Line], object], kind_of_line: str) -> None:
     )
 
 
-_PINNED = "high-watermarks-pinned"
+_MARK = "high-watermark"
 _seen(
-    "another high watermark pinned",
-    lambda o: o.update(high_watermark=o["high_watermark"] + 1),
-    _PINNED,
+    "another high watermark seen",
+    lambda o: o.update(seen={broker: mark + 1 for broker, mark in o["seen"].items()}),
+    _MARK,
 )
-_seen("other brokers pinned", lambda value: value.update(brokers=[7]), _PINNED)
-_seen("brokers that are no numbers", lambda value: value.update(brokers="all"), _PINNED)
+_seen("a high watermark of another broker", lambda value: value.update(seen={"7": 1}), _MARK)
+_seen("brokers that are no numbers", lambda value: value.update(seen={"all": 1}), _MARK)
 _seen("another act", lambda value: value.update(act="PauseBroker"), "act")
 _seen("an act of another broker", lambda value: value.update(broker=77), "act")
 _seen("another state", lambda value: value["state"].update(leader=5), "state")
@@ -186,8 +186,8 @@ _seen("a step that has no name", lambda value: value.update(name="Nothing"), "st
 add("observations: no file", lambda run: run.remove(SEEN))
 add("observations: nothing in it", lambda run: run.write(SEEN, b""))
 add(
-    "observations: nothing was pinned",
-    lambda run: run.drop_line(SEEN, lambda line: line["kind"] == _PINNED, _PINNED),
+    "observations: no high watermark was seen",
+    lambda run: run.drop_line(SEEN, lambda line: line["kind"] == _MARK, _MARK),
 )
 
 

@@ -243,16 +243,10 @@ class RunBuilder:
     def pinned(
         self, high_watermark: int, brokers: Sequence[int], *, topic: str = "t"
     ) -> "RunBuilder":
-        line = {
-            "time": self.tick(),
-            "step": len(self.steps),
-            "kind": "high-watermarks-pinned",
-            "topic": topic,
-            "partition": 0,
-            "brokers": list(brokers),
-            "high_watermark": high_watermark,
-        }
-        self.run.append("observations.jsonl", line)
+        """What settling saw in the checkpoints, after the last step."""
+        seen = {str(broker): high_watermark for broker in brokers}
+        ended = len(self.steps)
+        self.observe("high-watermark", ended, self.tick(), topic=topic, partition=0, seen=seen)
         return self
 
     def produce(
@@ -487,6 +481,7 @@ class RunBuilder:
             },
         }
         if settled:
+            self._look_at_checkpoints()
             self.observe("settled", len(self.steps), self.clock, **settled)
         self.run.write(
             "outcome.json",
@@ -500,6 +495,13 @@ class RunBuilder:
         before(self.run)
         self.run.seal()
         return self.run
+
+    def _look_at_checkpoints(self) -> None:
+        """What settling leaves of each partition, where no checkpoint is written often enough."""
+        for name in self.states:
+            topic, _, partition = name.rpartition("-")
+            place = {"topic": topic, "partition": int(partition)}
+            self.observe("high-watermark", len(self.steps), self.clock, **place, seen={})
 
     def _write_about(self) -> None:
         """What is known of brokers and steps only at the end."""
