@@ -7,6 +7,7 @@ ReplicaFetcherThread, ReplicaFetcherBlockingSend, ReplicaManager.fetchMessages a
 1.1.1 and 2.8.2. What a thread asks after OFFSET_OUT_OF_RANGE, and when, is in `offset_reset`.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kchaos.checkers.acts import Hold, TopicPartition
@@ -267,28 +268,36 @@ def count(
             moved = _high_watermark(world, leader, partition)
             if moved != before and answering.generation.answers_with_moved_high_watermark:
                 answer = replace(answer, high_watermark=moved)
-        elif (
-            isinstance(answer, FetchAnswer)
-            and answer.error
-            and partition not in exchange.refused
-            and answering.generation.forgets_end_of_refused
-        ):
+        elif _ends_knowledge(exchange, partition, answer, answering):
             changed |= leading.forget_end(world, leader, partition, broker_id)
         answers.append((partition, answer))
     if but is not None:
         counted = frozenset(partition for partition, _ in answers) - {but}
         after = replace(exchange, answers=tuple(answers), counted=counted)
-        change(world, broker_id, source, exchange, after)
-        return after, changed
-    read = [answer for partition, answer in answers if partition not in exchange.refused]
-    # Without anything to read there is nothing to wait for, but for a fetch that names nothing.
-    waits = all(map(says_nothing, read)) and (bool(read) or not exchange.refused)
-    stage = Stage.WAITING if waits else Stage.ANSWERED
-    after = replace(
-        exchange, stage=stage, answers=() if waits else tuple(answers), counted=frozenset()
-    )
+    else:
+        after = _answered_or_waiting(exchange, answers)
     change(world, broker_id, source, exchange, after)
     return after, changed
+
+
+def _ends_knowledge(
+    exchange: Exchange, partition: TopicPartition, answer: Answer, answering: Broker
+) -> bool:
+    """Tell whether a leader forgets where the follower ends, since it answers with an error."""
+    is_refused_now = isinstance(answer, FetchAnswer) and bool(answer.error)
+    is_read = partition not in exchange.refused
+    return is_refused_now and is_read and answering.generation.forgets_end_of_refused
+
+
+def _answered_or_waiting(
+    exchange: Exchange, answers: Sequence[tuple[TopicPartition, Answer]]
+) -> Exchange:
+    """Return a Fetch that was counted: with its answer, or in purgatory without one."""
+    read = [answer for partition, answer in answers if partition not in exchange.refused]
+    # Without anything to read there is nothing to wait for, but for a fetch that names nothing.
+    if all(map(says_nothing, read)) and (bool(read) or not exchange.refused):
+        return replace(exchange, stage=Stage.WAITING, answers=(), counted=frozenset())
+    return replace(exchange, stage=Stage.ANSWERED, answers=tuple(answers), counted=frozenset())
 
 
 def _without_records(answer: FetchAnswer, is_withheld: bool) -> FetchAnswer:

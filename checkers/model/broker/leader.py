@@ -136,25 +136,11 @@ def produce(world: World, request: Produce, *, settles: bool = True) -> None:
     broker = world.broker(request.broker)
     replica = world.replica(request.broker, partition)
     assert broker is not None
-    error = ""
-    if replica is not None and replica.role is Role.OFFLINE:
-        error = STORAGE_ERROR
-    elif replica is None or replica.role is not Role.LEADER:
-        error = NOT_LEADER
-    elif request.acks == -1 and len(replica.isr) < _min_isr(world, broker, partition, replica):
-        error = "NOT_ENOUGH_REPLICAS"
+    error, sent = _refusal(world, broker, partition, replica, request), None
+    if replica is not None and not error:
+        error, sent = _of_producer(broker, replica, request)
     if error or replica is None:
-        outcome = PredictedProduce(
-            operation=request.operation, acknowledged=False, base_offset=-1, error=error
-        )
-        world.answer(outcome)
-        return
-    error, sent = _of_producer(broker, replica, request)
-    if error:
-        outcome = PredictedProduce(
-            operation=request.operation, acknowledged=False, base_offset=-1, error=error
-        )
-        world.answer(outcome)
+        _refuse(world, request, error)
         return
     base_offset, required_offset = replica.log.log_end_offset, None
     if sent is None:
@@ -164,13 +150,7 @@ def produce(world: World, request: Produce, *, settles: bool = True) -> None:
     if fails_to_move(broker, replica):
         # It is appended, and then the high watermark cannot be moved.
         world.put_replica(request.broker, partition, replica)
-        failed = PredictedProduce(
-            operation=request.operation,
-            acknowledged=False,
-            base_offset=base_offset,
-            error=OUT_OF_RANGE,
-        )
-        world.answer(failed)
+        _refuse(world, request, OUT_OF_RANGE, base_offset=base_offset)
         return
     waits = request.acks == -1
     if waits:
@@ -191,6 +171,29 @@ def produce(world: World, request: Produce, *, settles: bool = True) -> None:
         settle_append(world, request.broker, partition)
     else:
         world.put(("appended", request.broker, partition), True)
+
+
+def _refusal(
+    world: World,
+    broker: Broker,
+    partition: TopicPartition,
+    replica: Replica | None,
+    request: Produce,
+) -> str:
+    """Return why a broker appends nothing, whoever sends it, or ""."""
+    if replica is not None and replica.role is Role.OFFLINE:
+        return STORAGE_ERROR
+    if replica is None or replica.role is not Role.LEADER:
+        return NOT_LEADER
+    is_short = len(replica.isr) < _min_isr(world, broker, partition, replica)
+    return "NOT_ENOUGH_REPLICAS" if request.acks == -1 and is_short else ""
+
+
+def _refuse(world: World, request: Produce, error: str, *, base_offset: int = -1) -> None:
+    refused = PredictedProduce(
+        operation=request.operation, acknowledged=False, base_offset=base_offset, error=error
+    )
+    world.answer(refused)
 
 
 def _of_producer(

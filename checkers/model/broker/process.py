@@ -106,29 +106,17 @@ def stop(
     failed = in_failed_directories(world, broker_id)
     for partition in world.partitions(broker_id):
         replica = world.known_replica(broker_id, partition)
-        checkpoint = world.checkpoint(broker_id, partition)
         # Nothing is written any more where a log directory has failed.
         is_offline = replica.role is Role.OFFLINE or partition in failed
-        known, is_known = checkpoint.known, is_clean and broker.is_running and not is_offline
-        if is_known and replica.is_hosted:
-            known = replica.high_watermark
-        kept = set()
-        if is_known and not replica.is_hosted and broker.checkpoints:
-            is_written = writes_file_of(world, broker_id, partition)
-            kept = {known} if is_written is None else set()
-            known = known if is_written is False else 0
-        if checkpointed is not None:
-            allowed = {known} | kept if is_known else set(checkpoint.possible)
-            known, is_known = checkpointed.get(partition, 0), True
-            if known not in allowed:
-                _note_impossible(world, broker_id, partition, known, allowed)
-        possible = (known,) if is_known or is_clean else checkpoint.possible
-        world.put(("checkpoint", broker_id, partition), Checkpoint(known=known, possible=possible))
+        is_written = is_clean and broker.is_running and not is_offline
+        left = _last_checkpoint(
+            world, broker_id, partition, is_clean=is_clean, is_written=is_written, seen=checkpointed
+        )
+        world.put(("checkpoint", broker_id, partition), left)
         for component in _OF_A_PROCESS:
             world.put((component, broker_id, partition), None)
         _forget(world, broker_id, partition, replica)
-        was_written = is_clean and broker.is_running and not is_offline
-        log_start.forget(world, broker_id, partition, is_clean=was_written)
+        log_start.forget(world, broker_id, partition, is_clean=is_written)
     world.put_broker(
         broker_id,
         replace(
@@ -148,6 +136,46 @@ def stop(
     world.put(("delayed", broker_id), None)
     world.put(("control", broker_id), None)
     _end_connections(world, broker_id)
+
+
+def _last_checkpoint(
+    world: World,
+    broker_id: int,
+    partition: TopicPartition,
+    *,
+    is_clean: bool,
+    is_written: bool,
+    seen: Mapping[TopicPartition, int] | None,
+) -> Checkpoint:
+    """Return what a process leaves of a partition in its checkpoint of high watermarks.
+
+    Args:
+        world: The transition; a value in the file that was not possible is noted there.
+        broker_id: Whose process ends.
+        partition: Any that it has.
+        is_clean: Whether it stops in order.
+        is_written: Whether it does, and can write where this partition is.
+        seen: What the file held afterwards, if it was read.
+    """
+    broker = world.broker(broker_id)
+    replica = world.known_replica(broker_id, partition)
+    checkpoint = world.checkpoint(broker_id, partition)
+    assert broker is not None
+    known, is_known = checkpoint.known, is_written
+    if is_known and replica.is_hosted:
+        known = replica.high_watermark
+    kept = set()
+    if is_known and not replica.is_hosted and broker.checkpoints:
+        has_line = writes_file_of(world, broker_id, partition)
+        kept = {known} if has_line is None else set()
+        known = known if has_line is False else 0
+    if seen is not None:
+        allowed = {known} | kept if is_known else set(checkpoint.possible)
+        known, is_known = seen.get(partition, 0), True
+        if known not in allowed:
+            _note_impossible(world, broker_id, partition, known, allowed)
+    possible = (known,) if is_known or is_clean else checkpoint.possible
+    return Checkpoint(known=known, possible=possible)
 
 
 def _forget(world: World, broker_id: int, partition: TopicPartition, replica: Replica) -> None:

@@ -146,21 +146,11 @@ def take(  # noqa: C901
         case IsrAsked():
             _isr_asked(world, what)
         case IsrAnswered():
-            for partition in what.isrs:
-                if world.get(("isr change", what.leader, partition)) is not None:
-                    world.put(("isr answer", what.leader, partition), True)
-            for partition in what.refused:
-                world.put(("isr refused", what.leader, partition), True)
+            _isr_answered(world, what)
         case ClientAnswered():
             _client_answered(world, what, lookahead)
-        case CopyBegun():
-            world.put(("copying", what.label, what.broker), what)
-            labels = world.get(("copying",)) or ()
-            world.put(("copying",), tuple(sorted({*labels, what.label})))
-        case CopyEnded():
-            copying = world.get(("copying", what.label, what.broker))
-            if copying is not None:
-                raise Excluded(copy_differs(world, copying))
+        case CopyBegun() | CopyEnded():
+            _copy(world, what)
         case RemoteCopy() | TierRead() | Snapshot():
             refused = tier.take(world, what)
             if refused is not None:
@@ -178,6 +168,25 @@ def take(  # noqa: C901
             world.put(("failing", what.broker), (*failing, what))
         case _:
             _act(world, what, generations)
+
+
+def _isr_answered(world: World, answer: IsrAnswered) -> None:
+    for partition in answer.isrs:
+        if world.get(("isr change", answer.leader, partition)) is not None:
+            world.put(("isr answer", answer.leader, partition), True)
+    for partition in answer.refused:
+        world.put(("isr refused", answer.leader, partition), True)
+
+
+def _copy(world: World, copy: CopyBegun | CopyEnded) -> None:
+    """A snapshot is copied meanwhile: what is copied must have been there at some moment of it."""
+    component = ("copying", copy.label, copy.broker)
+    if isinstance(copy, CopyBegun):
+        world.put(component, copy)
+        labels = world.get(("copying",)) or ()
+        world.put(("copying",), tuple(sorted({*labels, copy.label})))
+    elif (begun := world.get(component)) is not None:
+        raise Excluded(copy_differs(world, begun))
 
 
 def _act(world: World, action: Action, generations: Mapping[int, Generation]) -> None:

@@ -162,7 +162,7 @@ class _Bounds:
         self._is_tiered = any(isinstance(item.what, RemoteCopy) for item in record.seen)
         self._may_exit: set[int] = set()
 
-    def refutes(self, what: object) -> str:  # noqa: C901
+    def refutes(self, what: object) -> str:
         """Return why nothing can be seen so now, or ""."""
         match what:
             case ClientAnswered(outcome="ok"):
@@ -170,23 +170,9 @@ class _Bounds:
             case Question() if (
                 what.fate is not Fate.ABANDONED and self._lookahead.questions[what.number] is what
             ):
-                for partition, asked in what.partitions.items():
-                    if isinstance(asked, FetchAsked):
-                        why = self._beyond(
-                            what.follower, partition, asked.fetch_offset
-                        ) or self._above_high_watermark(what, partition, asked.fetch_offset)
-                        if why:
-                            return why
-                return "" if self._is_tiered else self._fetchers.refutes(what)
+                return self._asked_beyond(what)
             case Reply() if self._is_looked_at(what) and not what.error_code:
-                for partition, said in what.partitions.items():
-                    why = self._beyond(what.leader, partition, _end_told(said))
-                    if not why and isinstance(said, FetchAnswered) and said.base_offset is not None:
-                        why = self._epochs.refutes(
-                            partition, said.base_offset, said.first_leader_epoch
-                        )
-                    if why:
-                        return why
+                return self._answered_beyond(what)
             case StopBroker() if what.checkpointed is not None:
                 for topic, number, high_watermark in what.checkpointed:
                     partition = TopicPartition(topic, number)
@@ -199,31 +185,56 @@ class _Bounds:
                     what.broker, partition, what.high_watermark
                 )
             case CopyEnded():
-                begun = self._copying.get((what.label, what.broker))
-                for partition, files in begun.files if begun is not None else ():
-                    if files.batches:
-                        why = self._beyond(what.broker, partition, files.batches[-1][1] + 1)
-                        if why:
-                            return why
-                    for base_offset, _, leader_epoch, _ in files.batches:
-                        why = self._epochs.refutes(partition, base_offset, leader_epoch)
-                        if why:
-                            return why
+                return self._copied_beyond(what)
             case ControlSent() if what.broker in self._running - self._may_exit:
-                if not self._lookahead.is_registered(
-                    what.broker, what.broker_epoch, self._decisions
-                ):
-                    return (
-                        f"broker {what.broker} never registered with epoch {what.broker_epoch}, "
-                        f"which the {what.api} names"
-                    )
-                for state in what.states:
-                    if not self._lookahead.is_written(state, self._decisions):
-                        return (
-                            f"no decision wrote leader {state.leader}, leader epoch "
-                            f"{state.leader_epoch} and ISR {list(state.isr)} of "
-                            f"{state.topic}-{state.partition}"
-                        )
+                return self._never_decided(what)
+        return ""
+
+    def _asked_beyond(self, what: Question) -> str:
+        for partition, asked in what.partitions.items():
+            if isinstance(asked, FetchAsked):
+                why = self._beyond(what.follower, partition, asked.fetch_offset)
+                why = why or self._above_high_watermark(what, partition, asked.fetch_offset)
+                if why:
+                    return why
+        return "" if self._is_tiered else self._fetchers.refutes(what)
+
+    def _answered_beyond(self, what: Reply) -> str:
+        for partition, said in what.partitions.items():
+            why = self._beyond(what.leader, partition, _end_told(said))
+            if not why and isinstance(said, FetchAnswered) and said.base_offset is not None:
+                why = self._epochs.refutes(partition, said.base_offset, said.first_leader_epoch)
+            if why:
+                return why
+        return ""
+
+    def _copied_beyond(self, what: CopyEnded) -> str:
+        begun = self._copying.get((what.label, what.broker))
+        for partition, files in begun.files if begun is not None else ():
+            if files.batches:
+                why = self._beyond(what.broker, partition, files.batches[-1][1] + 1)
+                if why:
+                    return why
+            for base_offset, _, leader_epoch, _ in files.batches:
+                why = self._epochs.refutes(partition, base_offset, leader_epoch)
+                if why:
+                    return why
+        return ""
+
+    def _never_decided(self, what: ControlSent) -> str:
+        """Why a request names a registration, or a state, that nobody wrote."""
+        if not self._lookahead.is_registered(what.broker, what.broker_epoch, self._decisions):
+            return (
+                f"broker {what.broker} never registered with epoch {what.broker_epoch}, "
+                f"which the {what.api} names"
+            )
+        for state in what.states:
+            if not self._lookahead.is_written(state, self._decisions):
+                return (
+                    f"no decision wrote leader {state.leader}, leader epoch "
+                    f"{state.leader_epoch} and ISR {list(state.isr)} of "
+                    f"{state.topic}-{state.partition}"
+                )
         return ""
 
     def add(self, what: object) -> None:  # noqa: C901

@@ -47,6 +47,7 @@ from kchaos.checkers.model.values.events import (
     BrokerRegistrationChanged,
     BrokerUnregistered,
     ControllerElected,
+    Decision,
     DeleteRecords,
     EligibleReplicas,
     Event,
@@ -66,7 +67,7 @@ from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, Pre
 from kchaos.checkers.model.values.replica import Replica
 
 
-def happen(  # noqa: C901, PLR0915
+def happen(  # noqa: C901
     world: World, event: Event, generations: Mapping[int, Generation]
 ) -> None:
     """Let one event take effect, without what brokers do because of it.
@@ -81,6 +82,9 @@ def happen(  # noqa: C901, PLR0915
         ModelError: The state makes the event impossible.
         AssertionError: No case says what the event changes.
     """
+    if isinstance(event, Decision):
+        decide(world, event)
+        return
     match event:
         case StartBroker():
             _start(world, event, generations.get(event.broker))
@@ -121,28 +125,40 @@ def happen(  # noqa: C901, PLR0915
             _look(world, event)
         case DeleteRecords() | LogStartObserved():
             _log_start(world, event)
-        case TopicCreated():
-            outboxes.topic_created(world, event)
-        case TopicDeleted():
-            outboxes.topic_deleted(world, event)
-        case TopicConfigured():
-            topic_settings.configured(world, event)
         case AdoptTopicConfiguration():
             topic_settings.adopt(world, event)
-        case PartitionState():
-            outboxes.partition_state(world, event)
-        case BrokerRegistered():
-            outboxes.broker_registered(world, event)
-        case BrokerUnregistered():
-            outboxes.broker_unregistered(world, event)
-        case ControllerElected():
-            outboxes.controller_elected(world, event)
-        case BrokerRegistrationChanged() | EligibleReplicas() | FeatureLevelSet():
-            raise ModelError(f"{type(event).__name__}: only a KRaft cluster decides that")
         case Snapshot() | TierRead() | AskBrokerToStop():
             pass
         case _:
             assert_never(event)
+
+
+def decide(world: World, decision: Decision) -> None:
+    """Let ZooKeeper take a write in: what was decided, and who is to be told of it.
+
+    Raises:
+        ModelError: Only a KRaft cluster decides that.
+        AssertionError: No case says what the decision changes.
+    """
+    match decision:
+        case TopicCreated():
+            outboxes.topic_created(world, decision)
+        case TopicDeleted():
+            outboxes.topic_deleted(world, decision)
+        case TopicConfigured():
+            topic_settings.configured(world, decision)
+        case PartitionState():
+            outboxes.partition_state(world, decision)
+        case BrokerRegistered():
+            outboxes.broker_registered(world, decision)
+        case BrokerUnregistered():
+            outboxes.broker_unregistered(world, decision)
+        case ControllerElected():
+            outboxes.controller_elected(world, decision)
+        case BrokerRegistrationChanged() | EligibleReplicas() | FeatureLevelSet():
+            raise ModelError(f"{type(decision).__name__}: only a KRaft cluster decides that")
+        case _:
+            assert_never(decision)
 
 
 def _forge(world: World, event: ForgeAnswers | EndForgery) -> None:
