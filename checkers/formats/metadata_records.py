@@ -123,11 +123,6 @@ class RecordDefinitions:
             raise MetadataRecordError("there is no definition of any metadata record")
         return cls(definitions.values())
 
-    @classmethod
-    def from_jar(cls, jar: Path) -> "RecordDefinitions":
-        """Definitions of the release whose `kafka-metadata` jar this is; raises as `from_texts`."""
-        return cls.from_texts(definitions_in_jar(jar))
-
     @cached_property
     def _by_api_key(self) -> dict[int, _Definition]:
         return {definition.api_key: definition for definition in self._by_name.values()}

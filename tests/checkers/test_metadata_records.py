@@ -9,6 +9,7 @@ from kchaos.checkers.formats.metadata_records import (
     MetadataRecord,
     MetadataRecordError,
     RecordDefinitions,
+    definitions_in_jar,
 )
 
 FEATURE_LEVEL = """
@@ -258,11 +259,11 @@ def test_definitions_are_read_from_a_release_jar(tmp_path):
         archive.writestr("common/metadata/FeatureLevelRecord.json", FEATURE_LEVEL)
         archive.writestr("common/message/Other.json", "{}")
 
-    assert RecordDefinitions.from_jar(jar).names == ("FeatureLevelRecord",)
+    assert RecordDefinitions.from_texts(definitions_in_jar(jar)).names == ("FeatureLevelRecord",)
 
 
 def test_a_jar_that_cannot_be_read_is_refused(tmp_path):
     (tmp_path / "kafka-metadata.jar").write_bytes(b"no jar")
 
     with pytest.raises(MetadataRecordError, match="cannot be read"):
-        RecordDefinitions.from_jar(tmp_path / "kafka-metadata.jar")
+        definitions_in_jar(tmp_path / "kafka-metadata.jar")

@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.formats.batches import CONTROL_FLAG
-from kchaos.checkers.formats.metadata_records import MetadataRecord, RecordDefinitions
+from kchaos.checkers.formats.metadata_records import (
+    MetadataRecord,
+    RecordDefinitions,
+    definitions_in_jar,
+)
 from kchaos.clusters.distribution import resolve
 from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.kraft_storage import record_batch
@@ -23,7 +27,7 @@ SEGMENT = "00000000000000000000.log"
 @pytest.fixture(scope="module")
 def definitions() -> RecordDefinitions:
     jars = [jar for jar in resolve("4.1.2").class_path if jar.name.startswith("kafka-metadata-")]
-    return RecordDefinitions.from_jar(jars[0])
+    return RecordDefinitions.from_texts(definitions_in_jar(jars[0]))
 
 
 class Log:
