@@ -267,16 +267,21 @@ def nightly(
                 made = player(work) if player is not None else Children(options=options, work=work)
                 _play(night, course, made, releases, side_by_side)
         except BaseException as error:
-            what = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-            course.warnings.append(f"the night ended early: {what}")
-            if course.lines:
-                # What ended the night is the error, also where this cannot be written either.
-                try:
-                    told()
-                except OSError as refused:
-                    say(f"the summary or the tables could not be written: {refused}")
+            _tell_early_end(course, error, told)
             raise
         return told()
+
+
+def _tell_early_end(course: _Course, error: BaseException, told: Callable[[], Summary]) -> None:
+    """Writes the summary of what was played, if anything was, before an error ends the night."""
+    what = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+    course.warnings.append(f"the night ended early: {what}")
+    if course.lines:
+        # What ended the night is the error, also where this cannot be written either.
+        try:
+            told()
+        except OSError as refused:
+            course.say(f"the summary or the tables could not be written: {refused}")
 
 
 def _longest_s(earlier: Sequence[Line], limits: Limits) -> float:

@@ -122,24 +122,8 @@ def draw(
                 "none of your own: take another mix, such as mixed"
             )
         return draw_walk(seed, kafka=kafka, steps=steps, gated=gated, release=release or kafka)
-    random = Random(seed)
-    cluster = _cluster(random, kafka, mix, is_kraft=is_kraft)
-    if mix == UPGRADES:
-        cluster = _before_an_upgrade(cluster, known.text)
-    weights = dict(weights_of(mix, is_kraft=is_kraft))
-    wide = None
-    if mix == RARE:
-        # Another source of chance, so that what all mixes draw stays what it was.
-        more = Random(f"rare {seed}")
-        wide = draw_wide(more, kafka, release or kafka, cluster.properties)
-        cluster, weights = wide.cluster, swarm(more, weights)
-    weights |= {name: kind.weight for name, kind in kinds.items()}
-    drawing = Drawing(
-        random=random,
-        own=kinds,
-        view=_view_of(cluster, kafka, known),
-        weights={kind: weight * (leaning or {}).get(kind, 1) for kind, weight in weights.items()},
-        wide=wide,
+    drawing, cluster = _begin(
+        seed, kafka, known, mix, is_kraft=is_kraft, own=kinds, leaning=leaning or {}
     )
     acts = [drawing.first_topic(), *(drawing.next_step() for _ in range(steps))]
     return Scenario(
@@ -155,6 +139,39 @@ def draw(
         ),
         seed=seed,
     )
+
+
+def _begin(
+    seed: int,
+    kafka: str,
+    known: Release,
+    mix: str,
+    *,
+    is_kraft: bool,
+    own: Mapping[str, "OwnKind"],
+    leaning: Mapping[str, float],
+) -> tuple["Drawing", ClusterSpec]:
+    """The drawing before its first step, and the cluster that it is for."""
+    random = Random(seed)
+    cluster = _cluster(random, kafka, mix, is_kraft=is_kraft)
+    if mix == UPGRADES:
+        cluster = _before_an_upgrade(cluster, known.text)
+    weights = dict(weights_of(mix, is_kraft=is_kraft))
+    wide = None
+    if mix == RARE:
+        # Another source of chance, so that what all mixes draw stays what it was.
+        more = Random(f"rare {seed}")
+        wide = draw_wide(more, kafka, known.text, cluster.properties)
+        cluster, weights = wide.cluster, swarm(more, weights)
+    weights |= {name: kind.weight for name, kind in own.items()}
+    drawing = Drawing(
+        random=random,
+        own=own,
+        view=_view_of(cluster, kafka, known),
+        weights={kind: weight * leaning.get(kind, 1) for kind, weight in weights.items()},
+        wide=wide,
+    )
+    return drawing, cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from kchaos.clusters.releases import Mode, release_of
+from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import ExpireSession, FenceBroker
 from kchaos.faults.api import Fault
 from kchaos.harness.errors import UsageError
@@ -98,24 +99,18 @@ def draw_free(
     )
     topic, acts = drawn.steps[0], [*_acts(drawn)]
     assert isinstance(topic, CreateTopic)
-    producers = 1 + has_producer_ids + free.transactions
-    # A partition for each producer at least; acts name those that were drawn.
-    assignment = (*topic.assignment, *topic.assignment[:1] * (producers - len(topic.assignment)))
-    topic = replace(topic, assignment=assignment)
+    topic = _for_producers(topic, 1 + has_producer_ids + free.transactions)
     timed = (
         step
         for moment, act in zip(moments, acts, strict=True)
         for step in (LetClientsRun(until_s=moment), act)
     )
-    properties = {**drawn.cluster.properties, **_PROPERTIES}
-    if not has_producer_ids:
-        del properties["transaction.state.log.replication.factor"]
     return replace(
         drawn,
         entry=ENTRY,
         case=_case(free, mix, mode),
         title=f"{_who(free)} ({mix}), seed {seed}",
-        cluster=replace(drawn.cluster, client_links=True, properties=properties),
+        cluster=_with_client_links(drawn.cluster, has_producer_ids=has_producer_ids),
         steps=(
             topic,
             _start(free, topic, has_producer_ids=has_producer_ids),
@@ -127,6 +122,19 @@ def draw_free(
             StopClients(),
         ),
     )
+
+
+def _for_producers(topic: CreateTopic, producers: int) -> CreateTopic:
+    """The same topic with a partition for each producer at least; acts name those drawn before."""
+    first, more = topic.assignment[:1], producers - len(topic.assignment)
+    return replace(topic, assignment=(*topic.assignment, *first * more))
+
+
+def _with_client_links(cluster: ClusterSpec, *, has_producer_ids: bool) -> ClusterSpec:
+    properties = {**cluster.properties, **_PROPERTIES}
+    if not has_producer_ids:
+        del properties["transaction.state.log.replication.factor"]
+    return replace(cluster, client_links=True, properties=properties)
 
 
 def _start(free: FreeRun, topic: CreateTopic, *, has_producer_ids: bool) -> Step:

@@ -84,37 +84,14 @@ def _context(loaded: Loaded) -> dict[str, Any]:
     faults, writes = faults_of(loaded), writes_of(loaded)
     cause = cause_of(loaded, views=views, decisions=decisions, rounds=rounds, faults=faults)
     names = story_names(loaded)
-    story = story_of(loaded)
     happened = moments(loaded, decisions=decisions, faults=faults, writes=writes, rounds=rounds)
-    caches = [_cache(view) for view in views[:MOST_PARTITIONS]]
     return {
-        "name": loaded.evidence.name,
-        "judgement": loaded.judgement,
-        "title": answers.title_of(loaded),
-        "tickets": answers.tickets_of(loaded),
-        "outcome": answers.outcome_of(loaded),
-        "headline": answers.headline(loaded),
-        "summary": answers.summary(loaded),
+        **_verdict(loaded, views),
         "cause": cause,
         "no_way_back": no_way_back(loaded),
         "names": names,
-        "story": [_sentence(line) for line in story] if len(story) <= MOST_TOLD else [],
-        "answers": answers.answers_of(loaded),
-        "warnings": answers.warnings(loaded),
-        "not_compared": answers.not_compared(loaded),
-        "unknown_reasons": answers.unknown_reasons(loaded),
-        "tracebacks": answers.tracebacks(loaded),
-        "expectation": answers.expectation_of(loaded),
-        "witnesses": answers.witnesses_of(loaded),
-        "findings": finding_views(in_order(loaded.findings)[:MOST_FINDINGS], views),
-        "findings_left_out": max(0, len(loaded.findings) - MOST_FINDINGS),
         **_drawn(loaded, views),
-        "caches": caches,
-        "has_caches": any(
-            replica["is_found"] or replica["rows"]
-            for each in caches
-            for replica in each["replicas"]
-        ),
+        **_caches(views),
         "time": draw_time(
             loaded,
             partition=_drawn_partition(loaded, decisions),
@@ -126,32 +103,81 @@ def _context(loaded: Loaded) -> dict[str, Any]:
             cause=cause,
             names=names,
         ),
-        "moments": _shortened(happened),
-        "chapters": [moment for moment in happened if moment.kind == "story"],
-        "moments_left_out": max(0, len(happened) - MOST_MOMENTS),
+        **_moments(happened),
         "fault_names": list(dict.fromkeys(fault.name for fault in faults)),
         "writes": writes,
         "zero": loaded.started_at,
-        "states": decisions.states,
-        "decisions": decisions,
-        "decision_problems": decisions.problems,
-        "incarnations": incarnations(loaded, decisions),
+        **_decisions(loaded, decisions),
         **_control(loaded),
-        "most_rows": MOST_MOMENTS,
         "service": service_tables(loaded),
         "not_measured": not_measured(loaded),
         "shadow": shadow_rows(loaded),
         "rounds": side_by_side(predicted_rounds(loaded), rounds),
         "has_prediction": loaded.prediction is not None,
         "truncations": loaded.prediction.truncations if loaded.prediction else (),
-        "disallowed": [
-            json.dumps(asdict(each))
-            for each in (loaded.prediction.disallowed if loaded.prediction else ())
-        ],
         "versions": _versions(loaded),
         "brokers": _brokers(loaded),
         "command": loaded.run.command,
         "replay": answers.replay_of(loaded),
+    }
+
+
+def _verdict(loaded: Loaded, views: Sequence[PartitionView]) -> dict[str, Any]:
+    """What was judged, with what was expected, and the findings."""
+    story = story_of(loaded)
+    return {
+        "name": loaded.evidence.name,
+        "judgement": loaded.judgement,
+        "title": answers.title_of(loaded),
+        "tickets": answers.tickets_of(loaded),
+        "outcome": answers.outcome_of(loaded),
+        "headline": answers.headline(loaded),
+        "summary": answers.summary(loaded),
+        "story": [_sentence(line) for line in story] if len(story) <= MOST_TOLD else [],
+        "answers": answers.answers_of(loaded),
+        "warnings": answers.warnings(loaded),
+        "not_compared": answers.not_compared(loaded),
+        "unknown_reasons": answers.unknown_reasons(loaded),
+        "tracebacks": answers.tracebacks(loaded),
+        "expectation": answers.expectation_of(loaded),
+        "witnesses": answers.witnesses_of(loaded),
+        "findings": finding_views(in_order(loaded.findings)[:MOST_FINDINGS], views),
+        "findings_left_out": max(0, len(loaded.findings) - MOST_FINDINGS),
+    }
+
+
+def _caches(views: Sequence[PartitionView]) -> dict[str, Any]:
+    caches = [_cache(view) for view in views[:MOST_PARTITIONS]]
+    return {
+        "caches": caches,
+        "has_caches": any(
+            replica["is_found"] or replica["rows"]
+            for each in caches
+            for replica in each["replicas"]
+        ),
+    }
+
+
+def _moments(happened: Sequence[Moment]) -> dict[str, Any]:
+    return {
+        "moments": _shortened(happened),
+        "chapters": [moment for moment in happened if moment.kind == "story"],
+        "moments_left_out": max(0, len(happened) - MOST_MOMENTS),
+        "most_rows": MOST_MOMENTS,
+    }
+
+
+def _decisions(loaded: Loaded, decisions: Decisions) -> dict[str, Any]:
+    """Who led when and who was registered, and which decisions no controller could take."""
+    return {
+        "states": decisions.states,
+        "decisions": decisions,
+        "decision_problems": decisions.problems,
+        "incarnations": incarnations(loaded, decisions),
+        "disallowed": [
+            json.dumps(asdict(each))
+            for each in (loaded.prediction.disallowed if loaded.prediction else ())
+        ],
     }
 
 

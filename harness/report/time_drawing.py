@@ -243,55 +243,72 @@ def _draw_brokers(
         if each.time is not None and partition == TopicPartition(each.topic, each.partition)
     ]
     for index, broker in enumerate(brokers):
-        top = drawing.bottom
-        life = [drawing.stretch(each) for each in lives[broker]]
-        role = [drawing.stretch(each) for each in roles.get(broker, ())]
-        drawing.bars += [Bar(box=box, top=top, height=_LIFE) for box in life]
-        drawing.bars += [Bar(box=box, top=top + _LIFE, height=_ROLE) for box in role]
-        inside = pack([_beside(drawing.stretch(each), each) for each in extras.get(broker, ())])
-        rows = 1 + max((box.row for box in inside), default=-1)
-        beneath = _LIFE + _ROLE + (_BADGE if broker in numbered else 0)
-        for box in inside:
-            at = top + beneath + box.row * _ROW + 3
-            drawing.bars.append(Bar(box=box, top=at, height=_BAR - 4))
-        height = beneath + rows * _ROW
-        words = tuple(box.title for box in sorted([*life, *role, *inside], key=lambda b: b.x))
-        drawing.lanes.append(
-            Lane(
-                name=f"broker {broker}",
-                top=top,
-                height=height,
-                note=names.get(broker, ""),
-                words=words,
-            )
+        _draw_broker(
+            drawing,
+            broker,
+            life=[drawing.stretch(each) for each in lives[broker]],
+            role=[drawing.stretch(each) for each in roles.get(broker, ())],
+            inside=pack([_beside(drawing.stretch(each), each) for each in extras.get(broker, ())]),
+            note=names.get(broker, ""),
+            is_numbered=broker in numbered,
         )
-        drawing.middles[broker] = top + _LIFE + _ROLE // 2
-        drawing.bottom = top + height + 2
         below = [
             each
             for each in links
             if min(each.brokers) == broker or (index == 0 and not set(each.brokers) & {*brokers})
         ]
-        between = pack([_beside(drawing.stretch(each), each) for each in below])
-        drawn = 1 + max((box.row for box in between), default=-1)
-        for box in between:
-            at = drawing.bottom + box.row * _ROW + 4
-            drawing.bars.append(Bar(box=box, top=at, height=_BAR - 2))
-        if drawn:
-            drawing.lanes.append(
-                Lane(
-                    name="between",
-                    top=drawing.bottom,
-                    height=drawn * _ROW + 4,
-                    words=tuple(box.title for box in between),
-                )
-            )
-        drawing.bottom += drawn * _ROW + _GAP
+        _draw_between(drawing, pack([_beside(drawing.stretch(each), each) for each in below]))
     drawn_alone = [*_first_and_last(asked)]
     for each, times in drawn_alone[:_MOST_ARROWS]:
         is_labelled = times > 1 or len(drawn_alone) <= _MOST_LABELLED
         _draw_round(drawing, each, times=times, is_labelled=is_labelled)
     drawing.arrows = _labels_apart(drawing.arrows)
+
+
+def _draw_broker(
+    drawing: _Drawing,
+    broker: int,
+    *,
+    life: Sequence[Box],
+    role: Sequence[Box],
+    inside: Sequence[Box],
+    note: str,
+    is_numbered: bool,
+) -> None:
+    """One lane: the broker's life, its role under that, and what acted inside it."""
+    top = drawing.bottom
+    drawing.bars += [Bar(box=box, top=top, height=_LIFE) for box in life]
+    drawing.bars += [Bar(box=box, top=top + _LIFE, height=_ROLE) for box in role]
+    rows = 1 + max((box.row for box in inside), default=-1)
+    beneath = _LIFE + _ROLE + (_BADGE if is_numbered else 0)
+    for box in inside:
+        at = top + beneath + box.row * _ROW + 3
+        drawing.bars.append(Bar(box=box, top=at, height=_BAR - 4))
+    height = beneath + rows * _ROW
+    words = tuple(box.title for box in sorted([*life, *role, *inside], key=lambda b: b.x))
+    drawing.lanes.append(
+        Lane(name=f"broker {broker}", top=top, height=height, note=note, words=words)
+    )
+    drawing.middles[broker] = top + _LIFE + _ROLE // 2
+    drawing.bottom = top + height + 2
+
+
+def _draw_between(drawing: _Drawing, between: Sequence[Box]) -> None:
+    """What acted on links, between two lanes of brokers."""
+    drawn = 1 + max((box.row for box in between), default=-1)
+    for box in between:
+        at = drawing.bottom + box.row * _ROW + 4
+        drawing.bars.append(Bar(box=box, top=at, height=_BAR - 2))
+    if drawn:
+        drawing.lanes.append(
+            Lane(
+                name="between",
+                top=drawing.bottom,
+                height=drawn * _ROW + 4,
+                words=tuple(box.title for box in between),
+            )
+        )
+    drawing.bottom += drawn * _ROW + _GAP
 
 
 def _beside(box: Box, stretch: Stretch) -> Box:

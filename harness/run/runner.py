@@ -102,16 +102,7 @@ def play(
         kafka: fetch(kafka, driver=options.driver, offline=options.offline, say=say)
         for kafka in kafkas_of(scenario)
     }
-    for kafka in sorted(
-        {broker.kafka for broker in scenario.cluster.brokers if not broker.judged_as}
-    ):
-        release = distributions[kafka].release
-        nearest = release_of(release).judged_as
-        if nearest != release:
-            say(
-                f"{release} is judged by the rules of {nearest}, the nearest release that was "
-                "published; --protocol, or judged_as, names another one"
-            )
+    _say_what_judges(scenario, distributions, say)
     releases = {kafka: distribution.release for kafka, distribution in distributions.items()}
     for warning in check_settings(scenario, releases):
         (warn or say)(warning)
@@ -136,6 +127,22 @@ def play(
         now = begin(scenario, cluster, options=options, started=started, say=say)
         failure = _perform_all(scenario, now)
         return finish(now, started=started, failure=failure, settle_bound_s=options.settle_bound_s)
+
+
+def _say_what_judges(
+    scenario: Scenario, distributions: Mapping[str, Distribution], say: Callable[[str], None]
+) -> None:
+    """Says by which release's rules a build is judged that was never published."""
+    for kafka in sorted(
+        {broker.kafka for broker in scenario.cluster.brokers if not broker.judged_as}
+    ):
+        release = distributions[kafka].release
+        nearest = release_of(release).judged_as
+        if nearest != release:
+            say(
+                f"{release} is judged by the rules of {nearest}, the nearest release that was "
+                "published; --protocol, or judged_as, names another one"
+            )
 
 
 def _make_runs_directory(folder: Path) -> None:
