@@ -67,6 +67,7 @@ def _waiting(
         and lookahead.was_not_appended(broker_id, partition, answer.batches[0], index)
         for partition, answer in waiting.answers
     )
+    handled.is_unlikely |= _learns_too_much(handled, broker_id, waiting, lookahead, index)
     yield handled
     yield from _rebuilt(state, broker_id, source, waiting)
     yield from _dropped(state, broker_id, source, waiting, item)
@@ -74,6 +75,21 @@ def _waiting(
     if is_killed or _is_copied(state, broker_id):
         yield from _half_handled(state, broker_id, source, waiting)
         yield from _half_truncated(state, broker_id, waiting, handled)
+
+
+def _learns_too_much(
+    after: World, broker_id: int, asked: Exchange, lookahead: Lookahead, index: int
+) -> bool:
+    """Tell whether a follower ends with a lower high watermark than it has after an answer.
+
+    It was told to stop fetching before it handled that answer.
+    """
+    for partition, _ in asked.asked:
+        replica = after.replica(broker_id, partition)
+        last = lookahead.checkpointed_next(broker_id, partition, index)
+        if replica is not None and last is not None and replica.high_watermark > last:
+            return True
+    return False
 
 
 def _asks_as_before(
@@ -120,7 +136,9 @@ def _asks_as_before(
         return
     for after in _idle_round(state, broker_id, source, question):
         # Its fetchers have most likely ended with its session.
-        after.is_unlikely = lookahead.has_closed(broker_id, index, decided)
+        after.is_unlikely = lookahead.has_closed(broker_id, index, decided) or _learns_too_much(
+            after, broker_id, question, lookahead, index
+        )
         yield after
 
 

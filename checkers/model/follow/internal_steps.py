@@ -386,6 +386,8 @@ def _speaks_as_before(
         )
     told = request.states[0]
     partition = TopicPartition(told.topic, told.partition)
+    if _is_yet_to_append_in_its_epoch(state, broker_id, partition, lookahead, index):
+        return True
     if not _is_to_lead(request, broker_id):
         return (
             _asks_as_before(state, broker_id, told, lookahead, index)
@@ -530,6 +532,20 @@ def _is_yet_to_append(
         if (waiting := exchange.awaited(world, broker_id, source)) is not None
         for answered, answer in waiting.answers
     )
+
+
+def _is_yet_to_append_in_its_epoch(
+    state: State, broker_id: int, partition: TopicPartition, lookahead: Lookahead, index: int
+) -> bool:
+    """Tell whether a leader next sends a batch from its log's end in the epoch that it is to leave.
+
+    A client's produce comes first then, though it was sent after the request.
+    """
+    replica = World(state).replica(broker_id, partition)
+    if replica is None or replica.role is not Role.LEADER:
+        return False
+    end = replica.log.log_end_offset
+    return lookahead.epoch_at(broker_id, partition, end, index) == replica.leader_epoch
 
 
 def _is_still_answered(
@@ -709,10 +725,13 @@ def _produces(state: State, lookahead: Lookahead, index: int) -> Iterator[World]
                 (told is None or told.outcome == "info" or told.error in NOT_LEADING)
                 and (told is None or told.error not in _SAID_OF_APPENDED)
                 and replica is not None
-                # Who led and follows now fetches from the end of what it has.
+                # Who led and follows now fetches from the end of what it has, and asks for the
+                # epoch of the last record.
                 and not lookahead.fetches_beyond(
                     request.broker, partition, outcome.base_offset, index
                 )
+                and lookahead.epoch_asked_next(request.broker, partition, index)
+                != replica.leader_epoch
                 and _is_elsewhere(
                     lookahead.copied_end(partition, outcome.base_offset, replica.leader_epoch),
                     outcome.base_offset + len(request.records),

@@ -20,6 +20,7 @@ from kchaos.checkers.model.follow.observations import (
     CopyBegun,
     Decided,
     EpochAnswered,
+    EpochAsked,
     Fate,
     FetchAnswered,
     FetchAsked,
@@ -72,6 +73,9 @@ class Lookahead:
             defaultdict(list)
         )
         self._empty: dict[tuple[int, TopicPartition], list[tuple[int, Number, int]]] = defaultdict(
+            list
+        )
+        self._epochs_asked: dict[tuple[int, TopicPartition], list[tuple[int, int]]] = defaultdict(
             list
         )
         self._ends_told: dict[tuple[int, TopicPartition], list[tuple[int, int]]] = defaultdict(list)
@@ -224,6 +228,9 @@ class Lookahead:
                 self.backing_off[what.number] = self._without_answer(what)
         self._of_pair[what.follower, what.source].append((index, what))
         for partition, asked in what.partitions.items():
+            if isinstance(asked, EpochAsked):
+                epoch = (index, asked.requested_epoch)
+                self._epochs_asked[what.follower, partition].append(epoch)
             if isinstance(asked, FetchAsked):
                 key = (what.follower, what.leader, partition)
                 before = self._asked[key]
@@ -581,6 +588,12 @@ class Lookahead:
         """Tell whether a broker's next Fetch, from an index on, is from beyond an offset."""
         first = self._next_fetch_of(follower, partition, index)
         return first is not None and first.fetch_offset > offset
+
+    def epoch_asked_next(self, follower: int, partition: TopicPartition, index: int) -> int | None:
+        """Return for which epoch a broker next asks a leader, from an index on, None for none."""
+        asked = self._epochs_asked.get((follower, partition), [])
+        at = bisect_left(asked, index, key=lambda item: item[0])
+        return asked[at][1] if at < len(asked) else None
 
     def _next_fetch_of(
         self, follower: int, partition: TopicPartition, index: int

@@ -793,6 +793,63 @@ def test_a_produce_was_read_if_its_broker_fetches_from_beyond_it_later(
     assert (step.known_replica(0, T).log.log_end_offset, step.is_unlikely) == (2, is_unlikely)
 
 
+@pytest.mark.parametrize(("requested_epoch", "is_unlikely"), [(1, False), (0, True)])
+def test_a_produce_was_read_if_its_broker_asks_for_its_epoch_later(
+    requested_epoch: int, *, is_unlikely: bool
+) -> None:
+    world = fetching()
+    world.put_thread(1, 0, None)
+    world.put(("sent",), (write("n", 0, acks=-1),))
+    told = ClientAnswered(operation="n", outcome="info", base_offset=-1, error="NOT_LEADER")
+    asks = EpochAsked(requested_epoch=requested_epoch, leader_epoch=2)
+    question = replace(asked(8, 0), follower=0, leader=1, partitions={T: asks})
+    (step,) = silent_steps(world.state(EMPTY), to_come(told, question), 0, 0)
+    assert step.is_unlikely is is_unlikely
+
+
+@pytest.mark.parametrize(("leader_epoch", "is_unlikely"), [(1, True), (2, False)])
+@pytest.mark.parametrize("leader", [0, 1], ids=["it leads on", "it follows"])
+def test_a_leader_goes_to_another_epoch_after_it_has_appended_what_it_sends_of_its_own(
+    leader: int, leader_epoch: int, *, is_unlikely: bool
+) -> None:
+    world = fetching()
+    world.put_thread(1, 0, None)
+    led = LeaderAndIsr(states=(state(leader, 2, (0, 1)),))
+    world.put(("control", 0), (replace(RECEIVED, request=led),))
+    said = FetchAnswered(
+        error_code=0,
+        high_watermark=1,
+        base_offset=1,
+        last_offset=1,
+        first_leader_epoch=leader_epoch,
+    )
+    sent_later = replace(reply(high_watermark=1, last_offset=1), partitions={T: said})
+    news = [
+        step.is_unlikely
+        for step in silent_steps(world.state(EMPTY), to_come(sent_later), 0, 0)
+        if step.get(("control", 0))[0].errors is not None
+    ]
+    assert news == [is_unlikely]
+
+
+@pytest.mark.parametrize(("checkpointed", "is_unlikely"), [(0, True), (1, False)])
+def test_a_follower_that_ends_with_less_was_told_to_stop_before_it_learnt_more(
+    checkpointed: int, *, is_unlikely: bool
+) -> None:
+    world = fetching()
+    world.put_replica(1, T, replace(world.known_replica(1, T), high_watermark=0))
+    news = FetchAnswer(batches=(), high_watermark=1)
+    delivered = replace(FETCH, asked=((T, ASKS_ON),), stage=Stage.DELIVERED, answers=((T, news),))
+    world.put_exchanges(1, 0, (delivered,))
+    ends = replace(ENDS, checkpointed=(("t", 0, checkpointed),))
+    learns = [
+        step.is_unlikely
+        for step in silent_steps(world.state(EMPTY), to_come(ends), 0, 0)
+        if step.known_replica(1, T).high_watermark == 1
+    ]
+    assert learns == [is_unlikely]
+
+
 @pytest.mark.parametrize(("fetch_offset", "is_unlikely"), [(2, True), (1, False)])
 def test_a_leader_appends_what_it_fetches_from_beyond_before_it_follows(
     fetch_offset: int, *, is_unlikely: bool
