@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,25 @@ def test_imports_go_one_way() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_room_has_its_place_in_an_import_contract() -> None:
+    """A layer, or the source of what it may not import."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    placed = {
+        room.strip()
+        for contract in contracts["contracts"]
+        for named in (*contract.get("layers", ()), *contract.get("source_modules", ()))
+        for room in named.split("|")
+    }
+    tops = ("clusters", "faults", "checkers", "checkers/model", "harness")
+    rooms = {
+        f"kchaos.{top}.{init.parent.name}".replace("/", ".")
+        for top in tops
+        for init in ROOT.glob(f"{top}/*/__init__.py")
+    }
+    assert len(rooms) > 30
+    assert sorted(rooms - placed) == []
 
 
 def test_every_public_name_is_there() -> None:
