@@ -32,7 +32,7 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.summary.lines import line_of
 from kchaos.harness.summary.summary import mix_of
 
-SCHEMA = 3
+SCHEMA = 4
 """The version of the tables; it is in each file, and in `runs`."""
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 """The part of runs that do not say when they began: `day` is null there."""
@@ -55,6 +55,12 @@ TABLES: Mapping[str, tuple[tuple[str, str, str], ...]] = {
         ("case", _TEXT, "which case of the entry"),
         ("mix", _TEXT, "what kind of schedule: a drawn one's mix, else entry and case"),
         ("release", _TEXT, "the release that was asked for"),
+        ("rolled_from", _TEXT, "of an upgrade, what brokers ran at first; null if none was rolled"),
+        (
+            "rolled_to",
+            _TEXT,
+            "of an upgrade, the other releases that they were rolled to, in order",
+        ),
         ("mode", _TEXT, "where the cluster kept its metadata: `zookeeper` or `kraft`"),
         ("build", _TEXT, "builds of one's own that brokers ran, with their digests"),
         ("build_digest", _TEXT, "the digest of the first of them"),
@@ -361,6 +367,9 @@ def _add_evidence(
     service: Sequence[FaultAvailability],
 ) -> None:
     rows["runs"][0]["machine"] = evidence.description.platform
+    if evidence.rolled_to:
+        rows["runs"][0]["rolled_from"] = " and ".join(evidence.started_as)
+        rows["runs"][0]["rolled_to"] = " and ".join(evidence.rolled_to)
     for broker, ran in sorted(evidence.description.brokers.items()):
         told = {
             "release": ran.release,

@@ -69,6 +69,16 @@ def test_runs_are_in_the_part_of_their_day_with_what_is_known(tables: Path) -> N
     assert "cannot be read" in torn["unknown"]
 
 
+def test_the_row_of_an_upgrade_names_the_pair(runs: Path, tmp_path: Path) -> None:
+    def pair(path: Path) -> tuple[Any, Any]:
+        _, rows = rows_of(path)
+        (run,) = rows["runs"]
+        return run["rolled_from"], run["rolled_to"]
+
+    assert pair(unpacked("upgrade-2.1.1", tmp_path).path) == ("2.1.1", "2.2.2")
+    assert pair(runs / "golden-1.1.1") == (None, None)
+
+
 def test_what_there_is_none_of_is_null_and_never_minus_one(tables: Path) -> None:
     for name in TABLES:
         for row in rows(tables, name):
