@@ -63,7 +63,9 @@ UPGRADE_MIXES = (
     help=f"Faults in each phase, drawn from a mix: {', '.join(UPGRADE_MIXES)}.",
 )
 @click.option(
-    "--free", is_flag=True, help="Clients write and read all the time, and not between rolls alone."
+    "--stepped",
+    is_flag=True,
+    help="Clients write between the rolls alone, and do not read.  [default: all the time]",
 )
 @click.option(
     "--workload",
@@ -97,7 +99,7 @@ def upgrade(
     back: bool,
     one_roll: bool,
     mix: str | None,
-    free: bool,
+    stepped: bool,
     workload: str | None,
     runs: int,
     seed: int | None,
@@ -108,7 +110,7 @@ def upgrade(
     as_json: bool,
     options: "RunOptions",
 ) -> int:
-    """Play Kafka's upgrade procedure under writes, judge it, and write the page to sign off.
+    """Play Kafka's upgrade procedure under clients, judge it, and write the page to sign off.
 
     New binaries go to one broker after the other at the old protocol. Then the protocol is raised,
     and then the message format where an old one was kept. The seed draws the orders, the place of
@@ -131,7 +133,7 @@ def upgrade(
         back=back,
         one_roll=one_roll,
         mix=mix or "",
-        free=free,
+        stepped=stepped,
         workload=workload,
         unsupported=unsupported,
         options=options,

@@ -57,7 +57,7 @@ def upgrade_of(
     back: bool,
     one_roll: bool,
     mix: str,
-    free: bool,
+    stepped: bool,
     workload: str | None,
     unsupported: bool,
     options: RunOptions,
@@ -100,7 +100,7 @@ def upgrade_of(
         back=back,
         one_roll=one_roll,
         mix=mix,
-        free=free,
+        stepped=stepped,
         workload=() if workload is None else command_in(workload),
     )
     require_upgrade(upgrade, unsupported=unsupported)
@@ -207,7 +207,7 @@ def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
     words += ["--to-build", upgrade.newer] if upgrade.newer != upgrade.newer_release else []
     words += ["--back"] * upgrade.back + ["--one-roll"] * upgrade.one_roll
     words += ["--fault", upgrade.mix] if upgrade.mix else []
-    words += ["--free"] * upgrade.free
+    words += ["--stepped"] * upgrade.stepped
     words += ["--workload", shlex.join(upgrade.workload)] if upgrade.workload else []
     words += ["--unsupported"] * bool(upgrade.why_unsupported)
     return shlex.join([*words, "--seed", str(seed), "--runs", str(runs)])

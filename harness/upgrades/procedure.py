@@ -63,7 +63,8 @@ _ROLL_S = 120.0
 _WRITE_S = 10.0
 _BACK_IN_SYNC_S = 60.0
 _RECORDS = 5
-_RATE = 5.0
+RATE = 5.0
+"""Records a second that clients write, all producers together."""
 _FAULTS = (1, 3)
 """So many random acts come before each roll."""
 
@@ -80,7 +81,7 @@ class Upgrade:
         back: Whether the old binaries return before the protocol is raised.
         one_roll: Whether binaries and protocol change in one roll, which Kafka does not support.
         mix: Of which faults are drawn in each phase; "" for none.
-        free: Whether clients write and read all the time, and not between the rolls alone.
+        stepped: Whether clients write between the rolls alone, and not all the time.
         workload: A command of the user's own that runs beside it; empty for none.
     """
 
@@ -91,7 +92,7 @@ class Upgrade:
     back: bool = False
     one_roll: bool = False
     mix: str = ""
-    free: bool = False
+    stepped: bool = False
     workload: tuple[str, ...] = ()
 
     @property
@@ -114,7 +115,7 @@ class Upgrade:
         words = [self.older_release, "to", self.newer_release]
         words += ["build"] * (self.newer != self.newer_release)
         words += ["back"] * self.back + ["one-roll"] * self.one_roll + [self.mix] * bool(self.mix)
-        words += ["free"] * self.free
+        words += ["stepped"] * self.stepped
         words += [named_by(self.workload)] if self.workload else []
         return "-".join(words)
 
@@ -221,7 +222,7 @@ def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
         cluster=ClusterSpec(
             brokers=tuple(BrokerSpec(id=broker, kafka=upgrade.older) for broker in BROKERS),
             first_broker=first_broker,
-            client_links=upgrade.free or bool(upgrade.workload),
+            client_links=not upgrade.stepped or bool(upgrade.workload),
             properties={**PRODUCTION, **(_OF_WORKLOADS if upgrade.workload else {})},
         ),
         steps=tuple(rolls.steps()),
@@ -231,14 +232,14 @@ def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
 
 def _told(upgrade: Upgrade) -> str:
     told = [", and back"] * upgrade.back + [", in one roll"] * upgrade.one_roll
-    told += [", under clients that never wait"] * upgrade.free
+    told += [", with writes between the rolls"] * upgrade.stepped
     told += [f", beside {shlex.join(upgrade.workload)}"] * bool(upgrade.workload)
     return "".join(told) + (f", with faults ({upgrade.mix})" if upgrade.mix else "")
 
 
 def _weights(upgrade: Upgrade) -> Mapping[str, float]:
     """How often each kind of act is drawn in an upgrade."""
-    left_out = dict.fromkeys(LEFT_OUT, 0.0) if upgrade.free else {}
+    left_out = {} if upgrade.stepped else dict.fromkeys(LEFT_OUT, 0.0)
     return {**weights_of(upgrade.mix, is_kraft=False), **left_out} if upgrade.mix else {}
 
 
@@ -266,7 +267,10 @@ class _Rolls:
         """Yields them all."""
         assignment = tuple(BROKERS[first:] + BROKERS[:first] for first in BROKERS)
         yield self._done(CreateTopic(topic=TOPIC, assignment=assignment))
-        yield from self._start_clients(len(assignment)) if self._upgrade.free else self._write()
+        if self._upgrade.stepped:
+            yield from self._write()
+        else:
+            yield self._start_clients(len(assignment))
         if self._upgrade.workload:
             yield StartWorkload(command=self._upgrade.workload)
         for phase in phases(self._upgrade):
@@ -275,7 +279,7 @@ class _Rolls:
                 yield from self._roll(phase, broker)
         if self._upgrade.workload:
             yield StopClients(name="workload")
-        if self._upgrade.free:
+        if not self._upgrade.stepped:
             yield StopClients()
 
     def _roll(self, phase: Phase, broker: int) -> Iterator[Step]:
@@ -284,31 +288,31 @@ class _Rolls:
             for _ in range(self._random.randint(*_FAULTS)):
                 act = self._drawing.next_step()
                 # The first act of all writes, which clients may do already.
-                if not (self._upgrade.free and isinstance(act, Produce)):
+                if self._upgrade.stepped or not isinstance(act, Produce):
                     yield from played(act, gated=True)
             yield from self._heal_until_possible(broker)
-        if not self._upgrade.free:
+        if self._upgrade.stepped:
             yield from self._under_way()
         roll = RollBroker(
             broker=broker, kafka=phase.kafka, properties=phase.properties, timeout_s=_ROLL_S
         )
         yield self._done(Inject(name=f"{phase.name}-{broker}", fault=roll))
-        if not self._upgrade.free:
+        if self._upgrade.stepped:
             yield from self._answered()
         for name, _ in self._drawing.view.acting:
             yield IfPossible(do=self._done(Heal(name=name)))
         yield IfPossible(do=AwaitInSync(timeout_s=_BACK_IN_SYNC_S))
-        if not self._upgrade.free:
+        if self._upgrade.stepped:
             yield from self._write()
 
-    def _start_clients(self, partitions: int) -> Iterator[Step]:
+    def _start_clients(self, partitions: int) -> Step:
         # A group's offsets are records of an internal topic, which the model is not told of.
-        yield StartClients(
+        return StartClients(
             topic=TOPIC,
             partitions=partitions,
             idempotent=self._idempotent,
             in_group=0,
-            rate=_RATE,
+            rate=RATE,
         )
 
     def _heal_until_possible(self, broker: int) -> Iterator[Step]:

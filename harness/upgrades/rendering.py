@@ -13,6 +13,7 @@ from urllib.parse import quote
 from kchaos.clusters.releases import release_of
 from kchaos.harness.summary.rendering import cell, pages, write_whole
 from kchaos.harness.upgrades.pairs import led_from
+from kchaos.harness.upgrades.procedure import RATE
 from kchaos.harness.upgrades.sign_off import (
     GREEN,
     RED,
@@ -61,6 +62,7 @@ def html_of(told: SignOff, folder: Path) -> str:
             symbol=_SYMBOLS[told.answer],
             reason=reason(told),
             supported=supported(told),
+            clients=clients(told),
             seconds=_seconds,
             phases=phase_rows(told),
             procedure=told.procedure,
@@ -118,6 +120,16 @@ def supported(told: SignOff) -> str:
     return "Both are of one release line."
 
 
+def clients(told: SignOff) -> str:
+    """What clients did meanwhile, in one sentence."""
+    if told.upgrade.stepped:
+        return "Clients wrote between the rolls alone (--stepped)."
+    return (
+        f"Clients wrote {RATE:g} records a second, and read, without a pause from before the first "
+        "roll until after the last."
+    )
+
+
 def _unusual(told: SignOff) -> str:
     upgrade = told.upgrade
     return ", and back" * upgrade.back + ", in one roll" * upgrade.one_roll
@@ -168,6 +180,8 @@ def markdown_of(told: SignOff, folder: Path) -> str:
         reason(told),
         "",
         supported(told),
+        "",
+        clients(told),
         "",
     ]
     lines += [f"- {kafka}: `{digest}`" for kafka, digest in told.digests.items()]
@@ -226,6 +240,7 @@ def json_of(told: SignOff) -> dict[str, Any]:
         "reason": reason(told),
         "supported": not told.upgrade.why_unsupported,
         "support": supported(told),
+        "clients": clients(told),
         "upgrade": asdict(told.upgrade),
         "digests": dict(told.digests),
         "command": told.command,

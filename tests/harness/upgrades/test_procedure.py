@@ -28,7 +28,13 @@ from kchaos.harness.upgrades.procedure import (
 
 
 def upgrade(
-    older: str, newer: str, *, back: bool = False, one_roll: bool = False, mix: str = ""
+    older: str,
+    newer: str,
+    *,
+    back: bool = False,
+    one_roll: bool = False,
+    mix: str = "",
+    stepped: bool = False,
 ) -> Upgrade:
     return Upgrade(
         older=older,
@@ -38,6 +44,7 @@ def upgrade(
         back=back,
         one_roll=one_roll,
         mix=mix,
+        stepped=stepped,
     )
 
 
@@ -105,10 +112,11 @@ def test_a_seed_draws_the_same_again() -> None:
     assert Scenario.from_json(draw_upgrade(7, of).to_json()) == draw_upgrade(7, of)
 
 
+@pytest.mark.parametrize("stepped", [True, False])
 @pytest.mark.parametrize("mix", ["", *MIXES])
-def test_what_is_drawn_can_be_played_and_shrunk(mix: str) -> None:
+def test_what_is_drawn_can_be_played_and_shrunk(mix: str, *, stepped: bool) -> None:
     for seed in range(3):
-        scenario = draw_upgrade(seed, upgrade("1.1.1", "2.0.1", mix=mix))
+        scenario = draw_upgrade(seed, upgrade("1.1.1", "2.0.1", mix=mix, stepped=stepped))
         releases = {kafka: kafka for kafka in named_kafkas(scenario)}
         check_steps(scenario)
         check_settings(scenario, releases)
@@ -136,7 +144,8 @@ def test_faults_act_in_each_phase_and_are_healed_before_the_operator_waits() -> 
 
 
 def test_writes_are_under_way_when_a_broker_is_asked_to_stop() -> None:
-    scenario = draw_upgrade(1, upgrade("2.1.1", "2.2.2"))
+    scenario = draw_upgrade(1, upgrade("2.1.1", "2.2.2", stepped=True))
+    assert scenario.case == "2.1.1-to-2.2.2-stepped"
     for number, step in enumerate(scenario.steps):
         if isinstance(step, Inject):
             before = scenario.steps[number - 1]
@@ -151,7 +160,7 @@ def test_writes_are_under_way_when_a_broker_is_asked_to_stop() -> None:
 def test_free_clients_run_from_before_the_first_roll_until_after_the_last(
     older: str, idempotent: int, mix: str
 ) -> None:
-    scenario = draw_upgrade(1, replace(upgrade(older, "2.2.2", mix=mix), free=True))
+    scenario = draw_upgrade(1, upgrade(older, "2.2.2", mix=mix))
     kinds = [type(getattr(step, "do", step)).__name__ for step in scenario.steps]
     start = scenario.steps[1]
 
@@ -164,12 +173,12 @@ def test_free_clients_run_from_before_the_first_roll_until_after_the_last(
     assert scenario.cluster.client_links
 
 
-@pytest.mark.parametrize("free", [True, False])
-def test_a_command_of_ones_own_runs_beside_all_rolls(*, free: bool) -> None:
-    mine = replace(upgrade("2.1.1", "2.2.2"), workload=("./my_test.sh", "--fast"), free=free)
+@pytest.mark.parametrize("stepped", [True, False])
+def test_a_command_of_ones_own_runs_beside_all_rolls(*, stepped: bool) -> None:
+    mine = replace(upgrade("2.1.1", "2.2.2", stepped=stepped), workload=("./my_test.sh", "--fast"))
     scenario = draw_upgrade(1, mine)
     workload = StartWorkload(command=("./my_test.sh", "--fast"))
-    ends = [StopClients(name="workload"), *[StopClients()] * free]
+    ends = [StopClients(name="workload"), *[StopClients()] * (not stepped)]
     rolls = [number for number, step in enumerate(scenario.steps) if isinstance(step, Inject)]
 
     assert scenario.steps.index(workload) < min(rolls)

@@ -230,6 +230,21 @@ def test_every_row_of_a_table_in_markdown_has_a_cell_for_each_column(tmp_path: P
         assert len({line.count("|") for line in table}) == 1, table
 
 
+@pytest.mark.parametrize(
+    ("stepped", "said"),
+    [
+        (False, "Clients wrote 5 records a second, and read, without a pause"),
+        (True, "Clients wrote between the rolls alone (--stepped)."),
+    ],
+)
+def test_the_page_says_what_clients_did(said: str, tmp_path: Path, *, stepped: bool) -> None:
+    upgrade = replace(UPGRADE, stepped=stepped)
+    page, markdown, data = write_sign_off(sign_off(upgrade, [], wanted=1), tmp_path)
+    assert said in page.read_text()
+    assert said in markdown.read_text()
+    assert json.loads(data.read_text())["clients"].startswith(said)
+
+
 def test_three_files_are_written(tmp_path: Path) -> None:
     files = write_sign_off(sign_off(UPGRADE, [stored()], wanted=1), tmp_path)
     assert [file.name for file in files] == ["sign-off.html", "sign-off.md", "sign-off.json"]

@@ -52,7 +52,7 @@ def meant(
         back=False,
         one_roll=False,
         mix="",
-        free=False,
+        stepped=False,
         workload=workload,
         unsupported=unsupported,
         options=OPTIONS,
