@@ -12,6 +12,7 @@ VerifiableProducer, idempotent, and VerifiableConsumer while brokers are restart
 VerifiableProducer's 20 acknowledged records are lost in an unclean election;
 `...-java-idempotent-lost`: the same, idempotent, as it is by itself on 3.9.1;
 `...-java-transactions-lost`: four committed transactions of TransactionalMessageCopier.
+`...-tail-lost`: the last replica in sync loses its tail, with min.insync.replicas=2.
 `...-copier`: VerifiableProducer and VerifiableConsumer without faults, and Kafka's own
 TransactionalMessageCopier, aborting at random.
 `3.9.1-bad-input`: garbage, a client that hangs up in the middle, 100 MB, and a producer that
@@ -33,6 +34,7 @@ from kchaos.checkers.evidence.assembling import run_evidence
 from kchaos.checkers.evidence.clients import CLIENTS
 from kchaos.checkers.evidence.partition import PartitionEvidence
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import Finding
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model import follow, generation_for
 from kchaos.checkers.model.follow.observations import Record
@@ -56,14 +58,18 @@ BOUNCED = tuple(f"{release}-transactions-bounced" for release in HEALTHY)
 HANGING, REFUSED = ("2.3.1-hanging", "2.8.2-hanging"), "3.6.2-hanging"
 JAVA = ("1.1.1-java-restarts", "3.9.1-java-restarts", "1.1.1-copier", "3.9.1-copier")
 JAVA_PLAIN_LOST = ("1.1.1-java-lost", "2.8.2-java-lost")
+JAVA_TAIL_LOST = tuple(f"{release}-java-tail-lost" for release in HEALTHY)
 # The producer of 3.9.1 is idempotent unless it is told otherwise.
 JAVA_IDEMPOTENT_LOST = (
     "1.1.1-java-idempotent-lost",
     "2.8.2-java-idempotent-lost",
     "3.9.1-java-lost",
+    *JAVA_TAIL_LOST,
 )
 JAVA_LOST = (*JAVA_PLAIN_LOST, *JAVA_IDEMPOTENT_LOST)
-JAVA_TRANSACTIONS_LOST = tuple(f"{release}-java-transactions-lost" for release in HEALTHY)
+JAVA_TRANSACTIONS_LOST = tuple(
+    f"{release}-java-transactions-{kind}" for kind in ("lost", "tail-lost") for release in HEALTHY
+)
 BAD_INPUT = "3.9.1-bad-input"
 MADE_WHILE_WRITING = "3.9.1-made-while-writing"
 FORGOTTEN, FENCED = "2.2.2-forgotten", "2.5.1-forgotten"
@@ -208,16 +214,24 @@ def test_a_record_that_a_client_had_acknowledged_and_that_was_lost_is_named(tmp_
 
 
 @pytest.mark.parametrize("name", JAVA_LOST)
-def test_what_an_unclean_election_took_from_kafka_s_own_producer_is_named(
-    name: str, tmp_path: Path
-) -> None:
-    results = judge(unpacked(name, tmp_path, runs=RUNS))
+def test_what_kafka_s_own_producer_lost_is_named(name: str, tmp_path: Path) -> None:
+    (lost,) = _lost(name, judge(unpacked(name, tmp_path, runs=RUNS)))
 
-    assert (results.conforms, results.safe) == (True, True)
-    assert {finding.kind for finding in results.findings} == {"broker-error", "permitted-loss"}
-    (lost,) = [finding for finding in results.findings if finding.kind == "permitted-loss"]
-    assert (lost.topic, lost.first_offset, lost.last_offset) == ("t", 1, 20)
+    expected = (12, 19) if name in JAVA_TAIL_LOST else (1, 20)
+    assert (lost.topic, lost.first_offset, lost.last_offset) == ("t", *expected)
     assert "acknowledged to client 'producer-1' at 127.0.0.1:" in lost.message
+
+
+def _lost(name: str, results: Results) -> list[Finding]:
+    """The losses in a run of Kafka's own clients, after it was made sure that they are as stated.
+
+    An unclean election permits one. min.insync.replicas=2 promises that none comes of one tail.
+    """
+    is_of_a_tail = "tail" in name
+    kind = "last-replica-loss" if is_of_a_tail else "permitted-loss"
+    assert (results.conforms, results.safe) == (True, not is_of_a_tail)
+    assert {finding.kind for finding in results.findings} <= {"broker-error", kind}
+    return [finding for finding in results.findings if finding.kind == kind]
 
 
 @pytest.mark.parametrize("name", JAVA_LOST)
@@ -236,23 +250,17 @@ def test_which_of_kafka_s_own_producers_were_idempotent_is_told(name: str, tmp_p
 
 
 @pytest.mark.parametrize("name", JAVA_TRANSACTIONS_LOST)
-def test_committed_transactions_that_an_unclean_election_took_are_named(
-    name: str, tmp_path: Path
-) -> None:
+def test_committed_transactions_that_were_lost_are_named(name: str, tmp_path: Path) -> None:
     run = unpacked(name, tmp_path, runs=RUNS)
-    results = judge(run)
     clients = RunEvidence(run).clients
     assert clients is not None
-    commits = [line for line in clients.lines if line.api == "EndTxn" and line.committed]
-    assert len(commits) == 4
+    assert len([line for line in clients.lines if line.api == "EndTxn" and line.committed]) == 4
 
-    assert (results.conforms, results.safe) == (True, True)
-    assert {finding.kind for finding in results.findings} == {"broker-error", "permitted-loss"}
-    lost = [finding for finding in results.findings if finding.kind == "permitted-loss"]
+    lost = _lost(name, judge(run))
     # Between them are the markers.
-    assert [(finding.first_offset, finding.last_offset) for finding in lost] == [
-        *((1, 5), (7, 11), (13, 17), (19, 23)),
-    ]
+    assert [(finding.first_offset, finding.last_offset) for finding in lost] == (
+        [(12, 16), (18, 22)] if "tail" in name else [(1, 5), (7, 11), (13, 17), (19, 23)]
+    )
     assert all(
         "acknowledged to client 'producer-" in finding.message
         and "transactional id 'copier' at 127.0.0.1:" in finding.message
