@@ -92,6 +92,7 @@ def test_a_run_s_files_are_read_and_parsed_in_one_room() -> None:
     assert chosen == {"harness/report/headers.py"}
 
 
+@pytest.mark.slow
 def test_no_variable_parameter_or_function_has_a_name_that_says_nothing() -> None:
     names = [
         f"{file.relative_to(ROOT)}:{line}: {name}"

@@ -2,7 +2,7 @@
 
 import json
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -180,7 +180,7 @@ def reproduce(
     from kchaos.clusters.releases import judging_release_of
     from kchaos.harness.catalogue import entry_named
     from kchaos.harness.commands.exits import UNKNOWN, exit_code_for_lines
-    from kchaos.harness.commands.judge_runs import spark_agrees, with_spark
+    from kchaos.harness.commands.judge_runs import with_spark
     from kchaos.harness.commands.reproduce import Played, line_of, reproduce
     from kchaos.harness.commands.show import result_lines
 
@@ -212,14 +212,8 @@ def reproduce(
     if as_json:
         return code
     try:
-        if spark:
-            say(f"Spark judges the {len(played)} runs together")
-            agreed = spark_agrees(
-                [run_played.run.path for run_played in played],
-                offline=options.offline,
-                say=say,
-            )
-            code = code if agreed else max(code, UNKNOWN)
+        if spark and not _agrees_with_spark(played, offline=options.offline, say=say):
+            code = max(code, UNKNOWN)
     finally:
         _print_table(played)
     return code
@@ -458,6 +452,14 @@ def _require_working_directory() -> None:
         raise click.ClickException(
             "the working directory is gone: change to one that exists"
         ) from None
+
+
+def _agrees_with_spark(played: Sequence[Any], *, offline: bool, say: Callable[[str], None]) -> bool:
+    """Judges all runs together in a Spark job; returns whether it says the same of each."""
+    from kchaos.harness.commands.judge_runs import spark_agrees
+
+    say(f"Spark judges the {len(played)} runs together")
+    return spark_agrees([run.run.path for run in played], offline=offline, say=say)
 
 
 def _print_table(played: list[Any]) -> None:

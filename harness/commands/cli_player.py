@@ -1,8 +1,10 @@
 """The commands of the random player."""
 
+import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -52,6 +54,77 @@ _side_by_side = click.option(
 )
 
 
+def _free_clients(command: Callable[..., int]) -> Callable[..., int]:
+    """The options of clients that write and read freely; the command gets them as `free`."""
+
+    @click.option(
+        "--free",
+        is_flag=True,
+        help="Clients write and read without waiting for anything, while faults come by the seed's "
+        "clock; --steps and --gates mean nothing then.",
+    )
+    @click.option(
+        "--for",
+        "duration",
+        metavar="DURATION",
+        help="With --free: for how long, such as 5m or 90s.  [default: 60s]",
+    )
+    @click.option(
+        "--rate",
+        type=click.FloatRange(0.1, 1000),
+        default=10.0,
+        show_default=True,
+        help="With --free: records a second, of all producers together.",
+    )
+    @click.option(
+        "--transactions",
+        is_flag=True,
+        help="With --free: a transactional producer and a read_committed consumer too.",
+    )
+    @click.option(
+        "--workload",
+        metavar="CMD",
+        help="With --free: a command of your own in place of such clients; brokers are in "
+        "KCHAOS_BOOTSTRAP_SERVERS, and the topic is t.",
+    )
+    @functools.wraps(command)
+    def with_free(
+        *,
+        free: bool,
+        duration: str | None,
+        rate: float,
+        transactions: bool,
+        workload: str | None,
+        **rest: Any,
+    ) -> int:
+        return command(free=_free(free, duration, rate, transactions, workload), **rest)
+
+    return with_free
+
+
+def _free(
+    free: bool, duration: str | None, rate: float, transactions: bool, workload: str | None
+) -> "FreeRun | None":
+    from kchaos.harness.commands.nightly import seconds_in
+    from kchaos.harness.play.workload import command_in
+    from kchaos.harness.player.free import FreeRun
+
+    if not free:
+        if duration is not None or transactions or workload is not None:
+            raise click.UsageError("--for, --transactions and --workload go with --free")
+        return None
+    if transactions and workload is not None:
+        raise click.UsageError(
+            "--transactions is of kchaos's own clients: leave it or --workload out"
+        )
+    try:
+        for_s = seconds_in(duration or "60s")
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--for") from None
+    command = () if workload is None else command_in(workload)
+    return FreeRun(for_s=for_s, rate=rate, transactions=transactions, workload=command)
+
+
 def add_player_commands(group: click.Group) -> None:
     """Adds `chaos` and `shrink` to the command line."""
     group.add_command(chaos)
@@ -84,36 +157,7 @@ def add_player_commands(group: click.Group) -> None:
     help="What makes a run fail; may be repeated.  [default: all of them, and whatever the model "
     "does not predict]",
 )
-@click.option(
-    "--free",
-    is_flag=True,
-    help="Clients write and read without waiting for anything, while faults come by the seed's "
-    "clock; --steps and --gates mean nothing then.",
-)
-@click.option(
-    "--for",
-    "duration",
-    metavar="DURATION",
-    help="With --free: for how long, such as 5m or 90s.  [default: 60s]",
-)
-@click.option(
-    "--rate",
-    type=click.FloatRange(0.1, 1000),
-    default=10.0,
-    show_default=True,
-    help="With --free: records a second, of all producers together.",
-)
-@click.option(
-    "--transactions",
-    is_flag=True,
-    help="With --free: a transactional producer and a read_committed consumer too.",
-)
-@click.option(
-    "--workload",
-    metavar="CMD",
-    help="With --free: a command of your own in place of such clients; brokers are in "
-    "KCHAOS_BOOTSTRAP_SERVERS, and the topic is t.",
-)
+@_free_clients
 @own_parts
 @mode
 @_side_by_side
@@ -133,11 +177,7 @@ def chaos(
     mix: str,
     gates: bool,
     fail_on: tuple[str, ...],
-    free: bool,
-    duration: str | None,
-    rate: float,
-    transactions: bool,
-    workload: str | None,
+    free: "FreeRun | None",
     parts: tuple[str, ...],
     mode: Mode | None,
     side_by_side: int | None,
@@ -161,7 +201,7 @@ def chaos(
     from kchaos.harness.player.rates import table_text
     from kchaos.harness.run.own_parts import parts_named
 
-    if free and parts:
+    if free is not None and parts:
         raise click.UsageError("--free draws nothing of one's own: leave --parts or --free out")
 
     def done(line: Line) -> None:
@@ -177,7 +217,7 @@ def chaos(
             mix=mix,
             gated=gates,
             mode=mode,
-            free=_free(free, duration, rate, transactions, workload),
+            free=free,
             own=tuple(map(parts_named, parts)),
         ),
         side_by_side=side_by_side or default_side_by_side(),
@@ -190,29 +230,6 @@ def chaos(
     if not as_json:
         click.echo(table_text(lines))
     return code
-
-
-def _free(
-    free: bool, duration: str | None, rate: float, transactions: bool, workload: str | None
-) -> "FreeRun | None":
-    from kchaos.harness.commands.nightly import seconds_in
-    from kchaos.harness.play.workload import command_in
-    from kchaos.harness.player.free import FreeRun
-
-    if not free:
-        if duration is not None or transactions or workload is not None:
-            raise click.UsageError("--for, --transactions and --workload go with --free")
-        return None
-    if transactions and workload is not None:
-        raise click.UsageError(
-            "--transactions is of kchaos's own clients: leave it or --workload out"
-        )
-    try:
-        for_s = seconds_in(duration or "60s")
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--for") from None
-    command = () if workload is None else command_in(workload)
-    return FreeRun(for_s=for_s, rate=rate, transactions=transactions, workload=command)
 
 
 @click.command()

@@ -109,6 +109,7 @@ def test_a_run_with_larger_segments_is_left_to_several_tasks(tmp_path: Path) -> 
     assert len(of_run(1, run.path, most_bytes=size)[BATCHES]) > 1
 
 
+@pytest.mark.slow
 def test_what_is_no_run_is_one_unknown_row(tmp_path: Path) -> None:
     rows = of_run(0, tmp_path / "nothing")
     (row,) = rows[RESULTS]
