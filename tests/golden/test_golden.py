@@ -59,6 +59,7 @@ it. 3.6.2-deleted-before: a topic is deleted whose name was another's before, an
 a fetch. 3.3.2-epoch-not-known: a leader refuses fetches of a leader epoch that it has not come to.
 2.8.2-refuses-to-stop: a broker refuses a StopReplica, and says so before it handles what it was
 answered. 2.8.2-shut-down: a broker that shuts down fetches no partition that it is to follow.
+0.11.0.3-sent-again: a new leader appends nothing but what was sent again, and asks for its epoch.
 """
 
 

@@ -139,6 +139,9 @@ def produce(world: World, request: Produce, *, settles: bool = True) -> None:
     error, sent = _refusal(world, broker, partition, replica, request), None
     if replica is not None and not error:
         error, sent = _of_producer(broker, replica, request)
+        if error or sent is not None:
+            replica = _with_epoch_noted(world, broker, partition, replica)
+            world.put_replica(request.broker, partition, replica)
     if error or replica is None:
         _refuse(world, request, error)
         return
@@ -245,6 +248,20 @@ def refuse_unverified(world: World, request: Produce, error: str) -> bool:
         )
     )
     return True
+
+
+def _with_epoch_noted(
+    world: World, broker: Broker, partition: TopicPartition, replica: Replica
+) -> Replica:
+    """Return a leader's replica with its epoch in the cache, though nothing is appended.
+
+    A batch is looked for among those of its producer after its epoch is noted, at the log's end
+    (kafka.log.Log.append, 0.11.0.0, 1.1.1, 2.8.2; UnifiedLog.append, 3.8.0). From 2.0 on the epoch
+    was noted at the election.
+    """
+    assign = world.generation(broker, partition).assign_epoch
+    entries = assign(replica.entries, replica.leader_epoch, replica.log.log_end_offset)
+    return replica if entries == replica.entries else replace(replica, entries=entries)
 
 
 def _with_appended(

@@ -18,7 +18,7 @@ from kchaos.checkers.model.values.producers import (
     producer_state,
     sent_before,
 )
-from tests.support.model_timelines import replica, write
+from tests.support.model_timelines import replica, state, write
 from tests.support.rule_timelines import AFTER, pair, restarted_after
 
 
@@ -68,6 +68,22 @@ def test_a_duplicate_waits_for_its_own_offset_and_not_for_the_end_of_the_log() -
         "b": None,
         "again": True,
     }
+
+
+@pytest.mark.parametrize("release", ["0.11.0.3", "1.1.1", "2.0.1", "3.9.1"])
+@pytest.mark.parametrize(
+    ("sequence", "error"), [(0, ""), (7, "OUT_OF_ORDER_SEQUENCE_NUMBER")], ids=["again", "refused"]
+)
+def test_a_batch_that_is_not_appended_leaves_its_leader_s_epoch(
+    release: str, sequence: int, error: str
+) -> None:
+    """Up to 1.1 nothing else notes the epoch of a leader that has appended nothing in it."""
+    led_on = state(0, 3, (0, 1))
+    prediction = predict((*pair(release), sent("a", 0), led_on, sent("b", sequence), AFTER))
+
+    assert prediction.produces[-1].error == error
+    assert replica(prediction, 0).batches[-1].base_offset == 0
+    assert replica(prediction, 0).epoch_entries[-1] == (3, 1)
 
 
 @pytest.mark.parametrize(
