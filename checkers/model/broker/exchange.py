@@ -268,7 +268,7 @@ def count(
             moved = _high_watermark(world, leader, partition)
             if moved != before and answering.generation.answers_with_moved_high_watermark:
                 answer = replace(answer, high_watermark=moved)
-        elif _ends_knowledge(exchange, partition, answer, answering):
+        elif _forgets_end(exchange, partition, answer, answering):
             changed |= leading.forget_end(world, leader, partition, broker_id)
         answers.append((partition, answer))
     if but is not None:
@@ -280,7 +280,7 @@ def count(
     return after, changed
 
 
-def _ends_knowledge(
+def _forgets_end(
     exchange: Exchange, partition: TopicPartition, answer: Answer, answering: Broker
 ) -> bool:
     """Tell whether a leader forgets where the follower ends, since it answers with an error."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.broker_epochs import ControlRequest
 from kchaos.checkers.formats.error_codes import error_name
 from kchaos.checkers.model.follow.observations import ControlAnswered, ControlSent
@@ -13,7 +12,7 @@ from kchaos.harness.report.cause.wording import isr_text
 
 def obeyed_before(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
     """A late request about the partition that one of its brokers, or its controller, obeyed."""
-    partition = (story.finding.topic, story.finding.partition)
+    partition = story.partition
     sources = {
         each.evidence.get("source")
         for each in story.loaded.findings
@@ -67,7 +66,7 @@ def not_accepted(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
 
 def _leader_and_isr(story: Story) -> Iterator[tuple[float, ControlSent, PartitionState, int]]:
     """Yields each answered LeaderAndIsr about the partition, with the error of its answer."""
-    partition = TopicPartition(story.finding.topic, story.finding.partition)
+    partition = story.partition
     sent: dict[object, tuple[ControlSent, PartitionState]] = {}
     for message in story.loaded.evidence.links or ():
         said = message.said
@@ -84,7 +83,7 @@ def _leader_and_isr(story: Story) -> Iterator[tuple[float, ControlSent, Partitio
 
 def late_request(story: Story) -> Iterator[CauseStep]:
     """A request to an earlier generation: which one it was made for, and which one got it."""
-    partition = TopicPartition(story.finding.topic, story.finding.partition)
+    partition = story.partition
     accepted = [
         request
         for request in story.loaded.evidence.control or ()

@@ -109,10 +109,7 @@ def _appended(story: Story, told: Collection[int]) -> Iterator[CauseStep]:
     """
     of_term: dict[Term, list[Operation]] = {}
     for done in story.loaded.evidence.operations:
-        is_of_partition = (done.topic, done.partition) == (
-            story.finding.topic,
-            story.finding.partition,
-        )
+        is_of_partition = (done.topic, done.partition) == story.partition
         if not is_of_partition or done.function != "produce" or done.outcome != "ok":
             continue
         own = own_term(done, story)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.releases.rules.kafka_10706 import KAFKA_10706
 from kchaos.harness.report.cause.epoch_questions import question_text
 from kchaos.harness.report.cause.story import CauseStep, Story, batches_of
@@ -17,7 +16,7 @@ def contradicted_batches(story: Story) -> Iterator[CauseStep]:
     The entry of the next batch takes its place, and with it that of an epoch that has records.
     """
     finding = story.finding
-    partition = TopicPartition(finding.topic, finding.partition)
+    partition = story.partition
     for broker in finding.brokers[:1]:
         log = story.loaded.evidence.server_logs.get(broker, ())
         replaced = [

@@ -55,7 +55,7 @@ def isr_not_changed(story: Story, concerned: Sequence[int]) -> Iterator[CauseSte
     """The last change of the ISR that the last leader asked its controller for, if none came."""
     if not story.states or set(concerned) <= set(story.states[-1][1].isr):
         return
-    partition = TopicPartition(story.finding.topic, story.finding.partition)
+    partition = story.partition
     since, state = story.states[-1]
     asked: tuple[LinkMessage, IsrAsked] | None = None
     answer = ""
@@ -100,7 +100,7 @@ def dropped(story: Story) -> Iterator[CauseStep]:
     """Followers that left the ISR while they waited for their leader."""
     if not story.finding.evidence.get("dropped"):
         return
-    partition = TopicPartition(story.finding.topic, story.finding.partition)
+    partition = story.partition
     for drop in story.loaded.evidence.dropped(partition):
         if drop.broker not in story.finding.brokers:
             continue

@@ -27,7 +27,7 @@ def loss(story: Story) -> Iterator[CauseStep]:
     done = [
         each
         for each in story.loaded.evidence.operations
-        if (each.topic, each.partition) == (story.finding.topic, story.finding.partition)
+        if (each.topic, each.partition) == story.partition
         and each.promised
         and each.outcome == "ok"
         and story.covers(each.base_offset, each.last_offset)
@@ -53,12 +53,10 @@ def loss(story: Story) -> Iterator[CauseStep]:
     others = [term for term in later if term.leader not in acknowledged_by]
     # With more than one election the evidence does not say at which the records were lost.
     decided = others if len(others) == 1 and not lost_on_disk(story) else []
-    cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
     cut_off = [
         cut
-        for cut in cuts
-        if (cut.topic, cut.partition) == (story.finding.topic, story.finding.partition)
-        and cut.target_offset <= story.finding.last_offset < cut.log_end_offset_before
+        for cut in story.truncations
+        if cut.target_offset <= story.finding.last_offset < cut.log_end_offset_before
     ][:MOST_CUTS]
     besides = [*taken_from_disk(story), *joined_later(story, others, ended)]
     # Where not all have room, unclean elections come first.

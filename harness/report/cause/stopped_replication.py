@@ -115,7 +115,7 @@ def _logged(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
     if told:
         yield finding_step(told[0])
         return
-    topic, number = story.finding.topic, story.finding.partition
+    topic, number = story.partition
     name = f"(?:{re.escape(f'{topic}-{number}')}|{re.escape(f'[{topic},{number}]')})"
     wanted = re.compile("|".join(words.format(name=name) for words in _OWN_WORDS))
     for broker in concerned:

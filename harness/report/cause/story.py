@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.findings import Finding, Question
@@ -12,6 +13,7 @@ from kchaos.checkers.model.values.events import (
     ControllerElected,
     PartitionState,
 )
+from kchaos.checkers.model.values.prediction import Truncation
 from kchaos.checkers.outcome import worst_first
 from kchaos.checkers.segments.batch import Batch
 from kchaos.harness.report.leadership import Decisions
@@ -80,6 +82,17 @@ class Story:
     unregistered: Mapping[int, float]
     controllers: tuple[tuple[float, int], ...]
     remote: tuple[RemoteView, ...]
+
+    @property
+    def partition(self) -> TopicPartition:
+        """The finding's."""
+        return TopicPartition(self.finding.topic, self.finding.partition)
+
+    @property
+    def truncations(self) -> tuple[Truncation, ...]:
+        """What the partition's replicas cut off by the prediction; nothing where there is none."""
+        cuts = () if self.loaded.prediction is None else self.loaded.prediction.truncations
+        return tuple(cut for cut in cuts if (cut.topic, cut.partition) == self.partition)
 
     @property
     def terms(self) -> tuple[Term, ...]:

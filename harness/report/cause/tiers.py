@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 
-from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.tier import TierReading
 from kchaos.checkers.formats.error_codes import ErrorCode, error_name
 from kchaos.checkers.model.follow.observations import Reply
@@ -31,7 +30,7 @@ def tier_reads(story: Story) -> Iterator[CauseStep]:
     readings = [
         reading
         for reading in story.loaded.evidence.tier_readings
-        if (reading.topic, reading.partition) == (story.finding.topic, story.finding.partition)
+        if (reading.topic, reading.partition) == story.partition
         and reading.broker in story.finding.brokers
     ]
     at_the_end = readings[-1].time if readings else None
@@ -43,7 +42,7 @@ def tier_reads(story: Story) -> Iterator[CauseStep]:
 
 def rebuilt_from_tier(story: Story) -> Iterator[CauseStep]:
     """Whether a broker of the finding was sent to the remote tier, and what its log says of it."""
-    partition = TopicPartition(story.finding.topic, story.finding.partition)
+    partition = story.partition
     sent = [
         (message.wall_time_s, message.said)
         for message in story.loaded.evidence.links or ()

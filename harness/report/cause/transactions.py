@@ -16,7 +16,7 @@ def transaction(story: Story) -> Iterator[CauseStep]:
     if written is None or written.producer is None or evidence.clients is None:
         return
     producer = written.producer.producer_id
-    partition = (finding.topic, finding.partition)
+    partition = story.partition
     markers = [
         marker
         for marker in evidence.markers or ()

@@ -12,9 +12,7 @@ from kchaos.harness.report.cause.wording import finding_step, offsets_text
 def cut_too_little(story: Story, follower: int) -> Iterator[CauseStep]:
     """The last truncation of a follower, if it left the offsets that differ where they were."""
     first, last = story.finding.first_offset, story.finding.last_offset
-    cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
-    replica = (follower, story.finding.topic, story.finding.partition)
-    own = [cut for cut in cuts if (cut.broker, cut.topic, cut.partition) == replica]
+    own = [cut for cut in story.truncations if cut.broker == follower]
     for cut in own[-1:]:
         if cut.target_offset > last and story.finding.kind == "divergence":
             is_at_mark = cut.target_offset == cut.high_watermark
@@ -31,9 +29,8 @@ def cut_nothing(story: Story, follower: int) -> Iterator[CauseStep]:
     prediction, finding = story.loaded.prediction, story.finding
     if prediction is None or not prediction.states or prediction.limit or prediction.emptied_by:
         return
-    replica = (follower, finding.topic, finding.partition)
-    cuts = [(cut.broker, cut.topic, cut.partition) for cut in prediction.truncations]
-    if finding.kind == "divergence" and replica not in cuts:
+    has_cut = any(cut.broker == follower for cut in story.truncations)
+    if finding.kind == "divergence" and not has_cut:
         yield CauseStep(
             section="replicas",
             text=f"As the model explains the run, broker {follower} truncated nothing; "
@@ -62,11 +59,9 @@ def below_high_watermark(story: Story) -> Iterator[CauseStep]:
             is_fatal=True,
             text=question_text(each, story),
         )
-    cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
-    for cut in cuts:
-        is_of_partition = (cut.topic, cut.partition) == (finding.topic, finding.partition)
+    for cut in story.truncations:
         reaches = cut.target_offset <= finding.last_offset < cut.log_end_offset_before
-        if is_of_partition and reaches and cut.broker in finding.brokers:
+        if reaches and cut.broker in finding.brokers:
             yield CauseStep(
                 section="replicas",
                 text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
@@ -80,10 +75,8 @@ def kept_after(story: Story, asked: AskedRound) -> Iterator[CauseStep]:
     first, last = story.finding.first_offset, story.finding.last_offset
     answer = asked.end_offset or 0
     stays = answer > last and story.finding.kind == "divergence"
-    cuts = () if story.loaded.prediction is None else story.loaded.prediction.truncations
-    for cut in cuts:
-        cut_to = (cut.broker, cut.topic, cut.partition, cut.target_offset)
-        if cut_to == (asked.follower, asked.topic, asked.partition, answer):
+    for cut in story.truncations:
+        if (cut.broker, cut.target_offset) == (asked.follower, answer):
             yield CauseStep(
                 section="replicas",
                 text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
