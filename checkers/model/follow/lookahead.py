@@ -39,11 +39,15 @@ from kchaos.checkers.model.values.events import (
     LogStartObserved,
     PartitionState,
     Produce,
+    TopicConfigured,
     TopicCreated,
 )
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.requests import EARLIEST, Asked
+
+NO_NUMBER = 1 << 31
+"""Replicas that are needed, where a setting does not say how many: more than there can be."""
 
 
 class Lookahead:
@@ -94,6 +98,7 @@ class Lookahead:
         self._written: dict[tuple[TopicPartition, int, int], list[tuple[int, frozenset[int]]]] = (
             defaultdict(list)
         )
+        self._needed: dict[str, int] = defaultdict(int)
         self._registered: dict[tuple[int, int], int] = {}
         self._assigned: dict[str, list[tuple[tuple[int, ...], ...]]] = defaultdict(list)
         self._begins: dict[tuple[int, TopicPartition], list[tuple[int, int]]] = defaultdict(list)
@@ -119,6 +124,10 @@ class Lookahead:
                 partition = TopicPartition(state.topic, state.partition)
                 key = (partition, state.leader, state.leader_epoch)
                 self._written[key].append((index, frozenset(state.isr)))
+            elif isinstance(state, TopicConfigured):
+                setting = dict(state.configuration).get("min.insync.replicas", "0")
+                needed = int(setting) if setting.isdecimal() else NO_NUMBER
+                self._needed[state.topic] = max(needed, self._needed[state.topic])
             elif isinstance(state, TopicCreated):
                 self._assigned[state.topic].append(state.assignment)
             elif isinstance(state, BrokerRegistered):
@@ -710,12 +719,18 @@ class Lookahead:
         """Return the index of the first message after a request on its connection."""
         return next((at for at, known in self._on[number[0]] if known > number[1]), None)
 
-    def is_told_until(self, leader: int, partition: TopicPartition, index: int, end: int) -> bool:
-        """Tell whether a leader hears of a partition's leader from an index on, before another."""
-        return any(
-            index <= at < end and partition in sent.told and sent.states
-            for at, sent in self._told[leader]
-        )
+    def told_until(
+        self, leader: int, partition: TopicPartition, index: int, end: int
+    ) -> Iterator[PartitionState]:
+        """Yield what a leader hears of a partition's leader from an index on, before another.
+
+        To hear that there is none changes nothing (`has_leader`).
+        """
+        for at, sent in self._told[leader]:
+            if index <= at < end:
+                for state in sent.states:
+                    if (state.topic, state.partition) == partition and has_leader(state):
+                        yield state
 
     def is_always_assigned(self, partition: TopicPartition, broker: int) -> bool:
         """Tell whether each assignment that a record has of a partition names a broker."""
@@ -728,20 +743,32 @@ class Lookahead:
 
     def fetches_until(
         self, follower: int, leader: int, partition: TopicPartition, index: int, end: int
-    ) -> Iterator[tuple[Number | None, int]]:
-        """Yield which Fetches may reach a leader from an index on, before another, and from where.
+    ) -> Iterator[tuple[Number | None, FetchAsked]]:
+        """Yield which Fetches may reach a leader from an index on, before another, and what of it.
 
         One that the links did not record asks as the last one before it did; it is None here.
         """
         asked = self._asked.get((follower, leader, partition), [])
         at = bisect_left(asked, index, key=lambda item: item[0])
         if at:
-            yield None, asked[at - 1][2].fetch_offset
+            yield None, asked[at - 1][2]
         fetches = self._fetches_of[follower, partition]
         for place, said, number in fetches[bisect_left(fetches, index, key=lambda item: item[0]) :]:
             if place >= end:
                 return
-            yield number, said.fetch_offset
+            yield number, said
+
+    def is_refused(self, number: Number, partition: TopicPartition) -> bool:
+        """Tell whether a leader is seen to refuse a partition of a request.
+
+        One that failed itself may have done all that was asked.
+        """
+        reply = self.replies.get(number)
+        said = None if reply is None else reply.partitions.get(partition)
+        return said is not None and said.error_code not in (
+            ErrorCode.NONE,
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+        )
 
     def first_above(
         self, leader: int, partition: TopicPartition, high_watermark: int, index: int
@@ -764,14 +791,16 @@ class Lookahead:
         """Tell whether nothing ends a leader's term, from an index on, before a later message.
 
         That is the first one after a request on its connection. What ends a term is to hear of
-        another leader, or to be told to stop the replica.
+        another leader (`has_leader`), or to be told to stop the replica.
         """
         later = self.later(number)
         return later is not None and not any(
             index <= at < later
             and (
                 any(
-                    (state.topic, state.partition) == partition and state.leader != leader
+                    (state.topic, state.partition) == partition
+                    and state.leader != leader
+                    and has_leader(state)
                     for state in sent.states
                 )
                 or any(stopped.partition == partition for stopped in sent.stopped)
@@ -843,6 +872,17 @@ class Lookahead:
         written = self._written.get((partition, state.leader, state.leader_epoch), [])
         return any(index < decided and isr == frozenset(state.isr) for index, isr in written)
 
+    def isrs_written(
+        self, partition: TopicPartition, leader: int, leader_epoch: int
+    ) -> Iterator[frozenset[int]]:
+        """Yield the ISRs that decisions wrote for a leader in one of its epochs."""
+        for _, isr in self._written.get((partition, leader, leader_epoch), []):
+            yield isr
+
+    def most_needed(self, topic: str) -> int:
+        """Return the highest min.insync.replicas that a topic has of its own; 0 for none."""
+        return self._needed[topic]
+
     def is_registered(self, broker: int, broker_epoch: int, decided: int) -> bool:
         """Tell whether a control request may name this broker epoch after `decided` decisions.
 
@@ -851,6 +891,15 @@ class Lookahead:
         """
         known = self._registered.get((broker, broker_epoch))
         return broker_epoch < 0 or (known is not None and known < decided)
+
+
+def has_leader(state: PartitionState) -> bool:
+    """Tell whether a partition has a leader: a broker that hears of none goes on as before.
+
+    It changes its role, its leader and its leader epoch only if the new leader lives
+    (kafka.server.ReplicaManager.makeFollowers, 0.10.2.2, 1.1.1, 2.8.2 and 3.8.0).
+    """
+    return state.leader != -1
 
 
 def _closed_by(decided: tuple[Decided, ...], stop: StopBroker, time: float) -> int | None:

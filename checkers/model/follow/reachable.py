@@ -190,7 +190,10 @@ def _moves(
     if not generation.advances_after_fetch(view.log_end_offset, asked.fetch_offset):
         return False
     later = lookahead.later(number)
-    if later is None or lookahead.is_told_until(leader_id, partition, index, later):
+    if later is None:
+        return False
+    is_told = any(True for _ in lookahead.told_until(leader_id, partition, index, later))
+    if is_told and not lookahead.is_always_assigned(partition, follower):
         return False
     return not any(
         _may_keep_back(world, other, leader_id, partition, above, lookahead, index, later)
@@ -212,12 +215,16 @@ def _may_keep_back(
 
     It is in the ISR, or joins it from the high watermark on, or has caught up: its Fetch reached
     the leader's end, or that of its Fetch before (Partition.maybeExpandIsr and
-    Replica.updateLogReadResult, 0.10.2.2, 1.1.1 and 2.8.2; Replica.updateFetchState, 3.8.0).
+    Replica.updateLogReadResult, 0.10.2.2, 1.1.1 and 2.8.2; Replica.updateFetchState, 3.8.0). A
+    Fetch that fails may make its end unknown (KAFKA-8400).
     """
     replica = world.known_replica(leader_id, partition)
     view = replica.view(other)
     changing = world.get(("isr change", leader_id, partition))
     isr = {*replica.isr, *replica.maximal_isr, *(() if changing is None else changing.isr)}
+    # It may count the Fetch before or after it begins with another epoch, as the leader it is.
+    for state in lookahead.told_until(leader_id, partition, index, later):
+        isr.update(state.isr)
     end, needed = -1, replica.high_watermark
     if view is not None:
         end, needed = view.log_end_offset, min(needed, view.last_leader_end_offset)
@@ -225,17 +232,20 @@ def _may_keep_back(
         if end <= above:
             return True
         needed = -1  # It may fetch from before that again, as after a restart.
-    to_come = lookahead.fetches_until(other, leader_id, partition, index, later)
-    if any(needed <= offset <= above for _, offset in to_come):
-        return True
-    in_flight = (
+    to_come = [*lookahead.fetches_until(other, leader_id, partition, index, later)]
+    in_flight = [
         (request, asked.fetch_offset)
         for source in world.sources(other, leader_id)
         for request in world.exchanges(other, source)
         for named, asked in request.asked
         if named == partition and request.api == FETCH
-    )
-    return any(
+    ]
+    broker = world.broker(leader_id)
+    if needed < 0 and broker is not None and broker.generation.forgets_end_of_refused:
+        numbers = [*(number for number, _ in to_come), *(known.number for known, _ in in_flight)]
+        if any(number and lookahead.is_refused(number, partition) for number in numbers):
+            return True
+    return any(needed <= said.fetch_offset <= above for _, said in to_come) or any(
         # What was read before may have been the leader's end then.
         offset <= above and (offset >= needed or request.stage is Stage.READ)
         for request, offset in in_flight

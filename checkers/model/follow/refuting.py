@@ -4,14 +4,15 @@ One pass over the record bounds from above (an over-approximation) what any stat
 
 - An offset exists only if a produce that was sent by then may cover it. One that was acknowledged
   covers the offsets that its client was told, one that was refused none, and any other may fill a
-  gap.
+  gap. One with acks=all covers none where its leader had no ISR that was large enough.
 - A replica's log ends where it ended before, where an answer that its fetcher got says, or behind
   what a client wrote to its broker.
 - A leader's answer tells of no more than its own log has. A batch of a leader epoch is of a produce
   that the leader of that epoch may have read in it.
 - A follower's high watermark is one that an answer told it, or an earlier one. Who asks anew on a
-  connection, after what it last was told of leaders, follows what it asks for: what it led before
-  gave it no more than its end of then, and than an ISR of its own had fetched from it.
+  connection, after it was last told to lead a partition, follows what it asks for, and a new
+  process leads nothing yet: what it led before gave it no more than its end of then, and than an
+  ISR of its own had fetched from it.
 - Without leader epochs in its protocol a follower begins at its high watermark, and goes on with
   what its leader's answers gave it.
 - A fetcher has one request in flight on a connection. It asks for more than before only where an
@@ -43,6 +44,7 @@ from kchaos.checkers.model.follow.observations import (
     ControlSent,
     CopyBegun,
     CopyEnded,
+    Decided,
     EpochAnswered,
     Fate,
     FetchAnswered,
@@ -52,6 +54,7 @@ from kchaos.checkers.model.follow.observations import (
     Question,
     Record,
     Reply,
+    Seen,
 )
 from kchaos.checkers.model.follow.unanswered import Unanswered
 from kchaos.checkers.model.releases.generation import Generation
@@ -62,6 +65,7 @@ from kchaos.checkers.model.values.events import (
     PartitionState,
     Produce,
     RemoteCopy,
+    TopicConfigured,
     TopicCreated,
 )
 
@@ -150,13 +154,16 @@ class _Bounds:
                 self._note_isr(decided.what)
             elif isinstance(decided.what, TopicCreated):
                 self._assigned[decided.what.topic].append(decided.what.assignment)
-        self._handling: dict[int, set[Number]] = defaultdict(set)
-        self._used: dict[int, set[int]] = defaultdict(set)
+        self._taking: dict[tuple[int, TopicPartition], set[Number]] = defaultdict(set)
+        self._led_since: dict[tuple[int, TopicPartition], int] = {}
+        self._last_on: dict[int, int] = {}
+        self._at = 0
         self._running: set[int] = set()
         self._asked: dict[Number, Question] = {}
         self._open: dict[int, Question] = {}
         self._fetchers = _Fetchers()
         self._epochs = _Epochs(lookahead)
+        self._too_few = _TooFew(record)
         self._copying: dict[tuple[str, int], CopyBegun] = {}
         # A follower of a tiered log may build it from remote segments.
         self._is_tiered = any(isinstance(item.what, RemoteCopy) for item in record.seen)
@@ -241,34 +248,31 @@ class _Bounds:
         """Take in what may happen from now on."""
         self._fetchers.add(what)
         self._epochs.add(what)
+        self._too_few.add(what)
+        self._at += 1
         match what:
             case StartBroker():
                 self._running.add(what.broker)
             case StopBroker():
                 self._running.discard(what.broker)
-                self._handling[what.broker].clear()
-                self._used[what.broker].clear()
+                # Its process leads nothing more, and the next one begins with what this one had.
+                for key in [key for key in self._led if key[0] == what.broker]:
+                    self._lead_no_more(key)
                 # Requests of its connections may be gone, and then their answers are not looked at.
                 self._asked = _without(what.broker, self._asked)
                 self._open = _without(what.broker, self._open)
-            case Produce():
+            case Produce() if not self._too_few.refuses(what):
                 partition = TopicPartition(what.topic, what.partition)
                 self._sent[partition].append(what)
                 self._ends[partition] = self._end(partition)
                 self._write(what.broker, partition, what)
             case ControlSent():
-                for state in what.states:
-                    self._note_isr(state)
-                if what.states or what.stopped:
-                    self._handling[what.broker].add(what.number)
-                    self._used[what.broker].clear()
-                self._led |= {
-                    (what.broker, TopicPartition(state.topic, state.partition))
-                    for state in what.states
-                    if state.leader == what.broker
-                }
+                self._lead(what)
             case ControlAnswered():
-                self._handling[what.broker].discard(what.number)
+                for key, numbers in self._taking.items():
+                    if what.number in numbers:
+                        numbers.discard(what.number)
+                        self._led_since[key] = self._at
             case Question():
                 for partition, asked in what.partitions.items():
                     if isinstance(asked, FetchAsked):
@@ -283,7 +287,7 @@ class _Bounds:
                     self._asked[what.number] = what
                     self._open[what.number[0]] = what
             case Reply():
-                self._use(what)
+                self._last_on[what.number[0]] = self._at
                 if what.fate in (Fate.ARRIVES, Fate.FORGED):
                     for partition, said in what.partitions.items():
                         key = (what.follower, partition)
@@ -299,25 +303,34 @@ class _Bounds:
             case CopyBegun():
                 self._copying[what.label, what.broker] = what
 
-    def _use(self, what: Question | Reply) -> None:
-        """Note a connection that was used since its follower was last told of leaders."""
-        if not self._handling[what.follower]:
-            self._used[what.follower].add(what.number[0])
-
     def _follow(self, asked: Question) -> None:
-        """Note what a follower asks for, and leads no more, after what it last was told of leaders.
+        """Note of which partitions a broker has handled each request to lead, and asks another.
 
-        It may have sent what first came on a connection before that; the next it sent after it.
+        A fetcher has one request in flight on a connection. So what follows a message there was
+        sent after that, and it is enough that this was seen after the broker had handled them.
         """
-        if self._lookahead.questions[asked.number] is not asked:
-            return
-        if asked.number[0] in self._used[asked.follower]:
+        if self._lookahead.questions[asked.number] is asked:
+            last = self._last_on.get(asked.number[0], -1)
             for partition in asked.partitions:
                 key = (asked.follower, partition)
-                if key in self._led:
-                    self._led.discard(key)
-                    self._high[key] = max(self._high[key], self._most_as_leader(*key))
-        self._use(asked)
+                is_after = not self._taking[key] and last > self._led_since.get(key, -1)
+                if key in self._led and is_after:
+                    self._lead_no_more(key)
+        self._last_on[asked.number[0]] = self._at
+
+    def _lead(self, sent: ControlSent) -> None:
+        for state in sent.states:
+            self._note_isr(state)
+            if state.leader == sent.broker:
+                key = (sent.broker, TopicPartition(state.topic, state.partition))
+                self._led.add(key)
+                self._led_since[key] = self._at
+                self._taking[key].add(sent.number)
+
+    def _lead_no_more(self, key: tuple[int, TopicPartition]) -> None:
+        self._led.discard(key)
+        self._taking[key].clear()
+        self._high[key] = max(self._high[key], self._most_as_leader(*key))
 
     def _note_isr(self, state: PartitionState) -> None:
         partition = TopicPartition(state.topic, state.partition)
@@ -516,6 +529,74 @@ class _Epochs:
             case StopBroker():
                 self._open[what.broker].clear()
                 self._led[what.broker].clear()
+
+
+class _TooFew:
+    """Which produces with acks=all a leader refuses, since its ISR is never large enough for them.
+
+    Before it appends one, a leader compares its ISR with min.insync.replicas. Whom it asks for does
+    not count (Partition.appendMessagesToLeader 0.10.2.2, appendRecordsToLeader 1.1.1, 2.7.2, 2.8.2
+    and 3.8.0). Its ISR is one that was written for it, in the leader epoch that it has by then or a
+    later one.
+    """
+
+    def __init__(self, record: Record) -> None:
+        self._written: dict[tuple[int, TopicPartition], list[tuple[int, int]]] = defaultdict(list)
+        self._needed: dict[int | str, int] = {}
+        self._replicas: dict[str, list[int]] = defaultdict(list)
+        self._told: dict[Number, tuple[PartitionState, ...]] = {}
+        self._taken: dict[tuple[int, TopicPartition], int] = {}
+        items: list[Decided | Seen] = [*record.decided, *record.seen]
+        for item in items:
+            match item.what:
+                case PartitionState() as state:
+                    self._write(state)
+                case ControlSent(states=states):
+                    for state in states:
+                        self._write(state)
+                case TopicCreated(topic=topic, assignment=assignment):
+                    self._replicas[topic].append(min(map(len, assignment), default=0))
+                case TopicConfigured(topic=topic, configuration=configuration):
+                    setting = dict(configuration).get("min.insync.replicas")
+                    if setting is not None:
+                        self._need(topic, int(setting) if setting.isdecimal() else 0)
+                case StartBroker(broker=broker, min_insync_replicas=least):
+                    self._need(broker, least)
+
+    def refuses(self, produce: Produce) -> bool:
+        """Tell whether no leader epoch in which it may be appended has an ISR for it."""
+        key = (produce.broker, TopicPartition(produce.topic, produce.partition))
+        replicas = self._replicas[produce.topic]
+        # The leader epochs of a topic that is made again begin anew.
+        if produce.acks != -1 or key not in self._taken or len(replicas) != 1:
+            return False
+        of_broker = self._needed.get(produce.broker, 0)
+        needed = min(replicas[0], of_broker, self._needed.get(produce.topic, of_broker))
+        return all(
+            members < needed for epoch, members in self._written[key] if epoch >= self._taken[key]
+        )
+
+    def add(self, what: object) -> None:
+        match what:
+            case ControlSent():
+                self._told[what.number] = what.states
+            case ControlAnswered(error_code=0):
+                for state in self._told.get(what.number, ()):
+                    partition = TopicPartition(state.topic, state.partition)
+                    if state.leader == what.broker and not what.errors.get(partition, 0):
+                        key = (what.broker, partition)
+                        self._taken[key] = max(state.leader_epoch, self._taken.get(key, -1))
+            case StopBroker():
+                self._taken = {
+                    key: epoch for key, epoch in self._taken.items() if key[0] != what.broker
+                }
+
+    def _write(self, state: PartitionState) -> None:
+        key = (state.leader, TopicPartition(state.topic, state.partition))
+        self._written[key].append((state.leader_epoch, len(state.isr)))
+
+    def _need(self, of: int | str, least: int) -> None:
+        self._needed[of] = min(least, self._needed.get(of, least))
 
 
 class _Fetchers:

@@ -16,8 +16,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker.exchange import FETCH
-from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.lookahead import NO_NUMBER, Lookahead, has_leader
 from kchaos.checkers.model.follow.observations import (
     ControlAnswered,
     ControlSent,
@@ -31,6 +32,7 @@ from kchaos.checkers.model.follow.observations import (
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.model.values.requests import Asked
 
 _NEVER = 1 << 62
 
@@ -48,6 +50,8 @@ class _Term:
         newest: Which request told it the newest leader epoch, at which index, where its log ended
             then, and how many ISRs it knew before.
         leader_epochs: Those that it was told.
+        taken: The newest leader epoch that it leads in for certain; -1 without.
+        high_watermark: The highest that it has told anybody.
     """
 
     since: int = _NEVER
@@ -57,14 +61,17 @@ class _Term:
     isrs: list[frozenset[int]] = field(default_factory=list)
     newest: tuple[Number, int, int, int] = ((0, 0), -1, 0, 0)
     leader_epochs: set[int] = field(default_factory=set)
+    taken: int = -1
+    high_watermark: int = -1
 
 
 @dataclass(slots=True)
 class _Fetched:
-    """One Fetch of a partition: which, and from where."""
+    """One Fetch of a partition: which, and from where, or -1 (KAFKA-8400); and what it said."""
 
     number: Number
     offset: int
+    said: FetchAsked
 
 
 class Unanswered:
@@ -79,7 +86,9 @@ class Unanswered:
         self._fetched: dict[tuple[int, TopicPartition], dict[int, list[_Fetched]]] = defaultdict(
             lambda: defaultdict(list)
         )
+        self._needed: dict[int, int] = {}
         self._asked_at: dict[Number, int] = {}
+        self._done_at: dict[Number, int] = {}
         self._latest: dict[int, int] = {}
         self._heard: dict[int, int] = {}
         self._begun: set[int] = set()
@@ -101,27 +110,62 @@ class Unanswered:
                     f"watermark of {partition.name} on its connection to broker {leader}, or the "
                     f"first after an error: of request {number[1]}"
                 )
-        generation = self._generations.get(leader)
-        if generation is None or generation.answers_nothing_at_once:
-            return ""
-        if not generation.may_advance((leader,), 2):
-            return ""
         for partition, said in asked.partitions.items():
-            high_watermark, known_at = self._known.get((number[0], partition), (_NEVER, -1))
-            term = self._terms.get((leader, partition))
-            if not isinstance(said, FetchAsked) or said.fetch_offset <= high_watermark:
-                continue
-            if term is None or known_at < term.since or self._is_told(leader, partition):
-                continue
-            if not self._lookahead.leads_until_later(leader, partition, number, index):
-                continue
-            if self._moves(asked, partition, said.fetch_offset, high_watermark, term, index):
+            above, known_at = self._known.get((number[0], partition), (_NEVER, -1))
+            if isinstance(said, FetchAsked) and self._rises(
+                asked, partition, said.fetch_offset, above, known_at, index
+            ):
                 return (
                     f"broker {leader} would have told broker {asked.follower} a high watermark "
-                    f"above {high_watermark} of {partition.name} in answer to request {number[1]}, "
-                    "and no answer was seen"
+                    f"above {above} of {partition.name} in answer to request {number[1]}, and no "
+                    "answer was seen"
                 )
         return ""
+
+    def _rises(
+        self,
+        asked: Question,
+        partition: TopicPartition,
+        offset: int,
+        above: int,
+        known_at: int,
+        index: int,
+    ) -> bool:
+        """Tell whether any answer has a higher high watermark than the one that was told before.
+
+        It only grows in a term. So it does where the leader has told anybody a higher one by now,
+        whenever it reads its log for the Fetch.
+        """
+        leader = asked.leader
+        term, generation = self._terms.get((leader, partition)), self._generations.get(leader)
+        if term is None or generation is None:
+            return False
+        if not self._lookahead.leads_until_later(leader, partition, asked.number, index):
+            return False
+        if term.high_watermark > above:
+            return True
+        if generation.answers_nothing_at_once or self._may_stand_still(asked, partition, index):
+            return False
+        if offset <= above or known_at < term.since or self._is_told(leader, partition):
+            return False
+        return self._moves(asked, partition, offset, above, term, index)
+
+    def _may_stand_still(self, asked: Question, partition: TopicPartition, index: int) -> bool:
+        """Tell whether a leader's ISR may be too small for the high watermark to move at all.
+
+        Which ISRs it may have until a later message is written (KAFKA-15583).
+        """
+        leader, later = asked.leader, self._lookahead.later(asked.number)
+        term, generation = self._terms[leader, partition], self._generations[leader]
+        assert later is not None
+        to_come = [*self._lookahead.told_until(leader, partition, index, later)]
+        isrs = [*term.isrs, *(frozenset(state.isr) for state in to_come)]
+        for leader_epoch in {term.taken, *(state.leader_epoch for state in to_come)}:
+            isrs += self._lookahead.isrs_written(partition, leader, leader_epoch)
+        needed = max(
+            self._needed.get(leader, NO_NUMBER), self._lookahead.most_needed(partition.topic)
+        )
+        return not all(generation.may_advance(tuple(isr), needed) for isr in isrs)
 
     def _is_news(self, asked: Question, partition: TopicPartition) -> bool:
         """Tell whether whatever is answered for a partition is news to the links.
@@ -140,7 +184,10 @@ class Unanswered:
     def add(self, what: object, index: int) -> None:
         """Take in what was seen at an index."""
         match what:
-            case StartBroker() if what.broker not in self._given:
+            case StartBroker():
+                self._needed[what.broker] = what.min_insync_replicas
+                if what.broker in self._given:
+                    return
                 self._generations[what.broker] = generation_for(
                     what.release,
                     inter_broker_protocol=what.inter_broker_protocol,
@@ -170,38 +217,84 @@ class Unanswered:
         for partition, said in asked.partitions.items():
             if isinstance(said, FetchAsked):
                 fetched = self._fetched[asked.leader, partition][asked.follower]
-                fetched.append(_Fetched(asked.number, said.fetch_offset))
+                fetched.append(_Fetched(asked.number, said.fetch_offset, said))
 
     def _reply(self, reply: Reply, index: int) -> None:
         # One whose request the links did not record was asked after the message before it.
         heard = self._heard.get(reply.number[0], -1)
         self._note(reply.number, index)
-        if reply.fate is not Fate.WAITS:
+        # Of one that reached nobody, and that was not read, it is not known whether it failed.
+        if reply.fate is not Fate.WAITS and (reply.partitions or reply.fate is not Fate.ABANDONED):
             self._replied.add(reply.number)
+        if reply.error_code:
+            for leader, partition in [*self._fetched]:
+                if leader == reply.leader:
+                    self._fail(reply, partition, reply.error_code)
         for partition, said in reply.partitions.items():
             if reply.error_code or said.error_code:
-                fetched = self._fetched[reply.leader, partition][reply.follower]
-                fetched[:] = [known for known in fetched if known.number != reply.number]
+                self._fail(reply, partition, reply.error_code or said.error_code)
                 if isinstance(said, FetchAnswered):
                     self._known[reply.number[0], partition] = (-1, -1)
             elif isinstance(said, FetchAnswered):
                 known_at = self._asked_at.get(reply.number, heard)
                 self._known[reply.number[0], partition] = (said.high_watermark, known_at)
+                self._lead(reply, partition, index)
                 term = self._terms.get((reply.leader, partition))
                 if term is not None and known_at >= term.since:
                     last = -1 if said.last_offset is None else said.last_offset
                     term.log_end = max(term.log_end, said.high_watermark, last + 1)
+                    term.high_watermark = max(term.high_watermark, said.high_watermark)
+
+    def _fail(self, reply: Reply, partition: TopicPartition, error_code: int) -> None:
+        """Note that a Fetch failed: it does not count, or makes its follower's end unknown.
+
+        A leader that fails itself may have counted it, or not (UNKNOWN_SERVER_ERROR).
+        """
+        own = self._fetched[reply.leader, partition][reply.follower]
+        at = next((at for at, known in enumerate(own) if known.number == reply.number), None)
+        if error_code == ErrorCode.UNKNOWN_SERVER_ERROR and at is not None:
+            self._terms.pop((reply.leader, partition), None)
+        generation = self._generations.get(reply.leader)
+        if reply.error_code or generation is None or not generation.forgets_end_of_refused:
+            own[:] = [known for known in own if known.number != reply.number]
+        elif own:
+            # One that the links did not record repeated the last.
+            own[-1 if at is None else at].offset = -1
+
+    def _lead(self, reply: Reply, partition: TopicPartition, index: int) -> None:
+        """Note that a leader has taken over the leader epoch in which it answers a Fetch.
+
+        It compares that with its own, for a full Fetch in every release that has one there
+        (Partition.checkCurrentLeaderEpoch, 2.1.0 and 3.8.0).
+        """
+        question = self._lookahead.questions.get(reply.number)
+        asked = None if question is None else question.partitions.get(partition)
+        if question is None or not question.is_full or not isinstance(asked, FetchAsked):
+            return
+        for number, states in [*self._told[reply.leader].items()]:
+            taken = tuple(
+                state
+                for state in states
+                if (state.topic, state.partition) == partition
+                and (state.leader, state.leader_epoch) == (reply.leader, asked.leader_epoch)
+            )
+            left = tuple(state for state in states if state not in taken)
+            self._told[reply.leader][number] = left
+            for state in taken:
+                self._begin(reply.leader, partition, state, number, index)
 
     def _note(self, number: Number, index: int) -> None:
         connection, correlation = number
+        self._done_at.setdefault((connection, self._latest.get(connection, -1)), index)
         self._heard[connection] = index
         self._latest[connection] = max(correlation, self._latest.get(connection, correlation))
 
     def _tell(self, sent: ControlSent, index: int) -> None:
         for stopped in sent.stopped:
             self._terms.pop((sent.broker, stopped.partition), None)
-        self._told[sent.broker][sent.number] = sent.states
-        for state in sent.states:
+        states = tuple(filter(has_leader, sent.states))
+        self._told[sent.broker][sent.number] = states
+        for state in states:
             key = (sent.broker, TopicPartition(state.topic, state.partition))
             if state.leader != sent.broker:
                 self._terms.pop(key, None)
@@ -215,15 +308,27 @@ class Unanswered:
     def _take(self, answered: ControlAnswered, index: int) -> None:
         for state in self._told[answered.broker].pop(answered.number, ()):
             partition = TopicPartition(state.topic, state.partition)
-            term = self._terms.get((answered.broker, partition))
-            is_taken = not answered.error_code and answered.errors.get(partition, 0) == 0
-            if term is None or state.leader != answered.broker or not is_taken:
-                continue
-            term.since = min(term.since, index)
-            number, told_at, told_end, before = term.newest
-            if number == answered.number:
-                term.told_at, term.told_end = told_at, told_end
-                term.isrs = term.isrs[before:]
+            if not answered.error_code and answered.errors.get(partition, 0) == 0:
+                self._begin(answered.broker, partition, state, answered.number, index)
+
+    def _begin(
+        self,
+        broker: int,
+        partition: TopicPartition,
+        state: PartitionState,
+        number: Number,
+        index: int,
+    ) -> None:
+        """Note that a broker leads by now in a leader epoch that it was told."""
+        term = self._terms.get((broker, partition))
+        if term is None or state.leader != broker:
+            return
+        term.since = min(term.since, index)
+        term.taken = max(term.taken, state.leader_epoch)
+        newest, told_at, told_end, before = term.newest
+        if newest == number:
+            term.told_at, term.told_end = told_at, told_end
+            term.isrs = term.isrs[before:]
 
     def _is_told(self, broker: int, partition: TopicPartition) -> bool:
         """Tell whether a broker has a request about a partition that it has not answered."""
@@ -248,12 +353,12 @@ class Unanswered:
         # A leader that is asked from there once more may move nothing (KAFKA-8841).
         if any(known.offset == offset for known in own[-1:]):
             return False
-        isr = frozenset[int]().union(*term.isrs)
         if not self._lookahead.is_always_assigned(partition, asked.follower):
             return False
         end, _ = self._until(asked, partition, above, index)
-        if self._lookahead.is_told_until(asked.leader, partition, index, end):
-            return False
+        # It counts the Fetch before or after it begins with another epoch, as the leader it is.
+        to_come = self._lookahead.told_until(asked.leader, partition, index, end)
+        isr = frozenset[int]().union(*term.isrs, *(state.isr for state in to_come))
         others = {*isr, *fetched, *self._generations} - {asked.leader, asked.follower}
         return not any(
             self._may_keep_back(other, asked, partition, above, term, other in isr, index)
@@ -280,11 +385,19 @@ class Unanswered:
         counted = [known for known in fetched if self._is_answered(known.number)]
         offsets = [
             *(known.offset for known in fetched if not self._is_answered(known.number)),
-            *self._to_come(other, asked, partition, above, index),
+            *self._to_come(other, asked, partition, above, term, index),
         ]
-        if not counted or (
-            # It was not heard of since the leader was told that it has left the ISR.
-            self._asked_at[counted[-1].number] < self._stopped.get(other, -1) < term.told_at
+        # What was counted before the leader was told that it has left the ISR counts no more.
+        generation = self._generations[asked.leader]
+        has_left = not is_in_isr and all(
+            self._done_at.get(known.number, _NEVER) < term.told_at
+            or _is_refused(known.said, term, generation)
+            for known in counted
+        )
+        if (
+            not counted
+            or has_left
+            or (self._asked_at[counted[-1].number] < self._stopped.get(other, -1) < term.told_at)
         ):
             # With a leader's first epoch nobody's Fetch before it counts.
             least = above if len(term.leader_epochs) == 1 else min(term.told_end, above)
@@ -311,7 +424,13 @@ class Unanswered:
         return risen[0], None if moves else risen[1]
 
     def _to_come(
-        self, other: int, asked: Question, partition: TopicPartition, above: int, index: int
+        self,
+        other: int,
+        asked: Question,
+        partition: TopicPartition,
+        above: int,
+        term: _Term,
+        index: int,
     ) -> Iterator[int]:
         """Yield from where another fetches, counted maybe before one that arrives is answered."""
         end, itself = self._until(asked, partition, above, index)
@@ -319,11 +438,35 @@ class Unanswered:
             self._asked_at[known.number] < self._stopped[other]
             for known in self._fetched[asked.leader, partition].get(other, [])
         )
-        for number, offset in self._lookahead.fetches_until(
+        generation = self._generations[asked.leader]
+        for number, said in self._lookahead.fetches_until(
             other, asked.leader, partition, index, end
         ):
-            if number != itself if number is not None else not is_gone:
-                yield offset
+            if number is None:
+                if not is_gone and not _is_refused(said, term, generation):
+                    yield said.fetch_offset
+            elif number != itself:
+                fails = self._lookahead.is_refused(number, partition)
+                if not fails or generation.forgets_end_of_refused:
+                    yield -1 if fails else said.fetch_offset
 
     def _is_answered(self, number: Number) -> bool:
         return number in self._replied or self._latest.get(number[0], number[1]) > number[1]
+
+
+def _is_refused(said: FetchAsked, term: _Term, generation: Generation) -> bool:
+    """Tell whether a leader refuses a Fetch that repeats one, for its leader epoch.
+
+    The links would record that error.
+    """
+    if said.leader_epoch is None or said.leader_epoch < 0:
+        return False
+    repeated = Asked(
+        leader_epoch=said.leader_epoch,
+        carries_leader_epoch=True,
+        fetch_offset=said.fetch_offset,
+        requested_epoch=-1,
+        is_incremental=True,
+    )
+    refuses = said.leader_epoch < term.taken and generation.sees_leader_epoch(repeated)
+    return refuses and generation.refuse_epoch(said.leader_epoch, term.taken) != ""

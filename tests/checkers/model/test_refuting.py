@@ -33,6 +33,7 @@ from kchaos.checkers.model.values.events import (
     Decision,
     PartitionState,
     Produce,
+    TopicConfigured,
     TopicCreated,
 )
 from tests.golden.stored import HARD, OTHER_NAMES, RELEASES, recorded
@@ -246,8 +247,29 @@ def is_written_second(what: Decision) -> bool:
             1,
             "has brokers outside the assignment (4, 2, 3)",
         ),
+        # Without it a produce with acks=all finds too small an ISR, in a search of 54,942 states.
+        (
+            "3.3.2",
+            lambda what: isinstance(what, PartitionState) and what.leader_epoch == 4,
+            -1,
+            "no produce that was sent by then can be at offset 7 of t-1",
+        ),
+        (
+            "2.5.1-answered-late",
+            lambda what: isinstance(what, PartitionState) and what.isr == (2, 0),
+            -1,
+            "no produce that was sent by then can be at offset 2 of t-1",
+        ),
     ],
-    ids=["the write of an ISR", "a topic", "an end", "a registration", "a reassignment"],
+    ids=[
+        "the write of an ISR",
+        "a topic",
+        "an end",
+        "a registration",
+        "a reassignment",
+        "the last ISR",
+        "the last ISR of 2.5.1",
+    ],
 )
 def test_a_decision_that_is_left_out_is_missed_before_the_record_is_searched(
     name: str, left_out: Callable[[Decision], bool], at: int, said: str
@@ -300,6 +322,17 @@ def test_the_first_high_watermark_on_a_connection_that_is_left_out_is_missed() -
         ("1.1.1", (9, 41)),
         # Another broker joins the ISR after it, in answer to a Fetch that is read after it.
         ("2.8.2", (13, 5)),
+        # Who has left the ISR is fenced until it has heard of the new epoch, or had not come back.
+        ("2.8.2", (35, 12)),
+        ("2.8.2-dropped", (7, 10)),
+        # The leader answers in an epoch before it has answered the request that told it that.
+        ("2.8.2-dropped", (7, 8)),
+        # It hears of no leader, and then that it leads on.
+        ("2.0.1-unanswered-writes", (8, 2)),
+        # It had told somebody else a higher one.
+        ("2.5.1", (9, 13)),
+        # From 3.7.0 on the ISR must be large enough, and it was.
+        ("3.9.1", (19, 77)),
     ],
 )
 def test_a_fetch_that_moves_the_high_watermark_is_not_answered_unseen(
@@ -321,7 +354,15 @@ def test_a_fetch_that_moves_the_high_watermark_is_not_answered_unseen(
     assert before.limit
 
 
-def told_at_last(high_watermark: int, isr: tuple[int, ...], *others: Observation) -> str:
+def told_at_last(
+    high_watermark: int,
+    isr: tuple[int, ...],
+    *others: Observation,
+    release: str = "1.1.1",
+    least: int = 1,
+    afterwards: tuple[Observation, ...] = (),
+    written: tuple[Decision, ...] = (),
+) -> str:
     """Return why broker 0's Fetch of what broker 1 leads was not answered unseen, or "".
 
     It has the records up to offset 5 and was told this high watermark; then others fetch, too.
@@ -341,28 +382,29 @@ def told_at_last(high_watermark: int, isr: tuple[int, ...], *others: Observation
     second = replace(fetched(5, version=8), leader=1, number=(7, 1))
     third = replace(second, number=(7, 2))
     starts = [
-        StartBroker(broker=broker, release="1.1.1", unclean_leader_election=False)
+        StartBroker(broker=broker, release=release, min_insync_replicas=least)
         for broker in (0, 1, 2)
     ]
-    items = [*starts, sent, taken, first, answer, *others, second, third]
-    created = Decided(what=TopicCreated(topic="t", assignment=((0, 1, 2),)), time=1.0)
-    return unanswered_of(items, created)
+    items = [*starts, sent, taken, first, answer, *others, second, *afterwards, third]
+    decided = (TopicCreated(topic="t", assignment=((0, 1, 2),)), *written)
+    return unanswered_of(items, *(Decided(what=what, time=1.0) for what in decided))
 
 
 def unanswered_of(items: Sequence[Observation | Action], *decided: Decided) -> str:
     """Return why the last Fetch but one of broker 0 was not answered unseen, or ""."""
     seen = tuple(Seen(what=item, time=1.0) for item in items)
     unanswered = Unanswered(Lookahead(Record(seen=seen, decided=decided)), {})
+    last = [item for item in items if isinstance(item, Question) and item.follower == 0][-2]
     for index, item in enumerate(items):
         why = unanswered.refutes(item, index)
         if why:
-            assert item is items[-2]
+            assert item is last
             return why
         unanswered.add(item, index)
     return ""
 
 
-def of_other(offset: int) -> tuple[Observation, Observation]:
+def of_other(offset: int) -> tuple[Question, Reply]:
     """Broker 2 fetches from an offset and is answered."""
     asked = replace(fetched(offset, version=8), number=(8, 0), follower=2, leader=1)
     told = FetchAnswered(error_code=0, high_watermark=3, base_offset=None, last_offset=None)
@@ -370,17 +412,157 @@ def of_other(offset: int) -> tuple[Observation, Observation]:
 
 
 def test_who_may_keep_the_high_watermark_back_keeps_a_fetch_from_being_refuted() -> None:
-    news = "would have told broker 0 a high watermark above 3 of t-0 in answer to request 1"
-    assert news in told_at_last(3, (0, 1))
+    assert NEWS in told_at_last(3, (0, 1))
     # It was told all that it has.
     assert told_at_last(5, (0, 1)) == ""
     # Broker 2 is in the ISR, and has not fetched, or not as far.
     assert told_at_last(3, (0, 1, 2)) == ""
     assert told_at_last(3, (0, 1, 2), *of_other(3)) == ""
-    assert news in told_at_last(3, (0, 1, 2), *of_other(5))
+    assert NEWS in told_at_last(3, (0, 1, 2), *of_other(5))
     # It joins from the high watermark on.
     assert told_at_last(3, (0, 1), of_other(3)[0]) == ""
-    assert news in told_at_last(3, (0, 1), of_other(2)[0])
+    assert NEWS in told_at_last(3, (0, 1), of_other(2)[0])
+
+
+NEWS = "would have told broker 0 a high watermark above 3 of t-0 in answer to request 1"
+
+
+def test_a_leader_s_term_goes_on_while_it_hears_of_no_other_leader() -> None:
+    def hears(leader: int, *isr: int) -> str:
+        return told_at_last(3, (0, 1), afterwards=(told(1, 2, state(leader, 2, isr, version=2)),))
+
+    # A broker that hears of no leader goes on, and one that leads on counts the Fetch all the same.
+    assert NEWS in hears(-1, 1)
+    assert NEWS in hears(1, 0, 1)
+    # Broker 2 is in that ISR, and has not fetched.
+    assert hears(1, 0, 1, 2) == ""
+    assert hears(2, 0, 1) == ""
+
+
+def test_a_high_watermark_that_somebody_else_was_told_is_told_everybody() -> None:
+    def tells(high_watermark: int, *others: Observation) -> str:
+        asked, answer = of_other(3)
+        said = FetchAnswered(
+            error_code=0, high_watermark=high_watermark, base_offset=None, last_offset=None
+        )
+        answered_so = replace(answer, partitions={T: said})
+        # From 2.4.0 to 2.5.1 a Fetch may be answered with what was read before it is counted.
+        return told_at_last(3, (0, 1, 2), asked, answered_so, *others, release="2.5.1")
+
+    assert NEWS in tells(4)
+    assert tells(3) == ""
+    # The term in which it had that is over.
+    assert tells(4, told(1, 2, state(2, 2, (0, 1, 2), version=2))) == ""
+
+
+def test_the_high_watermark_stands_still_while_the_isr_may_be_too_small() -> None:
+    """From 3.7.0 on (KAFKA-15583)."""
+
+    def needs(least: int, *written: Decision, release: str = "3.9.1") -> str:
+        return told_at_last(3, (0, 1), release=release, least=least, written=written)
+
+    alone = state(1, 1, (1,), version=2)
+    more = TopicConfigured(topic="t", configuration=(("min.insync.replicas", "3"),))
+    assert NEWS in needs(2)
+    assert needs(3) == ""
+    assert needs(2, alone) == ""
+    assert needs(2, more) == ""
+    assert NEWS in needs(2, alone, more, release="3.6.2")
+    # It was alone in another epoch.
+    assert NEWS in needs(2, state(1, 2, (1,), version=2))
+
+
+def test_a_fetch_that_fails_does_not_count_or_makes_an_end_unknown() -> None:
+    """Broker 2 is in the ISR, and has fetched from where it no longer keeps anything back."""
+    asked, answer = of_other(5)
+    again = replace(of_other(5)[0], number=(8, 1))
+
+    def fails(error_code: int, *, whole: bool = False) -> Reply:
+        said = FetchAnswered(
+            error_code=error_code, high_watermark=-1, base_offset=None, last_offset=None
+        )
+        reply = replace(answered(1, 4), number=(8, 1), follower=2)
+        if whole:
+            return replace(reply, error_code=error_code, partitions={})
+        return replace(reply, partitions={T: said})
+
+    def after(*items: Observation, release: str = "1.1.1") -> str:
+        return told_at_last(3, (0, 1, 2), *items, release=release)
+
+    assert NEWS in after(asked, answer)
+    # Its end is unknown until it fetches again (KAFKA-8400).
+    assert after(asked, answer, again, fails(1)) == ""
+    assert NEWS in after(asked, answer, again, fails(1), release="2.8.2")
+    # So it is where the links did not record what failed.
+    assert after(asked, answer, fails(1)) == ""
+    assert told_at_last(3, (0, 1, 2), asked, answer, afterwards=(again, fails(1))) == ""
+    # Whether a leader had counted what it failed with nobody knows.
+    assert after(asked, answer, again, fails(-1), release="2.8.2") == ""
+    # The leader did not come as far as its log, or nobody knows what it answered.
+    early, first = of_other(3)
+    later = replace(asked, number=(8, 1))
+    assert after(early, first, later, fails(70, whole=True)) == ""
+    lost = replace(fails(0), fate=Fate.ABANDONED, partitions={})
+    assert after(early, first, later, lost) == ""
+    assert NEWS in after(early, first, later, replace(fails(0), partitions=first.partitions))
+
+
+def test_who_has_left_the_isr_keeps_nothing_back_until_it_fetches_in_the_new_epoch() -> None:
+    """Broker 2 has fetched from the high watermark, and then the leader is told of epoch 2."""
+
+    def of_epoch(epoch: int, *isr: int, later: bool = False, release: str = "2.8.2") -> str:
+        said = FetchAsked(fetch_offset=3, leader_epoch=epoch, last_fetched_epoch=None)
+        asked, answer = of_other(3)
+        asked = replace(asked, partitions={T: said})
+        sent = told(1, 2, state(1, 2, isr, version=2))
+        taken = ControlAnswered(
+            number=sent.number, api="LeaderAndIsr", broker=1, error_code=0, errors={T: 0}
+        )
+        fetches: list[Observation] = [asked, answer]
+        items: list[Observation] = [sent, taken, *fetches] if later else [*fetches, sent, taken]
+        return told_at_last(3, (0, 1, 2), *items, release=release)
+
+    assert NEWS in of_epoch(1, 0, 1)
+    assert of_epoch(2, 0, 1, later=True) == ""
+    # It is still in the ISR, or nobody fences a Fetch that repeats its last one.
+    assert of_epoch(1, 0, 1, 2) == ""
+    assert of_epoch(1, 0, 1, release="2.3.1") == ""
+
+
+def test_an_answer_in_a_leader_epoch_tells_that_the_leader_is_in_it() -> None:
+    """The leader has not answered yet the request that told it of the epoch, without broker 2."""
+    sent = told(1, 2, state(1, 2, (0, 1), version=2))
+    asked, answer = of_other(3)
+
+    def answers(epoch: int, *, is_full: bool = True) -> str:
+        said = FetchAsked(fetch_offset=3, leader_epoch=epoch, last_fetched_epoch=None)
+        own = replace(
+            fetched(3, version=8), leader=1, number=(10, 0), is_full=is_full, partitions={T: said}
+        )
+        told_so = FetchAnswered(error_code=0, high_watermark=3, base_offset=3, last_offset=4)
+        first = replace(answered(1, 4), number=(10, 0), partitions={T: told_so})
+        before = replace(asked, partitions={T: replace(said, leader_epoch=1)})
+        last = replace(
+            own, number=(10, 1), is_full=False, partitions={T: replace(said, fetch_offset=5)}
+        )
+        starts = [
+            StartBroker(broker=broker, release="2.8.2", unclean_leader_election=False)
+            for broker in (0, 1, 2)
+        ]
+        leads = told(1, 1, state(1, 1, (0, 1, 2), version=1))
+        taken = ControlAnswered(
+            number=leads.number, api="LeaderAndIsr", broker=1, error_code=0, errors={T: 0}
+        )
+        third = replace(last, number=(10, 2))
+        items: list[Observation | Action] = [*starts, leads, taken, before, answer, sent]
+        items += [own, first, last, third]
+        created = Decided(what=TopicCreated(topic="t", assignment=((0, 1, 2),)), time=1.0)
+        return unanswered_of(items, created)
+
+    assert NEWS in answers(2)
+    assert answers(1) == ""
+    # Within a session some releases do not compare it.
+    assert answers(2, is_full=False) == ""
 
 
 def test_an_answer_on_a_connection_that_its_session_did_not_begin_on_may_say_nothing() -> None:
@@ -616,12 +798,102 @@ def test_what_a_broker_led_was_committed_as_far_as_an_isr_had_fetched() -> None:
     assert not of_isr((0, 1), (0, 1), (0, 2))
 
 
+def test_a_produce_with_acks_all_needs_a_large_enough_isr() -> None:
+    """A broker is told to lead alone in an epoch, and then a client writes to it."""
+    leads = told(1, 4, state(1, 4, (1,), version=1))
+    taken = ControlAnswered(
+        number=leads.number, api="LeaderAndIsr", broker=1, error_code=0, errors={T: 0}
+    )
+    write = replace(produced(1, "w"), acks=-1)
+    created = TopicCreated(topic="t", assignment=((1, 0),))
+
+    def refuted(*items: Observation | Action, least: int = 2, decided: Sequence[Decision]) -> bool:
+        start = StartBroker(broker=1, release="2.8.2", min_insync_replicas=least)
+        asked = replace(fetched(0, version=8), leader=1, number=(1, 0))
+        of_brokers = (start, *items, asked, answered(1, 4))
+        seen = tuple(Seen(what=item, time=1.0) for item in of_brokers)
+        written = (*leads.states, *decided)
+        whole = Record(seen=seen, decided=tuple(Decided(what=what, time=1.0) for what in written))
+        index, why = first_refuted(whole, Lookahead(whole)) or (-1, "")
+        assert (index, why) == (-1, "") or "no produce that was sent by then" in why
+        return index == len(seen) - 1
+
+    assert refuted(leads, taken, write, decided=[created])
+    # Another ISR was written in that epoch or later, but not before it.
+    for epoch in (4, 5):
+        larger = state(1, epoch, (1, 0), version=2)
+        assert not refuted(leads, taken, write, decided=[created, larger])
+    assert refuted(leads, taken, write, decided=[created, state(1, 3, (1, 0), version=0)])
+    # It may have been appended before it led in that epoch, or in another process.
+    before = state(1, 3, (1, 0), version=0)
+    assert not refuted(leads, write, taken, decided=[created, before])
+    killed = StopBroker(broker=1, clean=False)
+    anew = StartBroker(broker=1, release="2.8.2", min_insync_replicas=2)
+    assert not refuted(leads, taken, killed, anew, write, decided=[created, before])
+    # It is alone, so many are not asked for, or the leader epochs begin anew.
+    assert not refuted(leads, taken, write, least=1, decided=[created])
+    assert not refuted(leads, taken, replace(write, acks=1), decided=[created])
+    alone = TopicCreated(topic="t", assignment=((1,),))
+    assert not refuted(leads, taken, write, decided=[alone])
+    one = TopicConfigured(topic="t", configuration=(("min.insync.replicas", "1"),))
+    assert not refuted(leads, taken, write, decided=[created, one])
+    assert not refuted(leads, taken, write, decided=[created, created])
+
+
+def test_who_is_told_to_lead_follows_nobody_until_it_asks_after_that() -> None:
+    """A broker has ten records of its leader, is told to lead, and stops with a high watermark."""
+    leads = told(0, 3, state(0, 3, (0,), version=1))
+    taken = ControlAnswered(number=leads.number, api="", broker=0, error_code=0, errors={})
+    asks = [replace(fetched(offset), number=(7, at)) for at, offset in enumerate((0, 5, 5))]
+    nothing = FetchAnswered(error_code=0, high_watermark=3, base_offset=None, last_offset=None)
+    given, empty = (
+        replace(answered(2, 4), number=(7, at), partitions=partitions)
+        for at, partitions in ((0, answered(2, 4).partitions), (1, {T: nothing}))
+    )
+
+    def stops(*items: Observation | Action, clean: bool = True) -> bool:
+        stop = StopBroker(broker=0, clean=clean, checkpointed=(("t", 0, 7),))
+        seen = tuple(
+            Seen(what=item, time=1.0)
+            for item in (produced(2, "w"), produced(2, "v"), asks[0], given, *items, stop)
+        )
+        written = tuple(Decided(what=what, time=1.0) for what in leads.states)
+        whole = Record(seen=seen, decided=written)
+        index, why = first_refuted(whole, Lookahead(whole)) or (-1, "")
+        assert (index, why) == (-1, "") or "leads no t-0" in why
+        return index == len(seen) - 1
+
+    writes = produced(0, "u")
+    assert stops()
+    # Alone in the ISR it has committed what it wrote.
+    assert not stops(leads, writes)
+    assert not stops(leads, taken, writes)
+    # It may have asked before it led; what comes next on that connection it asks after that.
+    assert not stops(leads, taken, asks[1], writes)
+    assert not stops(leads, asks[1], taken, writes)
+    assert stops(leads, taken, asks[1], empty, asks[2])
+    # Its next process leads nothing until it is told so.
+    killed = StopBroker(broker=0, clean=False)
+    start = StartBroker(broker=0, release="1.1.1")
+    assert stops(leads, taken, killed, start)
+    assert not stops(leads, taken, writes, killed, start)
+    assert not stops(leads, taken, killed, start, replace(leads, number=(10, 0)), writes)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("2.0.1-left-session", (30, 2)),
+        # Its leader is told that it leads on before a later message tells that it was answered.
+        ("0.11.0.3", (11, 5)),
+    ],
+)
 def test_what_was_answered_unseen_is_answered_before_that_would_be_seen(
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, number: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new high watermark is left out; the links do not record an answer with the old one."""
-    whole = recorded("2.0.1-left-session", runs=HARD)
-    changed_run = without(whole, index_of(whole, (30, 2)))
+    whole = recorded(name, runs=HARD)
+    changed_run = without(whole, index_of(whole, number))
     prediction = follow(changed_run, most_states=2_000)
     monkeypatch.setattr(search, "never_answered", lambda *_: "")
     before = follow(changed_run, most_states=5_000)
@@ -671,6 +943,11 @@ def test_what_is_left_out_of_a_hard_run_is_found_within_a_few_states(kind: type,
         ("0.10.2.2-left-out", (30, 63), "no answer told it a high watermark above 0"),
         # It had led the partition before.
         ("1.1.1-deleted", (32, 9), "broker 1 leads no t-0, and no answer told it"),
+        # So it had, in a process before, or under a controller whose last request has no answer.
+        ("3.3.2", (42, 2), "broker 1 leads no t-1, and no answer told it"),
+        ("2.5.1-answered-late", (26, 15), "broker 0 leads no t-0, and no answer told it"),
+        ("2.5.1-answered-late", (41, 16), "broker 0 leads no t-1, and no answer told it"),
+        ("2.5.1-answered-late", (42, 4), "broker 2 leads no u-0, and no answer told it"),
     ],
 )
 def test_a_checkpoint_that_no_answer_or_produce_explains_is_missed_before_the_record_is_searched(
