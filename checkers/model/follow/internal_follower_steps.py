@@ -64,6 +64,7 @@ def _waiting(
     handled.is_unlikely = came_too_late(waiting, item) or any(
         isinstance(answer, FetchAnswer)
         and bool(answer.batches)
+        and _has_appended(state, handled, broker_id, partition)
         and lookahead.was_not_appended(broker_id, partition, answer.batches[0], index)
         for partition, answer in waiting.answers
     )
@@ -75,6 +76,14 @@ def _waiting(
     if is_killed or _is_copied(state, broker_id):
         yield from _half_handled(state, broker_id, source, waiting)
         yield from _half_truncated(state, broker_id, waiting, handled)
+
+
+def _has_appended(state: State, after: World, broker_id: int, partition: TopicPartition) -> bool:
+    """Tell whether a step made a follower's log longer; it may have lost the partition before."""
+    replica, then = World(state).replica(broker_id, partition), after.replica(broker_id, partition)
+    if replica is None or then is None:
+        return False
+    return then.log.log_end_offset > replica.log.log_end_offset
 
 
 def _learns_too_much(

@@ -441,6 +441,17 @@ def appends_unlikely(*later: Any) -> list[bool]:
     ]
 
 
+def test_who_has_lost_the_partition_may_be_answered_what_it_asks_for_again() -> None:
+    """It was told to stop fetching before it handled the answer, and appends nothing."""
+    world = fetching()
+    world.put_thread(1, 0, FetcherThread(partitions=()))
+    news = FetchAnswer(batches=world.known_replica(0, T).log.batches, high_watermark=0)
+    delivered = replace(FETCH, stage=Stage.DELIVERED, answers=((T, news),))
+    world.put_exchanges(1, 0, (delivered,))
+    steps = silent_steps(world.state(EMPTY), to_come(fetches(0, 1)), 0, 0)
+    assert [step.is_unlikely for step in steps if not step.exchanges(1, 0)] == [False]
+
+
 def test_who_sends_a_batch_of_another_epoch_has_most_likely_not_appended_one_there() -> None:
     (its_own,) = {batch.leader_epoch for batch in fetching().known_replica(0, T).log.batches}
 
