@@ -43,6 +43,10 @@ class Observed:
         """A field of the detail, for people."""
         return str(self.detail.get(name))
 
+    def line(self) -> dict[str, Any]:
+        """What `read_observed` reads as this: the detail stands beside the rest, not in a field."""
+        return {"time": self.time, "step": self.step, "kind": self.kind, **self.detail}
+
 
 def read_observed(files: EvidenceFiles) -> Iterator[Observed]:
     """Yields the lines, oldest first.

@@ -7,7 +7,7 @@ from typing import Any
 
 from kchaos.checkers.evidence.actions import ACTIONS, ActionLine
 from kchaos.checkers.evidence.history import HISTORY, HistoryLine, LineType
-from kchaos.checkers.evidence.observed import OBSERVATIONS
+from kchaos.checkers.evidence.observed import OBSERVATIONS, Observed
 from kchaos.checkers.evidence.tier import TIER, LineKind, TierLine
 from kchaos.checkers.json_form import to_json
 from kchaos.checkers.model import events
@@ -29,8 +29,8 @@ class Recorder:
     def observed(self, what: str, **detail: Any) -> None:
         """Appends one observation."""
         with self._lock:
-            line = {"time": time.time(), "step": self.step, "kind": what, **detail}
-            self.run.append(OBSERVATIONS, line)
+            seen = Observed(time=time.time(), step=self.step, kind=what, detail=detail)
+            self.run.append(OBSERVATIONS, seen.line())
 
     def action(self, event: events.Action, zxid: int, *, began: float | None = None) -> None:
         """Appends one action of the model's, taken when `zxid` was the last one.

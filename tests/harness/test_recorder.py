@@ -6,6 +6,7 @@ import pytest
 
 from kchaos.checkers.evidence.actions import read_actions
 from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.evidence.observed import read_observed
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import events
 from kchaos.checkers.run_directory import RunDirectory
@@ -37,6 +38,22 @@ def test_an_action_is_read_as_it_was_written(recorder: Recorder) -> None:
     recorder.action(TAKEN, 7, began=1.0)
     (timed,) = read_actions(EvidenceFiles(recorder.run))
     assert (timed.event, timed.zxid, timed.step, timed.began) == (TAKEN, 7, 2, 1.0)
+
+
+def test_an_observation_is_read_as_it_was_written(recorder: Recorder) -> None:
+    recorder.step = 3
+    recorder.observed("state", topic="t", partition=0, state=None)
+    (seen,) = read_observed(EvidenceFiles(recorder.run))
+    (line,) = recorder.run.read_lines("observations.jsonl")
+    assert line == seen.line()
+    assert line == {
+        "time": seen.time,
+        "step": 3,
+        "kind": "state",
+        "topic": "t",
+        "partition": 0,
+        "state": None,
+    }
 
 
 def test_a_field_that_nobody_reads_is_not_written(recorder: Recorder) -> None:
