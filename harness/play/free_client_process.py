@@ -218,7 +218,20 @@ def _producer(client: Client, **more: Any) -> KafkaProducer:
     )
 
 
-def _send(client: Client, producer: KafkaProducer, number: int, partition: int) -> None:
+def _send(
+    client: Client,
+    producer: KafkaProducer,
+    number: int,
+    partition: int,
+    given_up: threading.Event | None = None,
+) -> None:
+    """Hands a record over; the event is set when the library has given it up."""
+
+    def failed(error: BaseException) -> None:
+        client.note_failed(error)
+        if given_up is not None:
+            given_up.set()
+
     client.note_tried(partition)
     try:
         value = f"{client.name}-{number}".encode()
@@ -227,13 +240,30 @@ def _send(client: Client, producer: KafkaProducer, number: int, partition: int) 
         client.note_failed(error)
         return
     future.add_callback(lambda _told: client.note_done(partition))
-    future.add_errback(client.note_failed)
+    future.add_errback(failed)
+
+
+class RecordGivenUp(Exception):
+    """An idempotent producer has given a record up, and may never send another one."""
 
 
 def _produce(client: Client) -> None:
-    producer = _producer(client, enable_idempotence=client.kind == "idempotent")
+    """Records one after the other, until the end or until an idempotent producer gave one up.
+
+    kafka-python may never look at its partition again (3.0.12: kafka.producer.sender mutes a
+    partition, and a batch that expires there leaves it so). A new producer goes on.
+    """
+    is_idempotent = client.kind == "idempotent"
+    given_up = threading.Event()
+    producer = _producer(client, enable_idempotence=is_idempotent)
+
+    def send(number: int, partition: int) -> None:
+        if is_idempotent and given_up.is_set():
+            raise RecordGivenUp("a record was given up; another producer goes on")
+        _send(client, producer, number, partition, given_up)
+
     try:
-        _each_record(client, lambda number, partition: _send(client, producer, number, partition))
+        _each_record(client, send)
     finally:
         producer.close(timeout=_CLOSE_S)
 

@@ -1,11 +1,15 @@
 """Clients that never wait: they begin, end when they are asked to, and leave no process."""
 
+import contextlib
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.errors import KafkaTimeoutError
+from kafka.future import Future
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.observed import FREE_CLIENTS_STOPPED, Observed, free_client_waits
@@ -18,8 +22,8 @@ from kchaos.clusters.waiting import await_until
 from kchaos.faults import KillBroker
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.errors import ScenarioError
-from kchaos.harness.play import free_clients
-from kchaos.harness.play.free_client_process import Client, Fleet
+from kchaos.harness.play import free_client_process, free_clients
+from kchaos.harness.play.free_client_process import Client, Fleet, RecordGivenUp
 from kchaos.harness.play.free_clients import FreeClients, FreeClientSettings, start_free_clients
 from kchaos.harness.play.play import Play
 from kchaos.harness.run.runner import RunOptions, play
@@ -125,6 +129,40 @@ def test_a_wait_lasts_until_the_client_ends(client: Client) -> None:
     client.end_waits()
 
     assert client.waits == [[1, 100, 101]]
+
+
+class Refusing:
+    """Stands for a producer of kafka-python that gives up every record."""
+
+    def __init__(self, client: Client, *, most: int) -> None:
+        self.client, self.most = client, most
+        self.sent = 0
+        self.is_closed = False
+
+    def send(self, _topic: str, _value: bytes, *, partition: int) -> Future:
+        self.sent += 1
+        if self.sent == self.most:
+            self.client.fleet.stopping.set()
+        return Future().failure(KafkaTimeoutError(f"given up in {partition}"))
+
+    def close(self, *, timeout: float) -> None:
+        self.is_closed = timeout > 0
+
+
+@pytest.mark.parametrize(("kind", "sent"), [("idempotent", 1), ("plain", 3)])
+def test_an_idempotent_producer_that_gave_a_record_up_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, sent: int
+) -> None:
+    fleet = Fleet(replace(settings(tmp_path), rate=1000.0))
+    client = Client("mine", kind, fleet)
+    fleet.clients = [client]
+    producer = Refusing(client, most=3)
+    monkeypatch.setattr(free_client_process, "_producer", lambda *_, **_more: producer)
+
+    with pytest.raises(RecordGivenUp) if kind == "idempotent" else contextlib.nullcontext():
+        free_client_process._produce(client)
+
+    assert (producer.sent, client.failed, producer.is_closed) == (sent, sent, True)
 
 
 def test_producers_have_partitions_of_their_own_if_there_are_enough(tmp_path: Path) -> None:
