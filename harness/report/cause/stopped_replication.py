@@ -21,6 +21,14 @@ _OWN_WORDS = (
 1.1, AbstractFetcherThread, StateChangeLogger's lines of ReplicaManager."""
 
 
+_UNREAD = re.compile(
+    r"Error getting request for apiKey: (LEADER_AND_ISR|UPDATE_METADATA|STOP_REPLICA), "
+    r"apiVersion: (\d+)"
+)
+"""What a broker logs of a controller's request in a version that it does not know (RequestContext.
+parseRequest, 1.0.0 to 3.8.0); it closes the connection then."""
+
+
 def stopped_replication(story: Story) -> Iterator[CauseStep]:
     """Replication that does not go on: who leads, what was answered, what a broker's log says."""
     concerned = _concerned(story)
@@ -43,6 +51,7 @@ def stopped_replication(story: Story) -> Iterator[CauseStep]:
         *not_registered(story, concerned),
         *not_accepted(story, concerned),
         *isr_not_changed(story, concerned),
+        *_unread(story, concerned),
         *_logged(story, concerned),
         *dropped(story),
     ]
@@ -102,6 +111,22 @@ def _made_again(story: Story) -> Iterator[CauseStep]:
                 section="time",
                 text=f"Topic {story.finding.topic} was deleted{acting_text(story, deletion.time)}. "
                 "It was made again later.",
+            )
+
+
+def _unread(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
+    """Who could not read what its controller sent: that speaks a newer protocol."""
+    for broker in concerned:
+        lines = story.loaded.evidence.server_logs.get(broker, ())
+        unread = dict.fromkeys(match.groups() for line in lines if (match := _UNREAD.search(line)))
+        if unread:
+            named = " and ".join(f"{api} of version {version}" for api, version in unread)
+            yield CauseStep(
+                section="brokers",
+                brokers=(broker,),
+                is_fatal=True,
+                text=f"Broker {broker} could not read {named}, by its own log: its controller "
+                "speaks a protocol that it does not know. So that told it nothing.",
             )
 
 

@@ -502,6 +502,24 @@ def test_faults_on_the_brokers_of_the_finding_are_named_first(tmp_path: Path) ->
     )
 
 
+@pytest.mark.parametrize(
+    ("api", "is_told"), [("UPDATE_METADATA", True), ("LEADER_AND_ISR", True), ("FETCH", False)]
+)
+def test_a_broker_that_cannot_read_its_controller_is_told(
+    api: str, is_told: bool, tmp_path: Path
+) -> None:
+    build = diverged(tmp_path / "run")
+    line = f"InvalidRequestException: Error getting request for apiKey: {api}, apiVersion: 5, more"
+    build.server_log(0, f"{line}\n{line}\n")
+    steps = told(judge_as(build.seal(), findings=[STOPPED | {"brokers": [0]}]))
+
+    said = (
+        f"Broker 0 could not read {api} of version 5, by its own log: its controller speaks a "
+        "protocol that it does not know. So that told it nothing."
+    )
+    assert steps.count(said) == is_told
+
+
 CUT_NOTHING = (
     "INFO [Log partition=t-0, dir=/d] Truncating to 4 has no effect as the largest offset in the "
     "log is 3 (kafka.log.Log)"
