@@ -149,7 +149,7 @@ class _World:
     offline: Mapping[tuple[TopicPartition, int], list[tuple[float, float]]]
     lag_s: float
     has_alter_isr: bool
-    controllers: frozenset[tuple[IsrWithout, IsrOfPreferred]] = frozenset()
+    controllers: frozenset[tuple[IsrWithout, IsrOfPreferred, bool]] = frozenset()
     assignments: Mapping[str, Sequence[TopicCreated]] = field(default_factory=dict)
     written: Mapping[TopicPartition, Sequence[int]] = field(default_factory=dict)
     deleted: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -286,7 +286,7 @@ def _unexplained(
     asked = {broker for broker, times in stops if any(stop <= time for stop in times)}
     known = LeaderAndIsr(leader=old.leader, isr=old.isr)
     written = LeaderAndIsr(leader=new.leader, isr=new.isr)
-    for isr_without, isr_of_preferred in world.controllers:
+    for isr_without, isr_of_preferred, elects_again in world.controllers:
         for is_unclean in (False, True):
             context = ControllerContext(
                 assignment=assignment,
@@ -294,6 +294,7 @@ def _unexplained(
                 shutting_down=frozenset(asked),
                 was_away=frozenset(brokers - surely_live),
                 is_unclean=is_unclean,
+                elects_again=elects_again,
                 isr_without=isr_without,
                 isr_of_preferred=isr_of_preferred,
             )
@@ -390,8 +391,11 @@ def _offline(
     return periods
 
 
-def _controllers(evidence: RunEvidence) -> frozenset[tuple[IsrWithout, IsrOfPreferred]]:
-    """What controllers make of an ISR, by the releases of all brokers that were started."""
+def _controllers(evidence: RunEvidence) -> frozenset[tuple[IsrWithout, IsrOfPreferred, bool]]:
+    """What controllers make of an ISR, by the releases of all brokers that were started.
+
+    And whether they elect for all partitions again.
+    """
     controllers = set()
     for broker in _started(evidence):
         try:
@@ -400,7 +404,8 @@ def _controllers(evidence: RunEvidence) -> frozenset[tuple[IsrWithout, IsrOfPref
             )
         except ModelError:
             continue  # The model says what is wrong with it.
-        controllers.add((generation.isr_without, generation.proposed.isr_of_preferred))
+        of_isr = (generation.isr_without, generation.proposed.isr_of_preferred)
+        controllers.add((*of_isr, generation.elects_all_again))
     return frozenset(controllers)
 
 

@@ -45,6 +45,8 @@ class ControllerContext:
         was_away: Brokers that were not alive when it last looked. What one of them leads is offline
             for it until it elects, the same leader perhaps.
         is_unclean: Whether a replica outside the ISR may be elected.
+        elects_again: Whether it may elect once more where it has elected because of a shutdown
+            (`Generation.elects_all_again` of its broker).
         isr_without: `Generation.isr_without` of the controller's broker.
         isr_of_preferred: `Proposed.isr_of_preferred` of the controller's broker.
     """
@@ -54,6 +56,7 @@ class ControllerContext:
     shutting_down: frozenset[int] = frozenset()
     was_away: frozenset[int] = frozenset()
     is_unclean: bool = False
+    elects_again: bool = False
     isr_without: IsrWithout
     isr_of_preferred: IsrOfPreferred
 
@@ -94,11 +97,13 @@ def elect_preferred(context: ControllerContext, known: LeaderAndIsr) -> LeaderAn
 def elect_for_shutdown(context: ControllerContext, known: LeaderAndIsr) -> LeaderAndIsr | None:
     """Move the leader from a broker that shuts down; None where nobody else in sync is online.
 
-    Election.leaderForControlledShutdown: every broker that shuts down leaves the ISR.
+    Election.leaderForControlledShutdown: every broker that shuts down leaves the ISR. Who elects
+    again has moved the leader already.
     """
     able = [replica for replica in context.assignment if replica in context.online]
     in_sync = [replica for replica in able if replica in known.isr]
-    if known.leader not in context.shutting_down or not in_sync:
+    is_again = context.elects_again and bool(context.shutting_down)
+    if not in_sync or (known.leader not in context.shutting_down and not is_again):
         return None
     isr = tuple(member for member in known.isr if member not in context.shutting_down)
     return LeaderAndIsr(leader=in_sync[0], isr=isr)

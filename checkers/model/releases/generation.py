@@ -227,6 +227,8 @@ class Generation:
     Attributes:
         isr_without: (ISR, a member that has gone, whether unclean elections are on) to the ISR that
             a controller leaves where it elects nobody.
+        elects_all_again: Whether a controller whose election has failed for some partitions elects
+            for all of that attempt once more.
         removes_offline_at_start: Whether a new controller takes the replicas of brokers that are
             not registered out of the ISRs before it elects.
         sees_bounce: (czxid of a registration that was seen, now) to whether a controller takes the
@@ -314,6 +316,7 @@ class Generation:
     sets_local_start: bool = False
 
     isr_without: Callable[[tuple[int, ...], int, bool], tuple[int, ...]]
+    elects_all_again: bool = False
     removes_offline_at_start: bool = False
     sees_bounce: Callable[[int, int], bool]
     tells_broker_epoch: bool = False

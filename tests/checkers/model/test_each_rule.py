@@ -18,6 +18,11 @@ from kchaos.checkers.model import follow, generation_for, predict
 from kchaos.checkers.model.broker import exchange, log_start, tier
 from kchaos.checkers.model.broker.follower import handle_fetch_answer
 from kchaos.checkers.model.broker.leader import become_leader, refuse_unverified, update_view
+from kchaos.checkers.model.controller.decisions import (
+    ControllerContext,
+    LeaderAndIsr,
+    explain,
+)
 from kchaos.checkers.model.controller.outboxes import deliver, queue
 from kchaos.checkers.model.explore.actions import (
     AskToStop,
@@ -493,7 +498,22 @@ def last_member_goes(known: Generation) -> tuple[int, ...]:
     return known.isr_without((1,), 1, True)
 
 
+def elected_again(known: Generation) -> bool:
+    """Broker 1 shuts down; broker 0 leads by then, and is written once more."""
+    context = ControllerContext(
+        assignment=(0, 1),
+        live=frozenset({0, 1}),
+        shutting_down=frozenset({1}),
+        elects_again=known.elects_all_again,
+        isr_without=known.isr_without,
+        isr_of_preferred=known.proposed.isr_of_preferred,
+    )
+    moved = LeaderAndIsr(leader=0, isr=(0,))
+    return explain(context, moved, moved, surely_live={0, 1})
+
+
 MEMBERSHIP = {
+    "all are elected again": Shown(release="2.3.1", look=elected_again, old=False, new=True),
     "last member stays in the ISR": Shown(release="1.1.0", look=last_member_goes, old=(), new=(1,)),
     "KAFKA-7128": Shown(
         release="2.0.0", look=violation(KAFKA_7128, agreement=False), old="promises", new=""
