@@ -9,7 +9,6 @@ from kchaos.checkers.model.broker import exchange, leader, tier, topic_settings
 from kchaos.checkers.model.broker import follower as following
 from kchaos.checkers.model.broker.exchange import FETCH, LIST_OFFSETS
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.matching import is_on
 from kchaos.checkers.model.follow.observations import EpochAsked, FetchAsked, Question, Reply
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
@@ -179,14 +178,13 @@ def is_yet_to_repeat(
 ) -> bool:
     """Tell whether a follower is yet to send a Fetch that it does not send after a step.
 
-    Its answer comes next on that connection, and links recorded no question: it said nothing new.
+    The next message of the two is its answer, and links recorded no question: it said nothing new.
     Once the fetcher has other partitions, or fetches from elsewhere, the links record its Fetch.
     """
     world = World(state)
     for source in world.leaders(broker_id):
-        answer = lookahead.next_unseen(broker_id, source, index)
-        waiting = exchange.awaited(world, broker_id, source)
-        if answer is None or (waiting is not None and not is_on(waiting, answer)):
+        item = lookahead.next_of(broker_id, source, index)
+        if not _is_unseen(item, lookahead) or exchange.awaited(world, broker_id, source):
             continue
         if _would_repeat(world, broker_id, source, lookahead, index) and not _would_repeat(
             after, broker_id, source, lookahead, index
@@ -202,11 +200,6 @@ def _would_repeat(
     question = exchange.question(world, broker_id, source, FETCH) if thread is not None else None
     if thread is None or question is None:
         return False
-    waiting = exchange.awaited(world, broker_id, source)
-    if waiting is not None and thread.session is not None:
-        # Once that is answered the session has what it names.
-        asked = frozenset(partition for partition, _ in waiting.asked)
-        thread = replace(thread, session=thread.session | asked)
     return all(
         lookahead.has_asked(broker_id, source, partition, index) for partition, _ in question.asked
     ) and _repeats(thread, question, lookahead, broker_id, source, index)

@@ -28,7 +28,6 @@ from kchaos.checkers.model.follow.matching import (
     NOT_HERE,
     errors_differ,
     files_differ,
-    is_on,
     question_differs,
 )
 from kchaos.checkers.model.follow.observations import (
@@ -137,6 +136,17 @@ def give_up_others(world: World, seen: Question, lookahead: Lookahead) -> str:
         # Before it asks anew it does what it can do without an answer.
         exchange.go_on_without_asking(world, seen.follower, seen.source)
     return ""
+
+
+def is_on(waiting: Exchange, seen: Question | Reply) -> bool:
+    """Tell whether an earlier request waits on the connection of a message that was seen.
+
+    A fetcher has one request in flight, and gives it up only with the connection: `sendRequest` of
+    kafka.server.ReplicaFetcherThread (0.10.2.2), of ReplicaFetcherBlockingSend (0.11.0.0, 1.1.1 and
+    2.8.2) and of BrokerBlockingSender (3.8.0) closes it after any error.
+    """
+    number = waiting.number
+    return number is not None and number[0] == seen.number[0] and number[1] < seen.number[1]
 
 
 def is_taken(seen: Question | Reply, waiting: Exchange) -> str:

@@ -346,19 +346,6 @@ class Lookahead:
         at = bisect_left(items, index, key=lambda item: item[0])
         return items[at][1] if at < len(items) else None
 
-    def next_unseen(self, follower: int, source: int, index: int) -> Reply | None:
-        """Return the next answer to a Fetch that links did not record, from an index on.
-
-        None if they record another question of that fetcher before.
-        """
-        items = self._of_pair.get((follower, source), [])
-        for _, what in items[bisect_left(items, index, key=lambda item: item[0]) :]:
-            if isinstance(what, Question):
-                return None
-            if what.api == FETCH and what.number not in self.questions:
-                return what
-        return None
-
     def next_fetch(self, follower: int, source: int, index: int) -> Question | None:
         """Return the next Fetch that a fetcher sends its leader, from an index on."""
         items = self._of_pair.get((follower, source), [])

@@ -665,11 +665,6 @@ def test_a_broker_fetches_another_partition_after_the_unseen_fetch_whose_answer_
     repeated = replace(FETCH, asked=((T, ASKS_ON),), stage=Stage.ARRIVED, number=(7, 9))
     world.put_exchanges(1, 0, (repeated,))
     assert unlikely(answer) == [False]
-    # It is asked once the one before is answered, or was given up with its connection.
-    world.put_exchanges(1, 0, (replace(repeated, number=(7, 1)),))
-    assert unlikely(answer) == [True]
-    world.put_exchanges(1, 0, (replace(repeated, number=(8, 1)),))
-    assert unlikely(answer) == [False]
 
 
 def test_a_broker_hears_of_a_partition_after_the_fetches_that_it_refuses() -> None:
