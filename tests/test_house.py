@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import kchaos
+from tests.support.parsing import parsed
 
 ROOT = Path(__file__).parent.parent
 
@@ -98,7 +99,7 @@ def test_no_variable_parameter_or_function_has_a_name_that_says_nothing() -> Non
         f"{file.relative_to(ROOT)}:{line}: {name}"
         for room in ("harness", "clusters", "faults", "checkers", "benchmarks")
         for file in sorted(ROOT.glob(f"{room}/**/*.py"))
-        for line, name in _named(ast.parse(file.read_text()))
+        for line, name in _named(parsed(file.read_text()))
         if name in {"one", "found", "about"}
     ]
     assert names == []
@@ -116,7 +117,7 @@ def about(one: str = "") -> str:
                 return about
 """
     names = [(2, "Kept"), (5, "about"), (5, "one"), (6, "found"), (8, "about"), (8, "one")]
-    assert sorted(set(_named(ast.parse(code)))) == sorted(names)
+    assert sorted(set(_named(parsed(code)))) == sorted(names)
 
 
 def _named(tree: ast.Module) -> Iterator[tuple[int, str]]:

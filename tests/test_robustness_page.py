@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.parsing import parsed
+
 ROOT = Path(__file__).parents[1]
 PAGES = (("robustness.md", 2), ("mutants.md", 1))
 
@@ -18,7 +20,7 @@ def test_every_test_that_a_page_names_exists(page: str, tables: int) -> None:
     assert sum(line.endswith("| test |") for line in lines) == tables
     assert sum(map(bool, named)) > 10
     for each in filter(None, named):
-        tree = ast.parse((ROOT / each[1]).read_text())
+        tree = parsed((ROOT / each[1]).read_text())
         assert each[2] in {item.name for item in tree.body if isinstance(item, ast.FunctionDef)}
 
 

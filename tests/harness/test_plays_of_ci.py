@@ -11,6 +11,7 @@ from kchaos.harness.catalogue import CATALOGUE
 from kchaos.harness.commands.measure import cells
 from kchaos.harness.steps.scenario_steps import STEPS
 from tests.cases.plays import CASES, STORED_CASES, newest_release
+from tests.support.parsing import parsed
 from tests.support.plays_of_ci import (
     BORDERS,
     BOTH_DRIVERS,
@@ -88,7 +89,7 @@ def made_on_clusters(file: Path) -> set[str]:
         return set()
     return {
         node.func.id
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(text))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
 
