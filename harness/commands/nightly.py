@@ -260,7 +260,8 @@ def nightly(
         )
         for sentence in _draws(night, releases.values()):
             say(sentence)
-        say(f"seeds from {night.seed} on, {side_by_side} clusters at once, into {folder}")
+        clusters = "one cluster" if side_by_side == 1 else f"{side_by_side} clusters"
+        say(f"seeds from {night.seed} on, {clusters} at once, into {folder}")
         told = partial(course.summary, baseline=baseline, fail_on=fail_on, tables=tables)
         try:
             with work_directory("nightly") as work:
