@@ -267,6 +267,7 @@ def _reply(message: LinkMessage, detail: _Detail, source: int, target: int) -> R
         error_code=detail.get("error_code") or 0,
         answers_others=message.api == "Fetch" and any(map(_is_other, detail["partitions"])),
         fetcher=_fetcher(message),
+        is_whole=detail.get("is_whole", True),
     )
 
 

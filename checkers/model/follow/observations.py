@@ -149,6 +149,7 @@ class Reply:
         answers_others: Whether it has records, a diverging epoch or an error of an internal topic
             too, with which no leader waits; `partitions` leaves those out.
         fetcher: As in `Question`.
+        is_whole: Whether all of it was read; of a large answer links read the beginning.
     """
 
     number: Number
@@ -160,6 +161,7 @@ class Reply:
     error_code: int = 0
     answers_others: bool = False
     fetcher: int = 0
+    is_whole: bool = True
 
     @property
     def source(self) -> int:

@@ -35,6 +35,8 @@ from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.requests import Asked
 
 _NEVER = 1 << 62
+_FORGOTTEN = (-2, -1)
+"""What a connection knows of a partition after an error; a leader may tell -1 (KAFKA-3978)."""
 
 
 @dataclass(slots=True)
@@ -52,6 +54,8 @@ class _Term:
         leader_epochs: Those that it was told.
         taken: The newest leader epoch that it leads in for certain; -1 without.
         high_watermark: The highest that it has told anybody.
+        is_first: Whether its process was not told to lead the partition before. A broker may be
+            told to follow, or to stop, and lead on, for it refuses that.
     """
 
     since: int = _NEVER
@@ -63,6 +67,7 @@ class _Term:
     leader_epochs: set[int] = field(default_factory=set)
     taken: int = -1
     high_watermark: int = -1
+    is_first: bool = True
 
 
 @dataclass(slots=True)
@@ -82,6 +87,7 @@ class Unanswered:
         self._generations = dict(generations)
         self._given = frozenset(generations)
         self._terms: dict[tuple[int, TopicPartition], _Term] = {}
+        self._told_to_lead: set[tuple[int, TopicPartition]] = set()
         self._told: dict[int, dict[Number, tuple[PartitionState, ...]]] = defaultdict(dict)
         self._fetched: dict[tuple[int, TopicPartition], dict[int, list[_Fetched]]] = defaultdict(
             lambda: defaultdict(list)
@@ -92,6 +98,7 @@ class Unanswered:
         self._latest: dict[int, int] = {}
         self._heard: dict[int, int] = {}
         self._begun: set[int] = set()
+        self._cut_off: set[int] = set()
         self._replied: set[Number] = set()
         self._stopped: dict[int, int] = {}
         self._known: dict[tuple[int, TopicPartition], tuple[int, int]] = {}
@@ -103,6 +110,8 @@ class Unanswered:
         number, leader = asked.number, asked.leader
         if number in self._lookahead.replies or not self._lookahead.goes_on(number):
             return ""
+        if number[0] in self._cut_off:
+            return ""  # What was not read of an answer may have told a partition anything.
         for partition in asked.partitions:
             if self._is_news(asked, partition):
                 return (
@@ -178,7 +187,7 @@ class Unanswered:
         connection = asked.number[0]
         known = self._known.get((connection, partition))
         if known is not None:
-            return known[0] < 0
+            return known == _FORGOTTEN
         return asked.is_full or connection in self._begun
 
     def add(self, what: object, index: int) -> None:
@@ -198,6 +207,7 @@ class Unanswered:
                 self._stopped[what.broker] = index
                 for key in [key for key in self._terms if key[0] == what.broker]:
                     del self._terms[key]
+                self._told_to_lead = {key for key in self._told_to_lead if key[0] != what.broker}
             case Question():
                 self._ask(what, index)
             case Reply():
@@ -230,11 +240,13 @@ class Unanswered:
             for leader, partition in [*self._fetched]:
                 if leader == reply.leader:
                     self._fail(reply, partition, reply.error_code)
+        if not reply.is_whole:
+            self._cut_off.add(reply.number[0])
         for partition, said in reply.partitions.items():
             if reply.error_code or said.error_code:
                 self._fail(reply, partition, reply.error_code or said.error_code)
                 if isinstance(said, FetchAnswered):
-                    self._known[reply.number[0], partition] = (-1, -1)
+                    self._known[reply.number[0], partition] = _FORGOTTEN
             elif isinstance(said, FetchAnswered):
                 known_at = self._asked_at.get(reply.number, heard)
                 self._known[reply.number[0], partition] = (said.high_watermark, known_at)
@@ -299,7 +311,8 @@ class Unanswered:
             if state.leader != sent.broker:
                 self._terms.pop(key, None)
                 continue
-            term = self._terms.setdefault(key, _Term())
+            term = self._terms.setdefault(key, _Term(is_first=key not in self._told_to_lead))
+            self._told_to_lead.add(key)
             if all(epoch < state.leader_epoch for epoch in term.leader_epochs):
                 term.newest = (sent.number, index, term.log_end, len(term.isrs))
             term.isrs.append(frozenset(state.isr))
@@ -400,7 +413,8 @@ class Unanswered:
             or (self._asked_at[counted[-1].number] < self._stopped.get(other, -1) < term.told_at)
         ):
             # With a leader's first epoch nobody's Fetch before it counts.
-            least = above if len(term.leader_epochs) == 1 else min(term.told_end, above)
+            is_first = term.is_first and len(term.leader_epochs) == 1
+            least = above if is_first else min(term.told_end, above)
             return is_in_isr or any(least <= offset <= above for offset in offsets)
         return (
             self._asked_at[counted[-1].number] < term.since

@@ -360,6 +360,7 @@ def told_at_last(
     *others: Observation,
     release: str = "1.1.1",
     least: int = 1,
+    before: tuple[Observation, ...] = (),
     afterwards: tuple[Observation, ...] = (),
     written: tuple[Decision, ...] = (),
 ) -> str:
@@ -385,7 +386,7 @@ def told_at_last(
         StartBroker(broker=broker, release=release, min_insync_replicas=least)
         for broker in (0, 1, 2)
     ]
-    items = [*starts, sent, taken, first, answer, *others, second, *afterwards, third]
+    items = [*starts, *before, sent, taken, first, answer, *others, second, *afterwards, third]
     decided = (TopicCreated(topic="t", assignment=((0, 1, 2),)), *written)
     return unanswered_of(items, *(Decided(what=what, time=1.0) for what in decided))
 
@@ -437,6 +438,32 @@ def test_a_leader_s_term_goes_on_while_it_hears_of_no_other_leader() -> None:
     # Broker 2 is in that ISR, and has not fetched.
     assert hears(1, 0, 1, 2) == ""
     assert hears(2, 0, 1) == ""
+
+
+def test_a_leader_that_led_before_may_count_what_it_counted_then() -> None:
+    """It refuses to follow or to stop, say for an old controller epoch, and leads on."""
+    leads = told(1, 0, state(1, 0, (0, 1), version=0))
+    follows = told(1, 0, state(2, 0, (0, 1), version=0))
+    outside = of_other(2)[0]
+    assert NEWS in told_at_last(3, (0, 1), outside)
+    assert told_at_last(3, (0, 1), outside, before=(leads, follows)) == ""
+    # It was told to lead, and to nothing else since.
+    assert NEWS in told_at_last(3, (0, 1), before=(leads,))
+
+
+def test_a_high_watermark_below_0_is_told_once_and_is_no_error() -> None:
+    """Up to 1.0.1 a leader whose high watermark is beyond its log knows none (KAFKA-3978)."""
+    assert told_at_last(-1, (0, 1, 2), release="1.0.1") == ""
+    refused = FetchAnswered(error_code=6, high_watermark=-1, base_offset=None, last_offset=None)
+    failed = replace(answered(1, 4), number=(7, 0), partitions={T: refused})
+    first = "the first high watermark of t-0"
+    assert first in told_at_last(3, (0, 1, 2), failed, release="1.0.1")
+
+
+def test_what_was_cut_off_an_answer_may_have_told_the_high_watermark() -> None:
+    cut = replace(answered(1, 4), number=(7, 0), partitions={}, is_whole=False)
+    assert NEWS in told_at_last(3, (0, 1), replace(cut, is_whole=True))
+    assert told_at_last(3, (0, 1), cut) == ""
 
 
 def test_a_high_watermark_that_somebody_else_was_told_is_told_everybody() -> None:
