@@ -50,6 +50,8 @@ Predict = Callable[[RunEvidence], Prediction]
 _MOST_SAID = 5
 _FROM_RUN = ("entry", "case", "release", "driver", "seed")
 Rules = Callable[[RunEvidence, Prediction | None], Judged]
+_TAKEN_AT_START = frozenset({"min.insync.replicas", "num.replica.fetchers"})
+"""Settings that brokers take while they run, and the model from a broker's start alone."""
 
 
 def judge(
@@ -351,6 +353,13 @@ def _not_followed(evidence: RunEvidence) -> Iterator[str]:
                 f"{given.owner} was given {given.name}={given.value}, which the model does not "
                 f"follow: {why}"
             )
+    for owner, settings in evidence.broker_configurations:
+        for name, value in settings:
+            if name in _TAKEN_AT_START:
+                yield (
+                    f"{name}={value} was given to broker {owner} while it ran (KIP-226), which the "
+                    "model does not follow: it takes that setting from a broker's start"
+                )
 
 
 def _unlinked(evidence: RunEvidence) -> Iterator[str]:

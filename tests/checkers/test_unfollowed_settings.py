@@ -40,6 +40,11 @@ def test_a_run_without_such_settings_conforms(tmp_path: Path) -> None:
             "broker 1 was given log.preallocate=true",
         ),
         (
+            [("/config/brokers/<default>", {"min.insync.replicas": "1"})],
+            {},
+            "min.insync.replicas=1 was given to broker <default> while it ran",
+        ),
+        (
             [("/config/brokers/<default>", {"log.retention.ms": "1000"})],
             {},
             "brokers may delete records of t, and without links nobody knows when they did",
@@ -58,6 +63,7 @@ def test_a_run_without_such_settings_conforms(tmp_path: Path) -> None:
     ids=[
         "in the scenario",
         "while the broker ran",
+        "min.insync.replicas while all ran",
         "retention while all ran",
         "retention of a topic",
         "of a topic",
