@@ -50,8 +50,6 @@ Predict = Callable[[RunEvidence], Prediction]
 _MOST_SAID = 5
 _FROM_RUN = ("entry", "case", "release", "driver", "seed")
 Rules = Callable[[RunEvidence, Prediction | None], Judged]
-_TAKEN_AT_START = frozenset({"min.insync.replicas", "num.replica.fetchers"})
-"""Settings that brokers take while they run, and the model from a broker's start alone."""
 
 
 def judge(
@@ -347,19 +345,14 @@ def _licensed(evidence: RunEvidence) -> Iterator[str]:
 def _not_followed(evidence: RunEvidence) -> Iterator[str]:
     """Yields each setting with which brokers may do what the model does not follow."""
     for given in dict.fromkeys(given_settings(evidence)):
-        why = not_followed(given.name, given.value, is_tiered=given.is_tiered)
+        why = not_followed(
+            given.name, given.value, is_tiered=given.is_tiered, while_it_ran=given.while_it_ran
+        )
         if why:
             yield (
                 f"{given.owner} was given {given.name}={given.value}, which the model does not "
                 f"follow: {why}"
             )
-    for owner, settings in evidence.broker_configurations:
-        for name, value in settings:
-            if name in _TAKEN_AT_START:
-                yield (
-                    f"{name}={value} was given to broker {owner} while it ran (KIP-226), which the "
-                    "model does not follow: it takes that setting from a broker's start"
-                )
 
 
 def _unlinked(evidence: RunEvidence) -> Iterator[str]:

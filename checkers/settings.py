@@ -220,12 +220,21 @@ LIMITED: Mapping[str, Limit] = {
 _OF_A_TIER = ("local.retention.ms", "local.retention.bytes")
 
 
-def not_followed(name: str, value: str, *, is_tiered: bool = False) -> str:
+_TAKEN_AT_START = frozenset({"min.insync.replicas", "num.replica.fetchers"})
+"""Followed settings that a running broker may be given too (KIP-226), which is not followed."""
+
+
+def not_followed(
+    name: str, value: str, *, is_tiered: bool = False, while_it_ran: bool = False
+) -> str:
     """What this setting of a broker or a topic changes that the model does not follow, or "".
 
     Args:
         is_tiered: Whether it is of a topic whose log is tiered: there retention is followed.
+        while_it_ran: Whether a broker was given it while it ran.
     """
+    if while_it_ran and name in _TAKEN_AT_START:
+        return "it takes that setting from a broker's start"
     if name in FOLLOWED or name in HARMLESS or (is_tiered and name in _OF_A_TIER):
         return ""
     limit = LIMITED.get(name)

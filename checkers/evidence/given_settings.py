@@ -5,7 +5,7 @@ for brokers that somebody changed while they ran.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.errors import ModelError
@@ -30,12 +30,14 @@ class GivenSetting:
     Attributes:
         owner: Whose it is: "every broker", "broker 1", "topic t".
         is_tiered: Whether it is of a topic whose log is tiered.
+        while_it_ran: Whether a broker was given it while it ran.
     """
 
     owner: str
     name: str
     value: str
     is_tiered: bool = False
+    while_it_ran: bool = False
 
 
 def given_settings(evidence: RunEvidence) -> Iterator[GivenSetting]:
@@ -54,11 +56,12 @@ def given_settings(evidence: RunEvidence) -> Iterator[GivenSetting]:
             yield from _of(f"broker {fault.get('broker')}", dict(fault.get("properties") or ()))
     for broker_name, settings in evidence.broker_configurations:
         owner = "every broker" if broker_name == "<default>" else f"broker {broker_name}"
-        yield from _of(owner, dict(settings))
+        for given in _of(owner, dict(settings)):
+            yield replace(given, while_it_ran=True)
     for timed in evidence.events:
         if isinstance(timed.event, TopicConfigured):
-            given = timed.event.configuration
-            yield from _of(f"topic {timed.event.topic}", dict(given), _TIERED in given)
+            written = timed.event.configuration
+            yield from _of(f"topic {timed.event.topic}", dict(written), _TIERED in written)
 
 
 def _of(owner: str, settings: Mapping[str, str], is_tiered: bool = False) -> Iterator[GivenSetting]:
