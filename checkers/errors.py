@@ -7,6 +7,7 @@ CheckError
 ├── CheckpointError      a small text file of a broker's does not have its documented shape
 ├── ModelError           an action that the model's own state makes impossible
 ├── ComparisonError      a comparison that does not exist or does not fit what was asked
+├── StoreError           an object store cannot be asked, refuses, or breaks off
 ├── ExplorerError        in `checkers.explorer.errors`: a bound, a rule or a process that fails
 └── SparkError           Spark cannot do it
     └── SparkNotStarted  nor even be started on this machine
@@ -39,6 +40,10 @@ class ModelError(CheckError):
 
 class ComparisonError(CheckError):
     """What was asked for cannot be compared; the message says what can."""
+
+
+class StoreError(CheckError):
+    """An object store cannot be used, or has not what it should; the message names the place."""
 
 
 class SparkError(CheckError):

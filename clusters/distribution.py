@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from kchaos.checkers.archives import extract
 from kchaos.checkers.folders import plain
-from kchaos.clusters.archives import extract
 from kchaos.clusters.cache import cache_directory, locked, staging
 from kchaos.clusters.errors import MachineError, ReleaseError
 from kchaos.clusters.java import java_home

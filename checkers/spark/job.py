@@ -23,6 +23,7 @@ from kchaos.checkers.evidence.partition import BEFORE, KEY_COLUMNS, OBSERVED, PR
 from kchaos.checkers.folders import WORKING, held, plain, remove_abandoned_in
 from kchaos.checkers.json_form import from_json
 from kchaos.checkers.model.follow.search import MOST_STATES
+from kchaos.checkers.packs import SUFFIX
 from kchaos.checkers.results import Results
 from kchaos.checkers.spark.batch_source import NAME, BatchSource
 from kchaos.checkers.spark.context import is_local, ship_package, spark_context
@@ -46,6 +47,7 @@ from kchaos.checkers.spark.tasks import (
     runs_ended,
     whole_runs,
 )
+from kchaos.checkers.store import Place, place_of
 
 JUDGEMENTS_FOLDER = "judgements-spark"
 LOG = "spark.log"
@@ -71,7 +73,7 @@ class SparkJudgement:
         """Yields those of each run, in the order in which they were given, without predictions.
 
         They are read from the tables as they are asked for, a few of each task at a time. What is
-        no run at all has no `judged_by`.
+        no run at all has no `judged_by`. `path` leads nowhere for a pack on an object store.
         """
         files = sorted((self.output / RESULTS).glob("*.parquet"))
         # Each task wrote its runs in order.
@@ -80,7 +82,7 @@ class SparkJudgement:
 
 
 def judge_runs(
-    runs: Sequence[str | Path],
+    runs: Sequence[str | Place],
     *,
     output: Path | None = None,
     master: str | None = None,
@@ -99,14 +101,17 @@ def judge_runs(
     batches are grouped by run, topic, partition and snapshot, and given to the same rules. A run
     that is unsealed or torn, or over which a rule fails, is unknown, and the others go on.
 
+    A run may be a pack on an object store. The task that judges it fetches it, with what its own
+    environment says of the store; the driver reads none.
+
     With a remote master our Python package is sent to the executors. What cannot be sent must be
-    there: the same minor version of Python, with pyarrow, pandas, crc32c and cramjam; and runs and
-    output must lie at the same paths on every machine.
+    there: the same minor version of Python, with pyarrow, pandas, crc32c and cramjam. Run
+    directories and output must lie at the same paths on every machine.
 
     Args:
-        runs: Run directories, each once; no two may have the same name.
+        runs: Run directories, and addresses of packs; no two may have the same name.
         output: The folder to make, which must not exist; None makes the next number in
-            `judgements-spark/` beside the first run.
+            `judgements-spark/` beside the first run, or here if that is on a store.
         master: See `spark_context`, like `java_home` and `class_archive`.
         whole_bytes: A run whose segments have more bytes is split over several tasks.
         part_bytes: About how many bytes of segments one task reads.
@@ -119,8 +124,9 @@ def judge_runs(
         SparkError: Nothing to judge, two runs of one name, the output exists, Spark does not start
             or its job fails.
     """
-    paths = _distinct(runs)
-    with _new_folder(paths[0].parent, output) as (folder, place):
+    places = _distinct(runs)
+    beside = places[0].parent if isinstance(places[0], Path) else Path.cwd()
+    with _new_folder(beside, output) as (folder, place):
         log, temporary = folder / LOG, folder / _TEMPORARY
         temporary.mkdir()
         with spark_context(
@@ -134,7 +140,7 @@ def judge_runs(
             target = _as_java_takes_it(folder) if local else folder
             sizes = whole_bytes, part_bytes
             try:
-                _judge(context, paths, target, sizes, most_states, progress)
+                _judge(context, places, target, sizes, most_states, progress)
             except (PySparkException, Py4JError) as error:
                 raise _failed(error, folder) from error
         shutil.rmtree(temporary, ignore_errors=True)
@@ -144,7 +150,7 @@ def judge_runs(
 
 def _judge(
     context: SparkContext,
-    paths: Sequence[Path],
+    places: Sequence[Place],
     folder: Path,
     sizes: tuple[int, int],
     most_states: int,
@@ -154,21 +160,23 @@ def _judge(
     ship_package(context)
     # A run's rows are made by one task, which reads and follows it once, and writes them. Without
     # Spark SQL, which has nothing to plan here, such a job starts much earlier.
-    tasks = min(len(paths), _TASKS_A_CORE * context.defaultParallelism)
-    runs = [*enumerate(map(str, paths))]
+    tasks = min(len(places), _TASKS_A_CORE * context.defaultParallelism)
+    runs = [*enumerate(map(str, places))]
     judged = context.parallelize([runs[task::tasks] for task in range(tasks)], tasks).flatMap(
         functools.partial(
             whole_runs, most_states=most_states, most_bytes=whole_bytes, folder=folder
         )
     )
-    with _telling(folder, len(paths), progress):
+    with _telling(folder, len(places), progress):
         large = sorted(judged.collect())
     shutil.rmtree(folder / ENDED)
     # What a task that was tried again had begun.
     for abandoned in (file for name in TABLES for file in (folder / name).glob(".part-*")):
         abandoned.unlink()
     if large:
-        _split(context, [(at, paths[at]) for at in large], folder, part_bytes, most_states)
+        # Those are none of packs: they lie on disks.
+        paths = [(at, Path(str(places[at]))) for at in large]
+        _split(context, paths, folder, part_bytes, most_states)
 
 
 @contextlib.contextmanager
@@ -290,19 +298,21 @@ def _results_of(row: Any) -> Results:
     return Results(**columns, conforms=None, safe=None, path=path, prediction=None)
 
 
-def _distinct(runs: Sequence[str | Path]) -> list[Path]:
-    paths = list(dict.fromkeys(Path(run).resolve() for run in runs))
-    if not paths:
+def _distinct(runs: Sequence[str | Place]) -> list[Place]:
+    named = [place_of(run) if isinstance(run, str) else run for run in runs]
+    resolved = (run.resolve() if isinstance(run, Path) else run for run in named)
+    places = list(dict.fromkeys(resolved))
+    if not places:
         raise SparkError("no run to judge: name at least one run directory")
-    by_name: dict[str, Path] = {}
-    for path in paths:
-        other = by_name.setdefault(path.name, path)
-        if other != path:
+    by_name: dict[str, Place] = {}
+    for place in places:
+        other = by_name.setdefault(place.name.removesuffix(SUFFIX), place)
+        if other != place:
             raise SparkError(
-                f"{other} and {path} have the same name, which names a run in the tables: judge "
+                f"{other} and {place} have the same name, which names a run in the tables: judge "
                 "them apart, or rename the copy"
             )
-    return paths
+    return places
 
 
 @contextlib.contextmanager

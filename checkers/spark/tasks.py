@@ -25,6 +25,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import Rules, about_the_run, judge
 from kchaos.checkers.model.follow.search import MOST_STATES
 from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.packs import SUFFIX, run_at
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import results_to_json
 from kchaos.checkers.rules import Judged, apply_rules, joined
@@ -52,6 +53,7 @@ from kchaos.checkers.spark.rows import (
     told_error,
     with_fingerprints,
 )
+from kchaos.checkers.store import Place, place_of
 
 ENDED = "ended"
 """The folder beside the tables in which each task counts its runs, a byte each."""
@@ -158,21 +160,22 @@ def results_row(
     Args:
         said: What the rules said of it in other tasks.
     """
-    return _results_row(position, path, _rules_from(said), most_states)
+    return _results_row(_start(position, path), path, _rules_from(said), most_states)
 
 
 def whole_runs(
     runs: Iterable[tuple[int, str]], *, most_states: int, most_bytes: int, folder: Path
 ) -> Iterator[int]:
-    """Judges runs, given as position and path; yields the positions of those that it left alone.
+    """Judges runs, given as position and place; yields the positions of those that it left alone.
 
     Each run is read and followed once, here, and its rows are written once, here: into the tables
     in the folder. A run whose segments have more than `most_bytes` is left alone, for several tasks
-    may share its reading.
+    may share its reading. A pack of an object store is fetched here, whatever its size; one that
+    cannot be had is unknown.
     """
     with _Written(folder, _task_number()) as written:
-        for position, path in runs:
-            of_run = _whole_run(position, Path(path), most_states, most_bytes)
+        for position, place in runs:
+            of_run = _whole_run(position, place_of(place), most_states, most_bytes)
             if of_run is None:
                 yield position
             else:
@@ -252,22 +255,39 @@ def _task_number() -> int:
 
 
 def _whole_run(
-    position: int, path: Path, most_states: int, most_bytes: int
+    position: int, place: Place, most_states: int, most_bytes: int
 ) -> Mapping[str, Any] | None:
-    """The run's rows for each table, as record batches; None for a larger run."""
-    if segment_bytes(path) > most_bytes:
+    """The run's rows for each table, as record batches; None for a larger run on a disk."""
+    if isinstance(place, Path) and segment_bytes(place) > most_bytes:
         return None
+    start = _start(position, place)
+    try:
+        with run_at(place) as path:
+            return _rows_of_run(start, path, most_states)
+    except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
+        return _without_rows(_not_judged(start, error))
+
+
+def _start(position: int, place: Place) -> dict[str, Any]:
+    """What is known of a run before it is read."""
+    return {"position": position, "run": place.name.removesuffix(SUFFIX), "path": str(place)}
+
+
+def _without_rows(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    nothing = {name: record_batch(TABLES[name], ()) for name in (BATCHES, FINDINGS)}
+    return nothing | {RESULTS: record_batch(RESULT_TABLE, [result])}
+
+
+def _rows_of_run(start: Mapping[str, Any], path: Path, most_states: int) -> Mapping[str, Any]:
     rows: dict[str, list[dict[str, Any]]] = {BATCHES: [], FINDINGS: []}
-    result = _results_row(position, path, _rules_into(rows, path.name), most_states)
+    result = _results_row(start, path, _rules_into(rows, path.name), most_states)
     if result.get("results") is not None:
         told = json.loads(result["results"])["findings"]
         rows[FINDINGS] = with_fingerprints(rows[FINDINGS], told)
     try:
         made = {name: record_batch(TABLES[name], of_table) for name, of_table in rows.items()}
     except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
-        start = {"position": position, "run": path.name, "path": str(path)}
-        made = {name: record_batch(TABLES[name], ()) for name in rows}
-        result = _not_judged(start, error)
+        return _without_rows(_not_judged(start, error))
     return made | {RESULTS: record_batch(RESULT_TABLE, [result])}
 
 
@@ -302,8 +322,9 @@ def _rules_into(rows: Mapping[str, list[dict[str, Any]]], run: str) -> Rules:
     return rules
 
 
-def _results_row(position: int, path: Path, rules: Rules, most_states: int) -> dict[str, Any]:
-    start = {"position": position, "run": path.name, "path": str(path)}
+def _results_row(
+    start: Mapping[str, Any], path: Path, rules: Rules, most_states: int
+) -> dict[str, Any]:
     try:
         predict = functools.partial(predict_run, most_states=most_states)
         results = judge(RunDirectory.open(path), predict=predict, rules=rules)
@@ -311,7 +332,7 @@ def _results_row(position: int, path: Path, rules: Rules, most_states: int) -> d
         return _not_judged(start, error)
     told = results_to_json(results)
     columns = {name: told[name] for name in RESULT_TABLE.keys() & told.keys()}
-    row = start | columns | {"results": json.dumps(told)}
+    row = {**start, **columns, "results": json.dumps(told)}
     try:
         record_batch(RESULT_TABLE, [row])
     except Exception as error:  # noqa: BLE001 - as above

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kchaos.checkers.store import Place
 from kchaos.clusters.releases import Mode
 from kchaos.harness.commands.cli_compare import compare
 from kchaos.harness.commands.cli_complete import cases_of_entry, entries, releases
@@ -16,6 +17,7 @@ from kchaos.harness.commands.cli_explore import explore
 from kchaos.harness.commands.cli_machine import add_machine_commands
 from kchaos.harness.commands.cli_nights import add_night_commands
 from kchaos.harness.commands.cli_options import (
+    PlaceType,
     as_json,
     has_colour,
     mode,
@@ -256,7 +258,7 @@ def replay(
 
 
 @cli.command()
-@click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, type=PlaceType())
 @click.option(
     "--history",
     "histories",
@@ -281,7 +283,7 @@ def replay(
 @as_json
 @offline
 def judge(
-    runs: tuple[Path, ...],
+    runs: tuple[Place, ...],
     histories: tuple[Path, ...],
     master: str | None,
     spark: bool | None,
@@ -291,7 +293,8 @@ def judge(
 ) -> int:
     """Judge run directories again, with Spark or in plain Python.
 
-    RUNS are run directories, or folders of them. Evidence and earlier judgements are not changed.
+    RUNS are run directories, or folders of them; or packs on an object store, s3://BUCKET/PREFIX.
+    Evidence and earlier judgements are not changed.
     A history has no replicas: what clients were told is judged for Jepsen's anomalies.
     """
     from kchaos.checkers.histories.judgement import judge_history

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kchaos.checkers.store import Place, StoredPlace, stored_place_of
 from kchaos.clusters.releases import Mode
 from kchaos.harness.commands.cli_options import (
+    PlaceType,
     as_json,
     mode,
     run_options,
@@ -37,8 +39,8 @@ _fail_on = click.option(
 )
 _baseline = click.option(
     "--baseline",
-    type=click.Path(exists=True, path_type=Path),
-    help="An earlier night: its folder, or its night.jsonl.",
+    type=PlaceType(exists=True),
+    help="An earlier night: its folder, or its night.jsonl; also on an object store.",
 )
 
 
@@ -157,8 +159,15 @@ def _keep(text: str) -> int | None:
 @click.option(
     "--tables",
     "tables_folder",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Add the runs to the Parquet tables in this folder, as kchaos tables does.",
+    type=PlaceType(file_okay=False),
+    help="Add the runs to the Parquet tables in this folder, as kchaos tables does; it may be "
+    "s3://BUCKET/PREFIX.",
+)
+@click.option(
+    "--store",
+    type=_Read("s3://BUCKET/PREFIX", stored_place_of),
+    help="In the end put what stays of the night on an object store, in a place of its own: lines, "
+    "summary, and a pack of each run that is kept.",
 )
 @as_json
 @mode
@@ -168,7 +177,7 @@ def nightly(
     for_s: float | None,
     runs: int | None,
     output: Path,
-    baseline: Path | None,
+    baseline: Place | None,
     fail_on: tuple[str, ...],
     keep: int | None,
     max_bytes: int | None,
@@ -178,7 +187,8 @@ def nightly(
     steps: int,
     gates: bool,
     side_by_side: int | None,
-    tables_folder: Path | None,
+    tables_folder: Place | None,
+    store: StoredPlace | None,
     as_json: bool,
     mode: Mode | None,
     options: "RunOptions",
@@ -218,6 +228,7 @@ def nightly(
         baseline=baseline,
         fail_on=fail_on,
         tables=tables_folder,
+        store=store,
         options=replace(options, runs_directory=output),
         say=sayer(),
         done=lambda line: click.echo(json.dumps(line)) if as_json else None,
@@ -226,85 +237,99 @@ def nightly(
 
 
 @click.command()
-@click.argument(
-    "folders", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
-)
+@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PlaceType())
 @_baseline
 @_fail_on
 @click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the files go.  [default: the first DIR]",
+    help="Where the files go.  [default: the first DIR, unless it is on an object store]",
 )
 def summary(
-    folders: tuple[Path, ...], baseline: Path | None, fail_on: tuple[str, ...], output: Path | None
+    folders: tuple[Place, ...],
+    baseline: Place | None,
+    fail_on: tuple[str, ...],
+    output: Path | None,
 ) -> int:
     """Write what the runs in folders say together: a page, Markdown, JSON and JUnit XML.
 
-    A DIR is a night's folder or any other with judged runs; several are shards of one night.
+    A DIR is a night's folder or any other with judged runs; several are shards of one night. It may
+    be a place on an object store, s3://BUCKET/PREFIX, with what kchaos nightly --store left there.
     Exit codes: 0 no run fails, 1 one does, 2 what fails is only unknown, or no run is known.
     """
     from kchaos.harness.commands.summary import exit_code_of_summary, summarise
 
-    made = summarise(
-        folders, baseline=baseline, fail_on=fail_on, output=output or folders[0], say=sayer()
-    )
+    output = output or next((each for each in folders[:1] if isinstance(each, Path)), None)
+    if output is None:
+        raise click.UsageError(f"say with --output DIR where the summary of {folders[0]} goes")
+    made = summarise(folders, baseline=baseline, fail_on=fail_on, output=output, say=sayer())
     return exit_code_of_summary(made)
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=PlaceType())
 @click.option(
     "--output",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The folder of the tables, which is made or added to.",
+    type=PlaceType(file_okay=False),
+    help="The folder of the tables, which is made or added to; it may be s3://BUCKET/PREFIX.",
 )
-def tables(runs: tuple[Path, ...], output: Path) -> None:
+def tables(runs: tuple[Place, ...], output: Place) -> None:
     """Add runs to tables in Parquet, for DuckDB, Spark and others.
 
-    RUNS are run directories, or folders of them. A run's rows take the place of those that it had;
-    docs/tables.md has every column.
+    RUNS are run directories, or folders of them; or packs on an object store. A run's rows take
+    the place of those that it had; docs/tables.md has every column.
     """
-    from kchaos.harness.run.directories import find_runs
-    from kchaos.harness.summary.tables import append, rows_of
+    from kchaos.harness.run.directories import find_places
+    from kchaos.harness.summary.tables import append, rows_at
 
-    directories = find_runs(runs)
-    append(map(rows_of, directories), output)
-    click.echo(f"{len(directories)} runs in {output}")
+    places = find_places(runs)
+    append(map(rows_at, places), output)
+    click.echo(f"{len(places)} runs in {output}")
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The archive to make.  [default: RUN.tar.xz beside the run]",
+    type=PlaceType(dir_okay=False),
+    help="The archive to make, or the folder on an object store where it goes: s3://BUCKET/PREFIX."
+    "  [default: RUN.tar.xz beside the run]",
 )
-def pack(run: Path, output: Path | None) -> None:
+def pack(run: Path, output: Place | None) -> None:
     """Put a run into one small file, and say how another machine plays and judges it.
 
     The archive has the evidence and the newest judgement.
     """
-    from kchaos.harness.commands.pack import pack as pack_run
+    from kchaos.checkers.packs import SUFFIX, pack_name
+    from kchaos.checkers.packs import pack as pack_run
 
-    archive = pack_run(run, output)
     name = run.resolve().name
-    click.echo(f"{archive}: {archive.stat().st_size >> 10} KiB\n")
+    if isinstance(output, StoredPlace) and not output.name.endswith(SUFFIX):
+        output = output / pack_name(name)
+    archive = pack_run(run, output)
+    if isinstance(archive, Path):
+        size, there = archive.stat().st_size, archive.name
+    else:
+        size, there = archive.size(), str(archive)
+    click.echo(f"{archive}: {size >> 10} KiB\n")
     for command in ("judge --no-spark", "report", "replay"):
-        click.echo(f"kchaos unpack {shlex.quote(archive.name)} && kchaos {command} {name}")
+        click.echo(f"kchaos unpack {shlex.quote(there)} && kchaos {command} {name}")
 
 
 @click.command()
-@click.argument("archive", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("archive", type=PlaceType(exists=True, dir_okay=False))
 @click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
     help="Where the run goes.  [default: here]",
 )
-def unpack(archive: Path, output: Path) -> None:
-    """Take a run out of an archive, and make sure that its evidence is whole."""
-    from kchaos.harness.commands.pack import unpack as unpack_run
+def unpack(archive: Place, output: Path) -> None:
+    """Take a run out of an archive, and make sure that its evidence is whole.
+
+    ARCHIVE is a file, or lies on an object store: s3://BUCKET/PREFIX/RUN.tar.xz.
+    """
+    from kchaos.checkers.packs import unpack as unpack_run
 
     click.echo(str(unpack_run(archive, output).path))

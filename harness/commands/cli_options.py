@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from kchaos.checkers.store import SCHEME, place_of
 from kchaos.clusters.drivers import DRIVERS
 from kchaos.harness.printable import printable
 
@@ -23,6 +24,27 @@ def _a_number(_context: click.Context, _option: click.Parameter, value: Any) -> 
     if value is not None and math.isnan(value):
         raise click.BadParameter("it must be a number of seconds")
     return value
+
+
+class PlaceType(click.ParamType[Any]):
+    """A path that `click.Path` takes, or a place on an object store."""
+
+    def __init__(self, **checks: bool) -> None:
+        self._path = click.Path(path_type=Path, **checks)
+        self.name = self._path.name
+
+    def shell_complete(self, context: Any, option: Any, incomplete: str) -> Any:
+        """As of a path."""
+        return self._path.shell_complete(context, option, incomplete)
+
+    def convert(self, value: Any, option: Any, context: Any) -> Any:
+        """The place that the text means."""
+        if not str(value).startswith(SCHEME):
+            return self._path.convert(value, option, context)
+        try:
+            return place_of(str(value))
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
 
 
 runs_directory = click.option(

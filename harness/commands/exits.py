@@ -71,6 +71,7 @@ def exit_code_of(error: BaseException) -> int | None:
         HistoryError,
         RunDirectoryError,
         SparkNotStarted,
+        StoreError,
     )
     from kchaos.clusters.errors import ClusterError, MachineError, ReleaseError
     from kchaos.faults.errors import FaultError
@@ -87,7 +88,7 @@ def exit_code_of(error: BaseException) -> int | None:
             return USAGE
         case HistoryError():
             return USAGE
-        case MachineError() | SparkNotStarted() | MemoryError():
+        case MachineError() | SparkNotStarted() | StoreError() | MemoryError():
             return MACHINE
         case ClusterError() | FaultError() | CheckError():
             return UNKNOWN

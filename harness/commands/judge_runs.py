@@ -9,14 +9,16 @@ from typing import Any
 
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.judge import judge
+from kchaos.checkers.packs import run_at
 from kchaos.checkers.results import LINE_FIELDS, Results, results_line, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.store import Place
 from kchaos.clusters.class_archive import spark_archive
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.java import spark_java_home
 from kchaos.harness.commands.show import result_lines
 from kchaos.harness.report import write_report
-from kchaos.harness.run.directories import find_runs
+from kchaos.harness.run.directories import find_places, find_runs
 
 SPARK_FROM = 400
 """So many runs are judged with Spark unless told: the fewest with which it was seen to be faster.
@@ -26,7 +28,7 @@ Its start costs what 100 runs do, and its tasks work side by side (`python -m be
 
 
 def judge_paths(
-    paths: Sequence[Path],
+    places: Sequence[Place],
     *,
     spark: bool | None,
     master: str | None,
@@ -36,8 +38,11 @@ def judge_paths(
 ) -> Iterator[dict[str, Any]]:
     """Judges every run; yields the object of `--json` for each, and keeps none of them.
 
+    A pack on an object store is fetched for as long as it is judged, by Spark's tasks or here.
+
     Args:
-        spark: Whether Spark does it; else each run gets a judgement beside its evidence. None:
+        spark: Whether Spark does it; else each run directory gets a judgement beside its evidence;
+            nothing is written beside a pack. None:
             from `SPARK_FROM` runs on where it is installed, or if a master or an output is named.
         master: Spark's master, or None for this machine.
         output: The folder that Spark makes for its Parquet files; None makes the next number in
@@ -46,8 +51,9 @@ def judge_paths(
     Raises:
         UsageError: A path is no run directory and holds none.
         RunDirectoryError: There is one run only, and it cannot be opened.
+        StoreError: The store cannot be asked which packs there are.
     """
-    runs = find_runs(paths)
+    runs = find_places(places)
     if spark is None and (master is not None or output is not None):
         spark = True
     if with_spark(spark, runs=len(runs), offline=offline, say=say):
@@ -57,13 +63,13 @@ def judge_paths(
         if plain:
             yield from _with_spark(plain, master=master, output=output, offline=offline, say=say)
         runs = odd
-    elif len(runs) == 1:
+    elif len(runs) == 1 and isinstance(runs[0], Path):
         RunDirectory.open(runs[0])
     for run in runs:
         yield _line_of(run, say)
 
 
-def _line_of(run: Path, say: Callable[[str], None]) -> dict[str, Any]:
+def _line_of(run: Place, say: Callable[[str], None]) -> dict[str, Any]:
     """Judges one run in plain Python; among others, one that is no run is an unknown line.
 
     So is one over which the judge itself fails: the others are judged.
@@ -72,9 +78,11 @@ def _line_of(run: Path, say: Callable[[str], None]) -> dict[str, Any]:
         OSError, MemoryError: The machine cannot, and could not for the next run either.
     """
     try:
-        directory = RunDirectory.open(run)
-        results = judge(directory)
-        write_judgement(directory, results)
+        with run_at(run) as path:
+            directory = RunDirectory.open(path)
+            results = judge(directory)
+        if isinstance(run, Path):
+            write_judgement(directory, results)
     except CheckError as error:
         say(f"{run} cannot be judged: {error}")
         return _unknown_line(run, str(error))
@@ -84,9 +92,10 @@ def _line_of(run: Path, say: Callable[[str], None]) -> dict[str, Any]:
         say(f"{run} cannot be judged; this is a defect of kchaos:\n{traceback.format_exc()}")
         return _unknown_line(run, f"the judge failed: {error!r}")
     # The line that is returned has the verdict.
-    for line in result_lines(results, has_verdict=False):
+    for line in result_lines(results, has_verdict=False, place=run):
         say(line)
-    return results_line(results, report=write_report_or_say(directory, say))
+    report = write_report_or_say(directory, say) if isinstance(run, Path) else None
+    return results_line(results, report=report) | {"run": str(run)}
 
 
 def write_report_or_say(run: RunDirectory, say: Callable[[str], None]) -> Path | None:
@@ -175,7 +184,7 @@ def _newest_judgement(run: Path) -> dict[str, Any]:
 
 
 def _with_spark(
-    runs: Sequence[Path],
+    runs: Sequence[Place],
     *,
     master: str | None,
     output: Path | None,
@@ -194,20 +203,20 @@ def _with_spark(
         progress=lambda ended, of: say(f"{ended} of {of} runs are judged"),
     )
     say(f"batches, findings and results as Parquet: {judgement.output}")
-    for result in judgement.results:
+    for run, result in zip(runs, judgement.results, strict=True):
         if result.unknown or result.reason:
             say(f"{result.run}: {result.unknown or result.reason}")
-        yield _line_of_spark(result)
+        yield _line_of_spark(run, result)
 
 
-def _line_of_spark(results: Results) -> dict[str, Any]:
+def _line_of_spark(run: Place, results: Results) -> dict[str, Any]:
     """The object of `--json` for one run that Spark judged, which may be no run at all."""
-    return (
-        results_line(results) if results.judged_by else _unknown_line(results.path, results.unknown)
-    )
+    if not results.judged_by:
+        return _unknown_line(run, results.unknown)
+    return results_line(results) | {"run": str(run)}
 
 
-def _unknown_line(run: Path, why: str | None) -> dict[str, Any]:
+def _unknown_line(run: Place, why: str | None) -> dict[str, Any]:
     unknown: dict[str, Any] = dict.fromkeys(LINE_FIELDS)
     known: dict[str, Any] = {"expected": False, "unknown": why, "findings": []}
     return unknown | known | {"run": str(run), "report": None}

@@ -16,12 +16,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
+from kchaos.checkers.errors import StoreError
 from kchaos.checkers.results import is_unknown
+from kchaos.checkers.store import Place, StoredPlace
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.ready import fetch
 from kchaos.clusters.releases import Mode, release_of
 from kchaos.harness.commands.children import Children
+from kchaos.harness.commands.nights_on_store import put_night, require_free
 from kchaos.harness.commands.summary import require_baseline, summarise
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import KINDS
@@ -168,9 +171,17 @@ class _Course:
         self._prune()
 
     def summary(
-        self, *, baseline: Path | None, fail_on: Sequence[str], tables: Path | None
+        self,
+        *,
+        baseline: Place | None,
+        fail_on: Sequence[str],
+        tables: Place | None,
+        store: StoredPlace | None,
     ) -> Summary:
-        """Writes what the runs say together; adds them to the tables, if there are to be any."""
+        """Writes what the runs say together.
+
+        Adds them to the tables, and puts what stays on a store, if there are to be any.
+        """
         made = summarise(
             [self.folder],
             baseline=baseline,
@@ -181,6 +192,8 @@ class _Course:
         )
         if tables is not None and self.rows:
             append(self.rows, tables)
+        if store is not None:
+            put_night(self.folder, store, runs=[line["run"] for line in self.lines], say=self.say)
         return made
 
     def _prune(self) -> None:
@@ -219,9 +232,10 @@ def nightly(
     folder: Path,
     limits: Limits,
     side_by_side: int,
-    baseline: Path | None,
+    baseline: Place | None,
     fail_on: Sequence[str],
-    tables: Path | None = None,
+    tables: Place | None = None,
+    store: StoredPlace | None = None,
     options: RunOptions,
     say: Callable[[str], None],
     done: Callable[[Line], None],
@@ -234,14 +248,17 @@ def nightly(
             the same values.
         fail_on: As in `kchaos summary`.
         tables: Where the runs are added to Parquet tables, or None.
+        store: Where on an object store lines, summary and packs go in the end, or None.
         player: Makes what plays, with a work directory; None for child processes.
 
     Raises:
         UsageError: No play fits into the budget, or the folder has another night or is in use.
+        StoreError: An object store cannot be asked, or does not take what it is to keep.
         MachineError: The machine cannot go on.
         KeyboardInterrupt: Ctrl-C; the summary is written.
     """
     require_baseline(baseline, fail_on)
+    require_free(store, tables)
     earlier = [] if baseline is None else lines_in(baseline)
     guess_s = _longest_s(earlier, limits)
     releases = _releases(night.kafkas, options, say)
@@ -262,7 +279,9 @@ def nightly(
             say(sentence)
         clusters = "one cluster" if side_by_side == 1 else f"{side_by_side} clusters"
         say(f"seeds from {night.seed} on, {clusters} at once, into {folder}")
-        told = partial(course.summary, baseline=baseline, fail_on=fail_on, tables=tables)
+        told = partial(
+            course.summary, baseline=baseline, fail_on=fail_on, tables=tables, store=store
+        )
         try:
             with work_directory("nightly") as work:
                 made = player(work) if player is not None else Children(options=options, work=work)
@@ -281,7 +300,7 @@ def _tell_early_end(course: _Course, error: BaseException, told: Callable[[], Su
         # What ended the night is the error, also where this cannot be written either.
         try:
             told()
-        except OSError as refused:
+        except (OSError, StoreError) as refused:
             course.say(f"the summary or the tables could not be written: {refused}")
 
 

@@ -9,6 +9,7 @@ from kchaos.checkers.evidence.about import marked, short_build
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.histories.judgement import HistoryJudgement
 from kchaos.checkers.results import Results
+from kchaos.checkers.store import Place
 from kchaos.harness.catalogue import Entry
 
 WIDTH = 80
@@ -80,13 +81,18 @@ def entry_lines(entry: Entry) -> list[str]:
 
 
 def result_lines(
-    results: Results, *, has_verdict: bool = True, is_expected: bool = True
+    results: Results,
+    *,
+    has_verdict: bool = True,
+    is_expected: bool = True,
+    place: Place | None = None,
 ) -> list[str]:
     """The outcome of one run, its verdict, and each finding in a sentence.
 
     Args:
         has_verdict: False where the verdict is printed elsewhere.
         is_expected: Whether anything was expected of it beforehand.
+        place: Where the run lies, if that is not where it was judged.
     """
     lines = textwrap.wrap(results.outcome, WIDTH, subsequent_indent=_INDENT)
     if has_verdict:
@@ -109,7 +115,7 @@ def result_lines(
         lines += wrapped(f"unknown: {results.unknown}")
     if results.reason and is_expected:
         lines += wrapped(f"not as expected: {results.reason}")
-    lines += wrapped(f"run: {results.path}")
+    lines += wrapped(f"run: {place or results.path}")
     return lines
 
 

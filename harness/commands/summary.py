@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kchaos.checkers.store import Place
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
 from kchaos.harness.errors import UsageError
 from kchaos.harness.summary.lines import lines_in
@@ -19,9 +20,9 @@ from kchaos.harness.summary.summary import (
 
 
 def summarise(
-    folders: Sequence[Path],
+    folders: Sequence[Place],
     *,
-    baseline: Path | None,
+    baseline: Place | None,
     fail_on: Sequence[str],
     output: Path,
     say: Callable[[str], None],
@@ -35,13 +36,14 @@ def summarise(
 
     Raises:
         UsageError: There is no run, the baseline has none, or what is new was asked for without.
+        StoreError: An object store does not give what is there.
     """
     require_baseline(baseline, fail_on)
     lines = [line for folder in folders for line in lines_in(folder)]
     made = summary_of(
         lines,
         baseline=None if baseline is None else lines_in(baseline),
-        baseline_name="" if baseline is None else baseline.resolve().name,
+        baseline_name=_name(baseline),
         fail_on=fail_on or BY_DEFAULT,
         warnings=warnings,
     )
@@ -58,7 +60,13 @@ def exit_code_of_summary(summary: Summary) -> int:
     return {PASSES: AS_EXPECTED, FAILS: FINDING, IS_UNKNOWN: UNKNOWN}[summary.answer]
 
 
-def require_baseline(baseline: Path | None, fail_on: Sequence[str]) -> None:
+def _name(baseline: Place | None) -> str:
+    if baseline is None:
+        return ""
+    return baseline.resolve().name if isinstance(baseline, Path) else str(baseline)
+
+
+def require_baseline(baseline: Place | None, fail_on: Sequence[str]) -> None:
     """Refuses what cannot be answered.
 
     Raises:

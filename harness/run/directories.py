@@ -1,8 +1,10 @@
-"""Which run directories there are among some paths."""
+"""Which runs there are among some paths and places on an object store."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kchaos.checkers.packs import packs_in
+from kchaos.checkers.store import Place
 from kchaos.harness.errors import UsageError
 
 _MARKS = ("run.json", "scenario.json", "actions.jsonl", "manifest.json")
@@ -22,6 +24,22 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
         if not inside:
             raise UsageError(f"{path} is no run directory, and holds none: there is no run.json")
         runs |= dict.fromkeys(run.resolve() for run in inside)
+    return list(runs)
+
+
+def find_places(places: Sequence[Place]) -> list[Place]:
+    """The run directories among the paths, as `find_runs`, and the packs among what is on a store.
+
+    A store is asked for names only.
+
+    Raises:
+        UsageError, RunDirectoryError: There is no run in one of them.
+        StoreError: The store cannot be asked.
+    """
+    runs: dict[Place, None] = {}
+    for place in places:
+        inside = find_runs([place]) if isinstance(place, Path) else packs_in(place)
+        runs |= dict.fromkeys(inside)
     return list(runs)
 
 

@@ -11,7 +11,9 @@ from kchaos.checkers.availability import Availability, OutageKind
 from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.findings import KINDS, Question
 from kchaos.checkers.json_form import from_json
+from kchaos.checkers.packs import SUFFIX, run_at
 from kchaos.checkers.run_directory import JUDGEMENTS, REPORT, RunDirectory
+from kchaos.checkers.store import Place, StoredPlace
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import Mode, release_of
 from kchaos.clusters.spec import ClusterSpec
@@ -89,15 +91,20 @@ def line_of(path: Path) -> dict[str, Any]:
         return line | {"unknown": f"it cannot be read: {error}"}
 
 
-def lines_in(folder: Path) -> list[dict[str, Any]]:
+def lines_in(folder: Place) -> list[dict[str, Any]]:
     """A line for each run of a folder: those of its `night.jsonl`, and its run directories.
 
     Where both know a run the directory counts, which may have been judged again. `place` says where
-    the directory is, or is None where it was deleted. A file of lines may be empty.
+    the directory is, or is None where it was deleted. A file of lines may be empty. On an object
+    store packs take the place of directories; one that a line knows is not fetched, for nothing is
+    judged again there.
 
     Raises:
         UsageError: There is no run, or a line is none.
+        StoreError: The store does not give what is there.
     """
+    if isinstance(folder, StoredPlace):
+        return _lines_on_store(folder)
     lines: dict[str, dict[str, Any]] = {}
     file = folder / LINES if folder.is_dir() else folder
     if file.is_file():
@@ -120,7 +127,29 @@ def lines_in(folder: Path) -> list[dict[str, Any]]:
     return list(lines.values())
 
 
-def read_lines(file: Path, needed: Collection[str] = NEEDED) -> Iterator[dict[str, Any]]:
+def _lines_on_store(place: StoredPlace) -> list[dict[str, Any]]:
+    is_file = place.name == LINES
+    objects = [place] if is_file else place.objects()
+    file = place if is_file else place / LINES
+    lines = {line["run"]: line for line in read_lines(file)} if file in objects else {}
+    for pack in (each for each in objects if each.name.endswith(SUFFIX)):
+        name = pack.name.removesuffix(SUFFIX)
+        if name not in lines:
+            lines[name] = _line_of_pack(pack, name)
+    if not lines and file not in objects:
+        raise UsageError(f"{place} holds no run, and no {LINES}")
+    return [line | {"place": None} for line in lines.values()]
+
+
+def _line_of_pack(pack: StoredPlace, name: str) -> dict[str, Any]:
+    try:
+        with run_at(pack) as path:
+            return line_of(path)
+    except RunDirectoryError as error:
+        return line_of(Path(name)) | {"unknown": f"it cannot be read: {error}"}
+
+
+def read_lines(file: Place, needed: Collection[str] = NEEDED) -> Iterator[dict[str, Any]]:
     """The lines of a file; a last line that was cut off while it was written is left out.
 
     Args:

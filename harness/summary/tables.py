@@ -6,11 +6,16 @@
 
 A table is a folder with a part for each day on which runs began. A run's rows take the place of
 those that it had, so that a second judgement doubles nothing.
+
+On a disk each part is one file, and a lock keeps all but one process away. An object store has no
+lock: there each call adds a file of its own, named after its runs, so that jobs which add different
+runs at once do not meet.
 """
 
 import contextlib
 import datetime
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -22,11 +27,13 @@ from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.availability import Availability, FaultAvailability
-from kchaos.checkers.errors import CheckError
+from kchaos.checkers.errors import CheckError, RunDirectoryError
 from kchaos.checkers.evidence.observed import Observed
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.packs import SUFFIX, run_at
 from kchaos.checkers.results import Results, read_judgement
 from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
+from kchaos.checkers.store import Place, StoredPlace, replace
 from kchaos.clusters.errors import MachineError
 from kchaos.harness.errors import UsageError
 from kchaos.harness.summary.lines import line_of
@@ -246,13 +253,28 @@ def rows_of(path: Path) -> tuple[str, Rows]:
     return day, {name: [_filled(str(own["run"]), row) for row in rows[name]] for name in rows}
 
 
-def append(rows: Iterable[tuple[str, Rows]], folder: Path) -> None:
+def rows_at(place: Place) -> tuple[str, Rows]:
+    """As `rows_of`, also of a pack on an object store, which is fetched.
+
+    Raises:
+        StoreError: The store does not give it.
+    """
+    try:
+        with run_at(place) as path:
+            return rows_of(path)
+    except RunDirectoryError as error:
+        day, rows = rows_of(Path(place.name.removesuffix(SUFFIX)))
+        return day, {**rows, "runs": [{**row, "unknown": str(error)} for row in rows["runs"]]}
+
+
+def append(rows: Iterable[tuple[str, Rows]], folder: Place) -> None:
     """Adds the rows of runs to the tables in a folder; rows that the same runs had go away.
 
     Raises:
         MachineError: pyarrow is not installed.
         UsageError: The tables there are of another version, or somebody writes to them now.
-        OSError: The disk refuses; each file is there whole, as it was or as it is to be.
+        OSError, StoreError: The disk or the store refuses; each file is there whole, as it was or
+            as it is to be.
     """
     by_day: dict[str, list[Rows]] = defaultdict(list)
     for day, of_run in rows:
@@ -262,28 +284,48 @@ def append(rows: Iterable[tuple[str, Rows]], folder: Path) -> None:
             runs = {row["run"] for of_run in of_day for row in of_run["runs"]}
             for name in TABLES:
                 new = [row for of_run in of_day for row in of_run[name]]
-                _write(folder / name / f"day={day}" / "rows.parquet", name, new, runs)
+                _write(folder / name / f"day={day}", name, new, runs)
 
 
-def _write(file: Path, name: str, rows: Sequence[Mapping[str, Any]], runs: set[str]) -> None:
+def _write(folder: Place, name: str, rows: Sequence[Mapping[str, Any]], runs: set[str]) -> None:
     arrow, compute, parquet = _pyarrow()
     table = arrow.Table.from_pylist([dict(row) for row in rows], schema=_schema(arrow, name))
-    if file.exists():
-        there = parquet.ParquetFile(file).read()
+    own = _own_file(folder, runs)
+    changed = {}
+    for file in _files(folder):
+        there = parquet.ParquetFile(arrow.BufferReader(file.read_bytes())).read()
         version = (there.schema.metadata or {}).get(_VERSION)
         if version != str(SCHEMA).encode():
             raise UsageError(
                 f"{file} has tables of another version than {SCHEMA}: name another folder"
             )
-        others = compute.invert(compute.is_in(there["run"], arrow.array(sorted(runs))))
-        table = arrow.concat_tables([there.filter(others), table])
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        parquet.write_table(table.sort_by("run"), temporary, compression="zstd")
-        temporary.rename(file)
-    finally:
-        temporary.unlink(missing_ok=True)
+        others = there.filter(
+            compute.invert(compute.is_in(there["run"], arrow.array(sorted(runs))))
+        )
+        if file == own:
+            table = arrow.concat_tables([others, table])
+        elif len(others) < len(there):
+            changed[file] = others
+    # What is new comes first, so that an error leaves rows twice and never takes any.
+    for file, content in {own: table, **changed}.items():
+        written = arrow.BufferOutputStream()
+        parquet.write_table(content.sort_by("run"), written, compression="zstd")
+        replace(file, written.getvalue().to_pybytes())
+
+
+def _own_file(folder: Place, runs: set[str]) -> Place:
+    """The file of a part to which a call adds its rows; the part is made."""
+    if isinstance(folder, Path):
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / "rows.parquet"
+    digest = hashlib.sha256("\n".join(sorted(runs)).encode()).hexdigest()
+    return folder / f"rows-{digest[:16]}.parquet"
+
+
+def _files(folder: Place) -> Sequence[Place]:
+    if isinstance(folder, StoredPlace):
+        return [file for file in folder.objects() if file.name.endswith(".parquet")]
+    return sorted(folder.glob("*.parquet"))
 
 
 def _schema(arrow: Any, name: str) -> Any:
@@ -313,7 +355,10 @@ def _pyarrow() -> tuple[Any, Any, Any]:
 
 
 @contextlib.contextmanager
-def _only_one(folder: Path) -> Iterator[None]:
+def _only_one(folder: Place) -> Iterator[None]:
+    if isinstance(folder, StoredPlace):
+        yield
+        return
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kchaos.checkers.archives import extract
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model.follow.observations import Question, Record
@@ -18,7 +19,6 @@ from kchaos.checkers.model.releases.versions import RELEASED
 from kchaos.checkers.record import record_of
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import JUDGEMENTS, MANIFEST, RunDirectory
-from kchaos.clusters.archives import extract
 
 RUNS = Path(__file__).with_name("runs")
 OTHERS = Path(__file__).with_name("others")

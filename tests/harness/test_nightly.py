@@ -5,8 +5,7 @@ import fcntl
 import json
 import shutil
 import subprocess
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,9 +29,9 @@ from kchaos.harness.commands.nightly import (
 )
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.runner import RunOptions, delete_run, link_latest
-from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.summary.lines import LINES, read_lines
 from tests.golden.stored import unpacked
+from tests.support.stored_plays import StoredPlays
 
 pytestmark = pytest.mark.slow
 
@@ -43,28 +42,6 @@ NO_LIMITS = Limits(for_s=None, runs=None, keep=None, max_bytes=None)
 @pytest.fixture(autouse=True)
 def nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_releases", lambda kafkas, *_: {kafka: kafka for kafka in kafkas})
-
-
-class Stored:
-    """Plays nothing: each play is a copy of a stored run, judged."""
-
-    def __init__(self, runs: list[Path], folder: Path) -> None:
-        self.runs, self.folder = runs, folder
-        self.played: list[Scenario] = []
-        self.stopped = threading.Event()
-        self.before: Callable[[int], None] = lambda _: None
-
-    def play(self, scenario: Scenario) -> dict[str, Any]:
-        self.played.append(scenario)
-        number = len(self.played)
-        self.before(number)
-        source = self.runs[(number - 1) % len(self.runs)]
-        place = self.folder / f"run-{number}"
-        shutil.copytree(source, place)
-        return {"run": str(place)}
-
-    def stop(self) -> None:
-        self.stopped.set()
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +57,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def play(runs: list[Path], tmp_path: Path) -> Any:
     """Plays a night of stored runs into `tmp_path`/night; the stand-in is its attribute."""
     folder = tmp_path / "night"
-    stored = Stored(runs, folder)
+    stored = StoredPlays(runs, folder)
 
     def play(**more: Any) -> Any:
         limits = more.pop("limits", Limits(for_s=None, runs=4, keep=None, max_bytes=None))

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.judge import judge
+from kchaos.checkers.packs import pack, unpack
 from kchaos.checkers.results import results_to_json, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.commands.cli import run as kchaos
 from kchaos.harness.commands.exits import USAGE
-from kchaos.harness.commands.pack import pack, unpack
-from kchaos.harness.errors import UsageError
 from kchaos.harness.report import write_report
 from kchaos.harness.run.scenario import read_scenario
 from tests.golden.stored import unpacked
@@ -37,7 +37,7 @@ def test_a_packed_run_is_small_and_judged_reported_and_replayed_elsewhere(
     run: RunDirectory, tmp_path: Path
 ) -> None:
     archive = pack(run.path)
-    assert archive.stat().st_size < size_of(run.path) / 5
+    assert len(archive.read_bytes()) < size_of(run.path) / 5
     there = unpack(archive, tmp_path / "there")
     assert there.name == run.name
     assert there.judgements() == run.judgements()[-1:]
@@ -79,10 +79,10 @@ def test_the_printed_commands_are_those_of_kchaos(
 
 def test_nothing_is_overwritten(run: RunDirectory, tmp_path: Path) -> None:
     archive = pack(run.path)
-    with pytest.raises(UsageError, match="exists"):
+    with pytest.raises(RunDirectoryError, match="exists"):
         pack(run.path)
     unpack(archive, tmp_path)
-    with pytest.raises(UsageError, match="exists"):
+    with pytest.raises(RunDirectoryError, match="exists"):
         unpack(archive, tmp_path)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
@@ -91,7 +91,7 @@ def test_an_archive_with_changed_evidence_is_refused(run: RunDirectory, tmp_path
     with (run.path / "history.jsonl").open("a") as file:
         file.write("{}\n")
     archive = pack(run.path)
-    with pytest.raises(UsageError, match="history"):
+    with pytest.raises(RunDirectoryError, match="history"):
         unpack(archive, tmp_path)
     assert not (tmp_path / run.name).exists()
 

@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kchaos.checkers.archives import extract
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.metadata import MetadataLogs
 from kchaos.checkers.formats.metadata_records import MetadataRecord, RecordDefinitions
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.clusters.archives import extract
 from tests.support.segment_encoder import batch
 
 FOLDER = Path(__file__).parents[1] / "checkers" / "metadata_logs"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters.archives import extract
+from kchaos.checkers.archives import extract
 
 
 @pytest.fixture(params=["as this Python does it", "as an older one does it"], autouse=True)

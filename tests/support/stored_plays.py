@@ -1,0 +1,31 @@
+"""What stands in for the plays of a night: copies of stored runs."""
+
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kchaos.harness.run.scenario import Scenario
+
+
+class StoredPlays:
+    """Plays nothing: each play is a copy of a stored run, judged."""
+
+    def __init__(self, runs: list[Path], folder: Path) -> None:
+        self.runs, self.folder = runs, folder
+        self.played: list[Scenario] = []
+        self.stopped = threading.Event()
+        self.before: Callable[[int], None] = lambda _: None
+
+    def play(self, scenario: Scenario) -> dict[str, Any]:
+        self.played.append(scenario)
+        number = len(self.played)
+        self.before(number)
+        source = self.runs[(number - 1) % len(self.runs)]
+        place = self.folder / f"run-{number}"
+        shutil.copytree(source, place)
+        return {"run": str(place)}
+
+    def stop(self) -> None:
+        self.stopped.set()
