@@ -5,14 +5,14 @@ import io
 import lzma
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kchaos.checkers.archives import extract
 from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.folders import held, remove_abandoned_in
 from kchaos.checkers.run_directory import JUDGEMENTS, REPORT, RunDirectory
-from kchaos.checkers.store import Place, StoredPlace, replace
+from kchaos.checkers.store import Place, StoredPlace, files_in, replace
 
 SUFFIX = ".tar.xz"
 _MOST_BYTES = 4 << 30
@@ -91,7 +91,7 @@ def unpack(archive: Place, output: Path) -> RunDirectory:
         raise RunDirectoryError(f"{archive} cannot be unpacked: {error}") from error
 
 
-def packs_in(place: StoredPlace) -> list[StoredPlace]:
+def packs_in(place: StoredPlace) -> Sequence[Place]:
     """The packs on a store: the one that is named, or all in a folder and below it.
 
     Raises:
@@ -100,7 +100,7 @@ def packs_in(place: StoredPlace) -> list[StoredPlace]:
     """
     if place.name.endswith(SUFFIX):
         return [place]
-    packs = [each for each in place.objects() if each.name.endswith(SUFFIX)]
+    packs = files_in(place, SUFFIX)
     if not packs:
         raise RunDirectoryError(f"{place} holds no run: kchaos pack RUN --output {place}")
     return packs

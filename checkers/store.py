@@ -8,7 +8,7 @@ AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE.
 import contextlib
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -145,6 +145,17 @@ class StoredPlace:
 
 Place = Path | StoredPlace
 """Where a run or a result lies: on this machine's disks, or on an object store."""
+
+
+def files_in(folder: Place, suffix: str) -> Sequence[Place]:
+    """The files of a folder whose names end so, or the objects that lie in it or below, by name.
+
+    Raises:
+        StoreError: The store cannot be asked.
+    """
+    if isinstance(folder, StoredPlace):
+        return [place for place in folder.objects() if place.name.endswith(suffix)]
+    return sorted(folder.glob(f"*{suffix}"))
 
 
 def replace(place: Place, content: bytes) -> None:

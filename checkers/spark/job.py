@@ -5,6 +5,8 @@ import functools
 import heapq
 import json
 import shutil
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -47,9 +49,11 @@ from kchaos.checkers.spark.tasks import (
     runs_ended,
     whole_runs,
 )
-from kchaos.checkers.store import Place, place_of
+from kchaos.checkers.store import Place, StoredPlace, files_in, place_of
 
 JUDGEMENTS_FOLDER = "judgements-spark"
+ALL_THERE = "_SUCCESS"
+"""The object beside tables on a store that is there when they are; readers of Parquet skip it."""
 LOG = "spark.log"
 _TEMPORARY = "temporary"
 _TASKS_A_CORE = 4
@@ -66,7 +70,7 @@ class SparkJudgement:
         output: The folder with the Parquet tables `batches`, `findings` and `results`.
     """
 
-    output: Path
+    output: Place
 
     @property
     def results(self) -> Iterator[Results]:
@@ -75,7 +79,7 @@ class SparkJudgement:
         They are read from the tables as they are asked for, a few of each task at a time. What is
         no run at all has no `judged_by`. `path` leads nowhere for a pack on an object store.
         """
-        files = sorted((self.output / RESULTS).glob("*.parquet"))
+        files = files_in(self.output / RESULTS, ".parquet")
         # Each task wrote its runs in order.
         for row in heapq.merge(*map(_rows_in, files), key=lambda row: row["position"]):
             yield _results_of(row)
@@ -84,7 +88,7 @@ class SparkJudgement:
 def judge_runs(
     runs: Sequence[str | Place],
     *,
-    output: Path | None = None,
+    output: Place | None = None,
     master: str | None = None,
     java_home: Path | None = None,
     class_archive: Path | None = None,
@@ -102,7 +106,8 @@ def judge_runs(
     that is unsealed or torn, or over which a rule fails, is unknown, and the others go on.
 
     A run may be a pack on an object store. The task that judges it fetches it, with what its own
-    environment says of the store; the driver reads none.
+    environment says of the store; the driver reads none. The tables may be there too: each task
+    puts its own there as it ends, and an empty object `_SUCCESS` says that all have.
 
     With a remote master our Python package is sent to the executors. What cannot be sent must be
     there: the same minor version of Python, with pyarrow, pandas, crc32c and cramjam. Run
@@ -111,7 +116,8 @@ def judge_runs(
     Args:
         runs: Run directories, and addresses of packs; no two may have the same name.
         output: The folder to make, which must not exist; None makes the next number in
-            `judgements-spark/` beside the first run, or here if that is on a store.
+            `judgements-spark/` beside the first run, or here if that is on a store. With one on a
+            store no progress is told, and no run is split over several tasks.
         master: See `spark_context`, like `java_home` and `class_archive`.
         whole_bytes: A run whose segments have more bytes is split over several tasks.
         part_bytes: About how many bytes of segments one task reads.
@@ -137,8 +143,10 @@ def judge_runs(
             class_archive=class_archive,
         ) as context:
             local = is_local(str(context.master))
-            target = _as_java_takes_it(folder) if local else folder
+            target: Place = _as_java_takes_it(folder) if local else folder
             sizes = whole_bytes, part_bytes
+            if isinstance(output, StoredPlace):
+                target, sizes = output, (sys.maxsize, part_bytes)
             try:
                 _judge(context, places, target, sizes, most_states, progress)
             except (PySparkException, Py4JError) as error:
@@ -151,7 +159,7 @@ def judge_runs(
 def _judge(
     context: SparkContext,
     places: Sequence[Place],
-    folder: Path,
+    folder: Place,
     sizes: tuple[int, int],
     most_states: int,
     progress: Callable[[int, int], None],
@@ -167,6 +175,10 @@ def _judge(
             whole_runs, most_states=most_states, most_bytes=whole_bytes, folder=folder
         )
     )
+    if isinstance(folder, StoredPlace):
+        judged.collect()
+        (folder / ALL_THERE).write_new(b"")
+        return
     with _telling(folder, len(places), progress):
         large = sorted(judged.collect())
     shutil.rmtree(folder / ENDED)
@@ -281,11 +293,12 @@ def _with_batches_before(batches: DataFrame) -> DataFrame:
     )
 
 
-def _rows_in(file: Path) -> Iterator[dict[str, Any]]:
+def _rows_in(file: Place) -> Iterator[dict[str, Any]]:
     """Yields the rows of one task's part of the table of results."""
-    from pyarrow import parquet
+    from pyarrow import BufferReader, parquet
 
-    with parquet.ParquetFile(file) as part:
+    opened = file if isinstance(file, Path) else BufferReader(file.read_bytes())
+    with parquet.ParquetFile(opened) as part:
         for batch in part.iter_batches(batch_size=_ROWS_TOGETHER):
             yield from batch.to_pylist()
 
@@ -316,13 +329,18 @@ def _distinct(runs: Sequence[str | Place]) -> list[Place]:
 
 
 @contextlib.contextmanager
-def _new_folder(beside: Path, output: Path | None) -> Iterator[tuple[Path, Callable[[], Path]]]:
+def _new_folder(beside: Path, output: Place | None) -> Iterator[tuple[Path, Callable[[], Place]]]:
     """A folder to write to, and what gives it its final name; it goes away if the block raises.
 
-    What killed processes left there goes first. Where Spark fails, its log stays.
+    What killed processes left there goes first. Where Spark fails, its log stays. Where the tables
+    go to a store, it is for what else Spark writes.
     """
-    root = (beside / JUDGEMENTS_FOLDER if output is None else output.parent).resolve()
-    if output is not None and output.exists():
+    if isinstance(output, StoredPlace):
+        root, is_there = Path(tempfile.gettempdir()), bool(output.objects())
+    else:
+        root = (beside / JUDGEMENTS_FOLDER if output is None else output.parent).resolve()
+        is_there = output is not None and output.exists()
+    if is_there:
         raise SparkError(f"{output} exists; a judgement is never written over: name another")
     root.mkdir(parents=True, exist_ok=True)
     remove_abandoned_in(root, WORKING)
@@ -341,7 +359,9 @@ def _as_java_takes_it(folder: Path) -> Path:
     return plain(folder.parent) / folder.name
 
 
-def _named(working: Path, root: Path, output: Path | None) -> Path:
+def _named(working: Path, root: Path, output: Place | None) -> Place:
+    if isinstance(output, StoredPlace):
+        return output
     if output is not None:
         working.rename(output)
         return output

@@ -8,6 +8,7 @@ import functools
 import itertools
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -22,6 +23,7 @@ from kchaos.checkers.evidence.partition import (
     partition_evidence,
 )
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.folders import held
 from kchaos.checkers.judge import Rules, about_the_run, judge
 from kchaos.checkers.model.follow.search import MOST_STATES
 from kchaos.checkers.model.values.prediction import Prediction
@@ -53,7 +55,7 @@ from kchaos.checkers.spark.rows import (
     told_error,
     with_fingerprints,
 )
-from kchaos.checkers.store import Place, place_of
+from kchaos.checkers.store import Place, StoredPlace, place_of
 
 ENDED = "ended"
 """The folder beside the tables in which each task counts its runs, a byte each."""
@@ -164,7 +166,7 @@ def results_row(
 
 
 def whole_runs(
-    runs: Iterable[tuple[int, str]], *, most_states: int, most_bytes: int, folder: Path
+    runs: Iterable[tuple[int, str]], *, most_states: int, most_bytes: int, folder: Place
 ) -> Iterator[int]:
     """Judges runs, given as position and place; yields the positions of those that it left alone.
 
@@ -193,18 +195,21 @@ def runs_ended(folder: Path) -> int:
 class _Written:
     """One task's part of each table: a file of its own, there when all of it is written.
 
-    A task that is tried again writes its own file again. Runs are counted as they end.
+    A task that is tried again writes its own file again. Runs are counted as they end, where the
+    tables are on a disk. What goes to an object store is a file of this machine before.
     """
 
-    def __init__(self, folder: Path, number: int) -> None:
-        self._folder = folder
+    def __init__(self, target: Place, number: int) -> None:
+        self._target = target
         self._number = number
         self._waiting: list[Mapping[str, Any]] = []
         self._ending = contextlib.ExitStack()
+        self._leaving = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         import pyarrow.parquet as pq
 
+        self._folder = self._target if isinstance(self._target, Path) else self._temporary()
         (self._folder / ENDED).mkdir(parents=True, exist_ok=True)
         name = f"part-{self._number:05d}.parquet"
         self._files = {}
@@ -231,12 +236,19 @@ class _Written:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self._write()
-        self._ending.close()
-        for temporary, file in self._files.items():
-            if kind is None:
-                temporary.rename(file)
-            else:
-                temporary.unlink()
+        with self._leaving:
+            self._ending.close()
+            for temporary, file in self._files.items():
+                if kind is None:
+                    temporary.rename(file)
+                else:
+                    temporary.unlink()
+            if kind is None and isinstance(self._target, StoredPlace):
+                for file in self._files.values():
+                    (self._target / file.parent.name / file.name).replace(file.read_bytes())
+
+    def _temporary(self) -> Path:
+        return self._leaving.enter_context(held(Path(tempfile.gettempdir()), "kchaos-part-"))
 
     def _write(self) -> None:
         import pyarrow as pa

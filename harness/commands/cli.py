@@ -276,9 +276,9 @@ def replay(
 )
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
-    help="Folder to make for Spark's Parquet files.  [default: judgements-spark/NNNN "
-    "beside the first run]",
+    type=PlaceType(),
+    help="Folder to make for Spark's Parquet files; it may be s3://BUCKET/PREFIX.  [default: "
+    "judgements-spark/NNNN beside the first run]",
 )
 @as_json
 @offline
@@ -287,7 +287,7 @@ def judge(
     histories: tuple[Path, ...],
     master: str | None,
     spark: bool | None,
-    output: Path | None,
+    output: Place | None,
     as_json: bool,
     offline: bool,
 ) -> int:

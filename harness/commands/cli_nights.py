@@ -12,6 +12,7 @@ import click
 from kchaos.checkers.store import Place, StoredPlace, stored_place_of
 from kchaos.clusters.releases import Mode
 from kchaos.harness.commands.cli_options import (
+    LocalPath,
     PlaceType,
     as_json,
     mode,
@@ -113,7 +114,7 @@ def _keep(text: str) -> int | None:
 @click.option("--runs", type=click.IntRange(1), help="How many schedules in all.")
 @click.option(
     "--output",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=LocalPath(file_okay=False, path_type=Path),
     default=Path("kchaos-night"),
     show_default=True,
     help="The night's folder, for runs, lines and summary. A night that is there goes on.",
@@ -242,7 +243,7 @@ def nightly(
 @_fail_on
 @click.option(
     "--output",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=LocalPath(file_okay=False, path_type=Path),
     help="Where the files go.  [default: the first DIR, unless it is on an object store]",
 )
 def summary(
@@ -321,7 +322,7 @@ def pack(run: Path, output: Place | None) -> None:
 @click.argument("archive", type=PlaceType(exists=True, dir_okay=False))
 @click.option(
     "--output",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=LocalPath(file_okay=False, path_type=Path),
     default=Path(),
     help="Where the run goes.  [default: here]",
 )

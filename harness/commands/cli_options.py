@@ -26,6 +26,18 @@ def _a_number(_context: click.Context, _option: click.Parameter, value: Any) -> 
     return value
 
 
+class LocalPath(click.Path):
+    """A path as click has it, which is on this machine."""
+
+    def convert(self, value: Any, option: Any, context: Any) -> Any:
+        """The path; an address of an object store would be a folder named s3: here."""
+        if str(value).startswith(SCHEME):
+            self.fail(
+                f"{value} is on an object store: name a path on this machine", option, context
+            )
+        return super().convert(value, option, context)
+
+
 class PlaceType(click.ParamType[Any]):
     """A path that `click.Path` takes, or a place on an object store."""
 
@@ -49,7 +61,7 @@ class PlaceType(click.ParamType[Any]):
 
 runs_directory = click.option(
     "--runs-dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=LocalPath(file_okay=False, path_type=Path),
     default=Path(RUNS_DIRECTORY),
     show_default=True,
     help="Where run directories go; `latest` in it names the newest.",

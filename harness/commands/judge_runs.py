@@ -32,7 +32,7 @@ def judge_paths(
     *,
     spark: bool | None,
     master: str | None,
-    output: Path | None,
+    output: Place | None,
     offline: bool,
     say: Callable[[str], None],
 ) -> Iterator[dict[str, Any]]:
@@ -187,7 +187,7 @@ def _with_spark(
     runs: Sequence[Place],
     *,
     master: str | None,
-    output: Path | None,
+    output: Place | None,
     offline: bool,
     say: Callable[[str], None],
 ) -> Iterator[dict[str, Any]]:

@@ -33,7 +33,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.packs import SUFFIX, run_at
 from kchaos.checkers.results import Results, read_judgement
 from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
-from kchaos.checkers.store import Place, StoredPlace, replace
+from kchaos.checkers.store import Place, StoredPlace, files_in, replace
 from kchaos.clusters.errors import MachineError
 from kchaos.harness.errors import UsageError
 from kchaos.harness.summary.lines import line_of
@@ -292,7 +292,7 @@ def _write(folder: Place, name: str, rows: Sequence[Mapping[str, Any]], runs: se
     table = arrow.Table.from_pylist([dict(row) for row in rows], schema=_schema(arrow, name))
     own = _own_file(folder, runs)
     changed = {}
-    for file in _files(folder):
+    for file in files_in(folder, ".parquet"):
         there = parquet.ParquetFile(arrow.BufferReader(file.read_bytes())).read()
         version = (there.schema.metadata or {}).get(_VERSION)
         if version != str(SCHEMA).encode():
@@ -320,12 +320,6 @@ def _own_file(folder: Place, runs: set[str]) -> Place:
         return folder / "rows.parquet"
     digest = hashlib.sha256("\n".join(sorted(runs)).encode()).hexdigest()
     return folder / f"rows-{digest[:16]}.parquet"
-
-
-def _files(folder: Place) -> Sequence[Place]:
-    if isinstance(folder, StoredPlace):
-        return [file for file in folder.objects() if file.name.endswith(".parquet")]
-    return sorted(folder.glob("*.parquet"))
 
 
 def _schema(arrow: Any, name: str) -> Any:

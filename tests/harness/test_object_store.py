@@ -13,7 +13,7 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.packs import pack, packed
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.checkers.store import StoredPlace
+from kchaos.checkers.store import Place, StoredPlace, files_in
 from kchaos.harness.commands import nightly as module
 from kchaos.harness.commands.cli import run as kchaos
 from kchaos.harness.commands.exits import AS_EXPECTED, MACHINE, UNKNOWN, USAGE
@@ -100,7 +100,9 @@ def test_a_pack_on_the_store_is_judged_as_the_run_is_and_comes_back(
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("tables", ["on-a-disk", "on-the-store"])
 def test_each_task_of_spark_fetches_its_packs_and_the_driver_none(
+    tables: str,
     spark: Any,
     runs: list[RunDirectory],
     place: StoredPlace,
@@ -109,19 +111,30 @@ def test_each_task_of_spark_fetches_its_packs_and_the_driver_none(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    packs = put(runs, place)
-    (place / "torn.tar.xz").write_new(packs[0].read_bytes()[:5_000])
+    night = place / "night"
+    output: Place = place / "judged" if tables == "on-the-store" else tmp_path / "judged"
+    packs = put(runs, night)
+    (night / "torn.tar.xz").write_new(packs[0].read_bytes()[:5_000])
     # The session began before the store did.
     for name, value in server.environment.items():
         monkeypatch.setitem(spark.sparkContext.environment, name, value)
-    monkeypatch.setattr(StoredPlace, "read_bytes", lambda self: pytest.fail(f"{self} is read"))
-    code, there = judged(capsys, place, "--spark", "--output", tmp_path / "spark")
+    original = StoredPlace.read_bytes
+
+    def no_pack(self: StoredPlace) -> bytes:
+        assert self not in night.objects()
+        return original(self)
+
+    monkeypatch.setattr(StoredPlace, "read_bytes", no_pack)
+    code, there = judged(capsys, night, "--spark", "--output", output)
     assert code == UNKNOWN
     _, here = judged(capsys, *[run.path for run in runs])
     assert [*map(without_place, there[:2])] == [*map(without_place, here)]
-    assert [line["run"] for line in there] == [*map(str, packs), f"{place}/torn.tar.xz"]
+    assert [line["run"] for line in there] == [*map(str, packs), f"{night}/torn.tar.xz"]
     assert (there[2]["safe"], there[2]["expected"]) == (None, False)
     assert "torn.tar.xz cannot be unpacked" in there[2]["unknown"]
+    assert len(files_in(output / "batches", ".parquet")) == 3
+    assert (place / "judged/_SUCCESS").exists() is (tables == "on-the-store")
+    assert judged(capsys, night, "--spark", "--output", output) == (UNKNOWN, [])
 
 
 def spoilt(pack: bytes, how: str) -> bytes:
@@ -231,6 +244,20 @@ def test_what_is_wrong_with_the_store_is_told_before_anything_is_judged_or_playe
         assert kchaos([*night, option, where]) == (USAGE if usage else MACHINE)
         assert told in capsys.readouterr().err
     assert not (tmp_path / "night").exists()
+
+
+@pytest.mark.parametrize("command", [["summary"], ["unpack"], ["nightly", "--kafka", "2.8.2"]])
+def test_what_goes_to_a_disk_alone_is_not_written_to_a_folder_named_s3(
+    command: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    there = [] if "nightly" in command else ["s3://nights/run.tar.xz"]
+    assert kchaos([*command, *there, "--output", "s3://nights/out"]) == USAGE
+    assert "s3://nights/out is on an object store" in capsys.readouterr().err
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_nothing_on_the_store_is_written_over(

@@ -60,6 +60,7 @@ def both(request: Any, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> 
         runs, whole_bytes=request.param, progress=lambda *counts: told.append(counts)
     )
     assert [result.path for result in judgement.results] == runs
+    assert isinstance(judgement.output, Path)
     return Both(
         plain={path.name: comparable(plainly(path)) for path in runs},
         spark={result.run: comparable(as_json(result)) for result in judgement.results},
