@@ -63,11 +63,7 @@ def run_evidence(
         SegmentError: A snapshot's files cannot be segments at all.
     """
     for partition in evidence.partitions:
-        own = tuple(
-            operation
-            for operation in evidence.operations
-            if (operation.topic, operation.partition) == partition
-        )
+        same = _same_at_each_snapshot(evidence, partition, prediction) if evidence.snapshots else {}
         before: PartitionEvidence | None = None
         for snapshot in evidence.snapshots:
             state = snapshot.state(partition) or _NO_STATE
@@ -85,25 +81,7 @@ def run_evidence(
                 replicas=tuple(_observed(evidence, partition, snapshot, with_segments)),
                 predicted=_predicted(prediction, partition, snapshot.label),
                 earlier=() if before is None else tuple(_earlier(before)),
-                excuses=tuple(evidence.excuses(partition)),
-                unclean_stops=evidence.unclean_stops,
-                assigned=evidence.assignment(partition),
-                moved_away=tuple(evidence.moved_away(partition)),
-                dropped=tuple(evidence.dropped(partition)),
-                operations=own,
-                settle=_settle(evidence.outcome.settle, partition),
-                cleaned_until=evidence.cleaned_until(partition),
-                may_delete=evidence.may_delete(partition.topic),
-                deleted_until=evidence.deleted_until.get(partition, 0),
-                is_compacted=evidence.is_compacted(partition.topic),
-                is_open_to_others=evidence.is_open_to_others,
                 copied_from=snapshot.copied_from,
-                transactional=_transactional(evidence, partition),
-                markers=None if evidence.markers is None else _about(evidence.markers, partition),
-                committed_reads=_committed_reads(evidence, partition),
-                has_other_codec=evidence.has_other_codec(partition.topic),
-                has_other_times=evidence.has_other_times(partition.topic),
-                rounds=None if evidence.rounds is None else _about(evidence.rounds, partition),
                 late_requests=tuple(_late(evidence, partition)) if snapshot.is_final else (),
                 never_told=_never_told(evidence, partition, snapshot, state),
                 **(
@@ -111,11 +89,42 @@ def run_evidence(
                     if evidence.is_tiered
                     else {}
                 ),
-                **_predicted_of_partition(
-                    prediction, partition, {operation.operation for operation in own}
-                ),
+                **same,
             )
             yield before
+
+
+def _same_at_each_snapshot(
+    evidence: RunEvidence, partition: TopicPartition, prediction: Prediction | None
+) -> dict[str, Any]:
+    own = tuple(
+        operation
+        for operation in evidence.operations
+        if (operation.topic, operation.partition) == partition
+    )
+    return {
+        "excuses": tuple(evidence.excuses(partition)),
+        "unclean_stops": evidence.unclean_stops,
+        "assigned": evidence.assignment(partition),
+        "moved_away": tuple(evidence.moved_away(partition)),
+        "dropped": tuple(evidence.dropped(partition)),
+        "operations": own,
+        "settle": _settle(evidence.outcome.settle, partition),
+        "cleaned_until": evidence.cleaned_until(partition),
+        "may_delete": evidence.may_delete(partition.topic),
+        "deleted_until": evidence.deleted_until.get(partition, 0),
+        "is_compacted": evidence.is_compacted(partition.topic),
+        "is_open_to_others": evidence.is_open_to_others,
+        "transactional": _transactional(evidence, partition),
+        "markers": None if evidence.markers is None else _about(evidence.markers, partition),
+        "committed_reads": _committed_reads(evidence, partition),
+        "has_other_codec": evidence.has_other_codec(partition.topic),
+        "has_other_times": evidence.has_other_times(partition.topic),
+        "rounds": None if evidence.rounds is None else _about(evidence.rounds, partition),
+        **_predicted_of_partition(
+            prediction, partition, {operation.operation for operation in own}
+        ),
+    }
 
 
 def _transactional(evidence: RunEvidence, partition: TopicPartition) -> tuple[int, ...]:

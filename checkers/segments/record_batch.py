@@ -1,6 +1,7 @@
 """One record batch of magic 2 (Kafka's DefaultRecordBatch, 0.11 and later)."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -29,6 +30,38 @@ class CorruptEntryError(ValueError):
     """Nothing in an entry can be trusted, since its checksum is wrong or its header impossible."""
 
 
+class _Header(NamedTuple):
+    """The header's fields in the order of its bytes, named as Kafka names them."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def last_offset(self) -> int:
+        """Inclusive."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def codec(self) -> str:
+        number = self.attributes & CODEC_MASK
+        return CODECS[number] if number < len(CODECS) else f"unknown-{number}"
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_FLAG)
+
+
 def read_record_batch(
     view: memoryview, position: int, size_bytes: int, *, decode: bool, file: str
 ) -> tuple[Batch, str]:
@@ -39,55 +72,44 @@ def read_record_batch(
 
     Raises `CorruptEntryError` if the CRC or an offset cannot be right: then nothing is true.
     """
-    fields = BATCH_HEADER.unpack_from(view, position)
-    base_offset, _, leader_epoch, magic, crc, attributes, last_offset_delta = fields[:7]
-    base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence = fields[7:12]
-    record_count = fields[12]
+    header = _header(view, position)
     own_crc = crc32c(view[position + _CRC_COVERED_FROM : position + size_bytes])
-    if own_crc != crc:
-        raise CorruptEntryError(f"its CRC-32C is {crc:#010x} and that of its bytes {own_crc:#010x}")
-    _refuse_impossible(base_offset + last_offset_delta)
-    codec_number = attributes & CODEC_MASK
-    is_control = bool(attributes & CONTROL_FLAG)
+    if own_crc != header.crc:
+        raise CorruptEntryError(
+            f"its CRC-32C is {header.crc:#010x} and that of its bytes {own_crc:#010x}"
+        )
+    _refuse_impossible(header.last_offset)
+    is_control = header.is_control
     records: tuple[Record, ...] | None = None
-    problem = _header_problem(codec_number, base_offset, last_offset_delta, record_count)
+    problem = _header_problem(header)
     if (decode or is_control) and not problem:
         try:
-            records = _records(
-                view[position + BATCH_HEADER.size : position + size_bytes],
-                codec=CODECS[codec_number],
-                record_count=record_count,
-                base_offset=base_offset,
-                last_offset=base_offset + last_offset_delta,
-                base_timestamp=base_timestamp,
-                log_append_time=max_timestamp if attributes & LOG_APPEND_TIME_FLAG else None,
-                is_control=is_control,
-            )
+            records = _records(view[position + BATCH_HEADER.size : position + size_bytes], header)
         except (UndecodableError, MalformedError) as error:
             problem = str(error)
     control = records[0] if is_control and records else None
     batch = Batch(
-        base_offset=base_offset,
-        last_offset=base_offset + last_offset_delta,
-        leader_epoch=leader_epoch,
-        magic=magic,
-        codec=CODECS[codec_number] if codec_number < len(CODECS) else f"unknown-{codec_number}",
-        crc=crc,
-        record_count=record_count,
+        base_offset=header.base_offset,
+        last_offset=header.last_offset,
+        leader_epoch=header.partition_leader_epoch,
+        magic=header.magic,
+        codec=header.codec,
+        crc=header.crc,
+        record_count=header.record_count,
         is_control=is_control,
-        is_transactional=bool(attributes & TRANSACTIONAL_FLAG),
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        max_timestamp=max_timestamp,
+        is_transactional=bool(header.attributes & TRANSACTIONAL_FLAG),
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        max_timestamp=header.max_timestamp,
         position=position,
         size_bytes=size_bytes,
         payload=payload_digest(records) if decode and records is not None else None,
         control_type=control.control_type if control else None,
         coordinator_epoch=coordinator_epoch(control) if control else -1,
         file=file,
-        first_timestamp=base_timestamp,
-        marks=_marks(fields, records or ()),
+        first_timestamp=header.base_timestamp,
+        marks=_marks(header, records or ()),
     )
     return batch, problem
 
@@ -97,42 +119,27 @@ def batch_records(view: memoryview, batch: Batch) -> tuple[Record, ...]:
 
     Raises `UndecodableError` or `MalformedError` for records that cannot be decoded.
     """
-    fields = BATCH_HEADER.unpack_from(view, batch.position)
-    return _records(
-        view[batch.position + BATCH_HEADER.size : batch.position + batch.size_bytes],
-        codec=batch.codec,
-        record_count=batch.record_count,
-        base_offset=batch.base_offset,
-        last_offset=batch.last_offset,
-        base_timestamp=fields[7],
-        log_append_time=batch.max_timestamp if fields[5] & LOG_APPEND_TIME_FLAG else None,
-        is_control=batch.is_control,
-    )
+    section = view[batch.position + BATCH_HEADER.size : batch.position + batch.size_bytes]
+    return _records(section, _header(view, batch.position))
 
 
-def _records(
-    section: memoryview,
-    *,
-    codec: str,
-    record_count: int,
-    base_offset: int,
-    last_offset: int,
-    base_timestamp: int,
-    log_append_time: int | None,
-    is_control: bool,
-) -> tuple[Record, ...]:
+def _header(view: memoryview, position: int) -> _Header:
+    return _Header._make(BATCH_HEADER.unpack_from(view, position))
+
+
+def _records(section: memoryview, header: _Header) -> tuple[Record, ...]:
     # Compaction keeps the header of a batch that it emptied; there is nothing to decompress then.
-    if record_count == 0 and not section:
+    if header.record_count == 0 and not section:
         return ()
-    plain = bytes(section) if codec == "none" else decompress(codec, section, magic=2)
+    codec, is_stamped = header.codec, header.attributes & LOG_APPEND_TIME_FLAG
     return decode_records(
-        plain,
-        record_count=record_count,
-        base_offset=base_offset,
-        last_offset=last_offset,
-        base_timestamp=base_timestamp,
-        log_append_time=log_append_time,
-        is_control=is_control,
+        bytes(section) if codec == "none" else decompress(codec, section, magic=2),
+        record_count=header.record_count,
+        base_offset=header.base_offset,
+        last_offset=header.last_offset,
+        base_timestamp=header.base_timestamp,
+        log_append_time=header.max_timestamp if is_stamped else None,
+        is_control=header.is_control,
     )
 
 
@@ -141,8 +148,9 @@ def _refuse_impossible(last_offset: int) -> None:
         raise CorruptEntryError(f"its last offset would be {last_offset}")
 
 
-def _marks(fields: tuple[int, ...], records: Sequence[Record]) -> str:
-    attributes, max_timestamp, producer = fields[5], fields[8], fields[9:12]
+def _marks(header: _Header, records: Sequence[Record]) -> str:
+    attributes = header.attributes
+    producer = (header.producer_id, header.producer_epoch, header.base_sequence)
     marks = []
     is_plain = 0 <= attributes <= CODEC_MASK and producer == _NO_PRODUCER
     if is_plain and not records:
@@ -160,22 +168,22 @@ def _marks(fields: tuple[int, ...], records: Sequence[Record]) -> str:
         marks.append("headers")
     if any(record.attributes for record in records):
         marks.append("attributes of records")
-    if any(record.timestamp != max_timestamp for record in records):
+    if any(record.timestamp != header.max_timestamp for record in records):
         marks.append("records of several times")
     return ", ".join(marks)
 
 
-def _header_problem(
-    codec_number: int, base_offset: int, last_offset_delta: int, record_count: int
-) -> str:
+def _header_problem(header: _Header) -> str:
+    codec_number, record_count = header.attributes & CODEC_MASK, header.record_count
     if codec_number >= len(CODECS):
         return f"codec {codec_number} is unknown"
-    if base_offset < 0:
-        return f"its base offset {base_offset} is negative"
-    if last_offset_delta < 0:
-        return f"its last offset delta {last_offset_delta} is negative"
-    if not 0 <= record_count <= last_offset_delta + 1:
-        return f"it announces {record_count} records for {last_offset_delta + 1} offsets"
+    if header.base_offset < 0:
+        return f"its base offset {header.base_offset} is negative"
+    if header.last_offset_delta < 0:
+        return f"its last offset delta {header.last_offset_delta} is negative"
+    offsets = header.last_offset_delta + 1
+    if not 0 <= record_count <= offsets:
+        return f"it announces {record_count} records for {offsets} offsets"
     if record_count > MOST_RECORDS:
         return f"it announces {record_count} records; at most {MOST_RECORDS} of a batch are read"
     return ""

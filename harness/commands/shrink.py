@@ -52,13 +52,10 @@ def shrink(
         UsageError: The run shows nothing that is wrong, or has settings that need trust.
     """
     directory = RunDirectory.open(run.resolve())
-    file = directory.path / "scenario.json"
-    scenario = read_scenario(file, trusted=trust)
-    if not trust:
-        require_trust(scenario, file)
-    signs = frozenset(signs_of(results_to_json(judge(directory))))
+    scenario = _trusted_scenario(directory, trust=trust)
     if tries > plays:
         raise UsageError(f"{tries} tries of each schedule are more than {plays} plays")
+    signs = frozenset(signs_of(results_to_json(judge(directory))))
     if not signs:
         raise UsageError(f"{run} conforms and is safe: there is nothing that a part could show")
     say(f"{len(scenario.steps)} steps show {', '.join(sorted(signs))}")
@@ -161,6 +158,14 @@ class _Player:
         entry = SHRUNK if whole.entry == ENTRY else whole.entry
         smaller = replace(whole, entry=entry, steps=steps, title=title).to_json()
         self.file.write_text(json.dumps(smaller, indent=1) + "\n")
+
+
+def _trusted_scenario(directory: RunDirectory, *, trust: bool) -> Scenario:
+    file = directory.path / "scenario.json"
+    scenario = read_scenario(file, trusted=trust)
+    if not trust:
+        require_trust(scenario, file)
+    return scenario
 
 
 def _legality(scenario: Scenario, release: str) -> Callable[[Steps], bool]:

@@ -50,22 +50,8 @@ def probe(
     number, acks = 0, -1
     while True:
         number += 1
-        operation = unused_probe(play, partition)
-        action = events.Produce(
-            operation=operation,
-            broker=leader,
-            topic=partition.topic,
-            partition=partition.partition,
-            records=(operation,),
-            keys=(operation,),
-            acks=acks,
-        )
         end = gates.last_offset(play, leader, partition) + 2
-        play.clients.produce(action, timeout_s=_PROBE_S, is_probe=True)
-        answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
-        done = isinstance(answer, Produced) and answer.error_code == 0
-        shown = answer.error_code if isinstance(answer, Produced) else str(answer)
-        settled.probes.append({"operation": operation, "acknowledged": done, "error": shown})
+        answer = _written(play, partition, leader, acks, settled)
         # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
         is_over = time.monotonic() > deadline
         if is_over and acks == -1 and _are_too_few(play, partition, in_sync, answer):
@@ -75,7 +61,7 @@ def probe(
         abort()
         check_interrupt()
         time.sleep(_RETRY_S)
-    if isinstance(answer, Produced) and done:
+    if isinstance(answer, Produced) and answer.error_code == 0:
         return answer.base_offset + 1
     abort()
     return _refused(
@@ -89,6 +75,28 @@ def probe(
         end=end,
         abort=abort,
     )
+
+
+def _written(
+    play: Play, partition: TopicPartition, leader: int, acks: int, settled: Settled
+) -> Produced | Exception:
+    """Writes one probe, notes what came of it, and returns the answer or why there is none."""
+    operation = unused_probe(play, partition)
+    action = events.Produce(
+        operation=operation,
+        broker=leader,
+        topic=partition.topic,
+        partition=partition.partition,
+        records=(operation,),
+        keys=(operation,),
+        acks=acks,
+    )
+    play.clients.produce(action, timeout_s=_PROBE_S, is_probe=True)
+    answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
+    done = isinstance(answer, Produced) and answer.error_code == 0
+    shown = answer.error_code if isinstance(answer, Produced) else str(answer)
+    settled.probes.append({"operation": operation, "acknowledged": done, "error": shown})
+    return answer
 
 
 def _refused(

@@ -67,9 +67,7 @@ from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, Pre
 from kchaos.checkers.model.values.replica import Replica
 
 
-def happen(  # noqa: C901
-    world: World, event: Event, generations: Mapping[int, Generation]
-) -> None:
+def happen(world: World, event: Event, generations: Mapping[int, Generation]) -> None:
     """Let one event take effect, without what brokers do because of it.
 
     Args:
@@ -88,35 +86,26 @@ def happen(  # noqa: C901
     match event:
         case StartBroker():
             _start(world, event, generations.get(event.broker))
-        case StopBroker():
-            _stop(world, event)
-        case PauseBroker():
-            _pause(world, event)
-        case ResumeBroker():
-            _resume(world, event)
-        case LoseTail():
-            _lose_tail(world, event)
-        case LoseEpochs():
-            _lose_epochs(world, event)
-        case WipeLogDirectory():
-            _wipe(world, event)
-        case FailLogDirectory():
-            fail_directory(world, event)
-            process.fail_log_directory(world, event)
-        case RestoreLogDirectory():
-            _restore_directory(world, event)
-        case CutLink():
-            world.put(("cuts",), (*world.cuts(), event))
-        case HealLink():
-            world.put(("cuts",), tuple(cut for cut in world.cuts() if not event.heals(cut)))
-        case Hold():
-            world.put(("holds",), (*world.holds(), event))
-        case ReleaseHold():
-            _release(world, event.name)
-        case ForgeAnswers() | EndForgery():
-            _forge(world, event)
-        case StaleRequest():
-            stale_request.late_request(world, event)
+        case StopBroker() | PauseBroker() | ResumeBroker():
+            _process(world, event)
+        case (
+            LoseTail()
+            | LoseEpochs()
+            | WipeLogDirectory()
+            | FailLogDirectory()
+            | RestoreLogDirectory()
+        ):
+            _disk(world, event)
+        case (
+            CutLink()
+            | HealLink()
+            | Hold()
+            | ReleaseHold()
+            | ForgeAnswers()
+            | EndForgery()
+            | StaleRequest()
+        ):
+            _network(world, event)
         case HoldPoint() | ReleasePoint():
             _point(world, event)
         case Produce():
@@ -161,12 +150,54 @@ def decide(world: World, decision: Decision) -> None:
             assert_never(decision)
 
 
-def _forge(world: World, event: ForgeAnswers | EndForgery) -> None:
-    if isinstance(event, ForgeAnswers):
-        left = (*world.forgeries(), event)
-    else:
-        left = tuple(forgery for forgery in world.forgeries() if forgery.name != event.name)
-    world.put(("forgeries",), left)
+def _process(world: World, event: StopBroker | PauseBroker | ResumeBroker) -> None:
+    match event:
+        case StopBroker():
+            _stop(world, event)
+        case PauseBroker():
+            _pause(world, event)
+        case ResumeBroker():
+            _resume(world, event)
+
+
+def _disk(
+    world: World,
+    event: LoseTail | LoseEpochs | WipeLogDirectory | FailLogDirectory | RestoreLogDirectory,
+) -> None:
+    match event:
+        case LoseTail():
+            _lose_tail(world, event)
+        case LoseEpochs():
+            _lose_epochs(world, event)
+        case WipeLogDirectory():
+            _wipe(world, event)
+        case FailLogDirectory():
+            fail_directory(world, event)
+            process.fail_log_directory(world, event)
+        case RestoreLogDirectory():
+            _restore_directory(world, event)
+
+
+def _network(
+    world: World,
+    event: CutLink | HealLink | Hold | ReleaseHold | ForgeAnswers | EndForgery | StaleRequest,
+) -> None:
+    match event:
+        case CutLink():
+            world.put(("cuts",), (*world.cuts(), event))
+        case HealLink():
+            world.put(("cuts",), tuple(cut for cut in world.cuts() if not event.heals(cut)))
+        case Hold():
+            world.put(("holds",), (*world.holds(), event))
+        case ReleaseHold():
+            _release(world, event.name)
+        case ForgeAnswers():
+            world.put(("forgeries",), (*world.forgeries(), event))
+        case EndForgery():
+            left = tuple(forgery for forgery in world.forgeries() if forgery.name != event.name)
+            world.put(("forgeries",), left)
+        case StaleRequest():
+            stale_request.late_request(world, event)
 
 
 def _start(world: World, event: StartBroker, generation: Generation | None) -> None:
