@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Literal
 
 from kchaos.clusters.errors import ReleaseError
@@ -192,6 +193,7 @@ def meant_by(text: str) -> str:
     return [*near, *begun][-1] if near or begun else ""
 
 
+@lru_cache(maxsize=256)
 def release_of(text: str) -> Release:
     """Return the release called ``text``, such as ``1.1.1`` or ``0.10.2.2``.
 

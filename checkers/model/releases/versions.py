@@ -6,6 +6,7 @@ that got it, as Kafka's own list of fix versions does.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 
 from kchaos.checkers.errors import ModelError
@@ -50,6 +51,7 @@ LOOKED_UP: tuple[str, ...] = (*RELEASED, WITHOUT_ZOOKEEPER, "4.0.1", "4.0.2")
 """Every release in whose source each rule was looked up."""
 
 
+@lru_cache(maxsize=256)
 def parse_version(text: str) -> Version:
     """Return a release as four numbers.
 
