@@ -23,7 +23,7 @@ from kchaos.checkers.evidence.partition import (
     partition_evidence,
 )
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.folders import held
+from kchaos.checkers.folders import held, remove_abandoned_in
 from kchaos.checkers.judge import Rules, about_the_run, judge
 from kchaos.checkers.model.follow.search import MOST_STATES
 from kchaos.checkers.model.values.prediction import Prediction
@@ -59,6 +59,7 @@ from kchaos.checkers.store import Place, StoredPlace, place_of
 
 ENDED = "ended"
 """The folder beside the tables in which each task counts its runs, a byte each."""
+_PART = "kchaos-part-"
 _RUNS_TOGETHER = 50
 """The rows of so many runs are written at a time."""
 
@@ -248,7 +249,9 @@ class _Written:
                     (self._target / file.parent.name / file.name).replace(file.read_bytes())
 
     def _temporary(self) -> Path:
-        return self._leaving.enter_context(held(Path(tempfile.gettempdir()), "kchaos-part-"))
+        above = Path(tempfile.gettempdir())
+        remove_abandoned_in(above, _PART)
+        return self._leaving.enter_context(held(above, _PART))
 
     def _write(self) -> None:
         import pyarrow as pa

@@ -96,8 +96,8 @@ def lines_in(folder: Place) -> list[dict[str, Any]]:
 
     Where both know a run the directory counts, which may have been judged again. `place` says where
     the directory is, or is None where it was deleted. A file of lines may be empty. On an object
-    store packs take the place of directories; one that a line knows is not fetched, for nothing is
-    judged again there.
+    store packs take the place of directories, and folders below count too; a pack that a line knows
+    is not fetched, for nothing is judged again there.
 
     Raises:
         UsageError: There is no run, or a line is none.
@@ -128,15 +128,14 @@ def lines_in(folder: Place) -> list[dict[str, Any]]:
 
 
 def _lines_on_store(place: StoredPlace) -> list[dict[str, Any]]:
-    is_file = place.name == LINES
-    objects = [place] if is_file else place.objects()
-    file = place if is_file else place / LINES
-    lines = {line["run"]: line for line in read_lines(file)} if file in objects else {}
+    objects = [place] if place.name == LINES else place.objects()
+    files = [each for each in objects if each.name == LINES]
+    lines = {line["run"]: line for file in files for line in read_lines(file)}
     for pack in (each for each in objects if each.name.endswith(SUFFIX)):
         name = pack.name.removesuffix(SUFFIX)
         if name not in lines:
             lines[name] = _line_of_pack(pack, name)
-    if not lines and file not in objects:
+    if not lines and not files:
         raise UsageError(f"{place} holds no run, and no {LINES}")
     return [line | {"place": None} for line in lines.values()]
 
