@@ -4,6 +4,7 @@ import contextlib
 import functools
 import heapq
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -382,7 +383,9 @@ def _named(working: Path, root: Path, output: Place | None) -> Place:
 def _failed(error: Exception, folder: Path) -> SparkError:
     log = folder / LOG
     last = log.read_text(errors="replace").splitlines()[-15:] if log.exists() else []
-    first = (str(error).strip().splitlines() or [repr(error)])[0]
+    # A task that failed is told with all of its traceback.
+    of_store = re.search(r"StoreError: (.+)", str(error))
+    first = of_store[1] if of_store else (str(error).strip().splitlines() or [repr(error)])[0]
     return SparkError(
         f"the Spark job failed: {first}; its log is {log}, the end of it below.\n"
         "Every executor needs this Python's minor version with pyarrow, pandas, crc32c and "

@@ -137,6 +137,24 @@ def test_each_task_of_spark_fetches_its_packs_and_the_driver_none(
     assert judged(capsys, night, "--spark", "--output", output) == (UNKNOWN, [])
 
 
+@pytest.mark.spark
+def test_a_task_that_the_store_refuses_says_so(
+    spark: Any,
+    runs: list[RunDirectory],
+    place: StoredPlace,
+    server: ObjectStore,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    others = {**server.environment, "AWS_SECRET_ACCESS_KEY": "another"}
+    for name, value in others.items():
+        monkeypatch.setitem(spark.sparkContext.environment, name, value)
+    command = ["judge", str(runs[0].path), "--spark", "--output", str(place / "judged")]
+    assert kchaos(command) == UNKNOWN
+    assert "refuses these credentials" in capsys.readouterr().err.splitlines()[0]
+    assert not (place / "judged/_SUCCESS").exists()
+
+
 def spoilt(pack: bytes, how: str) -> bytes:
     middle = len(pack) // 2
     return {
