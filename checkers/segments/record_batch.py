@@ -47,19 +47,8 @@ class _Header(NamedTuple):
     base_sequence: int
     record_count: int
 
-    @property
-    def last_offset(self) -> int:
-        """Inclusive."""
-        return self.base_offset + self.last_offset_delta
 
-    @property
-    def codec(self) -> str:
-        number = self.attributes & CODEC_MASK
-        return CODECS[number] if number < len(CODECS) else f"unknown-{number}"
-
-    @property
-    def is_control(self) -> bool:
-        return bool(self.attributes & CONTROL_FLAG)
+_CODEC_NAMES = (*CODECS, *(f"unknown-{number}" for number in range(len(CODECS), CODEC_MASK + 1)))
 
 
 def read_record_batch(
@@ -78,8 +67,10 @@ def read_record_batch(
         raise CorruptEntryError(
             f"its CRC-32C is {header.crc:#010x} and that of its bytes {own_crc:#010x}"
         )
-    _refuse_impossible(header.last_offset)
-    is_control = header.is_control
+    attributes, base_offset = header.attributes, header.base_offset
+    last_offset = base_offset + header.last_offset_delta
+    _refuse_impossible(last_offset)
+    is_control = bool(attributes & CONTROL_FLAG)
     records: tuple[Record, ...] | None = None
     problem = _header_problem(header)
     if (decode or is_control) and not problem:
@@ -89,15 +80,15 @@ def read_record_batch(
             problem = str(error)
     control = records[0] if is_control and records else None
     batch = Batch(
-        base_offset=header.base_offset,
-        last_offset=header.last_offset,
+        base_offset=base_offset,
+        last_offset=last_offset,
         leader_epoch=header.partition_leader_epoch,
         magic=header.magic,
-        codec=header.codec,
+        codec=_CODEC_NAMES[attributes & CODEC_MASK],
         crc=header.crc,
         record_count=header.record_count,
         is_control=is_control,
-        is_transactional=bool(header.attributes & TRANSACTIONAL_FLAG),
+        is_transactional=bool(attributes & TRANSACTIONAL_FLAG),
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
@@ -131,15 +122,16 @@ def _records(section: memoryview, header: _Header) -> tuple[Record, ...]:
     # Compaction keeps the header of a batch that it emptied; there is nothing to decompress then.
     if header.record_count == 0 and not section:
         return ()
-    codec, is_stamped = header.codec, header.attributes & LOG_APPEND_TIME_FLAG
+    attributes = header.attributes
+    codec, is_stamped = _CODEC_NAMES[attributes & CODEC_MASK], attributes & LOG_APPEND_TIME_FLAG
     return decode_records(
         bytes(section) if codec == "none" else decompress(codec, section, magic=2),
         record_count=header.record_count,
         base_offset=header.base_offset,
-        last_offset=header.last_offset,
+        last_offset=header.base_offset + header.last_offset_delta,
         base_timestamp=header.base_timestamp,
         log_append_time=header.max_timestamp if is_stamped else None,
-        is_control=header.is_control,
+        is_control=bool(attributes & CONTROL_FLAG),
     )
 
 
@@ -175,13 +167,13 @@ def _marks(header: _Header, records: Sequence[Record]) -> str:
 
 def _header_problem(header: _Header) -> str:
     codec_number, record_count = header.attributes & CODEC_MASK, header.record_count
+    offsets = header.last_offset_delta + 1
     if codec_number >= len(CODECS):
         return f"codec {codec_number} is unknown"
     if header.base_offset < 0:
         return f"its base offset {header.base_offset} is negative"
-    if header.last_offset_delta < 0:
+    if offsets < 1:
         return f"its last offset delta {header.last_offset_delta} is negative"
-    offsets = header.last_offset_delta + 1
     if not 0 <= record_count <= offsets:
         return f"it announces {record_count} records for {offsets} offsets"
     if record_count > MOST_RECORDS:
