@@ -40,10 +40,15 @@ def pytest_configure(config: pytest.Config) -> None:
     third of the collection, and again a part of every test.
     """
     gc.disable()
+    os.fsync = _stays_with_the_kernel
     config.pluginmanager.register(SecondTries(config))
     config.option.loadscopereorder = False
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _stays_with_the_kernel(fd: Any) -> None:
+    """Take the place of `os.fsync`: no test loses power, and to wait for a disk takes minutes."""
 
 
 def pytest_collection_finish() -> None:

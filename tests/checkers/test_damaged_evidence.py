@@ -38,6 +38,7 @@ DAMAGED: list[tuple[str, str, str, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "whole", "damaged", "told"), DAMAGED)
 def test_damaged_evidence_is_unknown_and_says_where_without_a_traceback(
     name: str, whole: str, damaged: str, told: str, tmp_path: Path

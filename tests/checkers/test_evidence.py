@@ -36,6 +36,7 @@ def through_rows(partition: PartitionEvidence) -> PartitionEvidence:
     return partition_evidence(json.loads(json.dumps(context_row(partition))), rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "release"), CASES)
 def test_evidence_is_the_same_after_a_trip_through_rows(
     case: str, release: str, tmp_path: Path

@@ -49,6 +49,7 @@ def test_a_clean_run_is_safe_and_its_conformance_is_unknown_for_one_reason(tmp_p
     assert results.prediction is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", ["3.3.2", "3.9.1"])
 def test_a_release_that_has_both_is_judged_by_the_mode_that_the_scenario_names(
     release: str, tmp_path: Path
@@ -95,6 +96,7 @@ def test_what_was_expected_is_expected_of_safety_alone(tmp_path: Path) -> None:
     assert results.expectation_from == "scenario"
 
 
+@pytest.mark.slow
 def test_fewer_in_sync_than_the_controller_set_for_all_is_told(tmp_path: Path) -> None:
     results = {}
     for least in ("1", "2"):
@@ -142,6 +144,7 @@ def _elected_from_outside(path: Path, **elr: Any) -> Results:
     return judged(build, end=5)
 
 
+@pytest.mark.slow
 def test_an_eligible_leader_is_elected_cleanly_and_anyone_else_is_not(tmp_path: Path) -> None:
     clean = _elected_from_outside(tmp_path / "1", EligibleLeaderReplicas=(1,))
     unclean = _elected_from_outside(tmp_path / "2", LastKnownElr=(1,))
@@ -251,6 +254,7 @@ def _judged_with_snapshot(path: Path, end: int) -> Results:
     return judge(kraft_snapshot(build).seal(before=before))
 
 
+@pytest.mark.slow
 def test_a_log_that_begins_with_a_snapshot_is_judged_for_what_was_done_later(
     tmp_path: Path,
 ) -> None:
@@ -317,6 +321,7 @@ def _remove(name: str) -> Callable[[Path], None]:
 CONTROLLERS = f"node-{CONTROLLER}/{FIRST_SEGMENT}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -391,6 +396,7 @@ def test_a_broker_with_zookeeper_is_not_of_a_kraft_cluster(tmp_path: Path) -> No
     assert "brokers/1/server.properties is of a broker with ZooKeeper" in unknown_of(results)
 
 
+@pytest.mark.slow
 def test_a_run_with_kraft_is_unknown_only_where_its_safety_is(tmp_path: Path) -> None:
     safe = results_line(judged(kraft_run(tmp_path / "safe")))
     lost = results_line(judged(kraft_run(tmp_path / "lost"), end=9))

@@ -117,6 +117,7 @@ def _assert_same_value(value, dumped):
         assert value == dumped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STORED)
 def test_what_was_decoded_is_encoded_to_the_same_bytes(name, tmp_path):
     logs = logs_in(unpack(name, tmp_path))

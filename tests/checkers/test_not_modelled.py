@@ -70,6 +70,7 @@ def test_a_late_request_without_topic_ids_matters_where_followers_name_topics_by
     assert ["broker 1 forgets them" in sentence for sentence in findings] == [True for _ in brokers]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_not_as_predicted_is_unknown_where_such_a_rule_may_be_why(
     tmp_path: Path,
 ) -> None:

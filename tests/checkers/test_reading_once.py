@@ -47,6 +47,7 @@ def is_of_a_replica(name: str) -> bool:
     return name.startswith("snapshots/") and len(Path(name).parts) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", ["0.10.2.2", "1.1.1", "3.9.1"])
 def test_judging_opens_each_file_once_and_a_replica_s_once_more_for_the_seal(
     release: str, tmp_path: Path
@@ -146,6 +147,7 @@ def _sealed_again(run: RunDirectory) -> RunDirectory:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "field"),
     [
@@ -171,6 +173,7 @@ def test_a_run_that_lacks_what_is_written_of_every_run_is_unknown_and_names_it(
     assert name in str(results.unknown)
 
 
+@pytest.mark.slow
 def test_each_field_of_an_action_and_of_a_broker_in_a_snapshot_must_be_there(
     tmp_path: Path,
 ) -> None:
@@ -200,6 +203,7 @@ def test_an_act_or_a_field_of_it_that_this_model_does_not_know_is_unknown_and_na
     assert f"actions.jsonl:{number}: action: PauseBroker has no field mode" in said
 
 
+@pytest.mark.slow
 def test_a_judgement_comes_back_as_it_was_written(tmp_path: Path) -> None:
     run = unpacked("2.0.1", tmp_path)
     results = judge(run)

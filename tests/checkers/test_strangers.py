@@ -94,6 +94,7 @@ def test_a_name_that_is_no_partition_s_is_none(name: str) -> None:
     assert topic_partition(name) is None
 
 
+@pytest.mark.slow
 def test_a_pattern_that_takes_for_ever_is_given_up() -> None:
     with pytest.raises(ScenarioDataError, match="no end was in sight"):
         first_match("(a+)+$", [["a" * 40 + "b"]], timeout_s=0.5)

@@ -45,6 +45,7 @@ def test_a_late_request_has_the_version_that_its_act_says(evidence: RunEvidence)
     assert len(list(_versions_asked(evidence))) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("removed", "is_told"),
     [((), False), (("actions.jsonl",), False), (("actions.jsonl", "observations.jsonl"), True)],

@@ -238,6 +238,7 @@ def test_of_an_ensemble_the_member_that_saw_the_most_is_read() -> None:
     assert read_ensemble([[]]) == ()
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=80), st.integers(0, 60), st.binary(min_size=1, max_size=4))
 def test_whatever_bytes_a_log_has_they_are_changes_or_a_named_error(
     tail: bytes, place: int, damage: bytes

@@ -164,6 +164,7 @@ def test_pip_that_cannot_install_java_is_reported_with_its_own_words(
     assert not (tmp_path / "java" / "11").exists()
 
 
+@pytest.mark.slow
 def test_the_users_mirror_of_central_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

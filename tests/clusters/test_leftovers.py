@@ -53,6 +53,7 @@ def test_only_what_dead_owners_left_is_removed() -> None:
     assert not ours.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", [".", "java", "unpacked", "prepared-by-kchaos-compose"])
 def test_what_a_dead_process_had_not_finished_is_removed_wherever_it_is(
     cache: Path, folder: str
@@ -65,6 +66,7 @@ def test_what_a_dead_process_had_not_finished_is_removed_wherever_it_is(
         assert (ours.is_dir(), theirs.exists()) == (True, False)
 
 
+@pytest.mark.slow
 def test_a_process_that_outlived_its_owner_is_ended_and_one_with_its_pid_is_not(
     tmp_path: Path,
 ) -> None:
@@ -89,6 +91,7 @@ def test_a_process_that_outlived_its_owner_is_ended_and_one_with_its_pid_is_not(
         child.kill()
 
 
+@pytest.mark.slow
 def test_one_that_cannot_be_removed_is_named_and_the_others_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -95,6 +95,7 @@ def test_a_child_writes_to_its_log_and_a_missing_program_is_an_error(tmp_path: P
         spawn(["no-such-program"], log_file=log)
 
 
+@pytest.mark.slow
 def test_a_reserved_port_is_not_given_to_another_process(tmp_path: Path) -> None:
     port = reserve_port()
     script = (

@@ -77,6 +77,7 @@ def test_behind_the_page_cache_only_a_flush_comes_to_the_disk(gate: Gate, tmp_pa
     assert gate.hits(1, "cached-disk-flush") == 3
 
 
+@pytest.mark.slow
 @needs_disk
 def test_what_is_only_in_the_page_cache_is_seen_in_the_files(gate: Gate, tmp_path: Path) -> None:
     disk = served(gate, tmp_path, "cached-disk-flush")
@@ -88,6 +89,7 @@ def test_what_is_only_in_the_page_cache_is_seen_in_the_files(gate: Gate, tmp_pat
         disk.take_away()
 
 
+@pytest.mark.slow
 @needs_disk
 def test_a_disk_whose_server_was_killed_is_unmounted(gate: Gate, tmp_path: Path) -> None:
     disk = served(gate, tmp_path, "disk-read")

@@ -101,6 +101,7 @@ def test_a_golden_run_is_followed_question_by_question(release: str) -> None:
     assert expected["truncations"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("release", "rules"),
     [
@@ -128,6 +129,7 @@ def test_the_golden_scenario_is_data() -> None:
     assert Scenario.from_json(scenario.to_json()) == scenario
 
 
+@pytest.mark.slow
 def test_a_stored_run_comes_back_whole_and_without_its_judgements_and_most_of_its_logs(
     tmp_path: Path,
 ) -> None:
@@ -146,6 +148,7 @@ def test_a_stored_run_comes_back_whole_and_without_its_judgements_and_most_of_it
     assert said_of(back, judge(back)) == expected_of("1.1.1", runs=tmp_path / "runs")
 
 
+@pytest.mark.slow
 def test_a_stored_run_is_replaced_only_when_that_is_asked_for(tmp_path: Path) -> None:
     run = clean_snapshot(clean_run(tmp_path / "run")).seal()
     store(run, "1.1.1", runs=tmp_path / "runs")

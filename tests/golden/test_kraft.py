@@ -64,6 +64,7 @@ def _cut_a_majority(path: Path) -> None:
         log.write_bytes(log.read_bytes()[: log.stat().st_size // 2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -88,6 +89,7 @@ def test_damage_to_a_real_run_is_told(
     assert any(said in each for each in told), told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("observation", "told"),
     [
@@ -116,6 +118,7 @@ def test_what_happened_to_a_controller_is_no_act_of_the_model(
     assert bool(told) is (unknown != NOT_PREDICTED)
 
 
+@pytest.mark.slow
 def test_the_last_replica_takes_with_it_what_two_others_held_unless_one_was_eligible(
     tmp_path: Path,
 ) -> None:

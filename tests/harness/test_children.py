@@ -84,6 +84,7 @@ def child_that_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str) 
     return player
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "error", "said"),
     [
@@ -105,6 +106,7 @@ def test_a_child_that_fails_says_why(
         child_that_runs(monkeypatch, tmp_path, code).play(SCENARIOS[0])
 
 
+@pytest.mark.slow
 def test_a_childs_line_is_found_among_warnings(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -62,6 +62,7 @@ def running(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FreeClients:
     return clients
 
 
+@pytest.mark.slow
 def test_clients_that_reach_nobody_are_no_start_and_leave_no_process(tmp_path: Path) -> None:
     with pytest.raises(AwaitTimeout, match="every free client"):
         start_free_clients(settings(tmp_path, plain=1), tmp_path, timeout_s=0.5)

@@ -101,6 +101,7 @@ def test_the_verdict_is_said_once_by_the_line_of_the_run(tmp_path: Path) -> None
     assert any("permitted-loss" in line for line in said)
 
 
+@pytest.mark.slow
 def test_each_run_is_told_before_the_next_is_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

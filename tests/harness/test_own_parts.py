@@ -248,6 +248,7 @@ def test_an_error_in_a_function_of_a_file_is_told_with_its_line(
     assert "defect of kchaos" not in told
 
 
+@pytest.mark.slow
 def test_own_kinds_are_drawn_and_the_same_seed_gives_the_same_schedule(tutorial: Path) -> None:
     own = (parts_of_file(tutorial),)
     plain = draw(3, kafka="2.8.2", steps=40)

@@ -43,7 +43,7 @@ def test_a_command_finds_the_brokers_and_goes_on_until_it_is_stopped(tmp_path: P
     )
     workload = started(tmp_path, program)
     await_until(
-        lambda: file.exists() and file.read_text(),
+        lambda: file.exists() and bool(file.read_text()),
         timeout_s=60,
         waiting_for="the command to write",
         last_seen=lambda: file.exists(),

@@ -454,6 +454,7 @@ def of_brokers() -> Record:
     return recorded("list-offsets-2.8.2")
 
 
+@pytest.mark.slow
 def test_a_held_answer_of_real_brokers_is_followed_to_its_end(of_brokers: Record) -> None:
     prediction = follow(of_brokers)
     assert (prediction.emptied_by, prediction.limit) == (None, "")
@@ -470,6 +471,7 @@ def test_a_held_answer_of_real_brokers_is_followed_to_its_end(of_brokers: Record
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("planted", "why"),
     [
@@ -496,6 +498,7 @@ def test_an_answer_that_no_state_gives_is_found_and_named(
     assert why in emptied_by.why
 
 
+@pytest.mark.slow
 def test_a_question_for_the_start_before_that_for_the_end_is_found(of_brokers: Record) -> None:
     seen = []
     for item in of_brokers.seen:

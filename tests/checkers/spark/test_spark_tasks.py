@@ -127,6 +127,7 @@ def judged(runs: Iterable[tuple[int, str]], folder: Path, **bounds: int) -> list
     return [*tasks.whole_runs(runs, folder=folder, **bounds)]
 
 
+@pytest.mark.slow
 def test_a_task_counts_each_run_as_it_ends_and_leaves_one_file_of_each_table(
     tmp_path: Path,
 ) -> None:
@@ -148,6 +149,7 @@ def test_a_task_counts_each_run_as_it_ends_and_leaves_one_file_of_each_table(
     assert table["position"].to_pylist() == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_task_names_the_runs_that_it_leaves_to_several_tasks(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     runs = [(7, str(unpacked("1.1.1", tmp_path).path)), RUNS[0]]

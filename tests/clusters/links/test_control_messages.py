@@ -150,6 +150,7 @@ def test_control_requests_teach_the_names_of_topic_ids():
     assert [each["topic"] for each in message.detail["partitions"]] == ["t"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "entry", CAPTURED, ids=lambda e: f"{e['api']}-{e['direction']}-{name_of(e)}"
 )

@@ -131,6 +131,7 @@ def fill_until_blocked(client, make_frame):
     assert sent < len(data)
 
 
+@pytest.mark.slow
 def test_closing_ends_a_sender_whose_receiver_does_not_read(lab, make_frame, link_threads):
     client, _ = lab.pair()
     fill_until_blocked(client, make_frame)
@@ -138,6 +139,7 @@ def test_closing_ends_a_sender_whose_receiver_does_not_read(lab, make_frame, lin
     assert link_threads() == []
 
 
+@pytest.mark.slow
 def test_a_silent_cut_is_installed_while_a_receiver_does_not_read(lab, make_frame):
     client, _ = lab.pair()
     fill_until_blocked(client, make_frame)

@@ -118,6 +118,7 @@ def test_replication_that_stopped_is_told_by_leaders_answers_and_the_brokers_own
     assert finding == "Broker 1 has not caught up."
 
 
+@pytest.mark.slow
 def test_a_hole_is_told_with_the_batch_that_comes_after_it(tmp_path: Path) -> None:
     hole = DIVERGENCE | {"kind": "hole", "brokers": [1]}
     logs = {0: [BOTH, A_ONLY, A_AGAIN], 1: [BOTH, A_AGAIN]}
@@ -240,6 +241,7 @@ def test_what_the_evidence_does_not_show_is_not_guessed(tmp_path: Path) -> None:
     assert told(lost) == [NOT_KNOWN, f"What is known: {LOSS['message']}."]
 
 
+@pytest.mark.slow
 def test_the_page_tells_the_cause_before_the_findings_with_links_to_what_shows_it(
     tmp_path: Path,
 ) -> None:

@@ -112,6 +112,7 @@ def test_a_seed_draws_the_same_again() -> None:
     assert Scenario.from_json(draw_upgrade(7, of).to_json()) == draw_upgrade(7, of)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stepped", [True, False])
 @pytest.mark.parametrize("mix", ["", *MIXES])
 def test_what_is_drawn_can_be_played_and_shrunk(mix: str, *, stepped: bool) -> None:
@@ -155,6 +156,7 @@ def test_writes_are_under_way_when_a_broker_is_asked_to_stop() -> None:
     assert not scenario.cluster.client_links
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("older", "idempotent"), [("0.10.2.2", 0), ("2.1.1", 1)])
 @pytest.mark.parametrize("mix", ["", *MIXES])
 def test_free_clients_run_from_before_the_first_roll_until_after_the_last(
