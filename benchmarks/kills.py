@@ -37,14 +37,14 @@ _LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class WorkerFolders:
     """Where the commands of one worker run: a cache of their own, and their runs."""
 
     folder: Path
     driver: str
 
     @classmethod
-    def make(cls, folder: Path, *, driver: str) -> "Place":
+    def make(cls, folder: Path, *, driver: str) -> "WorkerFolders":
         """A cache with what was fetched before, by links to it."""
         (folder / "cache").mkdir(parents=True)
         for name in _FETCHED:
@@ -95,7 +95,7 @@ class Place:
 
 
 def kill_at(
-    place: Place, command: Sequence[str], moment_s: float, *, since_run: bool = False
+    place: WorkerFolders, command: Sequence[str], moment_s: float, *, since_run: bool = False
 ) -> Counter[str]:
     """Kills a command at a moment; returns what is left then, by kind.
 
@@ -120,7 +120,7 @@ def kill_at(
     return left + _runs(place)
 
 
-def _left(place: Place) -> Iterator[tuple[str, str]]:
+def _left(place: WorkerFolders) -> Iterator[tuple[str, str]]:
     for kind, pattern in (("folders", "running/*"), ("downloads", "**/.unfinished-*")):
         yield from ((kind, str(jar)) for jar in place.cache.glob(pattern))
     mounts = Path("/proc/self/mounts").read_text().splitlines()
@@ -134,7 +134,7 @@ def _left(place: Place) -> Iterator[tuple[str, str]]:
             yield from ((kind, line) for line in done.stdout.split())
 
 
-def _runs(place: Place) -> Counter[str]:
+def _runs(place: WorkerFolders) -> Counter[str]:
     """How the runs of a place turned out; they are removed."""
     states: Counter[str] = Counter()
     for path in place.runs.glob("*"):
@@ -158,7 +158,7 @@ def _state(path: Path) -> str:
     return "unfinished" if (results.conforms, results.safe) == (None, None) else "wrong"
 
 
-def usual_length_s(place: Place, command: Sequence[str]) -> float:
+def usual_length_s(place: WorkerFolders, command: Sequence[str]) -> float:
     """How long the command takes when nobody kills it.
 
     Raises:
@@ -179,7 +179,8 @@ def kills(
 ) -> Counter[str]:
     """Kills a command so many times; returns what was left, and how the runs turned out."""
     places = [
-        Place.make(work / f"{command[0]}-{number}", driver=driver) for number in range(side_by_side)
+        WorkerFolders.make(work / f"{command[0]}-{number}", driver=driver)
+        for number in range(side_by_side)
     ]
     length_s = usual_length_s(places[0], command)
     _runs(places[0])

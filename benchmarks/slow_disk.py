@@ -48,7 +48,7 @@ _HOW = (*_POINTS, "cgroup", "dropped")
 
 
 @dataclass(slots=True, kw_only=True)
-class Seen:
+class DiskOutcome:
     """What came of one slow disk: when the ISR was the leader alone, and the writes."""
 
     shrunk_s: float | None = None
@@ -156,9 +156,9 @@ def _drop(folder: Path, ended: threading.Event) -> None:
 
 def measured(
     cluster: Cluster, slow: contextlib.AbstractContextManager[Any], seconds: float
-) -> Seen:
+) -> DiskOutcome:
     """Writes while the leader is slow; returns what came of it."""
-    seen = Seen()
+    seen = DiskOutcome()
     client = KafkaProducer(
         bootstrap_servers=[cluster.brokers[LEADER].client_address],
         acks=1,
@@ -217,7 +217,7 @@ def await_in_sync(cluster: Cluster) -> None:
     )
 
 
-def play(kafka: str, how: str, options: argparse.Namespace) -> Seen:
+def play(kafka: str, how: str, options: argparse.Namespace) -> DiskOutcome:
     """One cluster, slow by its disk or by the agent."""
     spec = cluster_of(kafka, zookeeper_session_timeout_ms="20000")
     points: tuple[str, ...] = (_POINTS[how],) if how in _POINTS else ()

@@ -406,7 +406,7 @@ class AdoptTopicConfiguration:
     configuration: tuple[tuple[str, str], ...]
 
 
-LATE_CLIENT_ID = "kchaos-stale"
+STALE_CLIENT_ID = "kchaos-stale"
 """The client id of a late request that kchaos delivers: by it the links tell it from others."""
 ControlApi = Literal["LeaderAndIsr", "UpdateMetadata", "StopReplica", "ControlledShutdown"]
 """The control requests, and the request with which a broker asks to be shut down (KIP-380)."""

@@ -148,7 +148,7 @@ def _batch_of(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchedRecord:
+class ConsumerRecord:
     """One record as a consumer gets it."""
 
     offset: int
@@ -168,7 +168,7 @@ class Fetched:
 
     error_code: int
     high_watermark: int
-    records: tuple[FetchedRecord, ...] = ()
+    records: tuple[ConsumerRecord, ...] = ()
 
 
 def fetch(
@@ -365,7 +365,7 @@ def list_offset(
     )
 
 
-def records_of(batches: bytes, offset: int) -> Iterator[FetchedRecord]:
+def records_of(batches: bytes, offset: int) -> Iterator[ConsumerRecord]:
     """Yields records from an offset on; the first batch may begin before it.
 
     Args:
@@ -376,4 +376,4 @@ def records_of(batches: bytes, offset: int) -> Iterator[FetchedRecord]:
     while (batch := records.next_batch()) is not None:
         for record in batch:
             if record.offset >= offset:
-                yield FetchedRecord(offset=record.offset, key=record.key, value=record.value)
+                yield ConsumerRecord(offset=record.offset, key=record.key, value=record.value)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.explore import Schedule
-from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.replica import Replica
@@ -95,7 +95,7 @@ def steps_of(schedule: Schedule, *, gated: bool) -> tuple[Step, ...]:
     return tuple(_steps(schedule, gated))
 
 
-def text_of(act: Move) -> str:  # noqa: C901
+def text_of(act: ChaosMove) -> str:  # noqa: C901
     """What an act is, for people."""
     match act.kind:
         case "write-one":
@@ -151,7 +151,7 @@ def _steps(schedule: Schedule, gated: bool) -> Iterator[Step]:
         yield from _gates(before, after, is_healing=number >= heals_from)
 
 
-def _before(act: Move, before: State, after: State) -> Iterator[Step]:
+def _before(act: ChaosMove, before: State, after: State) -> Iterator[Step]:
     """What a prediction rests upon: who fetches on without a session is back in the ISR at once.
 
     From 2.1 until KAFKA-9338 a leader refuses a follower's first fetch in the epoch before its own,
@@ -164,7 +164,7 @@ def _before(act: Move, before: State, after: State) -> Iterator[Step]:
         yield AwaitFetches(follower=act.broker, leader=known.leader)
 
 
-def _at_once(act: Move, done: Iterator[Step], before: State) -> Iterator[Step]:
+def _at_once(act: ChaosMove, done: Iterator[Step], before: State) -> Iterator[Step]:
     if act.kind == "prefer":
         yield replace(_state_gate(before), timeout_s=_AT_ONCE_S)
     for step in done:
@@ -174,7 +174,7 @@ def _at_once(act: Move, done: Iterator[Step], before: State) -> Iterator[Step]:
             yield step
 
 
-def _done(act: Move, operation: str, before: State, after: State) -> Iterator[Step]:
+def _done(act: ChaosMove, operation: str, before: State, after: State) -> Iterator[Step]:
     match act.kind:
         case "write-one" | "write-pair" | "write-all":
             yield Produce(
@@ -208,7 +208,7 @@ def _done(act: Move, operation: str, before: State, after: State) -> Iterator[St
             yield Heal(name=f"hold-{act.broker}")
 
 
-def _session(act: Move) -> Iterator[Step]:
+def _session(act: ChaosMove) -> Iterator[Step]:
     cut, session = f"zookeeper-{act.broker}", f"session-{act.broker}"
     if act.kind == "expire":
         yield Inject(name=cut, fault=CutZooKeeper(broker=act.broker))
@@ -219,7 +219,7 @@ def _session(act: Move) -> Iterator[Step]:
         yield Heal(name=cut)
 
 
-def _hold(act: Move, after: State) -> Step:
+def _hold(act: ChaosMove, after: State) -> Step:
     """The hold that the model's state has then: it knows from which offset on answers are kept."""
     name = f"hold-{act.broker}"
     (hold,) = (held for held in World(after).holds() if held.name == name)

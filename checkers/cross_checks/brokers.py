@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from kchaos.checkers.acts import LATE_CLIENT_ID, StaleRequest, StartBroker
+from kchaos.checkers.acts import STALE_CLIENT_ID, StaleRequest, StartBroker
 from kchaos.checkers.cross_checks.acts import settings_in, settings_of
 from kchaos.checkers.errors import CheckpointError, ModelError
 from kchaos.checkers.evidence.about import RUN, SCENARIO, is_release
@@ -124,11 +124,11 @@ def _versions_asked(evidence: RunEvidence) -> Iterator[str]:
             lines.setdefault(broker, set()).add(line)
     # Made by kchaos, in the version that the act says; one that a link cut off is no action.
     late = {
-        (LATE_CLIENT_ID, timed.event.api, timed.event.version)
+        (STALE_CLIENT_ID, timed.event.api, timed.event.version)
         for timed in evidence.actions
         if isinstance(timed.event, StaleRequest)
     } | {
-        (LATE_CLIENT_ID, observation.text("api"), version)
+        (STALE_CLIENT_ID, observation.text("api"), version)
         for observation in evidence.observed
         if observation.kind == "act" and observation.text("act") == "StaleRequest"
         if isinstance(version := observation.detail.get("version"), int)

@@ -8,7 +8,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier import TIER, ListedOffsets, TierReading, remote_at
 from kchaos.checkers.formats.checkpoints import LOG_STARTS
 from kchaos.checkers.model.values.events import TierRead
-from kchaos.checkers.segments.tier import FINISHED, RemoteSegment
+from kchaos.checkers.segments.tier import FINISHED, RemoteSegmentMetadata
 
 _ASKED = {"-2": "earliest", "-4": "earliest_local", "-5": "latest_tiered"}
 """What each timestamp of ListOffsets is named in the step that asks."""
@@ -71,7 +71,7 @@ def _fetches(reading: TierReading) -> Iterator[str]:
 
 def _remote(evidence: RunEvidence) -> Iterator[str]:
     """Nothing is deleted from a tier that is judged, so what was copied stays."""
-    before: dict[str, RemoteSegment] = {}
+    before: dict[str, RemoteSegmentMetadata] = {}
     for snapshot in evidence.snapshots:
         now = {segment.segment_id: segment for segment in remote_at(evidence.files, snapshot)}
         for name, segment in before.items():

@@ -163,7 +163,7 @@ class ScenarioAbout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class SettleOutcome:
     """How settling ended.
 
     Attributes:
@@ -200,7 +200,7 @@ class Outcome:
     traceback: str | None = field(default=None, metadata=SOMETIMES)
     seconds: float | None = None
     waited_s: float | None = field(default=None, metadata=SOMETIMES)
-    settle: Settled | None = field(default=None, metadata=SOMETIMES)
+    settle: SettleOutcome | None = field(default=None, metadata=SOMETIMES)
 
     def gives_reason(self, broker: int, partition: TopicPartition | None) -> bool:
         """Whether settling says why the partition is not at rest; without one, why the broker."""

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckpointError
-from kchaos.checkers.evidence.about import Settled
+from kchaos.checkers.evidence.about import SettleOutcome
 from kchaos.checkers.evidence.broker_epochs import ControlRequest, never_told
 from kchaos.checkers.evidence.clients import CommittedRead
 from kchaos.checkers.evidence.markers import Marker
@@ -33,7 +33,7 @@ from kchaos.checkers.model.values.prediction import (
 )
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.directory import PartitionContents
-from kchaos.checkers.segments.tier import FINISHED, RemoteSegment
+from kchaos.checkers.segments.tier import FINISHED, RemoteSegmentMetadata
 
 _OBSERVED_ALONE = ("batches", "findings", "broken_checkpoints", "first_offset")
 _OfPartition = TypeVar(
@@ -43,7 +43,7 @@ _OfPartition = TypeVar(
     EpochRound,
     PredictedRead,
     PredictedRemoteSegment,
-    RemoteSegment,
+    RemoteSegmentMetadata,
     TierReading,
 )
 _NO_STATE = StateSeen(leader=-1, leader_epoch=-1, isr=())
@@ -342,7 +342,7 @@ def _about(
     return tuple(item for item in candidates if (item.topic, item.partition) == partition)
 
 
-def _settle(settled: Settled | None, partition: TopicPartition) -> dict[str, Any] | None:
+def _settle(settled: SettleOutcome | None, partition: TopicPartition) -> dict[str, Any] | None:
     if settled is None:
         return None
     return {

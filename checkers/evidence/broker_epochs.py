@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kchaos.checkers.acts import LATE_CLIENT_ID, StaleRequest, StartBroker, TopicPartition
+from kchaos.checkers.acts import STALE_CLIENT_ID, StaleRequest, StartBroker, TopicPartition
 from kchaos.checkers.errors import ModelError, ScenarioDataError
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.links import ARRIVED, LinkMessage
@@ -311,7 +311,7 @@ class _Reader:
     def _is_made(self, message: LinkMessage, api: str) -> bool:
         if not self.made:
             return False
-        if message.client_id == LATE_CLIENT_ID:
+        if message.client_id == STALE_CLIENT_ID:
             return True
         # The one header without a client id, which only protocols below 0.9 have besides.
         first = self.made[0]

@@ -181,7 +181,7 @@ class CommittedRead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clients:
+class ClientsSeen:
     """What clients did, as far as the links in front of brokers could see.
 
     Attributes:
@@ -204,7 +204,7 @@ class Clients:
     behind: Mapping[str, tuple[str, ...]]
 
 
-def read_clients(files: EvidenceFiles) -> Clients:
+def read_clients(files: EvidenceFiles) -> ClientsSeen:
     """What clients.jsonl says.
 
     Raises:
@@ -214,7 +214,7 @@ def read_clients(files: EvidenceFiles) -> Clients:
     return clients_of(lines)
 
 
-def clients_of(lines: Sequence[ClientLine]) -> Clients:
+def clients_of(lines: Sequence[ClientLine]) -> ClientsSeen:
     """What lines in the order of their sequence numbers say together."""
     pairs = [*exchanges(lines)]
     ends = _transactions(pairs)
@@ -232,7 +232,7 @@ def clients_of(lines: Sequence[ClientLine]) -> Clients:
     for asked, _ in pairs:
         for partition, producer_id in _transactional(asked):
             transactional[partition] = transactional.get(partition, frozenset()) | {producer_id}
-    return Clients(
+    return ClientsSeen(
         lines=tuple(lines),
         operations=(*produces, *reads),
         transactional=transactional,

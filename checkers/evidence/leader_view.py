@@ -22,7 +22,7 @@ _CHECK = re.compile(r"now=\d+ partition=(\S+)-(\d+) logEndOffset=(\d+) (.*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowerView:
+class FollowerSeen:
     """What a leader knew of one follower; times are its own clock's, in seconds since the epoch.
 
     Attributes:
@@ -57,7 +57,7 @@ class LeaderView:
     leader: int
     partition: TopicPartition
     is_check: bool
-    followers: tuple[FollowerView, ...]
+    followers: tuple[FollowerSeen, ...]
     log_end_offset: int | None = None
     read_at: str = ""
 
@@ -74,7 +74,7 @@ def leader_views(hits: Iterable[PointHit], *, with_resets: bool = False) -> Iter
     Raises:
         ScenarioDataError: What was told there has another shape.
     """
-    counted: dict[tuple[int, TopicPartition, int], FollowerView] = {}
+    counted: dict[tuple[int, TopicPartition, int], FollowerSeen] = {}
     for hit in hits:
         if hit.fate != "told" or hit.point not in (FETCH_COUNTED, ISR_CHECK):
             continue
@@ -91,14 +91,14 @@ def leader_views(hits: Iterable[PointHit], *, with_resets: bool = False) -> Iter
 
 
 def _completed(
-    view: LeaderView, counted: dict[tuple[int, TopicPartition, int], FollowerView]
+    view: LeaderView, counted: dict[tuple[int, TopicPartition, int], FollowerSeen]
 ) -> LeaderView:
     """The check with what older releases only tell when they count a fetch."""
     followers = []
     for follower in view.followers:
         before = counted.get((view.leader, view.partition, follower.follower))
         if follower.last_fetch_at is None and before is not None:
-            follower = FollowerView(
+            follower = FollowerSeen(
                 follower=follower.follower,
                 last_fetch_at=before.last_fetch_at,
                 last_caught_up_at=follower.last_caught_up_at,
@@ -154,14 +154,14 @@ def _check(hit: PointHit) -> LeaderView:
     )
 
 
-def _followers(hit: PointHit, text: str) -> Iterator[FollowerView]:
+def _followers(hit: PointHit, text: str) -> Iterator[FollowerSeen]:
     for match in _REPLICA.finditer(text):
         fields = dict(_NAMED.findall(match[0]))
         if "lastCaughtUpTimeMs" not in fields:
             raise _another_shape(hit)
         fetched = _number(hit, fields.get("lastFetchTimeMs", "0"))
         at_leader = fields.get("lastFetchLeaderLogEndOffset")
-        yield FollowerView(
+        yield FollowerSeen(
             follower=int(match[1]),
             last_fetch_at=fetched / 1000 if fetched > 0 else None,
             last_caught_up_at=_number(hit, fields["lastCaughtUpTimeMs"]) / 1000,

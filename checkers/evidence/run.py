@@ -31,7 +31,7 @@ from kchaos.checkers.evidence.about import (
 )
 from kchaos.checkers.evidence.actions import TimedEvent, in_one_order, is_internal, read_actions
 from kchaos.checkers.evidence.broker_epochs import ControlRequest, control_requests
-from kchaos.checkers.evidence.clients import Clients, read_clients
+from kchaos.checkers.evidence.clients import ClientsSeen, read_clients
 from kchaos.checkers.evidence.dropped import (
     OverdueFetch,
     dropped_followers,
@@ -297,7 +297,7 @@ class RunEvidence:
         return tuple(_with_isr(operation, self.events) for operation in every)
 
     @cached_property
-    def clients(self) -> Clients | None:
+    def clients(self) -> ClientsSeen | None:
         """What others' clients did, as the links in front of brokers saw; None without those."""
         if not self.is_linked or not self.scenario.cluster.client_links:
             return None

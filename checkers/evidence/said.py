@@ -10,14 +10,14 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from kchaos.checkers.evidence.clients import Clients
+from kchaos.checkers.evidence.clients import ClientsSeen
 from kchaos.checkers.evidence.history import Operation
 
 _Record = tuple[str, str, int, int, str]
 """Function, topic, partition, offset and digest."""
 
 
-def not_seen(said: Sequence[Operation], clients: Clients | None) -> Iterator[Operation]:
+def not_seen(said: Sequence[Operation], clients: ClientsSeen | None) -> Iterator[Operation]:
     """Yields the operations of which links did not see each record, as the test says it."""
     seen = set() if clients is None or not said else _seen(clients)
     for operation in said:
@@ -64,7 +64,7 @@ def joined(said: Iterable[Operation], turns: Sequence[float] = ()) -> tuple[Oper
     return tuple(runs)
 
 
-def contradictions(said: Sequence[Operation], clients: Clients | None) -> Iterator[str]:
+def contradictions(said: Sequence[Operation], clients: ClientsSeen | None) -> Iterator[str]:
     """Yields what a test says and links did not see, although they saw all that clients did."""
     if clients is None or clients.unseen:
         return
@@ -84,7 +84,7 @@ def _records(operation: Operation) -> Iterator[_Record]:
         yield *subject, offset, payload
 
 
-def _seen(clients: Clients) -> set[_Record]:
+def _seen(clients: ClientsSeen) -> set[_Record]:
     """The records that links saw acknowledged, and those that they saw given to somebody."""
     records = {
         record

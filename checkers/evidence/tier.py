@@ -19,7 +19,7 @@ from kchaos.checkers.segments.tier import (
     FINISHED,
     METADATA_DIRECTORY,
     STARTED,
-    RemoteSegment,
+    RemoteSegmentMetadata,
     StoredSegment,
     metadata_records,
     remote_segments,
@@ -205,7 +205,7 @@ class RemoteEvent:
     """A record of the metadata topic, with what the segment's first record said of it."""
 
     record: RemoteSegmentRecord
-    segment: RemoteSegment
+    segment: RemoteSegmentMetadata
 
     @property
     def partition(self) -> TopicPartition:
@@ -252,7 +252,7 @@ def _records(files: EvidenceFiles, snapshot: TakenSnapshot) -> tuple[RemoteSegme
     return ()
 
 
-def remote_at(files: EvidenceFiles, snapshot: TakenSnapshot) -> tuple[RemoteSegment, ...]:
+def remote_at(files: EvidenceFiles, snapshot: TakenSnapshot) -> tuple[RemoteSegmentMetadata, ...]:
     """What the metadata topic said of each segment when the snapshot was taken."""
     return remote_segments(_records(files, snapshot))
 

@@ -20,7 +20,7 @@ from kchaos.checkers.formats.fields import MalformedError
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.compression import UndecodableError
 from kchaos.checkers.segments.reader import read_records, read_segment
-from kchaos.checkers.segments.tier import FINISHED, RemoteSegment
+from kchaos.checkers.segments.tier import FINISHED, RemoteSegmentMetadata
 
 Table = Mapping[str, tuple[str, ...]]
 _NUMBER = re.compile(rb"message-(\d+)-0")
@@ -98,7 +98,7 @@ class _Seen:
             yield from (f"epochs: {line}" for line in _entries(stored.epochs or (), names))
 
 
-def _name(segment: RemoteSegment) -> str:
+def _name(segment: RemoteSegmentMetadata) -> str:
     state = "" if segment.state == FINISHED else f" ({segment.state})"
     return f"seg-{segment.start_offset}-{segment.end_offset}{state}"
 

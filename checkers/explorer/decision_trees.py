@@ -27,7 +27,7 @@ _Node: TypeAlias = tuple[int | None, Any, Any]
 _Reading: TypeAlias = tuple[int, tuple[int, ...], Outcome | None]
 
 
-class Decisions(Generic[Outcome]):
+class DecisionTrees(Generic[Outcome]):
     """The tree of some bodies, which grows as states are met.
 
     Args:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from kchaos.checkers.explorer.errors import BoundsError
-from kchaos.checkers.explorer.part import Part
+from kchaos.checkers.explorer.part import StateSpacePart
 from kchaos.checkers.explorer.system import Component, System, Value
 from kchaos.checkers.explorer.team import Team
 
@@ -138,8 +138,8 @@ class _Exploring:
         self._begin = time.monotonic()
         self._bounds = bounds
         self._progress = progress
-        self._first = Part(system)
-        self._all: Part | Team = self._first
+        self._first = StateSpacePart(system)
+        self._all: StateSpacePart | Team = self._first
         self._depth = 1
 
     def run(self) -> Exploration:

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from kchaos.checkers.explorer.errors import ExplorerError
-from kchaos.checkers.explorer.part import Broken, Candidate, Part, owner
+from kchaos.checkers.explorer.part import Broken, Candidate, StateSpacePart, owner
 
 # Levels for which a process remembers what it has asked for: most states that are found again are
 # found at once or a level later, and asking twice does no harm.
@@ -21,8 +21,8 @@ NO_MEMORY = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """How far a process is: what its `Part` says of itself."""
+class MemberStatus:
+    """How far a process is: what its `StateSpacePart` says of itself."""
 
     generated: int
     distinct: int
@@ -34,7 +34,11 @@ class Status:
 
 
 def work(
-    part: Part, number: int, count: int, there: Connection, parents_ends: Sequence[Connection]
+    part: StateSpacePart,
+    number: int,
+    count: int,
+    there: Connection,
+    parents_ends: Sequence[Connection],
 ) -> None:
     """Be part `number` of so many until the other end of the connection is closed.
 
@@ -69,7 +73,7 @@ _place = itemgetter(2)
 
 
 class _Member:
-    def __init__(self, part: Part, number: int, count: int) -> None:
+    def __init__(self, part: StateSpacePart, number: int, count: int) -> None:
         part.take_share(number, count)
         self._part = part
         self._number = number
@@ -136,9 +140,9 @@ class _Member:
         if len(self._asked) > _LEVELS_REMEMBERED:
             self._part.known.difference_update(self._asked.popleft())
 
-    def _status(self) -> Status:
+    def _status(self) -> MemberStatus:
         part = self._part
-        return Status(
+        return MemberStatus(
             generated=part.generated,
             distinct=part.distinct,
             runs=part.runs,

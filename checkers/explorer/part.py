@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kchaos.checkers.explorer.bodies import Step, name_of, run_invariant, run_move
-from kchaos.checkers.explorer.decision_trees import Decisions
+from kchaos.checkers.explorer.decision_trees import DecisionTrees
 from kchaos.checkers.explorer.errors import RuleError
 from kchaos.checkers.explorer.interning import Interning, State
 from kchaos.checkers.explorer.memory import resident_mib
@@ -33,7 +33,7 @@ class Broken:
     index: int
 
 
-class Part:
+class StateSpacePart:
     """States, level by level: `expand` finds candidates, `keep` takes those that are new.
 
     Attributes:
@@ -49,12 +49,12 @@ class Part:
         self._least = interning.least()
         initial = interning.initial
         moves, invariants = system.moves, tuple(system.invariants.items())
-        self._moves = Decisions[Step](
+        self._moves = DecisionTrees[Step](
             [name_of(move) for move in moves],
             lambda place, state: run_move(interning, moves[place], place, state),
             initial,
         )
-        self._invariants = Decisions[tuple[str, str]](
+        self._invariants = DecisionTrees[tuple[str, str]](
             [f"invariant {name!r}" for name, _ in invariants],
             lambda place, state: run_invariant(interning, *invariants[place], state),
             initial,

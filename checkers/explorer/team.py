@@ -15,25 +15,25 @@ from multiprocessing.context import ForkProcess
 from typing import Any, Self
 
 from kchaos.checkers.explorer.errors import ProcessError, RuleError
-from kchaos.checkers.explorer.member import NO_MEMORY, Status, work
+from kchaos.checkers.explorer.member import NO_MEMORY, MemberStatus, work
 from kchaos.checkers.explorer.memory import resident_mib
-from kchaos.checkers.explorer.part import Broken, Part
+from kchaos.checkers.explorer.part import Broken, StateSpacePart
 
 _SECONDS_TO_END = 10
 
 
 class Team:
-    """Processes that go on from where a part is; looks like a `Part` to the one who explores.
+    """Processes that go on from where a part is; whoever explores sees a `StateSpacePart`.
 
     Use as a context manager: at its end there is no process left, however it ends.
     """
 
-    def __init__(self, part: Part, count: int) -> None:
+    def __init__(self, part: StateSpacePart, count: int) -> None:
         self._part = part
         self._before = part.generated, part.distinct
         self._processes: list[ForkProcess] = []
         self._connections: list[Connection] = []
-        self._statuses: list[Status] = []
+        self._statuses: list[MemberStatus] = []
         self._count = count
 
     def __enter__(self) -> Self:

@@ -61,7 +61,7 @@ _LEADER_EPOCH_AT = 12
 _LAST_OFFSET_DELTA_AT = 23
 
 
-class Entry(NamedTuple):
+class EntryPlace(NamedTuple):
     """One entry's place; `last_offset` is inclusive, `leader_epoch` is None before magic 2.
 
     `offset` is the one in front: the first record's (magic 2), or the last one's of a wrapper, of
@@ -89,7 +89,7 @@ def whole_entry_bytes(view: memoryview, position: int, end: int) -> int:
     return length + LOG_OVERHEAD_BYTES
 
 
-def entries(head: memoryview, size_bytes: int) -> Iterator[Entry]:
+def entries(head: memoryview, size_bytes: int) -> Iterator[EntryPlace]:
     """Give the whole entries, in order, as far as their headers are at hand.
 
     `size_bytes` is that of the whole file or record set, of which `head` may be the beginning
@@ -110,5 +110,5 @@ def entries(head: memoryview, size_bytes: int) -> Iterator[Entry]:
             last_offset += int(_INT32.unpack_from(head, delta_at)[0])
             leader_epoch = int(_INT32.unpack_from(head, position + _LEADER_EPOCH_AT)[0])
         is_wrapper = magic < 2 and bool(head[position + _MESSAGE_ATTRIBUTES_AT] & CODEC_MASK)
-        yield Entry(position, size, magic, offset, last_offset, leader_epoch, is_wrapper)
+        yield EntryPlace(position, size, magic, offset, last_offset, leader_epoch, is_wrapper)
         position += size

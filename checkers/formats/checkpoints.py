@@ -30,7 +30,7 @@ class EpochEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionMetadata:
+class PartitionMetadataFile:
     """What `partition.metadata` says (2.8 and later): its version and the topic's base64 id."""
 
     version: int
@@ -127,7 +127,7 @@ def _unescaped(match: re.Match[str]) -> str:
     return chr(int(match[1], 16)) if match[1] else match[2]
 
 
-def parse_partition_metadata(text: str, *, file: str) -> PartitionMetadata:
+def parse_partition_metadata(text: str, *, file: str) -> PartitionMetadataFile:
     """Return what a `partition.metadata` says (Kafka's PartitionMetadataFile, 2.8 and later).
 
     Raises `CheckpointError`, with `file` and the line, for any other form.
@@ -142,7 +142,7 @@ def parse_partition_metadata(text: str, *, file: str) -> PartitionMetadata:
         if name not in values:
             raise CheckpointError(f"{file}: the line of {name} is missing; the file is torn")
     version = _number(values["version"], file=file, line=1, what="version")
-    return PartitionMetadata(version=version, topic_id=values["topic_id"])
+    return PartitionMetadataFile(version=version, topic_id=values["topic_id"])
 
 
 def _entries(text: str, *, file: str, fields_per_line: int) -> Iterator[tuple[int, list[str]]]:

@@ -51,7 +51,7 @@ class StoredSegment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteSegment:
+class RemoteSegmentMetadata:
     """A segment as the metadata topic tells of it.
 
     Attributes:
@@ -93,9 +93,9 @@ def metadata_records(log_directory: Path) -> Iterator[RemoteSegmentRecord]:
                     yield said
 
 
-def remote_segments(records: Iterable[RemoteSegmentRecord]) -> tuple[RemoteSegment, ...]:
+def remote_segments(records: Iterable[RemoteSegmentRecord]) -> tuple[RemoteSegmentMetadata, ...]:
     """Return each segment with its newest state, in the order in which copies began."""
-    segments: dict[str, RemoteSegment] = {}
+    segments: dict[str, RemoteSegmentMetadata] = {}
     for record in records:
         known = segments.get(record.segment_id)
         if record.start_offset is None or record.end_offset is None:
@@ -104,7 +104,7 @@ def remote_segments(records: Iterable[RemoteSegmentRecord]) -> tuple[RemoteSegme
                     known, state=record.state, ended_ms=record.time_ms
                 )
             continue
-        segments[record.segment_id] = RemoteSegment(
+        segments[record.segment_id] = RemoteSegmentMetadata(
             segment_id=record.segment_id,
             topic=record.topic,
             partition=record.partition,

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from kchaos.checkers.acts import LATE_CLIENT_ID
+from kchaos.checkers.acts import STALE_CLIENT_ID
 from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.exchange import exchange
 from kchaos.clusters.links.details import TopicNames
@@ -64,7 +64,7 @@ def send_control_request(
     Raises NotSent or NoAnswer as `clusters.exchange.exchange` does.
     """
     key = ApiKey(api)  # type: ignore[arg-type] # It takes names too.
-    frame = request_bytes(key, version, values, correlation_id=1, client_id=LATE_CLIENT_ID)
+    frame = request_bytes(key, version, values, correlation_id=1, client_id=STALE_CLIENT_ID)
     topics, sessions = TopicNames(), FetchSessions()
     request = read_request(
         memoryview(frame),

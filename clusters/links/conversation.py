@@ -16,7 +16,7 @@ from kchaos.clusters.links.messages import (
     read_request,
     read_response,
 )
-from kchaos.clusters.links.records import Journal
+from kchaos.clusters.links.records import LinkJournal
 from kchaos.clusters.links.rules import Rules
 from kchaos.clusters.links.sessions import FetchSessions, IdleFetches
 
@@ -44,7 +44,7 @@ class RelayContext:
     """What all connections share."""
 
     rules: Rules
-    journal: Journal
+    journal: LinkJournal
     topics: TopicNames
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kchaos.checkers.acts import Direction
 from kchaos.checkers.formats.link_record import Fate
 from kchaos.clusters.links.frames import FrameStream
-from kchaos.clusters.links.rules import Place
+from kchaos.clusters.links.rules import HeldPlace
 
 
 class Flow:
@@ -32,7 +32,7 @@ class Delivery:
 
     fate: Fate = "passed"
     was_cut: bool = False
-    place: Place | None = None
+    place: HeldPlace | None = None
     is_recorded: bool = False
 
     @property

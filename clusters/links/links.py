@@ -19,7 +19,7 @@ from kchaos.clusters.links.client_talk import ClientJournal, ClientSink, ClientT
 from kchaos.clusters.links.conversation import Conversation, Endpoint, RelayContext
 from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.errors import LinkError, RuleRefused
-from kchaos.clusters.links.records import Journal, LinkCounts, LinkKey
+from kchaos.clusters.links.records import LinkCounts, LinkJournal, LinkKey
 from kchaos.clusters.links.relay import Connection
 from kchaos.clusters.links.rules import Cut, Delay, Forgery, Hold, Match, Rule, Rules
 
@@ -58,7 +58,7 @@ class Links:
         self._guests = guests
         self._rules = Rules()
         self._topics = TopicNames()
-        self._journal = Journal(sink=sink)
+        self._journal = LinkJournal(sink=sink)
         self._context = RelayContext(rules=self._rules, journal=self._journal, topics=self._topics)
         self._client_journal = ClientJournal(lambda: self._journal.next_sequence)
         self._client_context = RelayContext(

@@ -52,7 +52,7 @@ _WATCH_S = 0.2
 _COUNTERS = ("passed", "held", "cut", "delayed", "abandoned", "forged", "undecided", "unread")
 
 
-class Journal:
+class LinkJournal:
     """Counts and records of all links. Every method may be called from any thread."""
 
     def __init__(

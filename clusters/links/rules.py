@@ -68,7 +68,7 @@ class Match:
 
         What kchaos itself delivers late was held long enough: no rule keeps it back again.
         """
-        if message.client_id == acts.LATE_CLIENT_ID:
+        if message.client_id == acts.STALE_CLIENT_ID:
             return False
         if message.direction != self.direction:
             return False
@@ -304,16 +304,16 @@ class Hold(_Removable):
             timeout_s=timeout_s,
         )
 
-    def enter(self, record: LinkRecord) -> Place:
+    def enter(self, record: LinkRecord) -> HeldPlace:
         """A message begins to wait here; the relay calls this."""
         with self._rules.changed:
             self._waiting[record.sequence] = record
             self._rules.changed.notify_all()
-        return Place(hold=self, ticket=record.sequence)
+        return HeldPlace(hold=self, ticket=record.sequence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class HeldPlace:
     """The place of one message among those that a hold holds."""
 
     hold: Hold

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kchaos.checkers.acts import LATE_CLIENT_ID
+from kchaos.checkers.acts import STALE_CLIENT_ID
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.steps.clients import Produce
@@ -45,7 +45,7 @@ def late_answer(api: str, error_code: int) -> Mapping[str, Any]:
     return {
         "link": {
             "api": api,
-            "client_id": LATE_CLIENT_ID,
+            "client_id": STALE_CLIENT_ID,
             "direction": "response",
             "detail": {"error_code": error_code},
         }

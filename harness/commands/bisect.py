@@ -52,7 +52,7 @@ class Border:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class ReleaseSpan:
     """What is gone through.
 
     Attributes:
@@ -68,7 +68,7 @@ class Span:
 
 def span_of_releases(
     name: str, case: str | None, scenario: Scenario | None, *, good: str | None, bad: str | None
-) -> Span:
+) -> ReleaseSpan:
     """The releases between two that are named, or that the entry or scenario speaks of.
 
     Of an entry these are the furthest apart of which it says that they show the bug and do not. A
@@ -82,7 +82,7 @@ def span_of_releases(
     elif good is None or bad is None:
         known_good, known_bad = _stated(name, case)
         good, bad = good or known_good, bad or known_bad
-    return Span(lines=lines_between(good, bad), good=good, bad=bad)
+    return ReleaseSpan(lines=lines_between(good, bad), good=good, bad=bad)
 
 
 def _stated(name: str, case: str | None) -> tuple[str, str]:
@@ -101,7 +101,7 @@ def _stated(name: str, case: str | None) -> tuple[str, str]:
     return (good[-1], bad[0]) if is_fix else (good[0], bad[-1])
 
 
-def span_of_builds(folder: Path, *, good: str | None, bad: str | None) -> Span:
+def span_of_builds(folder: Path, *, good: str | None, bad: str | None) -> ReleaseSpan:
     """The builds in a folder, in the order of their names.
 
     Numbers count as numbers, and a release candidate comes before its release. A .tgz beside the
@@ -133,7 +133,9 @@ def span_of_builds(folder: Path, *, good: str | None, bad: str | None) -> Span:
     ends = [builds.index(by_name[named]) for named in (good, bad) if named is not None]
     if len(ends) > 1:
         builds = builds[min(ends) : max(ends) + 1]
-    return Span(lines=[builds], good=by_name.get(good or "", ""), bad=by_name.get(bad or "", ""))
+    return ReleaseSpan(
+        lines=[builds], good=by_name.get(good or "", ""), bad=by_name.get(bad or "", "")
+    )
 
 
 def _builds_in(folder: Path) -> Iterator[Path]:
@@ -322,7 +324,7 @@ class Search:
 
     name: str
     case: str | None
-    span: Span
+    span: ReleaseSpan
     rules: Mapping[str, str]
     trusted: bool
 
@@ -421,7 +423,7 @@ class Plays:
         """
         return (self.answers.get(release) or self.again(release))[0]
 
-    def require(self, span: Span) -> None:
+    def require(self, span: ReleaseSpan) -> None:
         """Plays what is called good and bad, and both ends of the span where neither or one is.
 
         Raises:

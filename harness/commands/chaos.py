@@ -30,7 +30,7 @@ _MOST_JVMS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RunsWanted:
     """What is to be drawn and played.
 
     Attributes:
@@ -64,7 +64,7 @@ def default_side_by_side() -> int:
 
 
 def chaos(
-    wanted: Wanted,
+    wanted: RunsWanted,
     *,
     side_by_side: int,
     results: Path | None,
@@ -128,7 +128,7 @@ def exit_code_of_chaos(lines: Sequence[Line], fail_on: Sequence[str]) -> int:
 
 
 def _drawn(
-    wanted: Wanted, seed: int, options: RunOptions, say: Callable[[str], None]
+    wanted: RunsWanted, seed: int, options: RunOptions, say: Callable[[str], None]
 ) -> list[Scenario]:
     scenarios = []
     for kafka in wanted.kafkas:
@@ -143,7 +143,7 @@ def _drawn(
     return scenarios
 
 
-def _scenario(wanted: Wanted, seed: int, kafka: str, release: str) -> Scenario:
+def _scenario(wanted: RunsWanted, seed: int, kafka: str, release: str) -> Scenario:
     if wanted.free is not None:
         return draw_free(
             seed, wanted.free, kafka=kafka, release=release, mix=wanted.mix, mode=wanted.mode
@@ -191,5 +191,5 @@ def _key(line: Line) -> tuple[str, str, int, int]:
     return str(line["kafka"]), str(line["case"]), int(line["acts"]), int(line["seed"])
 
 
-def _key_of(wanted: Wanted, scenario: Scenario) -> tuple[str, str, int, int]:
+def _key_of(wanted: RunsWanted, scenario: Scenario) -> tuple[str, str, int, int]:
     return scenario.release, scenario.case, wanted.acts, scenario.seed

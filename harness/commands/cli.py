@@ -183,7 +183,7 @@ def reproduce(
     from kchaos.harness.catalogue import entry_named
     from kchaos.harness.commands.exits import UNKNOWN, exit_code_for_lines
     from kchaos.harness.commands.judge_runs import with_spark
-    from kchaos.harness.commands.reproduce import Played, line_of, reproduce
+    from kchaos.harness.commands.reproduce import PlayedCase, line_of, reproduce
     from kchaos.harness.commands.show import result_lines
 
     entry = entry_named(name)
@@ -192,7 +192,7 @@ def reproduce(
     say = sayer()
     spark = not as_json and with_spark(spark, runs=runs, offline=options.offline, say=say)
 
-    def done(run_played: Played) -> None:
+    def done(run_played: PlayedCase) -> None:
         if as_json:
             return click.echo(json.dumps(line_of(run_played)))
         for line in result_lines(run_played.results):

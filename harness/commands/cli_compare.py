@@ -47,11 +47,11 @@ def compare(
     """
     from kchaos.harness.commands.compare import compare_document, exit_code_for, text_of, to_json
     from kchaos.harness.commands.compare_pages import refuse_page, write_page
-    from kchaos.harness.documents import Bounds
+    from kchaos.harness.documents import SearchBounds
     from kchaos.harness.printable import printable
 
-    known = Bounds()
-    bounds = Bounds(
+    known = SearchBounds()
+    bounds = SearchBounds(
         schedules=known.schedules if schedules is None else schedules,
         seed=seed,
         most_states=known.most_states if most_states is None else most_states,

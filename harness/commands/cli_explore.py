@@ -140,7 +140,7 @@ def explore(
     from kchaos.clusters.releases import release_of
     from kchaos.harness.commands.explore import (
         DEFAULT_BOUNDS,
-        Wanted,
+        ExplorationWanted,
         explore_release,
         faults_of,
         fixes,
@@ -150,7 +150,7 @@ def explore(
 
     named = releases_of([release_of(release).text for release in releases], replicas)
     bound = DEFAULT_BOUNDS.get(len(named), 1)
-    wanted = Wanted(
+    wanted = ExplorationWanted(
         releases=named,
         without=fixes(without),
         also=proposed(also),

@@ -195,7 +195,7 @@ def chaos(
     measures for how long they had no service. Exit codes: 0 no run fails, 1 one does, 2 what fails
     is only unknown. A run that is unsafe fails, also where the model predicts it.
     """
-    from kchaos.harness.commands.chaos import Wanted, default_side_by_side
+    from kchaos.harness.commands.chaos import RunsWanted, default_side_by_side
     from kchaos.harness.commands.chaos import chaos as play_chaos
     from kchaos.harness.player.lines import Line
     from kchaos.harness.player.rates import table_text
@@ -209,7 +209,7 @@ def chaos(
             click.echo(json.dumps(line))
 
     code, lines = play_chaos(
-        Wanted(
+        RunsWanted(
             kafkas=kafkas,
             runs=runs,
             seed=seed,

@@ -16,7 +16,7 @@ from kchaos.harness.commands.cli_options import (
 )
 
 if TYPE_CHECKING:
-    from kchaos.harness.commands.upgrade import Wanted
+    from kchaos.harness.commands.upgrade import UpgradeWanted
     from kchaos.harness.run.runner import RunOptions
 
 # Those of harness.upgrades.procedure, which imports too much for `--help`.
@@ -119,7 +119,7 @@ def upgrade(
     """
     from kchaos.harness.commands.chaos import default_side_by_side
     from kchaos.harness.commands.upgrade import (
-        Wanted,
+        UpgradeWanted,
         plan_json,
         plan_lines,
         upgrade_of,
@@ -142,7 +142,7 @@ def upgrade(
     if plan:
         click.echo(plan_json(meant, seed) if as_json else "\n".join(plan_lines(meant, seed)))
         return 0
-    wanted = Wanted(
+    wanted = UpgradeWanted(
         upgrade=meant,
         runs=runs,
         seed=seed,
@@ -153,7 +153,7 @@ def upgrade(
 
 
 def _played(
-    wanted: "Wanted", *, options: "RunOptions", say: Callable[[str], None], as_json: bool
+    wanted: "UpgradeWanted", *, options: "RunOptions", say: Callable[[str], None], as_json: bool
 ) -> int:
     """Plays the runs, and prints what came of them; returns the exit code."""
     from kchaos.harness.commands.upgrade import play_upgrade, result_lines

@@ -8,12 +8,12 @@ from typing import Any
 
 from kchaos.harness.commands.exits import AS_EXPECTED, UNKNOWN
 from kchaos.harness.documents import (
-    Bounds,
     Claim,
     Comparison,
     Result,
     Row,
     Say,
+    SearchBounds,
     document_named,
 )
 from kchaos.harness.errors import UsageError
@@ -23,7 +23,7 @@ _NAME = 15
 _SAID = {True: "confirmed", False: "refuted", None: "unknown"}
 
 
-def compare_document(name: str, *, run: Path | None, bounds: Bounds, say: Say) -> Comparison:
+def compare_document(name: str, *, run: Path | None, bounds: SearchBounds, say: Say) -> Comparison:
     """Returns the comparison of a document's alternatives.
 
     Raises:

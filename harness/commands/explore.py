@@ -60,7 +60,7 @@ _BOUNDS = {"most_states": "--most-states", "most_memory_mib": "--memory"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ExplorationWanted:
     """What is explored.
 
     Attributes:
@@ -184,7 +184,7 @@ def fixes(named: Sequence[str]) -> tuple[str, ...]:
     return tuple(named)
 
 
-def refuse_vacuous(wanted: Wanted) -> None:
+def refuse_vacuous(wanted: ExplorationWanted) -> None:
     """Refuses a property that could break in no state of such a machine.
 
     Raises:
@@ -204,7 +204,11 @@ def refuse_vacuous(wanted: Wanted) -> None:
 
 
 def explore_release(
-    wanted: Wanted, *, as_json: bool, say: Callable[[str], None], write: Callable[[str], None]
+    wanted: ExplorationWanted,
+    *,
+    as_json: bool,
+    say: Callable[[str], None],
+    write: Callable[[str], None],
 ) -> int:
     """Explores; returns the exit code: 0 all holds, 1 a counterexample, 2 a bound ended it.
 
@@ -245,7 +249,7 @@ def explore_release(
     return AS_EXPECTED if outcome.is_complete else UNKNOWN
 
 
-def _explored(wanted: Wanted, say: Callable[[str], None]) -> Exploration:
+def _explored(wanted: ExplorationWanted, say: Callable[[str], None]) -> Exploration:
     machine = Machine(
         generations=wanted.generations(len(wanted.releases)),
         records=wanted.records,
@@ -269,7 +273,7 @@ def _explored(wanted: Wanted, say: Callable[[str], None]) -> Exploration:
     )
 
 
-def _schedule(wanted: Wanted, say: Callable[[str], None]) -> Schedule | None:
+def _schedule(wanted: ExplorationWanted, say: Callable[[str], None]) -> Schedule | None:
     """Searches with few brokers first: then there is less to look at."""
     for replicas, (most_states, records) in _SCHEDULES.items():
         named = len(wanted.releases)
@@ -323,7 +327,7 @@ def _write_scenario(schedule: Schedule, releases: Sequence[str], file: Path) -> 
     raise AssertionError("there is always another number")
 
 
-def _bounds_of(wanted: Wanted) -> str:
+def _bounds_of(wanted: ExplorationWanted) -> str:
     order = "epochs may be skipped" if wanted.skips_epochs else "epochs heard of in order"
     elections = ", unclean elections" if wanted.is_unclean else ""
     return (
@@ -339,7 +343,7 @@ def _faults_text(faults: Faults) -> str:
     return f"; faults: {', '.join(said)}" if said else ""
 
 
-def _lines(wanted: Wanted, outcome: Exploration, schedule: Schedule | None) -> list[str]:
+def _lines(wanted: ExplorationWanted, outcome: Exploration, schedule: Schedule | None) -> list[str]:
     lines = [_bounds_of(wanted)]
     properties = " and ".join(wanted.properties)
     if outcome.violation is not None:
@@ -376,7 +380,9 @@ def _schedule_lines(schedule: Schedule | None, file: Path) -> list[str]:
     ]
 
 
-def _to_json(wanted: Wanted, outcome: Exploration, schedule: Schedule | None) -> dict[str, Any]:
+def _to_json(
+    wanted: ExplorationWanted, outcome: Exploration, schedule: Schedule | None
+) -> dict[str, Any]:
     violation = outcome.violation
     return {
         **{

@@ -20,7 +20,7 @@ _MINUTES_FROM_S = 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
+class PlayedCase:
     """One run of one case: its directory, its verdict, and its report, if one could be drawn."""
 
     run: RunDirectory
@@ -39,8 +39,8 @@ def reproduce(
     mode: Mode | None = None,
     options: RunOptions,
     say: Callable[[str], None],
-    done: Callable[[Played], None],
-) -> list[Played]:
+    done: Callable[[PlayedCase], None],
+) -> list[PlayedCase]:
     """Plays every case on every Kafka, so many times each, and judges each run at once.
 
     Args:
@@ -67,7 +67,7 @@ def reproduce(
                 scenario = with_brokers(scenario, of_brokers)
             todo += [(kafka, case, scenario)] * runs
     began = time.monotonic()
-    played: list[Played] = []
+    played: list[PlayedCase] = []
     for number, (kafka, case, scenario) in enumerate(todo, start=1):
         name = f"{entry.name} {case}".strip()
         left = time_left(time.monotonic() - began, number - 1, len(todo))
@@ -99,13 +99,13 @@ def cases_shown(entry: Entry, release: str, say: Callable[[str], None]) -> list[
     return [case for case, why in why_not.items() if not why]
 
 
-def judged(run: RunDirectory, say: Callable[[str], None]) -> Played:
+def judged(run: RunDirectory, say: Callable[[str], None]) -> PlayedCase:
     """Judges a run in plain Python, and writes the judgement and its report."""
     results = judge(run)
     write_judgement(run, results)
-    return Played(run=run, results=results, report=write_report_or_say(run, say))
+    return PlayedCase(run=run, results=results, report=write_report_or_say(run, say))
 
 
-def line_of(run: Played) -> dict[str, Any]:
+def line_of(run: PlayedCase) -> dict[str, Any]:
     """The object that `--json` prints for it."""
     return results_line(run.results, report=run.report)

@@ -34,7 +34,7 @@ _CODES = {GREEN: AS_EXPECTED, RED: FINDING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class UpgradeWanted:
     """How an upgrade is to be played.
 
     Attributes:
@@ -115,7 +115,7 @@ def _release(kafka: str, options: RunOptions, say: Callable[[str], None]) -> str
 
 
 def play_upgrade(
-    wanted: Wanted,
+    wanted: UpgradeWanted,
     *,
     options: RunOptions,
     say: Callable[[str], None],
@@ -166,7 +166,9 @@ def digest_of(kafka: Distribution) -> str:
     return kafka.build or (f"sha256:{own[0]}" if own else "no digest is known")
 
 
-def _signed(wanted: Wanted, runs: Sequence[Path], seed: int, digests: Mapping[str, str]) -> SignOff:
+def _signed(
+    wanted: UpgradeWanted, runs: Sequence[Path], seed: int, digests: Mapping[str, str]
+) -> SignOff:
     gained, missing = rules_of(wanted.upgrade)
     return sign_off(
         wanted.upgrade,

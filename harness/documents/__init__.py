@@ -7,11 +7,10 @@ proposals (`proposal`) that no release follows, each laid over what a broker of 
 
 from kchaos.harness.documents.comparison import Cell, Claim, Column, Comparison, Result, Row
 from kchaos.harness.documents.documents import DOCUMENTS, Document, document_named
-from kchaos.harness.documents.searching import Bounds, Say
+from kchaos.harness.documents.searching import Say, SearchBounds
 
 __all__ = [
     "DOCUMENTS",
-    "Bounds",
     "Cell",
     "Claim",
     "Column",
@@ -20,5 +19,6 @@ __all__ = [
     "Result",
     "Row",
     "Say",
+    "SearchBounds",
     "document_named",
 ]

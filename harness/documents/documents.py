@@ -8,7 +8,7 @@ from types import MappingProxyType
 from kchaos.checkers.errors import ComparisonError
 from kchaos.harness.documents import kafka_7601, kip_279, kip_405, kip_501
 from kchaos.harness.documents.comparison import Comparison
-from kchaos.harness.documents.searching import Bounds, Say
+from kchaos.harness.documents.searching import Say, SearchBounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Document:
 
     name: str
     title: str
-    compare: Callable[[Bounds, Say], Comparison]
+    compare: Callable[[SearchBounds, Say], Comparison]
     compare_run: Callable[[Path, Say], Comparison] | None = None
 
 

@@ -35,7 +35,7 @@ from kchaos.harness.documents.kafka_7601_scenes import (
     localized_divergence,
 )
 from kchaos.harness.documents.scenes import play
-from kchaos.harness.documents.searching import Bounds, Say, drawn, explored
+from kchaos.harness.documents.searching import Say, SearchBounds, drawn, explored
 
 TITLE = "what becomes of a log whose message format goes back"
 
@@ -120,7 +120,7 @@ def machine(column: str) -> Machine:
     )
 
 
-def searched_rows(bounds: Bounds, say: Say) -> tuple[Row, ...]:
+def searched_rows(bounds: SearchBounds, say: Say) -> tuple[Row, ...]:
     """Return what exhaustive and random schedules say."""
     rows = []
     asked = (
@@ -145,7 +145,7 @@ def searched_rows(bounds: Bounds, say: Say) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def compare(bounds: Bounds, say: Say) -> Comparison:
+def compare(bounds: SearchBounds, say: Say) -> Comparison:
     """Return the comparison."""
     say("the document's scenarios")
     scenes = scene_rows()

@@ -34,7 +34,7 @@ from kchaos.harness.documents.kip_279_scenes import (
 from kchaos.harness.documents.proposal import Proposal, with_proposals
 from kchaos.harness.documents.recorded import rows_of
 from kchaos.harness.documents.scenes import Scene
-from kchaos.harness.documents.searching import Bounds, Say, drawn, explored
+from kchaos.harness.documents.searching import Say, SearchBounds, drawn, explored
 
 TITLE = "where a follower truncates after fast leader changes"
 
@@ -131,7 +131,7 @@ def bits_rows(scenes: tuple[Row, ...]) -> tuple[Row, ...]:
     )
 
 
-def searched_rows(bounds: Bounds, say: Say) -> tuple[Row, ...]:
+def searched_rows(bounds: SearchBounds, say: Say) -> tuple[Row, ...]:
     """Return what exhaustive and random schedules say, over two releases."""
     rows = []
     for base in (BASE, FENCED) if bounds.most_states else ():
@@ -153,7 +153,7 @@ def searched_rows(bounds: Bounds, say: Say) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def compare(bounds: Bounds, say: Say) -> Comparison:
+def compare(bounds: SearchBounds, say: Say) -> Comparison:
     """Return the comparison."""
     say("the document's scenarios")
     scenes = scene_rows()

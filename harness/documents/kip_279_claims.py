@@ -12,7 +12,7 @@ from kchaos.harness.documents.kip_279_columns import (
     machine,
 )
 from kchaos.harness.documents.kip_279_scenes import Common, failovers
-from kchaos.harness.documents.searching import Bounds, Say, explored
+from kchaos.harness.documents.searching import Say, SearchBounds, explored
 
 
 def _says_bits(said: str, cell: Cell, wanted: int) -> Claim:
@@ -109,7 +109,7 @@ def scene_claims(rows: tuple[Row, ...]) -> tuple[Claim, ...]:
     )
 
 
-def searched_claims(bounds: Bounds, say: Say) -> tuple[Claim, ...]:
+def searched_claims(bounds: SearchBounds, say: Say) -> tuple[Claim, ...]:
     """Return what the document says of all clean elections, against every interleaving."""
     claims = []
     asked = (

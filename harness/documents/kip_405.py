@@ -24,7 +24,7 @@ from kchaos.harness.documents.kip_405_page import (
     PrintedTable,
     column_of,
 )
-from kchaos.harness.documents.searching import Bounds, Say
+from kchaos.harness.documents.searching import Say, SearchBounds
 
 TITLE = "the tables of its follower scenarios, and what real brokers have there"
 _ABOUT = TopicPartition("t", 0)
@@ -43,7 +43,7 @@ Runs = Mapping[tuple[int, str], RunEvidence]
 """The newest run of each scenario on each release."""
 
 
-def compare(bounds: Bounds, say: Say) -> Comparison:
+def compare(bounds: SearchBounds, say: Say) -> Comparison:
     """Refuses: there is nothing to compute without runs.
 
     Raises:

@@ -19,10 +19,10 @@ from kchaos.checkers.model.explore.in_sync import (
 )
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.documents.comparison import Cell, Claim, Column, Comparison, Result, Row
-from kchaos.harness.documents.kip_501_courses import Course, State, TimeLine, play
+from kchaos.harness.documents.kip_501_courses import Course, CourseState, TimeLine, play
 from kchaos.harness.documents.kip_501_example import TX, TY, worked_example
-from kchaos.harness.documents.kip_501_runs import Term, time_lines
-from kchaos.harness.documents.searching import Bounds, Say
+from kchaos.harness.documents.kip_501_runs import LeaderTerm, time_lines
+from kchaos.harness.documents.searching import Say, SearchBounds
 
 TITLE = "who stays in sync while the leader is slow to read for its followers"
 _RECORDED = "recorded"
@@ -55,7 +55,7 @@ def courses(line: TimeLine) -> dict[str, Course]:
     }
 
 
-def compare(_bounds: Bounds, _say: Say) -> Comparison:
+def compare(_bounds: SearchBounds, _say: Say) -> Comparison:
     """The document's example, and what it names as disadvantages."""
     asked: tuple[tuple[str, str, TimeLine, _Tell], ...] = (
         ("example", "Who is in sync while the read takes 25 s?", worked_example(), _isr),
@@ -133,10 +133,10 @@ def compare_run(path: Path, _say: Say) -> Comparison:
     )
 
 
-def _rows_of(name: str, term: Term, line: TimeLine) -> Iterator[Row]:
+def _rows_of(name: str, term: LeaderTerm, line: TimeLine) -> Iterator[Row]:
     all_courses = courses(line)
     states = [
-        State(time=time, leader=leader, isr=isr, why="recorded")
+        CourseState(time=time, leader=leader, isr=isr, why="recorded")
         for time, leader, isr in term.recorded
         if time >= line.began
     ]
@@ -158,11 +158,11 @@ def _rows_of(name: str, term: Term, line: TimeLine) -> Iterator[Row]:
         yield Row(name="- gives up", question=question, cells=moves)
 
 
-def _as_recorded(name: str, term: Term, line: TimeLine) -> Claim:
+def _as_recorded(name: str, term: LeaderTerm, line: TimeLine) -> Claim:
     """Whether the rule of releases gives what the run recorded: else the rest says little."""
-    first = State(time=line.began, leader=line.leader, isr=line.isr, why="")
+    first = CourseState(time=line.began, leader=line.leader, isr=line.isr, why="")
     recorded = [
-        State(time=time, leader=leader, isr=isr, why="")
+        CourseState(time=time, leader=leader, isr=isr, why="")
         for time, leader, isr in term.recorded
         if time >= line.began
     ]
@@ -176,7 +176,7 @@ def _as_recorded(name: str, term: Term, line: TimeLine) -> Claim:
     )
 
 
-def _changes(states: Iterable[State]) -> Iterator[tuple[int, tuple[int, ...] | int]]:
+def _changes(states: Iterable[CourseState]) -> Iterator[tuple[int, tuple[int, ...] | int]]:
     """Yields leader and ISR of each change; of who joins only how many there are then, since two
     that come back within milliseconds may do so in either order.
     """
@@ -199,7 +199,7 @@ def _isr(line: TimeLine, course: Course) -> Cell:
     )
 
 
-def _last_isr(line: TimeLine, states: tuple[State, ...] | list[State]) -> str:
+def _last_isr(line: TimeLine, states: tuple[CourseState, ...] | list[CourseState]) -> str:
     """The smallest ISR there was, and since when, or that nothing changed."""
     if not states:
         return "all stay"
@@ -210,7 +210,7 @@ def _last_isr(line: TimeLine, states: tuple[State, ...] | list[State]) -> str:
     return f"{len(least.isr)} in sync at {since}, leader {least.leader}"
 
 
-def _told(line: TimeLine, states: tuple[State, ...] | list[State]) -> tuple[str, ...]:
+def _told(line: TimeLine, states: tuple[CourseState, ...] | list[CourseState]) -> tuple[str, ...]:
     return tuple(
         f"{state.time - line.began + _zero(line):.1f}: leader "
         f"{state.leader if state.leader >= 0 else 'none'}, ISR {','.join(map(str, state.isr))}, "

@@ -73,7 +73,7 @@ class TimeLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class CourseState:
     """Leader (-1 for none) and ISR from a time on, and why."""
 
     time: float
@@ -95,7 +95,7 @@ class Course:
     """
 
     solution: Solution
-    states: tuple[State, ...]
+    states: tuple[CourseState, ...]
     kept: tuple[tuple[float, int], ...]
     moves: int
     offline_s: float
@@ -148,13 +148,15 @@ class _Course:
         self.solution = solution
         self.by_assignment = by_assignment
         self.known = dict(line.known)
-        self.states = [State(time=line.began, leader=line.leader, isr=line.isr, why="at first")]
+        self.states = [
+            CourseState(time=line.began, leader=line.leader, isr=line.isr, why="at first")
+        ]
         self.kept: list[tuple[float, int]] = []
         self.moves = 0
         self.dead: set[int] = set()
 
     @property
-    def now(self) -> State:
+    def now(self) -> CourseState:
         return self.states[-1]
 
     @property
@@ -285,7 +287,7 @@ class _Course:
         self._to(time, chosen, tuple(live), f"{leader} dies")
 
     def _to(self, time: float, leader: int, isr: tuple[int, ...], why: str) -> None:
-        self.states.append(State(time=time, leader=leader, isr=isr, why=why))
+        self.states.append(CourseState(time=time, leader=leader, isr=isr, why=why))
 
     def finished(self) -> Course:
         ends = [*(state.time for state in self.states[1:]), self.line.ended]

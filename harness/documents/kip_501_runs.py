@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
 from kchaos.checkers.evidence.dropped import told_follower
-from kchaos.checkers.evidence.leader_view import FollowerView, LeaderView
+from kchaos.checkers.evidence.leader_view import FollowerSeen, LeaderView
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.formats.leader_points import FETCH_BEGUN
 from kchaos.checkers.formats.point_hit import PointHit
@@ -26,7 +26,7 @@ _OFFSET = r"\((?:[\w-]{{22}}:)?{topic}-{partition},.*?(?:fetchOffset=|offset=|\[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
+class LeaderTerm:
     """A leader's term: when it began, its first ISR, and when another leader or epoch followed."""
 
     leader: int
@@ -38,7 +38,9 @@ class Term:
     recorded: tuple[tuple[float, int, tuple[int, ...]], ...] = ()
 
 
-def time_lines(evidence: RunEvidence, partition: TopicPartition) -> Iterator[tuple[Term, TimeLine]]:
+def time_lines(
+    evidence: RunEvidence, partition: TopicPartition
+) -> Iterator[tuple[LeaderTerm, TimeLine]]:
     """Yields each term of the partition in which its leader looked who is in sync, with its time
     line; times are seconds since the epoch.
     """
@@ -54,8 +56,8 @@ def time_lines(evidence: RunEvidence, partition: TopicPartition) -> Iterator[tup
             yield term, _time_line(evidence, partition, term, views)
 
 
-def _terms(evidence: RunEvidence, partition: TopicPartition, ended: float) -> Iterator[Term]:
-    now: Term | None = None
+def _terms(evidence: RunEvidence, partition: TopicPartition, ended: float) -> Iterator[LeaderTerm]:
+    now: LeaderTerm | None = None
     for timed in evidence.events:
         event, time = timed.event, timed.time
         if not isinstance(event, PartitionState) or (event.topic, event.partition) != partition:
@@ -70,7 +72,7 @@ def _terms(evidence: RunEvidence, partition: TopicPartition, ended: float) -> It
                     continue
         if now is not None:
             yield replace(now, ended=time)
-        now = Term(
+        now = LeaderTerm(
             leader=event.leader,
             leader_epoch=event.leader_epoch,
             isr=event.isr,
@@ -82,7 +84,7 @@ def _terms(evidence: RunEvidence, partition: TopicPartition, ended: float) -> It
 
 
 def _time_line(
-    evidence: RunEvidence, partition: TopicPartition, term: Term, views: Sequence[LeaderView]
+    evidence: RunEvidence, partition: TopicPartition, term: LeaderTerm, views: Sequence[LeaderView]
 ) -> TimeLine:
     first = next(view for view in views if view.is_check)
     release = evidence.description.brokers[term.leader].judged_as
@@ -110,14 +112,14 @@ def _time_line(
     )
 
 
-def _isr_at(term: Term, time: float) -> tuple[int, ...]:
+def _isr_at(term: LeaderTerm, time: float) -> tuple[int, ...]:
     isr = term.isr
     for at, _, then in term.recorded:
         isr = then if at <= time else isr
     return isr
 
 
-def _follower(view: FollowerView) -> Follower:
+def _follower(view: FollowerSeen) -> Follower:
     return Follower(
         log_end_offset=view.log_end_offset,
         leader_log_end_offset=view.leader_log_end_offset or 0,
@@ -150,7 +152,7 @@ def _looks(views: Sequence[LeaderView], lag_s: float, *, looks_twice: bool) -> I
 def _fetches(
     evidence: RunEvidence,
     partition: TopicPartition,
-    term: Term,
+    term: LeaderTerm,
     views: Sequence[LeaderView],
     since: float,
 ) -> Iterator[Fetch]:
@@ -184,7 +186,7 @@ def _fetches(
 
 
 def _kept(
-    hits: Sequence[PointHit], partition: TopicPartition, term: Term
+    hits: Sequence[PointHit], partition: TopicPartition, term: LeaderTerm
 ) -> list[tuple[PointHit, float]]:
     """Followers' fetches about the partition that the leader kept, and until when.
 
@@ -220,7 +222,7 @@ def _offset(hit: PointHit, partition: TopicPartition) -> int:
 
 
 def _log_ends(
-    evidence: RunEvidence, partition: TopicPartition, term: Term, views: Sequence[LeaderView]
+    evidence: RunEvidence, partition: TopicPartition, term: LeaderTerm, views: Sequence[LeaderView]
 ) -> Iterator[tuple[float, int]]:
     for view in views:
         if view.log_end_offset is not None:
@@ -236,7 +238,7 @@ def _log_ends(
                 yield operation.ended_at, end
 
 
-def _dies_at(evidence: RunEvidence, term: Term) -> float | None:
+def _dies_at(evidence: RunEvidence, term: LeaderTerm) -> float | None:
     for timed in evidence.events:
         is_there = term.began <= timed.time <= term.ended
         if isinstance(timed.event, StopBroker) and timed.event.broker == term.leader and is_there:
@@ -245,7 +247,7 @@ def _dies_at(evidence: RunEvidence, term: Term) -> float | None:
 
 
 def _down(
-    evidence: RunEvidence, partition: TopicPartition, term: Term
+    evidence: RunEvidence, partition: TopicPartition, term: LeaderTerm
 ) -> Iterator[tuple[int, float]]:
     """Yields followers that were stopped in the term and not started again in it."""
     stopped: dict[int, float] = {}

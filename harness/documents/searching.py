@@ -18,7 +18,7 @@ MOVES = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class SearchBounds:
     """How far a comparison goes beyond the document's own scenarios.
 
     Attributes:
@@ -32,7 +32,9 @@ class Bounds:
     most_states: int = 200_000
 
 
-def explored(machine: Machine, wanted: str, bounds: Bounds, preferred: int | None = None) -> Cell:
+def explored(
+    machine: Machine, wanted: str, bounds: SearchBounds, preferred: int | None = None
+) -> Cell:
     """Return whether a property holds in every state, with the shortest way to where it breaks.
 
     Args:
@@ -70,7 +72,7 @@ def _may_happen(action: object, preferred: int) -> bool:
     return not isinstance(action, Elect) or action.leader == preferred
 
 
-def drawn(generations: Mapping[int, Generation], bounds: Bounds, *, is_unclean: bool) -> Cell:
+def drawn(generations: Mapping[int, Generation], bounds: SearchBounds, *, is_unclean: bool) -> Cell:
     """Return how many random schedules end with logs that differ, or with a promise broken."""
     setup = Setup(generations=generations, is_unclean=is_unclean)
     broken: list[str] = []

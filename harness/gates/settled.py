@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.evidence.about import Settled as SettledSaid
+from kchaos.checkers.evidence.about import SettleOutcome as SettledSaid
 from kchaos.harness.gates.settle_bound import LEAST_S
 
 

@@ -41,7 +41,7 @@ from kchaos.harness.player.drawn_settings import (
     ENTRY,
     SEVERAL_FETCHERS,
     SMALL_LOGS,
-    Settings,
+    DrawnSettings,
     case_of,
     draw_settings,
     title_of,
@@ -275,7 +275,7 @@ def has_kraft(release: Release, mode: Mode | None) -> bool:
     return spec.is_kraft
 
 
-def _properties(settings: Settings, mix: str, is_kraft: bool) -> dict[str, str]:
+def _properties(settings: DrawnSettings, mix: str, is_kraft: bool) -> dict[str, str]:
     if is_kraft:
         # There every broker asks its controller before it stops.
         return {**QUICK_KRAFT, **settings.properties_with_kraft}

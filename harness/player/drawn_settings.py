@@ -40,7 +40,7 @@ _TWO_IN_SYNC = 0.35
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class DrawnSettings:
     """What a seed decides of the brokers; `properties` adds what none decides.
 
     Attributes:
@@ -69,10 +69,10 @@ class Settings:
         }
 
 
-def draw_settings(random: Random) -> Settings:
+def draw_settings(random: Random) -> DrawnSettings:
     """Draw whether elections may be unclean, and how many replicas must be in sync."""
     is_unclean = random.random() < _UNCLEAN
-    return Settings(
+    return DrawnSettings(
         is_unclean=is_unclean, min_insync_replicas=2 if random.random() < _TWO_IN_SYNC else 1
     )
 

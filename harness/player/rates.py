@@ -13,7 +13,7 @@ from kchaos.harness.player.lines import Line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class PlayedRate:
     """The runs of one release and mix, put together.
 
     Attributes:
@@ -40,7 +40,7 @@ class Rate:
     command: str
 
 
-def rates_of(lines: Sequence[Line]) -> list[Rate]:
+def rates_of(lines: Sequence[Line]) -> list[PlayedRate]:
     """One rate for each release and mix, in that order; lines are those of `line_of_run`."""
     groups: dict[tuple[tuple[int, ...], str, str], list[Line]] = defaultdict(list)
     for line in lines:
@@ -64,9 +64,9 @@ def seconds_of(lines: Sequence[Line]) -> list[tuple[str, int, float, float]]:
     ]
 
 
-def _rate(group: Sequence[Line]) -> Rate:
+def _rate(group: Sequence[Line]) -> PlayedRate:
     first = group[0]
-    return Rate(
+    return PlayedRate(
         release=_release(first)[1],
         mix=str(first["case"]),
         runs=len(group),

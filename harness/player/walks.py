@@ -3,8 +3,14 @@
 from random import Random
 
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.explore import Acted, Acting, Schedule, walk
-from kchaos.harness.player.drawn_settings import ENTRY, Settings, case_of, draw_settings, title_of
+from kchaos.checkers.model.explore import ActedCluster, Schedule, Setup, walk
+from kchaos.harness.player.drawn_settings import (
+    ENTRY,
+    DrawnSettings,
+    case_of,
+    draw_settings,
+    title_of,
+)
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.schedule_scenarios import cluster_of, steps_of
 
@@ -36,14 +42,14 @@ def draw_walk(seed: int, *, kafka: str, release: str, steps: int, gated: bool) -
     )
 
 
-def walk_of(seed: int, *, release: str, steps: int) -> tuple[Schedule, Settings]:
+def walk_of(seed: int, *, release: str, steps: int) -> tuple[Schedule, DrawnSettings]:
     """The acts of a seed, with the model's states, and what its brokers are set to."""
     random = Random(seed)
     replicas = range(random.choice(_REPLICAS))
     settings = draw_settings(random)
-    acted = Acted(
+    setup = Setup(
         generations=dict.fromkeys(replicas, generation_for(release)),
         is_unclean=settings.is_unclean,
         min_insync_replicas=settings.min_insync_replicas,
     )
-    return walk(Acting(acted), random, steps=steps), settings
+    return walk(ActedCluster(setup), random, steps=steps), settings

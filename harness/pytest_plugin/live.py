@@ -21,7 +21,7 @@ from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import HarnessError, RunUnknown, ScenarioError
 from kchaos.harness.gates.replication import log_ends
 from kchaos.harness.play.client_lines import short_text
-from kchaos.harness.pytest_plugin.options import Settings
+from kchaos.harness.pytest_plugin.options import PluginSettings
 from kchaos.harness.run.ending import PLANNED, finish
 from kchaos.harness.run.runner import RunOptions, begin, perform
 from kchaos.harness.run.scenario import Scenario
@@ -53,7 +53,7 @@ class Chaos:
         node_id: str,
         release: str,
         seed: int,
-        settings: Settings,
+        settings: PluginSettings,
         settle_bound_s: float | None,
         started: float,
         say: Callable[[str], None],

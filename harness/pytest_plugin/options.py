@@ -34,7 +34,7 @@ _MARKERS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class PluginSettings:
     """What the options, the environment and the ini file say together.
 
     Attributes:
@@ -135,7 +135,7 @@ _OPTIONS = (
         flag_arguments={"action": "store_true"},
     ),
 )
-_SETTINGS = pytest.StashKey[Settings]()
+_SETTINGS = pytest.StashKey[PluginSettings]()
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -160,12 +160,12 @@ def configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", marker)
 
 
-def settings_of(config: pytest.Config) -> Settings:
+def settings_of(config: pytest.Config) -> PluginSettings:
     """The settings that `configure` read."""
     return config.stash[_SETTINGS]
 
 
-def read_settings(config: pytest.Config, environment: Mapping[str, str]) -> Settings:
+def read_settings(config: pytest.Config, environment: Mapping[str, str]) -> PluginSettings:
     """The settings: command line before environment before ini file before default.
 
     Raises:
@@ -182,7 +182,7 @@ def read_settings(config: pytest.Config, environment: Mapping[str, str]) -> Sett
         except ValueError:
             raise pytest.UsageError(f"{place} is {value!r}; it must be {wanted}") from None
 
-    return Settings(
+    return PluginSettings(
         releases=checked("kafka_release", _releases, "releases separated by commas", ()),
         driver=checked("kafka_driver", _one_of(DRIVERS), " or ".join(DRIVERS), DRIVERS[0]),
         runs_directory=_runs_directory(config, *given["kchaos_runs_dir"]),

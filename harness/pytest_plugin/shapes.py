@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kchaos.harness.pytest_plugin.options import Settings, settle_seconds
+from kchaos.harness.pytest_plugin.options import PluginSettings, settle_seconds
 
 if TYPE_CHECKING:
     from kchaos.clusters.releases import Mode
@@ -111,7 +111,7 @@ def _check_mixed(
         )
 
 
-def releases_of(node: pytest.Item, settings: Settings) -> tuple[str, ...]:
+def releases_of(node: pytest.Item, settings: PluginSettings) -> tuple[str, ...]:
     """The releases that a test runs on, if it says so or an option does; else none.
 
     A test that names one release itself, or each broker's, is about that: it is not multiplied, and
@@ -138,7 +138,7 @@ def release_for(node: pytest.Item) -> str:
     return KNOWN_RELEASES[-1]
 
 
-def spec_for(node: pytest.Item, release: str, settings: Settings) -> "ClusterSpec":
+def spec_for(node: pytest.Item, release: str, settings: PluginSettings) -> "ClusterSpec":
     """The cluster that a test asks for.
 
     Raises:
@@ -189,7 +189,7 @@ def _mixed(release: str) -> list[str]:
     return parts if are_releases else [release]
 
 
-def seed_for(node: pytest.Item, settings: Settings) -> int:
+def seed_for(node: pytest.Item, settings: PluginSettings) -> int:
     """The test's seed: its marker's, the option's, or a new one.
 
     Raises:
@@ -203,7 +203,7 @@ def seed_for(node: pytest.Item, settings: Settings) -> int:
     return settings.seed if settings.seed is not None else secrets.randbits(_SEED_BITS)
 
 
-def settle_bound_for(node: pytest.Item, settings: Settings) -> float | None:
+def settle_bound_for(node: pytest.Item, settings: PluginSettings) -> float | None:
     """For how long nothing may change, in seconds: the test's marker, or the option.
 
     Raises:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.dropped import fetch_wait_s
-from kchaos.checkers.evidence.leader_view import FollowerView, LeaderView
+from kchaos.checkers.evidence.leader_view import FollowerSeen, LeaderView
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.explore.in_sync import SHIPPED, SOLUTION_1, SOLUTION_2
-from kchaos.harness.documents.kip_501_courses import Course, State, play
-from kchaos.harness.documents.kip_501_runs import Term, time_lines
+from kchaos.harness.documents.kip_501_courses import Course, CourseState, play
+from kchaos.harness.documents.kip_501_runs import LeaderTerm, time_lines
 from kchaos.harness.report.loading import Loaded
 
 _SAME_LOOK_S = 0.2
@@ -99,7 +99,7 @@ def _views(evidence: RunEvidence) -> tuple[LeaderView, ...]:
         return ()  # The judgement says what cannot be read.
 
 
-def _follower_text(evidence: RunEvidence, view: LeaderView, follower: FollowerView) -> str:
+def _follower_text(evidence: RunEvidence, view: LeaderView, follower: FollowerSeen) -> str:
     text = f"broker {follower.follower} is at {follower.log_end_offset}, "
     text += f"fetched {_ago(view, follower.last_fetch_at)}, "
     text += f"caught up {_ago(view, follower.last_caught_up_at)}"
@@ -118,9 +118,10 @@ def _ago(view: LeaderView, time: float | None) -> str:
     return f"{view.time - time:.1f} s ago" if time else "never"
 
 
-def _recorded(name: str, term: Term, zero: float) -> ShadowRow:
+def _recorded(name: str, term: LeaderTerm, zero: float) -> ShadowRow:
     states = [
-        State(time=time, leader=leader, isr=isr, why="") for time, leader, isr in term.recorded
+        CourseState(time=time, leader=leader, isr=isr, why="")
+        for time, leader, isr in term.recorded
     ]
     offline = [state.time for state in states if state.leader < 0]
     back = [
@@ -147,7 +148,7 @@ def _row(name: str, solution: str, course: Course, zero: float) -> ShadowRow:
     )
 
 
-def _states_text(states: tuple[State, ...] | list[State], zero: float) -> str:
+def _states_text(states: tuple[CourseState, ...] | list[CourseState], zero: float) -> str:
     return (
         "; ".join(
             f"{state.time - zero:.1f}: leader {state.leader if state.leader >= 0 else 'none'}, ISR "

@@ -7,7 +7,7 @@ from typing import Any
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.segments.tier import FINISHED
 from kchaos.harness.report.finding_views import partition_text
-from kchaos.harness.report.lanes import Lane, Span, identity, lane_of, ticks
+from kchaos.harness.report.lanes import LogLane, LogSpan, identity, lane_of, ticks
 from kchaos.harness.report.placement import Box, pack, style_of_epoch
 from kchaos.harness.report.replicas import PartitionView, ReplicaView
 from kchaos.harness.report.tier_drawing import RemoteView, boxes_found, boxes_of_segment
@@ -207,7 +207,7 @@ def _state(replica: ReplicaView) -> str:
     return ", ".join(said)
 
 
-def lanes_of(replica: ReplicaView) -> list[tuple[str, Lane]]:
+def lanes_of(replica: ReplicaView) -> list[tuple[str, LogLane]]:
     """The replica's lanes by side: predicted first, then as on disk; a missing one left out."""
     disk_log, foreseen, cleaned = replica.on_disk, replica.foreseen, replica.cleaned_until
     lanes = []
@@ -277,14 +277,14 @@ def _merged(replica: ReplicaView, drawn: list[DrawnLane]) -> list[DrawnLane]:
     return [replace(on_disk, side="as predicted", description=description)]
 
 
-def offsets_of(span: Span) -> str:
+def offsets_of(span: LogSpan) -> str:
     """The span's offsets, both ends inclusive."""
     if span.first_offset == span.last_offset:
         return str(span.first_offset)
     return f"{span.first_offset}-{span.last_offset}"
 
 
-def _box(span: Span, place: Any) -> Box:
+def _box(span: LogSpan, place: Any) -> Box:
     x = place(span.first_offset)
     width = round(place(span.last_offset + 1) - x, 3)
     name = _name(span)
@@ -309,13 +309,13 @@ def _box(span: Span, place: Any) -> Box:
     )
 
 
-def _name(span: Span) -> str:
+def _name(span: LogSpan) -> str:
     if span.leader_epoch is None:
         return "cleaned" if span.cleaned else "hole"
     return f"e{span.leader_epoch}" if span.leader_epoch >= 0 else "no epoch"
 
 
-def _differences(lane: Lane, place: Any) -> list[Box]:
+def _differences(lane: LogLane, place: Any) -> list[Box]:
     """One box for each run of neighbours that differ."""
     stretches: list[tuple[int, int]] = []
     for span in lane.spans:

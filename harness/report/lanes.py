@@ -12,7 +12,7 @@ MOST_SPANS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class LogSpan:
     """One stretch of a lane.
 
     Attributes:
@@ -38,7 +38,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
+class LogLane:
     """Spans in offset order.
 
     Attributes:
@@ -47,7 +47,7 @@ class Lane:
         joined: Whether spans stand for more than one batch.
     """
 
-    spans: tuple[Span, ...]
+    spans: tuple[LogSpan, ...]
     batches: int
     joined: bool
 
@@ -59,7 +59,7 @@ def lane_of(
     log_end_offset: int,
     cleaned_until: int = 0,
     most_spans: int = MOST_SPANS,
-) -> Lane:
+) -> LogLane:
     """The lane of one log; what `other` does not hold in the same way is marked.
 
     Args:
@@ -71,7 +71,7 @@ def lane_of(
     """
     same = None if other is None else {identity(batch) for batch in other}
     spans = [
-        Span(
+        LogSpan(
             first_offset=batch.base_offset,
             last_offset=batch.last_offset,
             leader_epoch=batch.leader_epoch,
@@ -90,12 +90,12 @@ def lane_of(
         spans = join_equal(spans)
         if len(spans) > most_spans:
             spans = _joined_by_width(spans, most_spans)
-    return Lane(spans=tuple(spans), batches=len(batches), joined=joined)
+    return LogLane(spans=tuple(spans), batches=len(batches), joined=joined)
 
 
-def join_equal(spans: Iterable[Span]) -> list[Span]:
+def join_equal(spans: Iterable[LogSpan]) -> list[LogSpan]:
     """The spans, neighbours with the same epoch and the same mark made one; holes stay."""
-    joined: list[Span] = []
+    joined: list[LogSpan] = []
     for span in spans:
         last = joined[-1] if joined else None
         if (
@@ -118,11 +118,11 @@ def identity(batch: Batch | PredictedBatch) -> tuple[int, int, int, int, str | N
 
 
 def _with_holes(
-    spans: Sequence[Span], log_end_offset: int, other: Sequence[Batch | PredictedBatch] | None
-) -> list[Span]:
+    spans: Sequence[LogSpan], log_end_offset: int, other: Sequence[Batch | PredictedBatch] | None
+) -> list[LogSpan]:
     """Puts a span wherever offsets are missing; it is marked where `other` has a batch there."""
     held = [] if other is None else [(b.base_offset, b.last_offset) for b in other]
-    filled: list[Span] = []
+    filled: list[LogSpan] = []
     expected = spans[0].first_offset if spans else log_end_offset
     for span in spans:
         if span.first_offset > expected:
@@ -134,20 +134,22 @@ def _with_holes(
     return filled
 
 
-def _hole(first: int, last: int, held: Iterable[tuple[int, int]]) -> Span:
+def _hole(first: int, last: int, held: Iterable[tuple[int, int]]) -> LogSpan:
     differs = any(base <= last and first <= end for base, end in held)
-    return Span(first_offset=first, last_offset=last, leader_epoch=None, batches=0, differs=differs)
+    return LogSpan(
+        first_offset=first, last_offset=last, leader_epoch=None, batches=0, differs=differs
+    )
 
 
-def _joined_by_width(spans: Sequence[Span], most: int) -> list[Span]:
+def _joined_by_width(spans: Sequence[LogSpan], most: int) -> list[LogSpan]:
     """At most about `most` spans of equal width; one difference marks the whole of its span."""
     first, last = spans[0].first_offset, spans[-1].last_offset
     width = max(1, -(-(last + 1 - first) // most))
-    buckets: dict[int, list[Span]] = {}
+    buckets: dict[int, list[LogSpan]] = {}
     for span in spans:
         buckets.setdefault((span.first_offset - first) // width, []).append(span)
     return [
-        Span(
+        LogSpan(
             first_offset=members[0].first_offset,
             last_offset=members[-1].last_offset,
             leader_epoch=next((s.leader_epoch for s in members if s.batches), None),

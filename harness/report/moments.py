@@ -45,7 +45,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class FaultSpan:
     """One fault from injection to healing.
 
     Attributes:
@@ -63,7 +63,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
+class WriteSpan:
     """One produce from invocation to answer.
 
     Attributes:
@@ -85,7 +85,7 @@ class Write:
     predicted: str
 
 
-def faults_of(loaded: Loaded) -> tuple[Fault, ...]:
+def faults_of(loaded: Loaded) -> tuple[FaultSpan, ...]:
     """Every fault that was injected, in order; one that nobody healed stays open.
 
     A run that finished has healed all that lasts, so in it a fault without a healing left nothing
@@ -116,10 +116,10 @@ def _fault(
     acted: float | None,
     specs: Mapping[str, str],
     is_finished: bool,
-) -> Fault:
+) -> FaultSpan:
     name, seen = line.text("name"), line.time
     lasts = healed is not None or bool(line.detail.get("lasting", not is_finished))
-    return Fault(
+    return FaultSpan(
         name=name,
         what=specs.get(name, line.text("fault")),
         injected=seen if acted is None else min(acted, seen),
@@ -128,7 +128,7 @@ def _fault(
     )
 
 
-def writes_of(loaded: Loaded) -> tuple[Write, ...]:
+def writes_of(loaded: Loaded) -> tuple[WriteSpan, ...]:
     """Every produce, in the order of invocation, with answer and prediction."""
     produces = () if loaded.prediction is None else loaded.prediction.produces
     foreseen = {produce.operation: produce for produce in produces}
@@ -139,9 +139,9 @@ def writes_of(loaded: Loaded) -> tuple[Write, ...]:
     )
 
 
-def _write(operation: Operation, foreseen: PredictedProduce | None) -> Write:
+def _write(operation: Operation, foreseen: PredictedProduce | None) -> WriteSpan:
     records = len(operation.payloads)
-    return Write(
+    return WriteSpan(
         operation=operation.operation,
         broker=operation.broker,
         partition=f"{operation.topic}-{operation.partition}",
@@ -175,8 +175,8 @@ def moments(
     loaded: Loaded,
     *,
     decisions: Decisions,
-    faults: Sequence[Fault],
-    writes: Sequence[Write],
+    faults: Sequence[FaultSpan],
+    writes: Sequence[WriteSpan],
     rounds: Sequence[AskedRound],
 ) -> tuple[Moment, ...]:
     """Everything in one list, oldest first; each moment names the faults that acted then."""
@@ -280,7 +280,7 @@ def _fault_specs(loaded: Loaded) -> dict[str, str]:
     return specs
 
 
-def _of_faults(faults: Iterable[Fault]) -> Iterable[Moment]:
+def _of_faults(faults: Iterable[FaultSpan]) -> Iterable[Moment]:
     for fault in faults:
         yield Moment(time=fault.injected, kind="fault", text=f"fault {fault.name}: {fault.what}")
         if fault.healed is not None and fault.lasts:
@@ -318,7 +318,7 @@ def _of_told(loaded: Loaded) -> Iterable[Moment]:
         yield Moment(time=line.time, kind="told", text=text)
 
 
-def _of_writes(writes: Iterable[Write]) -> Iterable[Moment]:
+def _of_writes(writes: Iterable[WriteSpan]) -> Iterable[Moment]:
     for write in writes:
         yield Moment(
             time=write.invoked,

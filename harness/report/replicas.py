@@ -18,7 +18,7 @@ from kchaos.harness.report.tier_drawing import RemoteView, remote_views
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ReplicaFiles:
     """One replica as its files are.
 
     Attributes:
@@ -53,7 +53,7 @@ class ReplicaView:
     broker: int
     role: str
     is_running: bool | None
-    on_disk: Found | None
+    on_disk: ReplicaFiles | None
     foreseen: PredictedReplica | None
     cleaned_until: int = 0
 
@@ -165,7 +165,7 @@ def _role(state: StateSeen | None, broker: int) -> str:
     return "in sync" if broker in state.isr else "not in sync"
 
 
-def _found(copied: CopiedFiles, label: str, broker: int, partition: TopicPartition) -> Found:
+def _found(copied: CopiedFiles, label: str, broker: int, partition: TopicPartition) -> ReplicaFiles:
     batches: tuple[Batch, ...] = ()
     entries: EpochEntries | None = None
     high_watermark: int | None = None
@@ -180,7 +180,7 @@ def _found(copied: CopiedFiles, label: str, broker: int, partition: TopicPartiti
         high_watermark = copied.high_watermarks(label, broker).get(partition)
     except CheckpointError as error:
         problems.append(str(error))
-    return Found(
+    return ReplicaFiles(
         batches=batches,
         epoch_entries=entries,
         high_watermark=high_watermark,

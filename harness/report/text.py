@@ -12,7 +12,7 @@ from kchaos.harness.report.control import control_rows, most_of
 from kchaos.harness.report.finding_views import in_order, offsets_text, partition_text
 from kchaos.harness.report.followers import shadow_rows
 from kchaos.harness.report.lane_drawing import lanes_of, marks_on, note_of, offsets_of
-from kchaos.harness.report.lanes import Lane, Span, join_equal
+from kchaos.harness.report.lanes import LogLane, LogSpan, join_equal
 from kchaos.harness.report.leadership import Incarnation, decisions_of, incarnations
 from kchaos.harness.report.loading import Loaded, load
 from kchaos.harness.report.moments import Moment, faults_of, moments, story_of, writes_of
@@ -213,7 +213,7 @@ def _replica(paper: Paper, loaded: Loaded, view: PartitionView, replica: Replica
         paper.add(problem, indent=4, style="unknown")
 
 
-def _is_alike(replica: ReplicaView, lanes: Sequence[tuple[str, Lane]]) -> bool:
+def _is_alike(replica: ReplicaView, lanes: Sequence[tuple[str, LogLane]]) -> bool:
     """Whether both sides can be told in one line: the log, its end, and the high watermark."""
     disk_log, foreseen = replica.on_disk, replica.foreseen
     return (
@@ -225,7 +225,7 @@ def _is_alike(replica: ReplicaView, lanes: Sequence[tuple[str, Lane]]) -> bool:
     )
 
 
-def _shown(spans: Sequence[Span]) -> Iterator[str]:
+def _shown(spans: Sequence[LogSpan]) -> Iterator[str]:
     """The spans; of many, both ends and what is odd, and how many are left out between."""
     odd = [n for n, span in enumerate(spans) if span.differs or span.is_hole]
     edge = MOST_SPANS // 4
@@ -240,7 +240,7 @@ def _shown(spans: Sequence[Span]) -> Iterator[str]:
         before = number
 
 
-def _span(span: Span) -> str:
+def _span(span: LogSpan) -> str:
     epoch = "HOLE" if span.is_hole else "cleaned" if span.cleaned else f"e{span.leader_epoch}"
     if span.leader_epoch == -1:
         epoch = "no epoch"

@@ -11,7 +11,7 @@ from kchaos.harness.report.broker_states import Stretch, broker_stretches, link_
 from kchaos.harness.report.cause.story import CauseStep
 from kchaos.harness.report.leadership import Decisions
 from kchaos.harness.report.loading import Loaded
-from kchaos.harness.report.moments import Fault, Moment, Write
+from kchaos.harness.report.moments import FaultSpan, Moment, WriteSpan
 from kchaos.harness.report.placement import (
     Box,
     TimeAxis,
@@ -35,7 +35,7 @@ for a leader epoch that are alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
+class TimeLane:
     """A strip across the picture, in pixels from its top.
 
     Attributes:
@@ -106,7 +106,7 @@ class DrawnTime:
     """
 
     partition: str
-    lanes: tuple[Lane, ...]
+    lanes: tuple[TimeLane, ...]
     bars: tuple[Bar, ...]
     arrows: tuple[Arrow, ...]
     badges: tuple[Badge, ...]
@@ -119,8 +119,8 @@ def draw_time(
     *,
     partition: TopicPartition | None,
     moments: Sequence[Moment],
-    faults: Sequence[Fault],
-    writes: Sequence[Write],
+    faults: Sequence[FaultSpan],
+    writes: Sequence[WriteSpan],
     decisions: Decisions,
     rounds: Sequence[AskedRound],
     cause: Sequence[CauseStep],
@@ -168,7 +168,7 @@ class _Drawing:
 
     def __init__(self, *, axis: TimeAxis, zero: float, ended_at: float) -> None:
         self.axis, self.zero, self.ended_at = axis, zero, ended_at
-        self.lanes: list[Lane] = []
+        self.lanes: list[TimeLane] = []
         self.bars: list[Bar] = []
         self.arrows: list[Arrow] = []
         self.badges: list[Badge] = []
@@ -186,7 +186,7 @@ class _Drawing:
             self.bars.append(Bar(box=box, top=top, height=_BAR))
         words = tuple(box.title for box in sorted(placed, key=lambda box: box.x))
         height = rows * _ROW
-        self.lanes.append(Lane(name=name, top=self.bottom, height=height, words=words))
+        self.lanes.append(TimeLane(name=name, top=self.bottom, height=height, words=words))
         self.bottom += height + (2 if bare else 8)
 
     def stretch(self, stretch: Stretch) -> Box:
@@ -287,7 +287,7 @@ def _draw_broker(
     height = beneath + rows * _ROW
     words = tuple(box.title for box in sorted([*life, *role, *inside], key=lambda b: b.x))
     drawing.lanes.append(
-        Lane(name=f"broker {broker}", top=top, height=height, note=note, words=words)
+        TimeLane(name=f"broker {broker}", top=top, height=height, note=note, words=words)
     )
     drawing.middles[broker] = top + _LIFE + _ROLE // 2
     drawing.bottom = top + height + 2
@@ -301,7 +301,7 @@ def _draw_between(drawing: _Drawing, between: Sequence[Box]) -> None:
         drawing.bars.append(Bar(box=box, top=at, height=_BAR - 2))
     if drawn:
         drawing.lanes.append(
-            Lane(
+            TimeLane(
                 name="between",
                 top=drawing.bottom,
                 height=drawn * _ROW + 4,
@@ -377,7 +377,7 @@ def _labels_apart(arrows: Sequence[Arrow]) -> list[Arrow]:
     return apart
 
 
-def _draw_writes(drawing: _Drawing, writes: Sequence[Write]) -> None:
+def _draw_writes(drawing: _Drawing, writes: Sequence[WriteSpan]) -> None:
     """The clients' lane, and an arrow from each write to its broker."""
     top = drawing.bottom + 2
     drawing.track("clients", [*_write_boxes(writes, drawing)])
@@ -394,7 +394,7 @@ def _draw_writes(drawing: _Drawing, writes: Sequence[Write]) -> None:
             )
 
 
-def _fault_box(fault: Fault, axis: TimeAxis, ended_at: float, started_at: float) -> Box:
+def _fault_box(fault: FaultSpan, axis: TimeAxis, ended_at: float, started_at: float) -> Box:
     x = axis.place(fault.injected)
     until = "never healed"
     if not fault.lasts:
@@ -443,7 +443,7 @@ def _leader_tracks(
         yield name, boxes
 
 
-def _write_boxes(writes: Sequence[Write], drawing: _Drawing) -> Iterator[Box]:
+def _write_boxes(writes: Sequence[WriteSpan], drawing: _Drawing) -> Iterator[Box]:
     """Yields a box for each write; of many that follow and say the same, one for all of them."""
     for _, alike in itertools.groupby(
         writes, key=lambda write: (write.broker, write.partition, write.acks, write.answer)
@@ -463,7 +463,7 @@ def _write_boxes(writes: Sequence[Write], drawing: _Drawing) -> Iterator[Box]:
         )
 
 
-def _write_box(write: Write, axis: TimeAxis, ended_at: float) -> Box:
+def _write_box(write: WriteSpan, axis: TimeAxis, ended_at: float) -> Box:
     x = axis.place(write.invoked)
     return Box(
         x=round(x, 3),

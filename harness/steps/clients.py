@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import events
 from kchaos.clusters.api import Broker
-from kchaos.clusters.client import Fetched, FetchedRecord, Produced, fetch
+from kchaos.clusters.client import ConsumerRecord, Fetched, Produced, fetch
 from kchaos.clusters.errors import ClusterError
 from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.metadata.api import LeaderAndIsr
@@ -238,7 +238,7 @@ class Read:
             return error
 
 
-def _text(record: FetchedRecord, *, offset: int) -> str:
+def _text(record: ConsumerRecord, *, offset: int) -> str:
     """The value of a record that a scenario wrote at this offset."""
     try:
         if record.offset == offset and record.key is None and record.value is not None:

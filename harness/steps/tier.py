@@ -13,7 +13,7 @@ from kchaos.checkers.segments.directory import segment_files
 from kchaos.checkers.segments.tier import (
     FINISHED,
     METADATA_DIRECTORY,
-    RemoteSegment,
+    RemoteSegmentMetadata,
     metadata_records,
     remote_segments,
 )
@@ -51,7 +51,7 @@ class AwaitTiered:
     def perform(self, play: Play) -> None:
         """Returns once brokers have written so to their metadata topic."""
         partition = TopicPartition(self.topic, self.partition)
-        seen: list[RemoteSegment] = []
+        seen: list[RemoteSegmentMetadata] = []
 
         def holds() -> bool:
             seen[:] = [
@@ -169,7 +169,7 @@ class AwaitOffsets:
         _write_offsets(play, self, seen)
 
 
-def segments_of(play: Play, partition: TopicPartition) -> list[RemoteSegment]:
+def segments_of(play: Play, partition: TopicPartition) -> list[RemoteSegmentMetadata]:
     """What the brokers' metadata topic says of a partition's remote segments, oldest copy first."""
     for broker in play.cluster.brokers.values():
         if (broker.log_directory / METADATA_DIRECTORY).is_dir():
@@ -185,14 +185,14 @@ def segments_of(play: Play, partition: TopicPartition) -> list[RemoteSegment]:
     return []
 
 
-def _is_segment(segment: RemoteSegment, wanted: tuple[int, int, int | None]) -> bool:
+def _is_segment(segment: RemoteSegmentMetadata, wanted: tuple[int, int, int | None]) -> bool:
     first, last, epoch = wanted
     if segment.state != FINISHED or (segment.start_offset, segment.end_offset) != (first, last):
         return False
     return epoch is None or segment.leader_epochs[-1][0] == epoch
 
 
-def _shown(segment: RemoteSegment) -> dict[str, Any]:
+def _shown(segment: RemoteSegmentMetadata) -> dict[str, Any]:
     return {
         "segment_id": segment.segment_id,
         "broker": segment.broker,

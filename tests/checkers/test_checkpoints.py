@@ -5,7 +5,7 @@ import pytest
 from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.formats.checkpoints import (
     EpochEntry,
-    PartitionMetadata,
+    PartitionMetadataFile,
     joined_offsets,
     parse_leader_epoch_checkpoint,
     parse_meta_properties,
@@ -100,7 +100,7 @@ def test_broken_meta_properties_are_refused(text: str, why: str) -> None:
 
 def test_partition_metadata_is_read() -> None:
     text = "version: 0\ntopic_id: 3b8ZlKvgTtGQJV1sVYgSxw\n"
-    assert parse_partition_metadata(text, file="f") == PartitionMetadata(
+    assert parse_partition_metadata(text, file="f") == PartitionMetadataFile(
         version=0, topic_id="3b8ZlKvgTtGQJV1sVYgSxw"
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.evidence.about import Outcome, ScenarioAbout, Settled
+from kchaos.checkers.evidence.about import Outcome, ScenarioAbout, SettleOutcome
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.fingerprint import fingerprints_of, with_fingerprints
@@ -31,7 +31,7 @@ def described(scenario: Any) -> ScenarioAbout:
 
 
 def fingerprint(scenario: ScenarioAbout, finding: Finding = DIVERGENCE, **settled: Any) -> str:
-    outcome = Outcome(finished=True, settle=Settled(state="converged", reasons=(), **settled))
+    outcome = Outcome(finished=True, settle=SettleOutcome(state="converged", reasons=(), **settled))
     return fingerprints_of(scenario, outcome).of(finding)
 
 

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from kchaos.checkers.formats.batches import Entry, entries
+from kchaos.checkers.formats.batches import EntryPlace, entries
 from kchaos.checkers.formats.fields import (
     MalformedError,
     read_unsigned_varint,
@@ -25,16 +25,16 @@ def message(offset: int, attributes: int) -> bytes:
 
 def test_whole_entries_are_given_with_their_places_offsets_and_leader_epochs() -> None:
     assert list(entries(memoryview(BATCHES), len(BATCHES))) == [
-        Entry(0, FIRST_BYTES, 2, 0, 1, 1, False),
-        Entry(FIRST_BYTES, len(BATCHES) - FIRST_BYTES, 2, 2, 2, 3, False),
+        EntryPlace(0, FIRST_BYTES, 2, 0, 1, 1, False),
+        EntryPlace(FIRST_BYTES, len(BATCHES) - FIRST_BYTES, 2, 2, 2, 3, False),
     ]
 
 
 def test_a_message_of_an_old_set_may_wrap_others() -> None:
     content = message(4, 0) + message(9, 1)
     assert list(entries(memoryview(content), len(content))) == [
-        Entry(0, 26, 0, 4, 4, None, False),
-        Entry(26, 26, 0, 9, 9, None, True),
+        EntryPlace(0, 26, 0, 4, 4, None, False),
+        EntryPlace(26, 26, 0, 9, 9, None, True),
     ]
 
 

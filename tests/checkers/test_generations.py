@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kchaos.checkers import acts
-from kchaos.checkers.acts import LATE_CLIENT_ID, TopicPartition
+from kchaos.checkers.acts import STALE_CLIENT_ID, TopicPartition
 from kchaos.checkers.evidence.broker_epochs import generations, never_told
 from kchaos.checkers.evidence.run import RunEvidence
 from tests.support.run_builder import CONTROLLER_SESSION, RunBuilder
@@ -135,7 +135,7 @@ def test_a_process_that_registers_again_may_not_have_heard_of_it_for_a_moment(
 
 def test_what_kchaos_made_is_late_by_its_own_account(tmp_path: Path) -> None:
     build = two_generations(tmp_path / "run", "2.1.1")
-    asked(build, "STOP_REPLICA", number=2, client_id=LATE_CLIENT_ID)
+    asked(build, "STOP_REPLICA", number=2, client_id=STALE_CLIENT_ID)
     made(build)
     newest = last(build)
     assert (newest.meant_for, newest.is_late, newest.is_made) == (3, True, True)

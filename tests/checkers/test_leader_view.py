@@ -4,7 +4,7 @@ import pytest
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
-from kchaos.checkers.evidence.leader_view import FollowerView, LeaderView, leader_views
+from kchaos.checkers.evidence.leader_view import FollowerSeen, LeaderView, leader_views
 from kchaos.checkers.formats.point_hit import PointHit
 
 ABOUT = TopicPartition("t", 0)
@@ -28,7 +28,7 @@ LOOKED_BEFORE_2_4 = (
     " segment=[0:225]), ReplicaId: 2; Topic: t; Partition: 0; isLocal: false; lastCaughtUpTimeMs: "
     "8100)"
 )
-BEHIND = FollowerView(
+BEHIND = FollowerSeen(
     follower=2, last_fetch_at=8.9, last_caught_up_at=8.1, log_end_offset=4, leader_log_end_offset=5
 )
 
@@ -56,7 +56,7 @@ def test_a_look_names_every_follower_and_one_that_never_fetched() -> None:
     (view,) = leader_views([told(LOOKED, "isr-check")])
 
     assert (view.is_check, view.time, view.log_end_offset) == (True, 9.5, 6)
-    never = FollowerView(
+    never = FollowerSeen(
         follower=0, last_fetch_at=None, last_caught_up_at=0.0, leader_log_end_offset=-1
     )
     assert view.followers == (never, BEHIND)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.checkers.acts import LATE_CLIENT_ID, StaleRequest
+from kchaos.checkers.acts import STALE_CLIENT_ID, StaleRequest
 from kchaos.checkers.cross_checks.brokers import _versions_asked
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.run_directory import RunDirectory
@@ -24,7 +24,7 @@ def evidence(tmp_path: Path) -> RunEvidence:
         if message.api == "LeaderAndIsr" and message.direction == "request"
     )
     assert control.api_version != 2
-    late = replace(control, api_version=2, client_id=LATE_CLIENT_ID)
+    late = replace(control, api_version=2, client_id=STALE_CLIENT_ID)
     evidence.__dict__["links"] = (*(evidence.links or ()), late)
     return evidence
 

@@ -9,7 +9,7 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from kchaos.checkers.formats.batches import CODECS
 from kchaos.clusters import client
-from kchaos.clusters.client import FetchedRecord, codec_sent, records_of, why_not_compressed
+from kchaos.clusters.client import ConsumerRecord, codec_sent, records_of, why_not_compressed
 
 
 def batch_of(magic: int, codec: str, *values: bytes) -> bytes:
@@ -44,8 +44,8 @@ def test_a_null_value_is_not_an_empty_one() -> None:
     builder.append(0, None, b"")
     builder.close()
     assert list(records_of(bytes(builder.buffer()), 0)) == [
-        FetchedRecord(offset=0, key=b"k", value=None),
-        FetchedRecord(offset=1, key=None, value=b""),
+        ConsumerRecord(offset=0, key=b"k", value=None),
+        ConsumerRecord(offset=1, key=None, value=b""),
     ]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kchaos.clusters.client import Fetched, FetchedRecord, fetch
+from kchaos.clusters.client import ConsumerRecord, Fetched, fetch
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.releases import KNOWN_RELEASES
 from tests.support.plays_of_ci import not_played
@@ -37,7 +37,7 @@ def test_every_known_release_starts_and_serves(
         Fetched(
             error_code=0,
             high_watermark=2,
-            records=(FetchedRecord(offset=1, key=None, value=b"second"),),
+            records=(ConsumerRecord(offset=1, key=None, value=b"second"),),
         ),
         Fetched(error_code=NOT_LEADER, high_watermark=-1),
     ]

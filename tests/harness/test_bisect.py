@@ -15,7 +15,7 @@ from kchaos.harness.commands import bisect
 from kchaos.harness.commands.bisect import (
     Border,
     Plays,
-    Span,
+    ReleaseSpan,
     borders,
     findings_of_bug,
     lines_between,
@@ -144,15 +144,15 @@ def test_releases_with_kraft_alone_are_between_others() -> None:
 def test_releases_that_are_not_as_they_are_called_are_refused() -> None:
     plays = Plays(lambda release: release == "1.1.1", say=lambda _text: None)
     lines = [["1.1.1"], ["2.0.0"]]
-    plays.require(Span(lines=lines, good="2.0.0", bad="1.1.1"))
+    plays.require(ReleaseSpan(lines=lines, good="2.0.0", bad="1.1.1"))
     with pytest.raises(UsageError, match=r"--bad must name"):
-        plays.require(Span(lines=lines, good="2.0.0", bad="2.0.0"))
+        plays.require(ReleaseSpan(lines=lines, good="2.0.0", bad="2.0.0"))
     with pytest.raises(UsageError, match=r"--good must name"):
-        plays.require(Span(lines=lines, good="1.1.1", bad="1.1.1"))
+        plays.require(ReleaseSpan(lines=lines, good="1.1.1", bad="1.1.1"))
     with pytest.raises(UsageError, match=r"of 2\.0\.0 and 2\.0\.1 neither shows the bug"):
-        plays.require(Span(lines=[["2.0.0", "2.0.1"]]))
+        plays.require(ReleaseSpan(lines=[["2.0.0", "2.0.1"]]))
     with pytest.raises(UsageError, match="both show the bug"):
-        Plays(lambda _kafka: True, say=lambda _text: None).require(Span(lines=lines))
+        Plays(lambda _kafka: True, say=lambda _text: None).require(ReleaseSpan(lines=lines))
 
 
 def test_a_scenario_is_of_the_release_that_is_played() -> None:

@@ -2,15 +2,15 @@
 
 import pytest
 
-from kchaos.clusters.client import FetchedRecord
+from kchaos.clusters.client import ConsumerRecord
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.steps.clients import _text
 
 
 def record(
     offset: int = 3, key: bytes | None = None, value: bytes | None = b"m-0"
-) -> FetchedRecord:
-    return FetchedRecord(offset=offset, key=key, value=value)
+) -> ConsumerRecord:
+    return ConsumerRecord(offset=offset, key=key, value=value)
 
 
 def test_a_scenarios_record_is_written_down_as_its_text() -> None:
@@ -21,7 +21,7 @@ def test_a_scenarios_record_is_written_down_as_its_text() -> None:
     "strange", [record(offset=4), record(key=b"k"), record(value=None), record(value=b"\xff")]
 )
 def test_what_no_scenario_writes_is_refused_and_never_taken_for_something_else(
-    strange: FetchedRecord,
+    strange: ConsumerRecord,
 ) -> None:
     with pytest.raises(ScenarioError, match="at offset 3 was to be: read only"):
         _text(strange, offset=3)

@@ -9,7 +9,6 @@ from kchaos.harness.commands.cli import run
 from kchaos.harness.commands.compare import exit_code_for, text_of, to_json
 from kchaos.harness.documents import (
     DOCUMENTS,
-    Bounds,
     Cell,
     Claim,
     Column,
@@ -17,6 +16,7 @@ from kchaos.harness.documents import (
     Document,
     Result,
     Row,
+    SearchBounds,
 )
 
 pytestmark = pytest.mark.slow
@@ -94,7 +94,7 @@ def test_json_is_one_object_on_standard_output_and_progress_is_not(
 def test_ctrl_c_ends_it_with_its_own_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(bounds: Bounds, say: object) -> Comparison:
+    def interrupted(bounds: SearchBounds, say: object) -> Comparison:
         raise KeyboardInterrupt
 
     document = Document(name="KIP-279", title="", compare=interrupted)

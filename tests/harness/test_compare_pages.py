@@ -13,7 +13,7 @@ from kchaos.harness.commands.compare_pages import (
     write_page,
 )
 from kchaos.harness.documents import Result, document_named
-from kchaos.harness.documents.searching import Bounds
+from kchaos.harness.documents.searching import SearchBounds
 from kchaos.harness.errors import UsageError
 from tests.harness.test_compare import QUICK, small
 
@@ -55,7 +55,7 @@ def test_a_new_page_gets_a_title(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "page"), GENERATED.items())
 def test_the_page_in_docs_has_what_is_computed_today(name: str, page: str) -> None:
-    bounds = Bounds(schedules=0, most_states=0)
+    bounds = SearchBounds(schedules=0, most_states=0)
     comparison = document_named(name).compare(bounds, lambda text: None)
     known = (DOCS / page).read_text().splitlines()
     computed = [line for line in markdown_of(comparison).splitlines() if line]

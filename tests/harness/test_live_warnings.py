@@ -10,7 +10,7 @@ from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.faults import FastBounce, RollBroker
 from kchaos.faults.api import Fault
 from kchaos.harness.pytest_plugin import live
-from kchaos.harness.pytest_plugin.options import Settings
+from kchaos.harness.pytest_plugin.options import PluginSettings
 from kchaos.harness.steps.scenario_steps import Inject
 
 PROTOCOL = "inter.broker.protocol.version"
@@ -45,7 +45,7 @@ def said_of(
     play = SimpleNamespace(run=run, say=said.append, faults=SimpleNamespace(injections=injections))
     monkeypatch.setattr(live, "begin", lambda *_given, **_options: play)
     monkeypatch.setattr(live, "perform", lambda _play, _index, step: cluster.inject(step.fault))
-    settings: Any = Settings(
+    settings: Any = PluginSettings(
         releases=(), driver="local", runs_directory=Path(), keep="failed", seed=None, offline=True
     )
     chaos = live.Chaos(

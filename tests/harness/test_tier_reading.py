@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kchaos.clusters.client import Fetched, FetchedRecord
+from kchaos.clusters.client import ConsumerRecord, Fetched
 from kchaos.harness.gates import gates
 from kchaos.harness.steps import tier_reading
 
-RECORD = FetchedRecord(offset=3, key=None, value=b"m")
+RECORD = ConsumerRecord(offset=3, key=None, value=b"m")
 NOTHING = Fetched(error_code=0, high_watermark=5, records=())
 THERE = Fetched(error_code=0, high_watermark=5, records=(RECORD,))
 BEYOND = Fetched(error_code=0, high_watermark=3, records=())

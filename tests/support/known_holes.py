@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.explore.move_lists import Setup
-from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.explore.moves import ChaosMove
 
 KIP_279 = ("KIP-279", "OffsetForLeaderEpoch v1")
 KIP_320 = ("KIP-320", "OffsetForLeaderEpoch v2", "Fetch v10", "KAFKA-9338")
@@ -36,10 +36,10 @@ def flapping(release: str, *, also: Collection[str] = (), without: Collection[st
     )
 
 
-def moves(*texts: str) -> tuple[Move, ...]:
+def moves(*texts: str) -> tuple[ChaosMove, ...]:
     """Moves written as "kind broker other"."""
     return tuple(
-        Move(kind, *(int(number) for number in numbers))
+        ChaosMove(kind, *(int(number) for number in numbers))
         for kind, *numbers in (text.split() for text in texts)
     )
 

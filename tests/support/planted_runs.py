@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kchaos.checkers import acts
-from kchaos.checkers.acts import LATE_CLIENT_ID
+from kchaos.checkers.acts import STALE_CLIENT_ID
 from kchaos.checkers.model import events
 from kchaos.checkers.run_directory import RunDirectory
 from tests.support.clean_runs import clean_run, clean_snapshot
@@ -209,7 +209,7 @@ def late_request_obeyed(path: Path) -> RunDirectory:
         "correlation_id": 1,
         "source": 2,
         "target": 1,
-        "client_id": LATE_CLIENT_ID,
+        "client_id": STALE_CLIENT_ID,
     }
     fields = {"topic": "t", "partition": 0}
     asked = {"controller_id": 2, "controller_epoch": 1, "partitions": [fields]}

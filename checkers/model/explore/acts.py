@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Any
 
 from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
-from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.explore.play import Played, Playing, Promised
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import EMPTY, Component, State
@@ -37,7 +37,7 @@ _ENDS_OF_PROCESSES = ("kill", "terminate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Acted:
+class Setup:
     """The brokers that are acted upon.
 
     They hold one partition; one more broker is the controller, and nothing is done to it. The first
@@ -54,42 +54,42 @@ class Acted:
     min_insync_replicas: int = 1
 
 
-class Acting:
+class ActedCluster:
     """Acts on such brokers, and what each of them sets off.
 
     Args:
-        acted: The brokers.
+        setup: The brokers.
         canonical: Gives what a changed component is remembered as.
     """
 
     def __init__(
-        self, acted: Acted, canonical: Callable[[Component, Any], Any] = lambda _, value: value
+        self, setup: Setup, canonical: Callable[[Component, Any], Any] = lambda _, value: value
     ) -> None:
-        self._acted = acted
+        self._setup = setup
         self._canonical = canonical
-        self._playing = Playing(acted.generations)
-        self._replicas = tuple(sorted(acted.generations))
+        self._playing = Playing(setup.generations)
+        self._replicas = tuple(sorted(setup.generations))
 
     def begin(self) -> State:
         """Return the state in which the first broker leads, and the second is preferred."""
         played = Played(self._playing, EMPTY)
         deciding = self._instant_controller(played, self._replicas)
-        deciding.begin(self._acted.generations)
+        deciding.begin(self._setup.generations)
         for event in deciding.reorder(self._replicas[1]):
             deciding.follow(event)
         return self._state_after(EMPTY, played, records=0, promised=frozenset())
 
-    def acts(self, kinds: tuple[str, ...] = KINDS) -> Iterator[Move]:
+    def acts(self, kinds: tuple[str, ...] = KINDS) -> Iterator[ChaosMove]:
         """Yield every act of these kinds that there may be."""
         if "prefer" in kinds:
-            yield Move("prefer", -1)
+            yield ChaosMove("prefer", -1)
         one_by_one = [kind for kind in kinds if kind not in ("prefer", *_BETWEEN_TWO)]
         for broker in self._replicas:
-            yield from (Move(kind, broker) for kind in one_by_one)
+            yield from (ChaosMove(kind, broker) for kind in one_by_one)
         for broker, other in combinations(self._replicas, 2):
-            yield from (Move(kind, broker, other) for kind in _BETWEEN_TWO if kind in kinds)
+            yield from (ChaosMove(kind, broker, other) for kind in _BETWEEN_TWO if kind in kinds)
 
-    def after(self, state: State, act: Move, operation: str = "") -> State | None:
+    def after(self, state: State, act: ChaosMove, operation: str = "") -> State | None:
         """Return the state after an act and all that it sets off, None where it cannot be done.
 
         Args:
@@ -105,7 +105,7 @@ class Acting:
         move = act._replace(broker=self._replicas[0]) if act.broker == -1 else act
         played.act(deciding, move, operation)
         if played.timeline and act.kind in _ENDS_OF_PROCESSES:
-            played.act(deciding, Move("expire", act.broker))
+            played.act(deciding, ChaosMove("expire", act.broker))
         # A scenario could not wait for an acknowledgement that does not come.
         if not played.timeline or (act.kind == "write-all" and not played.is_acknowledged):
             return None
@@ -116,7 +116,7 @@ class Acting:
             promised=state(PROMISED) | played.promised,
         )
 
-    def healed(self, state: State) -> list[tuple[Move, State]]:
+    def healed(self, state: State) -> list[tuple[ChaosMove, State]]:
         """Return the acts that heal every fault, sessions first, and the state after each."""
         steps = []
         while (act := healing(World(state))) is not None:
@@ -134,8 +134,8 @@ class Acting:
             world=lambda: played.world,
             add=played.add,
             replicas=replicas,
-            is_unclean=self._acted.is_unclean,
-            min_insync_replicas=self._acted.min_insync_replicas,
+            is_unclean=self._setup.is_unclean,
+            min_insync_replicas=self._setup.min_insync_replicas,
             czxid=czxid,
         )
 
@@ -152,23 +152,23 @@ class Acting:
         )
 
 
-def healing(world: World) -> Move | None:
+def healing(world: World) -> ChaosMove | None:
     """Return what heals one fault, sessions first; None where nothing is left to heal."""
     registered = world.registered()
     for broker in sorted(world.assignment(PARTITION)):
         if world.running(broker) is None:
-            return Move("restart", broker)
+            return ChaosMove("restart", broker)
         if broker not in registered:
-            return Move("register", broker)
+            return ChaosMove("register", broker)
     for hold in world.holds():
         assert hold.source is not None, "each hold is of one follower's answers"
-        return Move("release", hold.source)
+        return ChaosMove("release", hold.source)
     for cut in world.cuts():
-        return Move("heal", cut.source, cut.target)
+        return ChaosMove("heal", cut.source, cut.target)
     return None
 
 
-def _can_be_forced(world: World, act: Move) -> bool:
+def _can_be_forced(world: World, act: ChaosMove) -> bool:
     """Tell whether a scenario can do it: steps ask more of a cluster than the model does."""
     registered = world.registered()
     match act.kind:

@@ -111,12 +111,12 @@ def see_brokers(world: World, machine: Machine, _: SeeBrokers) -> bool:
         return False
     if controller.seen == tuple(sorted(registered.items())):
         return has_queues
-    acting = world.broker(controller.broker)
-    assert acting is not None
+    its_broker = world.broker(controller.broker)
+    assert its_broker is not None
     gone = {
         broker
         for broker, czxid in controller.seen
-        if broker not in registered or acting.generation.sees_bounce(czxid, registered[broker])
+        if broker not in registered or its_broker.generation.sees_bounce(czxid, registered[broker])
     }
     stopping = _stopping(world, machine) - gone
     context = _context(world, machine, set(registered) - gone, stopping)
@@ -214,8 +214,8 @@ def let_stop(world: World, machine: Machine, action: LetStop) -> bool:
 
 def _stops(world: World, epoch: int, *, deletes: bool = False) -> StopReplica:
     """Return the StopReplica that a controller would send now."""
-    acting = outboxes.generation_of(world, world.controller(epoch).broker)
-    known = known_state(world).leader_epoch if acting.tells_epoch_to_stop else -1
+    generation = outboxes.generation_of(world, world.controller(epoch).broker)
+    known = known_state(world).leader_epoch if generation.tells_epoch_to_stop else -1
     return StopReplica(partition=PARTITION, deletes=deletes, leader_epoch=known)
 
 
@@ -362,8 +362,8 @@ def _refuses_shutdown(world: World, event: ControlledShutdownReceived) -> bool:
     controller, seen = world.controller(world.controller_epochs()[-1]), dict(_seen(world))
     if event.broker not in seen:
         return True
-    acting = outboxes.generation_of(world, controller.broker)
-    return acting.refuses_shutdown(event.broker_epoch, seen[event.broker])
+    generation = outboxes.generation_of(world, controller.broker)
+    return generation.refuses_shutdown(event.broker_epoch, seen[event.broker])
 
 
 def _stopping(world: World, machine: Machine) -> set[int]:

@@ -1,9 +1,9 @@
 """Plays lists of moves, drawn at random or given, and says which property broke.
 
-A `Move` is what a chaos run could do. It becomes events, the decisions that controller and leaders
-would take (elections, changes of the ISR) come of themselves, and so there is a timeline that
-`predict` understands and that can be played on real brokers. A move that is not possible just then
-does nothing, so that lists of moves can be cut down freely.
+A `ChaosMove` is what a chaos run could do. It becomes events, the decisions that controller and
+leaders would take (elections, changes of the ISR) come of themselves, and so there is a timeline
+that `predict` understands and that can be played on real brokers. A move that is not possible just
+then does nothing, so that lists of moves can be cut down freely.
 
 Two properties are checked:
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
-from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.explore.play import Played, Playing, difference, lost
 from kchaos.checkers.model.explore.properties import isr_member_unlike
 from kchaos.checkers.model.releases.generation import Generation
@@ -59,7 +59,7 @@ class MovesPlayed:
     violation: str
 
 
-def play(setup: Setup, moves: Sequence[Move]) -> MovesPlayed:
+def play(setup: Setup, moves: Sequence[ChaosMove]) -> MovesPlayed:
     """Return the timeline that the moves give and the first property that broke in it."""
     played = Played(_playing(tuple(setup.generations.items())), EMPTY)
     deciding = InstantController(

@@ -18,7 +18,7 @@ from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered, Event, Produce
 
 
-class Move(NamedTuple):
+class ChaosMove(NamedTuple):
     """One thing that a chaos run does.
 
     Attributes:
@@ -68,7 +68,7 @@ preferred replica is elected. cut-controller: no LeaderAndIsr reaches the broker
 
 
 def events_of(  # noqa: C901
-    world: World, deciding: InstantController, move: Move, operation: str
+    world: World, deciding: InstantController, move: ChaosMove, operation: str
 ) -> Iterator[Event]:
     """Yield the events of one move, none where it is not possible; decisions come of themselves."""
     broker = world.broker(move.broker)
@@ -116,7 +116,7 @@ def events_of(  # noqa: C901
             yield from deciding.reorder(move.broker)
 
 
-def _write(world: World, move: Move, operation: str) -> Iterator[Event]:
+def _write(world: World, move: ChaosMove, operation: str) -> Iterator[Event]:
     if not is_leading(world, move.broker, PARTITION):
         return
     count = 2 if move.kind == "write-pair" else 1
@@ -143,7 +143,7 @@ def _is_held(world: World, name: str) -> bool:
     return any(hold.name == name for hold in world.holds())
 
 
-def _hold(world: World, move: Move) -> Iterator[Event]:
+def _hold(world: World, move: ChaosMove) -> Iterator[Event]:
     name = f"hold-{move.broker}"
     if _is_held(world, name):
         return

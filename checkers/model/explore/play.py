@@ -10,7 +10,7 @@ from typing import Any
 from kchaos.checkers.acts import HealLink, ReleaseHold, ResumeBroker
 from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
 from kchaos.checkers.model.explore.footprints import Footprints
-from kchaos.checkers.model.explore.moves import Move, events_of
+from kchaos.checkers.model.explore.moves import ChaosMove, events_of
 from kchaos.checkers.model.explore.properties import missing, unlike_leader
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.apply_event import happen
@@ -76,7 +76,7 @@ class Played:
                 self.promised |= {(note.base_offset, note.payload)}
         world.notes.clear()
 
-    def act(self, deciding: InstantController, move: Move, operation: str = "") -> None:
+    def act(self, deciding: InstantController, move: ChaosMove, operation: str = "") -> None:
         """Do something to the cluster, and let be decided what follows from it."""
         for event in events_of(self.world, deciding, move, operation):
             deciding.follow(event)
@@ -92,8 +92,8 @@ class Played:
         for cut in self.world.cuts():
             deciding.follow(HealLink(name=cut.name))
         for broker_id in deciding.replicas:
-            self.act(deciding, Move("restart-if-down", broker_id))
-            self.act(deciding, Move("register", broker_id))
+            self.act(deciding, ChaosMove("restart-if-down", broker_id))
+            self.act(deciding, ChaosMove("register", broker_id))
 
 
 def difference(world: World) -> str:

@@ -16,12 +16,12 @@ from kchaos.checkers.model.explore.acts import (
     EXPLORED_KINDS,
     PROMISED,
     RECORDS,
-    Acted,
-    Acting,
+    ActedCluster,
+    Setup,
     healing,
 )
 from kchaos.checkers.model.explore.canonical import without_counts
-from kchaos.checkers.model.explore.moves import Move as Act
+from kchaos.checkers.model.explore.moves import ChaosMove as Act
 from kchaos.checkers.model.explore.play import Promised, difference, lost
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import State
@@ -33,7 +33,7 @@ class Schedules:
     """What schedules are looked at.
 
     Attributes:
-        generations: As in `Acted`.
+        generations: As in `Setup`.
         records: How many records are written at most.
         leader_epoch: The highest leader epoch.
     """
@@ -117,19 +117,19 @@ def find_schedule(
 class _Playing:
     def __init__(self, schedules: Schedules) -> None:
         self._schedules = schedules
-        self._acting = Acting(
-            Acted(generations=schedules.generations), partial(without_counts, schedules.generations)
+        self._cluster = ActedCluster(
+            Setup(generations=schedules.generations), partial(without_counts, schedules.generations)
         )
         self._broken: dict[State, str] = {}
         self._healed_by: dict[tuple[State, Act], State] = {}
 
     def begin(self) -> State:
         """Return the state in which the first broker leads, and the second is preferred."""
-        return self._acting.begin()
+        return self._cluster.begin()
 
     def acts(self) -> Iterator[Act]:
         """Yield every act that there may be."""
-        return self._acting.acts(EXPLORED_KINDS)
+        return self._cluster.acts(EXPLORED_KINDS)
 
     def after(self, state: State, move: Act) -> State | None:
         """Return the state after an act and what it sets off, None where it cannot be done."""
@@ -138,7 +138,7 @@ class _Playing:
             return None
         after = self._healed_by.pop((state, move), None)
         if after is None:
-            after = self._acting.after(state, move, f"record-{number}")
+            after = self._cluster.after(state, move, f"record-{number}")
         if after is None:
             return None
         now = after(("state", PARTITION))
@@ -157,7 +157,7 @@ class _Playing:
             if act is None:
                 self._broken[state] = _broken(World(state), state(PROMISED))
                 break
-            after = self._acting.after(state, act)
+            after = self._cluster.after(state, act)
             assert after is not None, f"{act} heals what acts"
             # It is one of the acts that are tried in this state when its turn comes.
             self._healed_by[state, act] = after
@@ -168,7 +168,7 @@ class _Playing:
 
     def healed(self, state: State) -> list[tuple[Act, State]]:
         """Return the acts that heal every fault, sessions first, and the state after each."""
-        return self._acting.healed(state)
+        return self._cluster.healed(state)
 
 
 def _broken(world: World, promised: Promised) -> str:

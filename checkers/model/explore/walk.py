@@ -4,9 +4,9 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from random import Random
 
 from kchaos.checkers.model.controller.at_once import PARTITION
-from kchaos.checkers.model.explore.acts import KINDS, RECORDS, Acting
+from kchaos.checkers.model.explore.acts import KINDS, RECORDS, ActedCluster
 from kchaos.checkers.model.explore.moves import KINDS as MOVES
-from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.explore.schedules import Schedule
 from kchaos.checkers.model.state.state import State
 
@@ -41,7 +41,7 @@ in those replicas may come to differ."""
 
 
 def walk(
-    acting: Acting, random: Random, *, steps: int, weights: Mapping[str, float] = WEIGHTS
+    cluster: ActedCluster, random: Random, *, steps: int, weights: Mapping[str, float] = WEIGHTS
 ) -> Schedule:
     """Return a list of acts that are drawn one by one, and what heals every fault then.
 
@@ -49,16 +49,16 @@ def walk(
     says so.
 
     Args:
-        acting: What there is to act upon.
+        cluster: What there is to act upon.
         random: Draws.
         steps: How many acts; those that heal at the end do not count.
         weights: By kind of act.
     """
-    state = acting.begin()
-    acts: list[Move] = []
+    state = cluster.begin()
+    acts: list[ChaosMove] = []
     states = [state]
     while len(acts) < steps:
-        possible = dict(possible_acts(acting, state, f"record-{len(acts)}"))
+        possible = dict(possible_acts(cluster, state, f"record-{len(acts)}"))
         kinds = sorted({act.kind for act in possible if weights.get(act.kind, 0) > 0})
         if not kinds:
             break
@@ -69,7 +69,7 @@ def walk(
         state = possible[act]
         acts.append(act)
         states.append(state)
-    healing = acting.healed(state)
+    healing = cluster.healed(state)
     ended = f", for nothing was possible after {len(acts)}" if len(acts) < steps else ""
     return Schedule(
         acts=(*acts, *(act for act, _ in healing)),
@@ -85,7 +85,7 @@ def drawn_moves(
     *,
     steps: int,
     weights: Mapping[str, float] = MOVE_WEIGHTS,
-) -> Iterator[Move]:
+) -> Iterator[ChaosMove]:
     """Yield moves of any two brokers, whatever is possible: a list of them can be cut down freely.
 
     Args:
@@ -97,7 +97,7 @@ def drawn_moves(
     for _ in range(steps):
         broker = random.choice(brokers)
         other = random.choice([each for each in brokers if each != broker])
-        yield Move(drawn_kind(random, tuple(weights), weights), broker, other)
+        yield ChaosMove(drawn_kind(random, tuple(weights), weights), broker, other)
 
 
 def drawn_kind(
@@ -113,10 +113,12 @@ def drawn_kind(
     return kind
 
 
-def possible_acts(acting: Acting, state: State, operation: str) -> Iterator[tuple[Move, State]]:
+def possible_acts(
+    cluster: ActedCluster, state: State, operation: str
+) -> Iterator[tuple[ChaosMove, State]]:
     """Yield every act that is possible in a state, and the state after it, in a fixed order."""
-    for act in acting.acts(KINDS):
-        after = acting.after(state, act, operation)
+    for act in cluster.acts(KINDS):
+        after = cluster.after(state, act, operation)
         if after is not None:
             yield act, after
 

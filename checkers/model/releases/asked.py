@@ -9,7 +9,7 @@ from kchaos.checkers.model.releases.generation import Generation
 
 
 @dataclass(slots=True)
-class Asked:
+class RulesAsked:
     """What was asked while it was watched.
 
     Attributes:
@@ -33,13 +33,13 @@ class Asked:
         return self._watched[generation]
 
 
-_ASKED: ContextVar[Asked | None] = ContextVar("kchaos_rules_asked", default=None)
+_ASKED: ContextVar[RulesAsked | None] = ContextVar("kchaos_rules_asked", default=None)
 
 
 @contextmanager
-def watching_rules() -> Iterator[Asked]:
+def watching_rules() -> Iterator[RulesAsked]:
     """Notes which rules are asked in the block; generations composed before it are not watched."""
-    asked = Asked()
+    asked = RulesAsked()
     token = _ASKED.set(asked)
     try:
         yield asked
@@ -47,7 +47,7 @@ def watching_rules() -> Iterator[Asked]:
         _ASKED.reset(token)
 
 
-def who_watches() -> Asked | None:
+def who_watches() -> RulesAsked | None:
     """Who notes now which rules are asked."""
     return _ASKED.get()
 

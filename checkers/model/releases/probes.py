@@ -122,7 +122,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SourceLine:
     """Where a rule was found: a path in Kafka's repository and a line, counted from 1."""
 
     path: str
@@ -138,7 +138,7 @@ class Place:
         return f"{self.file}:{self.line}"
 
 
-def find(probes: Iterable[Probe], texts: Texts) -> Place | None:
+def find(probes: Iterable[Probe], texts: Texts) -> SourceLine | None:
     """Return where a rule is in a release's files, or None where one of its probes fails.
 
     Raises:
@@ -148,7 +148,7 @@ def find(probes: Iterable[Probe], texts: Texts) -> Place | None:
     return None if None in places else places[0]
 
 
-def _look(probe: Probe, texts: Texts) -> Place | None:
+def _look(probe: Probe, texts: Texts) -> SourceLine | None:
     wanted = _compiled(probe.present or probe.absent or "")
     within = _compiled(probe.within) if probe.within else None
     searched = None
@@ -161,8 +161,8 @@ def _look(probe: Probe, texts: Texts) -> Place | None:
             if match and probe.present is None:
                 return None
             if match:
-                return Place(path=path, line=text.count("\n", 0, match.start()) + 1)
-            searched = searched or Place(path=path, line=text.count("\n", 0, start) + 1)
+                return SourceLine(path=path, line=text.count("\n", 0, match.start()) + 1)
+            searched = searched or SourceLine(path=path, line=text.count("\n", 0, start) + 1)
     return None if probe.present is not None else searched
 
 

@@ -77,7 +77,7 @@ class Proposed:
             fetch is counted, not from that at which the leader began to read for it.
         gives_up_when_slow: Whether a leader that is slow to read for a follower, which that keeps
             in the ISR, gives up its leadership.
-        elects_by_isr: Whether who gave up is the last whom the controller elects.
+        elects_by_isr: Whether a leader that resigned is elected only if nobody else can be.
     """
 
     magic_of_append: Callable[[Log, int], int] = configured_magic

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
-from kchaos.checkers.model.releases.probes import Place, find
+from kchaos.checkers.model.releases.probes import SourceLine, find
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.versions import LOOKED_UP, line_of, parse_version, runs
 
@@ -40,7 +40,7 @@ _MODULES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SourcesRead:
     """What was looked up.
 
     Attributes:
@@ -49,10 +49,10 @@ class Found:
     """
 
     read_at: Mapping[str, str]
-    places: Mapping[str, Mapping[str, Place]]
+    places: Mapping[str, Mapping[str, SourceLine]]
 
 
-def look_up(rules: Iterable[Rule], git_dir: Path, jars: Path | None) -> Found:
+def look_up(rules: Iterable[Rule], git_dir: Path, jars: Path | None) -> SourcesRead:
     """Return where each rule is in each release that can be read.
 
     Raises:
@@ -62,7 +62,7 @@ def look_up(rules: Iterable[Rule], git_dir: Path, jars: Path | None) -> Found:
     paths = sorted({path for rule in rules for probe in rule.probes for path in probe.paths})
     tagged = set(_git(git_dir, "tag", "--list").decode().split())
     read_at: dict[str, str] = {}
-    places: dict[str, dict[str, Place]] = {rule.name: {} for rule in rules}
+    places: dict[str, dict[str, SourceLine]] = {rule.name: {} for rule in rules}
     for release in LOOKED_UP:
         if release in tagged:
             texts = _tag_texts(git_dir, release, paths)
@@ -76,10 +76,10 @@ def look_up(rules: Iterable[Rule], git_dir: Path, jars: Path | None) -> Found:
             place = find(rule.probes, texts)
             if place is not None:
                 places[rule.name][release] = place
-    return Found(read_at=read_at, places=places)
+    return SourcesRead(read_at=read_at, places=places)
 
 
-def differences(rules: Iterable[Rule], survey: Found) -> list[str]:
+def differences(rules: Iterable[Rule], survey: SourcesRead) -> list[str]:
     """Return where what was found is not what the rules say, one sentence each."""
     said = []
     for rule in rules:
@@ -95,7 +95,7 @@ def differences(rules: Iterable[Rule], survey: Found) -> list[str]:
     return said
 
 
-def table(survey: Found) -> str:
+def table(survey: SourcesRead) -> str:
     """Return rules by releases as text: x where the rule was found, ? for what was not read."""
     width = max(map(len, survey.places), default=0)
     lines = [f"one column for each release from {LOOKED_UP[0]} to {LOOKED_UP[-1]}:"]
@@ -161,7 +161,7 @@ _PREDICTED = {
 }
 
 
-def page(rules: Iterable[Rule], survey: Found) -> str:
+def page(rules: Iterable[Rule], survey: SourcesRead) -> str:
     """Return docs/rules.md: each rule with its meaning, its releases and where it was found."""
     jars = [release for release, source in survey.read_at.items() if source != "tag"]
     paragraphs = [
@@ -203,7 +203,7 @@ def _wrapped(paragraph: str) -> str:
     return textwrap.fill(paragraph, 100, break_on_hyphens=False, break_long_words=False)
 
 
-def _firsts(places: Mapping[str, Place]) -> str:
+def _firsts(places: Mapping[str, SourceLine]) -> str:
     """Return where a rule is at the first release of each line, the file named when it changes."""
     files: dict[str, list[str]] = {}
     lines: set[tuple[int, ...]] = set()
@@ -215,7 +215,7 @@ def _firsts(places: Mapping[str, Place]) -> str:
     return "; ".join(f"{file} {', '.join(at)}" for file, at in files.items())
 
 
-def compared(survey: Found) -> str:
+def compared(survey: SourcesRead) -> str:
     """Return what `status` reads, as JSON: how each release was read, who has each rule."""
     document = {
         "read_at": dict(survey.read_at),

@@ -197,7 +197,7 @@ def _network(
             left = tuple(forgery for forgery in world.forgeries() if forgery.name != event.name)
             world.put(("forgeries",), left)
         case StaleRequest():
-            stale_request.late_request(world, event)
+            stale_request.arrive(world, event)
 
 
 def _start(world: World, event: StartBroker, generation: Generation | None) -> None:

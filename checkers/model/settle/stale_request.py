@@ -19,7 +19,7 @@ from kchaos.checkers.model.values.requests import (
 )
 
 
-def late_request(world: World, event: StaleRequest) -> None:
+def arrive(world: World, event: StaleRequest) -> None:
     """Let a broker handle a control request that no controller has in its outbox.
 
     It may be for an earlier generation. What a controller decides because of a ControlledShutdown
@@ -28,7 +28,7 @@ def late_request(world: World, event: StaleRequest) -> None:
     broker = world.broker(event.target)
     if broker is None or not broker.is_working or event.api == "ControlledShutdown":
         return
-    requests = late_requests(event)
+    requests = parts_of(event)
     for index, request in enumerate(requests, start=1):
         received = Received(
             number=(event.controller_epoch, 0),
@@ -41,8 +41,8 @@ def late_request(world: World, event: StaleRequest) -> None:
     process.write_checkpoint(world, event.target)
 
 
-def late_requests(event: StaleRequest) -> list[ControlRequest]:
-    """Return what a late request says, one value for each part that a broker handles apart."""
+def parts_of(event: StaleRequest) -> list[ControlRequest]:
+    """Return what a stale request says, one value for each part that a broker handles apart."""
     partitions = [TopicPartition(*state[:2]) for state in event.states]
     match event.api:
         case "LeaderAndIsr":

@@ -16,7 +16,7 @@ from kchaos.harness.report.cause.transactions import transaction
 from kchaos.harness.report.cause.truncations import below_high_watermark
 from kchaos.harness.report.leadership import Decisions, decisions_of
 from kchaos.harness.report.loading import Loaded
-from kchaos.harness.report.moments import Fault, faults_of
+from kchaos.harness.report.moments import FaultSpan, faults_of
 from kchaos.harness.report.replicas import PartitionView, partition_views
 from kchaos.harness.report.rounds import observed_rounds
 
@@ -32,7 +32,7 @@ def cause_of(
     views: Sequence[PartitionView],
     decisions: Decisions,
     rounds: Sequence[AskedRound],
-    faults: Sequence[Fault],
+    faults: Sequence[FaultSpan],
 ) -> tuple[CauseStep, ...]:
     """What led to the worst safety finding, oldest first; nothing for a run without any.
 

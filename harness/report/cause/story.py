@@ -18,7 +18,7 @@ from kchaos.checkers.outcome import worst_first
 from kchaos.checkers.segments.batch import Batch
 from kchaos.harness.report.leadership import Decisions
 from kchaos.harness.report.loading import Loaded
-from kchaos.harness.report.moments import Fault
+from kchaos.harness.report.moments import FaultSpan
 from kchaos.harness.report.replicas import PartitionView, ReplicaView
 from kchaos.harness.report.tier_drawing import RemoteView
 
@@ -76,7 +76,7 @@ class Story:
     states: tuple[tuple[float, PartitionState], ...]
     replicas: tuple[ReplicaView, ...]
     rounds: tuple[AskedRound, ...]
-    faults: Sequence[Fault]
+    faults: Sequence[FaultSpan]
     decisions: Decisions
     registered: tuple[tuple[float, BrokerRegistered], ...]
     unregistered: Mapping[int, float]
@@ -124,7 +124,7 @@ def story_of(
     *,
     decisions: Decisions,
     rounds: Sequence[AskedRound],
-    faults: Sequence[Fault],
+    faults: Sequence[FaultSpan],
 ) -> Story:
     """The evidence about a finding's partition, of which `view` is the last snapshot."""
     partition = (finding.topic, finding.partition)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.outcome import brokers_text
 from kchaos.harness.report.cause.story import CauseStep, Story
-from kchaos.harness.report.moments import Fault
+from kchaos.harness.report.moments import FaultSpan
 
 _AIMED_AT = re.compile(r"\b(?:broker|source|target)=(\d+)")
 _MOST_FAULTS = 3
@@ -53,6 +53,6 @@ def acting_text(story: Story, time: float) -> str:
     return f", while {listed(names)} acted" if names else ""
 
 
-def _aimed_at(fault: Fault) -> Sequence[int]:
+def _aimed_at(fault: FaultSpan) -> Sequence[int]:
     """Those that a fault was aimed at."""
     return sorted({int(broker) for broker in _AIMED_AT.findall(fault.what)})

@@ -22,7 +22,7 @@ from kchaos.checkers.explorer import (
     exploring,
     part,
 )
-from kchaos.checkers.explorer.part import Part
+from kchaos.checkers.explorer.part import StateSpacePart
 from tests.support.published_specifications import Bounds, kip_101, kip_279
 from tests.support.small_systems import counters, exchanged
 
@@ -101,7 +101,7 @@ def test_several_processes_keep_exactly_as_many_states_as_allowed() -> None:
 
 
 def test_the_memory_of_all_processes_counts() -> None:
-    alone = Part(counters(3, 9)).memory_mib()
+    alone = StateSpacePart(counters(3, 9)).memory_mib()
     most = int(alone * 1.5)
     explored = explore(counters(3, 9), most_states=10**6, most_memory_mib=most, processes=2)
     assert explored.limit == "most_memory_mib"

@@ -34,7 +34,7 @@ from kchaos.checkers.model.explore.actions import (
 from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
 from kchaos.checkers.model.explore.machine import initial_state, next_state
 from kchaos.checkers.model.explore.move_lists import Setup, play
-from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.releases.every_rule import RULES
 from kchaos.checkers.model.releases.generation import FollowerLog, Generation
 from kchaos.checkers.model.settle.apply_event import happen
@@ -179,7 +179,7 @@ def disallowed(prediction: Prediction) -> int:
     return len(prediction.disallowed)
 
 
-def violation(moves: Sequence[Move], brokers: int = 3, *, agreement: bool = True) -> Look:
+def violation(moves: Sequence[ChaosMove], brokers: int = 3, *, agreement: bool = True) -> Look:
     """Which property the explorer's moves break, its first word alone."""
 
     def look(known: Generation) -> str:

@@ -9,9 +9,9 @@ import pytest
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.releases import probes, sources
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE, RANGES
-from kchaos.checkers.model.releases.probes import Place, Probe, find
+from kchaos.checkers.model.releases.probes import Probe, SourceLine, find
 from kchaos.checkers.model.releases.rule import Rule
-from kchaos.checkers.model.releases.sources import Found, differences, look_up, table
+from kchaos.checkers.model.releases.sources import SourcesRead, differences, look_up, table
 
 PAGE = Path(__file__).parents[3] / "docs/rules.md"
 CACHE = ("storage/src/main/java/kafka/Cache.java", "core/src/main/scala/kafka/Cache.scala")
@@ -53,18 +53,18 @@ def rule(name: str, probe: dict[str, str]) -> Rule:
 def test_a_probe_looks_in_the_method_that_it_names_only(rules: tuple[Rule, ...]) -> None:
     assert find(rules[0].probes, {OLD: SCALA}) is None
     asking = SCALA.replace("    a\n", "    a.epoch\n")
-    assert find(rules[0].probes, {OLD: asking}) == Place(path=OLD, line=4)
+    assert find(rules[0].probes, {OLD: asking}) == SourceLine(path=OLD, line=4)
 
 
 def test_a_class_is_found_where_it_moved_to(rules: tuple[Rule, ...]) -> None:
     java = "class Cache {\n    int ask(int a) {\n        return epoch;\n    }\n}\n"
-    assert find(rules[0].probes, {NEW: java}) == Place(path=NEW, line=3)
+    assert find(rules[0].probes, {NEW: java}) == SourceLine(path=NEW, line=3)
 
 
 def test_what_must_be_absent_is_absent_from_a_file_that_exists(
     rules: tuple[Rule, ...],
 ) -> None:
-    assert find(rules[1].probes, {OLD: SCALA}) == Place(path=OLD, line=1)
+    assert find(rules[1].probes, {OLD: SCALA}) == SourceLine(path=OLD, line=1)
     assert find(rules[1].probes, {OLD: SCALA + "exit"}) is None
     assert find(rules[1].probes, {}) is None
 
@@ -106,7 +106,7 @@ def test_a_tag_is_read_from_git_and_what_has_none_from_the_source_jars(
         archive.writestr("kafka/Cache.java", "    int ask() {\n    epoch\n    }\n")
     looked_up = look_up(rules, clone / ".git", tmp_path / "jars")
     assert looked_up.read_at == {"3.8.0": "tag", "3.8.1": "source jar"}
-    assert looked_up.places["asks"] == {"3.8.1": Place(path=NEW, line=2)}
+    assert looked_up.places["asks"] == {"3.8.1": SourceLine(path=NEW, line=2)}
     assert set(looked_up.places["does not exit"]) == {"3.8.0", "3.8.1"}
     assert table(looked_up).splitlines()[1].endswith("?.x?????? 3.8.1")
 
@@ -125,8 +125,8 @@ def test_the_command_says_what_it_could_not_read_and_ends_with_2(
     assert "not a git repository" in capsys.readouterr().err
 
 
-def _as_declared(release: str) -> dict[str, dict[str, Place]]:
-    here = Place(path=OLD, line=1)
+def _as_declared(release: str) -> dict[str, dict[str, SourceLine]]:
+    here = SourceLine(path=OLD, line=1)
     return {
         name: {release: here} if release in range_.released() else {}
         for name, range_ in RANGES.items()
@@ -134,15 +134,15 @@ def _as_declared(release: str) -> dict[str, dict[str, Place]]:
 
 
 def test_what_agrees_with_the_rules_has_no_differences() -> None:
-    seen = Found(read_at={"3.4.1": "tag"}, places=_as_declared("3.4.1"))
+    seen = SourcesRead(read_at={"3.4.1": "tag"}, places=_as_declared("3.4.1"))
     assert differences(EVERY_RULE, seen) == []
 
 
 def test_a_rule_that_is_declared_and_missing_or_found_and_not_declared_is_named() -> None:
     places = _as_declared("3.4.0")
-    places["KAFKA-14704"] = {"3.4.0": Place(path=OLD, line=7)}
+    places["KAFKA-14704"] = {"3.4.0": SourceLine(path=OLD, line=7)}
     places["KIP-101"] = {}
-    assert differences(EVERY_RULE, Found(read_at={"3.4.0": "tag"}, places=places)) == [
+    assert differences(EVERY_RULE, SourcesRead(read_at={"3.4.0": "tag"}, places=places)) == [
         "KIP-101: declared for 3.4.0, and not in its source",
         "KAFKA-14704: in 3.4.0 at Cache.scala:7, and not declared for it",
     ]

@@ -8,7 +8,7 @@ import pytest
 
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import PredictedBatch
-from kchaos.harness.documents import Bounds, Comparison, Result
+from kchaos.harness.documents import Comparison, Result, SearchBounds
 from kchaos.harness.documents.kafka_7601 import compare, machine
 from kchaos.harness.documents.kafka_7601_columns import (
     NEW,
@@ -27,13 +27,13 @@ from kchaos.harness.documents.searching import explored
 
 pytestmark = pytest.mark.slow
 
-WIDE = Bounds(most_states=30_000)
+WIDE = SearchBounds(most_states=30_000)
 OPTIONS = ["max. format", "clear", "segments", "segments, split"]
 
 
 @pytest.fixture(scope="module")
 def compared() -> Comparison:
-    return compare(Bounds(schedules=0, most_states=0), lambda text: None)
+    return compare(SearchBounds(schedules=0, most_states=0), lambda text: None)
 
 
 def right_in(compared: Comparison, row: str) -> list[str]:

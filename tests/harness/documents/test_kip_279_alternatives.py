@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kchaos.checkers.model.explore.bounds import Machine
-from kchaos.harness.documents import Bounds, Comparison, Result
+from kchaos.harness.documents import Comparison, Result, SearchBounds
 from kchaos.harness.documents.kip_279 import bits_rows, compare, scene_rows
 from kchaos.harness.documents.kip_279_columns import (
     FENCED,
@@ -20,8 +20,8 @@ from kchaos.harness.documents.searching import explored
 
 pytestmark = pytest.mark.slow
 
-QUIET = Bounds(schedules=0, most_states=0)
-WIDE = Bounds(most_states=30_000)
+QUIET = SearchBounds(schedules=0, most_states=0)
+WIDE = SearchBounds(most_states=30_000)
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,9 @@ def test_one_round_is_enough_while_there_is_one_leader_change() -> None:
 
 
 def test_a_bound_that_is_too_small_leaves_a_search_open() -> None:
-    exploration = explored(machine(generations()["2.0.1"]), "agreement", Bounds(most_states=100))
+    exploration = explored(
+        machine(generations()["2.0.1"]), "agreement", SearchBounds(most_states=100)
+    )
     assert exploration.result is Result.UNKNOWN
     assert exploration.detail[0].startswith("most_states")
 

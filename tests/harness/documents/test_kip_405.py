@@ -6,7 +6,7 @@ import pytest
 
 from kchaos.checkers.errors import ComparisonError
 from kchaos.harness.catalogue import entry_named
-from kchaos.harness.documents import Bounds, Result, document_named
+from kchaos.harness.documents import Result, SearchBounds, document_named
 from kchaos.harness.documents.kip_405 import compare_run
 from kchaos.harness.documents.kip_405_page import BROKERS, TABLES, of_scenario, wanted
 from tests.support.tiered_run import tiered_run
@@ -39,7 +39,7 @@ def test_3_6_ships_nothing_of_a_lineage_after_an_unclean_election() -> None:
 def test_without_runs_it_says_how_to_make_some(tmp_path: Path) -> None:
     document = document_named("kip-405")
     with pytest.raises(ComparisonError, match="reproduce KIP-405-1"):
-        document.compare(Bounds(), quiet)
+        document.compare(SearchBounds(), quiet)
     with pytest.raises(ComparisonError, match="no run of KIP-405-1"):
         compare_run(tmp_path, quiet)
 

@@ -21,7 +21,7 @@ from kchaos.harness.documents.comparison import Result
 from kchaos.harness.documents.kip_501 import compare, compare_run
 from kchaos.harness.documents.kip_501_courses import Course, play
 from kchaos.harness.documents.kip_501_example import solution_of, worked_example
-from kchaos.harness.documents.searching import Bounds
+from kchaos.harness.documents.searching import SearchBounds
 from tests.support.clean_runs import clean_run, clean_snapshot
 from tests.support.slow_reads import slow_reads_run
 
@@ -135,7 +135,7 @@ def test_what_the_document_does_not_allow_is_refused(
 
 @pytest.mark.slow
 def test_the_comparison_says_what_of_the_document_is_reproduced_and_what_is_refuted() -> None:
-    comparison = compare(Bounds(), print)
+    comparison = compare(SearchBounds(), print)
 
     assert [claim.holds for claim in comparison.claims] == [
         True,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kchaos.harness.commands import chaos as command
-from kchaos.harness.commands.chaos import Wanted, chaos, default_side_by_side
+from kchaos.harness.commands.chaos import RunsWanted, chaos, default_side_by_side
 from kchaos.harness.run.own_parts import parts_of_file
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
@@ -63,7 +63,7 @@ def played(results: Path | None = None, **more: Any) -> tuple[int, list[int]]:
         "gated": True,
     }
     code, lines = chaos(
-        Wanted(**(defaults | more)),
+        RunsWanted(**(defaults | more)),
         side_by_side=1,
         results=results,
         options=RunOptions(),
@@ -177,7 +177,7 @@ def test_schedules_without_anything_of_ones_own_are_counted(tmp_path: Path) -> N
 
     def said(own: Path) -> list[str]:
         told: list[str] = []
-        wanted = Wanted(
+        wanted = RunsWanted(
             kafkas=("2.8.2",),
             runs=2,
             seed=5,

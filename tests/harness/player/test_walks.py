@@ -11,9 +11,9 @@ import pytest
 
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller.at_once import PARTITION
-from kchaos.checkers.model.explore import Acted, Acting, Schedule
+from kchaos.checkers.model.explore import ActedCluster, Schedule, Setup
 from kchaos.checkers.model.explore.acts import KINDS
-from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.faults import CutLink, HoldRequests, PreferredElection
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.player.drawing import draw
@@ -46,14 +46,14 @@ def drawn(seed: int, **more: Any) -> Scenario:
 
 
 def schedule_of(
-    *acts: Move, release: str = "2.8.2", without: tuple[str, ...] = (), brokers: int = 2
+    *acts: ChaosMove, release: str = "2.8.2", without: tuple[str, ...] = (), brokers: int = 2
 ) -> Schedule:
     """The schedule of these acts for so many brokers; nothing is healed at the end."""
     generation = generation_for(release, without=without)
-    acting = Acting(Acted(generations=dict.fromkeys(range(brokers), generation)))
-    states = [acting.begin()]
+    cluster = ActedCluster(Setup(generations=dict.fromkeys(range(brokers), generation)))
+    states = [cluster.begin()]
     for number, act in enumerate(acts):
-        state = acting.after(states[-1], act, f"record-{number}")
+        state = cluster.after(states[-1], act, f"record-{number}")
         assert state is not None
         states.append(state)
     return Schedule(acts=acts, states=tuple(states), healing=0, message="")
@@ -116,7 +116,10 @@ def test_the_model_s_rules_are_those_of_the_distribution_s_release() -> None:
 
 def test_gates_are_what_the_model_predicts_after_each_act() -> None:
     schedule = schedule_of(
-        Move("cut", 0, 1), Move("prefer", -1), Move("expire", 0), Move("write-one", 1)
+        ChaosMove("cut", 0, 1),
+        ChaosMove("prefer", -1),
+        ChaosMove("expire", 0),
+        ChaosMove("write-one", 1),
     )
     topic, reorder, *steps = steps_of(schedule, gated=True)
     assert topic == CreateTopic(topic="t", assignment=((0, 1),))
@@ -143,7 +146,8 @@ def test_a_high_watermark_that_a_fetch_session_has_told_is_not_waited_for(
 ) -> None:
     """The held answer told it; since 2.1.0 a new leader epoch makes the follower fetch anew."""
     schedule = schedule_of(
-        Move("hold-next-answers", 1), Move("write-all", 0), Move("kill", 2), Move("release", 1),
+        ChaosMove("hold-next-answers", 1), ChaosMove("write-all", 0),
+        ChaosMove("kill", 2), ChaosMove("release", 1),
         release=release, without=without, brokers=3,
     )  # fmt: skip
     last = steps_of(schedule, gated=True)[-1]
@@ -155,17 +159,17 @@ def test_a_high_watermark_that_a_fetch_session_has_told_is_not_waited_for(
 def test_nothing_is_written_to_a_leader_that_waits_for_zookeeper_to_expand_its_isr(
     has_session: bool,
 ) -> None:
-    acting = Acting(Acted(generations=dict.fromkeys(range(2), generation_for("2.1.1"))))
-    state = acting.begin()
+    cluster = ActedCluster(Setup(generations=dict.fromkeys(range(2), generation_for("2.1.1"))))
+    state = cluster.begin()
     left_and_caught_up = (
-        Move("hold-answers", 1), Move("write-one", 0), Move("expire", 1), Move("expire", 0),
-        Move("release", 1),
+        ChaosMove("hold-answers", 1), ChaosMove("write-one", 0),
+        ChaosMove("expire", 1), ChaosMove("expire", 0), ChaosMove("release", 1),
     )  # fmt: skip
-    for number, act in enumerate((*left_and_caught_up, *[Move("register", 0)] * has_session)):
-        after = acting.after(state, act, f"record-{number}")
+    for number, act in enumerate((*left_and_caught_up, *[ChaosMove("register", 0)] * has_session)):
+        after = cluster.after(state, act, f"record-{number}")
         assert after is not None
         state = after
-    assert (acting.after(state, Move("write-one", 0), "last") is not None) is has_session
+    assert (cluster.after(state, ChaosMove("write-one", 0), "last") is not None) is has_session
 
 
 @pytest.mark.parametrize(
@@ -176,9 +180,9 @@ def test_a_follower_whose_session_has_ended_does_not_join_the_isr(
     release: str, without: tuple[str, ...], joins: bool
 ) -> None:
     """Broker 1 knows the leader epoch, and is not alive when it fetches (KIP-841)."""
-    left_and_told = Move("expire", 1), Move("cut", 0, 1), Move("register", 1)
+    left_and_told = ChaosMove("expire", 1), ChaosMove("cut", 0, 1), ChaosMove("register", 1)
     schedule = schedule_of(
-        *left_and_told, Move("expire", 1), Move("heal", 0, 1), Move("register", 1),
+        *left_and_told, ChaosMove("expire", 1), ChaosMove("heal", 0, 1), ChaosMove("register", 1),
         release=release, without=without,
     )  # fmt: skip
     isr_after = [state(("state", PARTITION)).isr for state in schedule.states]
@@ -200,7 +204,7 @@ def test_a_high_watermark_told_to_a_fetch_of_an_earlier_epoch_is_not_waited_for(
 ) -> None:
     """Broker 1's fetch waits at the leader when broker 2 leaves the ISR (KAFKA-9338)."""
     schedule = schedule_of(
-        Move("cut", 0, 2), Move("write-one", 0), Move("kill", 2),
+        ChaosMove("cut", 0, 2), ChaosMove("write-one", 0), ChaosMove("kill", 2),
         release=release, without=without, brokers=3,
     )  # fmt: skip
     gates = [step for step in steps_of(schedule, gated=True) if is_gate(step)]
@@ -209,7 +213,7 @@ def test_a_high_watermark_told_to_a_fetch_of_an_earlier_epoch_is_not_waited_for(
 
 
 def test_a_follower_without_a_session_has_fetched_on_before_it_is_looked_for_in_the_isr() -> None:
-    schedule = schedule_of(Move("expire", 1), Move("register", 1), release="1.1.1")
+    schedule = schedule_of(ChaosMove("expire", 1), ChaosMove("register", 1), release="1.1.1")
     _, _, *steps = steps_of(schedule, gated=True)
     assert [step for step in steps if is_gate(step)] == [
         AwaitFetches(follower=1, leader=0),
@@ -220,7 +224,9 @@ def test_a_follower_without_a_session_has_fetched_on_before_it_is_looked_for_in_
 
 
 def test_without_gates_each_act_is_tried_at_once_after_what_an_election_needs() -> None:
-    schedule = schedule_of(Move("cut", 0, 1), Move("prefer", -1), Move("write-one", 1))
+    schedule = schedule_of(
+        ChaosMove("cut", 0, 1), ChaosMove("prefer", -1), ChaosMove("write-one", 1)
+    )
     _, _, *steps = steps_of(schedule, gated=False)
     needed = AwaitState(topic="t", partition=0, leader=0, isr=(0, 1), timeout_s=3.0)
     write = Produce(
@@ -236,7 +242,9 @@ def test_without_gates_each_act_is_tried_at_once_after_what_an_election_needs() 
 
 
 def test_what_is_held_is_what_the_model_holds() -> None:
-    schedule = schedule_of(Move("write-pair", 0), Move("hold-next-answers", 1), Move("release", 1))
+    schedule = schedule_of(
+        ChaosMove("write-pair", 0), ChaosMove("hold-next-answers", 1), ChaosMove("release", 1)
+    )
     acts = [step for step in steps_of(schedule, gated=True) if isinstance(step, Inject | Heal)]
     held = HoldRequests(
         name="hold-1", api="Fetch", source=1, direction="response", fetch_offset_at_least=3
@@ -271,7 +279,7 @@ def test_with_gates_and_without_the_same_is_done_and_all_of_it_is_healed(seed: i
 
 
 def test_every_kind_of_act_can_be_said() -> None:
-    said = {text_of(Move(kind, 0, 1)) for kind in KINDS}
+    said = {text_of(ChaosMove(kind, 0, 1)) for kind in KINDS}
     assert len(said) == len(KINDS)
 
 

@@ -8,7 +8,7 @@ import pytest
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.harness.pytest_plugin import shared
-from kchaos.harness.pytest_plugin.options import Settings, settings_of
+from kchaos.harness.pytest_plugin.options import PluginSettings, settings_of
 from kchaos.harness.pytest_plugin.shapes import (
     Shape,
     release_for,
@@ -39,12 +39,12 @@ def _no_outer_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def _settings(pytester: pytest.Pytester, *arguments: str) -> Settings:
+def _settings(pytester: pytest.Pytester, *arguments: str) -> PluginSettings:
     return settings_of(pytester.parseconfigure(*arguments))
 
 
 def test_without_any_setting_the_defaults_hold(pytester: pytest.Pytester) -> None:
-    assert _settings(pytester) == Settings(
+    assert _settings(pytester) == PluginSettings(
         releases=(),
         driver="local",
         runs_directory=pytester.path / "kchaos-runs",
@@ -68,7 +68,7 @@ def test_every_option_has_an_ini_twin(pytester: pytest.Pytester) -> None:
         kchaos_settle_bound = 90
         """
     )
-    assert _settings(pytester) == Settings(
+    assert _settings(pytester) == PluginSettings(
         releases=("1.1.1", "2.0.1"),
         judged_as="2.0.0",
         driver="local",

@@ -20,7 +20,7 @@ from kchaos.harness.report import render
 from kchaos.harness.report.broker_states import broker_stretches, link_stretches, story_names
 from kchaos.harness.report.leadership import decisions_of
 from kchaos.harness.report.loading import load
-from kchaos.harness.report.moments import Write
+from kchaos.harness.report.moments import WriteSpan
 from kchaos.harness.report.placement import time_axis
 from kchaos.harness.report.time_drawing import (
     Arrow,
@@ -185,8 +185,8 @@ def test_writes_that_say_the_same_are_one_box_where_they_are_many(count: int, la
     assert boxes[-2].x + boxes[-2].width >= axis.place(count - 1.0)
 
 
-def a_write(operation: str, at: float, outcome: str) -> Write:
-    return Write(
+def a_write(operation: str, at: float, outcome: str) -> WriteSpan:
+    return WriteSpan(
         operation=operation,
         broker=0,
         partition="t-0",

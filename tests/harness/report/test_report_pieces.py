@@ -10,7 +10,7 @@ from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.segments.batch import Batch
 from kchaos.harness.report.headers import header_fields, mark_differences
-from kchaos.harness.report.lanes import Span, join_equal, lane_of, ticks
+from kchaos.harness.report.lanes import LogSpan, join_equal, lane_of, ticks
 from kchaos.harness.report.placement import Box, pack, time_axis
 from kchaos.harness.report.rounds import side_by_side
 
@@ -94,7 +94,7 @@ def test_a_lane_that_cannot_be_joined_is_narrowed_and_keeps_every_difference() -
     assert len(lane.spans) <= 50
     assert sum(span.batches for span in lane.spans) == 1000
     assert [span for span in lane.spans if span.differs] == [
-        Span(first_offset=760, last_offset=779, leader_epoch=760, batches=20, differs=True)
+        LogSpan(first_offset=760, last_offset=779, leader_epoch=760, batches=20, differs=True)
     ]
 
 

@@ -12,7 +12,7 @@ from kchaos.clusters.errors import ReleaseError
 from kchaos.harness.commands import upgrade as command
 from kchaos.harness.commands.cli import cli
 from kchaos.harness.commands.upgrade import (
-    Wanted,
+    UpgradeWanted,
     command_of,
     plan_json,
     plan_lines,
@@ -173,7 +173,7 @@ def test_runs_are_signed_off_together_and_the_page_is_written_after_each(
     said: list[str] = []
 
     code, told, page = play_upgrade(
-        Wanted(
+        UpgradeWanted(
             upgrade=meant(("2.1.1",), ("2.2.2",)),
             runs=2,
             seed=1,

@@ -11,7 +11,7 @@ import pytest
 
 from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.explore.move_lists import Setup, play
-from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.explore.walk import drawn_moves
 from kchaos.harness.player.shrinking import minimised
 from tests.support.known_holes import (
@@ -173,7 +173,9 @@ def test_a_new_release_without_an_old_fix_would_break_as_the_old_one_did(
 
 def test_KAFKA_7601_comes_back_after_an_unclean_stop_since_recovery_restores_the_epoch():
     """Predicted from LogSegment.recover, 2.2.2; not seen on real brokers."""
-    killed = tuple(Move("kill", 3) if move.kind == "terminate" else move for move in KAFKA_7601)
+    killed = tuple(
+        ChaosMove("kill", 3) if move.kind == "terminate" else move for move in KAFKA_7601
+    )
     assert play(flapping("2.2.2", also=EPOCH_CACHES), killed).violation
     assert not play(flapping("2.2.2", also=EPOCH_CACHES), KAFKA_7601).violation
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.explore.move_lists import Setup, play
-from kchaos.checkers.model.explore.moves import KINDS, Move
+from kchaos.checkers.model.explore.moves import KINDS, ChaosMove
 
 pytestmark = pytest.mark.slow
 
@@ -15,7 +15,7 @@ MOVES = 30
 EXAMPLES = 150
 
 MOVE = st.builds(
-    Move,
+    ChaosMove,
     st.sampled_from(KINDS),
     st.integers(0, BROKERS - 1),
     st.integers(0, BROKERS - 1),
@@ -70,5 +70,10 @@ def test_brokers_of_two_releases_agree_when_their_protocol_is_2_1(moves):
 def test_a_move_that_is_not_possible_does_nothing():
     generation = generation_for("2.8.2")
     setup = Setup(generations=dict.fromkeys(range(BROKERS), generation))
-    idle = [Move("resume", 0), Move("restart", 1), Move("release", 2), Move("heal", 0, 1)]
+    idle = [
+        ChaosMove("resume", 0),
+        ChaosMove("restart", 1),
+        ChaosMove("release", 2),
+        ChaosMove("heal", 0, 1),
+    ]
     assert play(setup, idle).timeline == play(setup, []).timeline

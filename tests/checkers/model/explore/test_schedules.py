@@ -5,7 +5,7 @@ import pytest
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.explore import Schedule, Schedules, find_schedule
-from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.state.world import World
 
 pytestmark = pytest.mark.slow
@@ -26,9 +26,9 @@ def test_the_story_of_kafka_6361_is_found_for_1_1_1() -> None:
     assert schedule.message == "broker 1 differs from leader 0 after all is healed"
     acts = schedule.acts[: len(schedule.acts) - schedule.healing]
     assert len(acts) == 6
-    assert acts[0] == Move("cut", 0, 1)
+    assert acts[0] == ChaosMove("cut", 0, 1)
     assert {act.kind for act in acts[1:]} >= {"prefer", "expire", "write-one"}
-    assert schedule.acts[-2:] == (Move("register", 1), Move("heal", 0, 1))
+    assert schedule.acts[-2:] == (ChaosMove("register", 1), ChaosMove("heal", 0, 1))
     assert len(schedule.states) == len(schedule.acts) + 1
     logs = [World(schedule.states[-1]).known_replica(broker, PARTITION).log for broker in (0, 1)]
     assert logs[0].batches != logs[1].batches

@@ -7,9 +7,9 @@ import pytest
 
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller.at_once import PARTITION
-from kchaos.checkers.model.explore import Acted, Acting, Schedule, walk
+from kchaos.checkers.model.explore import ActedCluster, Schedule, Setup, walk
 from kchaos.checkers.model.explore.acts import KINDS, RECORDS, healing
-from kchaos.checkers.model.explore.moves import Move
+from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.explore.walk import WEIGHTS, possible_acts
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
@@ -20,16 +20,16 @@ pytestmark = pytest.mark.slow
 SEEDS = 6
 
 
-def acting(release: str = "2.8.2", *, replicas: int = 2, is_unclean: bool = False) -> Acting:
+def cluster(release: str = "2.8.2", *, replicas: int = 2, is_unclean: bool = False) -> ActedCluster:
     generations = dict.fromkeys(range(replicas), generation_for(release))
-    return Acting(Acted(generations=generations, is_unclean=is_unclean))
+    return ActedCluster(Setup(generations=generations, is_unclean=is_unclean))
 
 
 def walked(seed: int, release: str = "2.8.2", replicas: int = 3) -> Schedule:
-    return walk(acting(release, replicas=replicas), Random(seed), steps=25)
+    return walk(cluster(release, replicas=replicas), Random(seed), steps=25)
 
 
-def after(each: Acting, *acts: Move) -> State | None:
+def after(each: ActedCluster, *acts: ChaosMove) -> State | None:
     """The state after these acts; None as soon as one of them is not possible."""
     state: State | None = each.begin()
     for number, act in enumerate(acts):
@@ -51,7 +51,7 @@ def test_every_act_is_one_that_the_machine_says_is_possible_there(release: str) 
     for seed in range(SEEDS):
         replicas = 2 + seed % 2
         course = walked(seed, release, replicas)
-        again = acting(release, replicas=replicas)
+        again = cluster(release, replicas=replicas)
         assert len(course.states) == len(course.acts) + 1
         assert course.states[0] == again.begin()
         for number, act in enumerate(course.acts):
@@ -80,67 +80,69 @@ def test_every_kind_of_act_is_drawn() -> None:
 
 
 def test_where_nothing_that_is_drawn_is_possible_any_more_it_stops_and_says_so() -> None:
-    course = walk(acting(), Random(1), steps=5, weights={"kill": 1})
+    course = walk(cluster(), Random(1), steps=5, weights={"kill": 1})
     assert [act.kind for act in course.acts] == ["kill", "kill", "restart", "restart"]
     assert course.healing == 2
     assert course.message == "2 acts, for nothing was possible after 2"
 
 
 def test_where_all_brokers_are_down_what_remains_is_drawn() -> None:
-    course = walk(acting(), Random(1), steps=12, weights={"kill": 1000, "restart": 1})
+    course = walk(cluster(), Random(1), steps=12, weights={"kill": 1000, "restart": 1})
     assert len(course.acts) - course.healing == 12
     assert {act.kind for act in course.acts} == {"kill", "restart"}
 
 
-EXPIRED = Move("expire", 0)
-CUT = Move("cut", 0, 1)
+EXPIRED = ChaosMove("expire", 0)
+CUT = ChaosMove("cut", 0, 1)
 
 
 @pytest.mark.parametrize(
     ("acts", "act"),
     [
-        ([EXPIRED], Move("kill", 0)),
-        ([EXPIRED], Move("terminate", 0)),
+        ([EXPIRED], ChaosMove("kill", 0)),
+        ([EXPIRED], ChaosMove("terminate", 0)),
         ([EXPIRED], EXPIRED),
-        ([Move("kill", 0)], Move("register", 0)),
-        ([Move("kill", 0)], Move("write-one", 0)),
-        ([], Move("restart", 0)),
-        ([], Move("hold-answers", 0)),
-        ([Move("kill", 1)], Move("hold-answers", 1)),
-        ([Move("hold-answers", 1)], Move("hold-next-answers", 1)),
-        ([], Move("reorder", 1)),
-        ([CUT], Move("reorder", 0)),
-        ([EXPIRED], Move("reorder", 0)),
-        ([CUT], Move("write-all", 0)),
+        ([ChaosMove("kill", 0)], ChaosMove("register", 0)),
+        ([ChaosMove("kill", 0)], ChaosMove("write-one", 0)),
+        ([], ChaosMove("restart", 0)),
+        ([], ChaosMove("hold-answers", 0)),
+        ([ChaosMove("kill", 1)], ChaosMove("hold-answers", 1)),
+        ([ChaosMove("hold-answers", 1)], ChaosMove("hold-next-answers", 1)),
+        ([], ChaosMove("reorder", 1)),
+        ([CUT], ChaosMove("reorder", 0)),
+        ([EXPIRED], ChaosMove("reorder", 0)),
+        ([CUT], ChaosMove("write-all", 0)),
         ([CUT], CUT),
-        ([], Move("heal", 0, 1)),
-        ([Move("kill", 1)], Move("prefer", -1)),
+        ([], ChaosMove("heal", 0, 1)),
+        ([ChaosMove("kill", 1)], ChaosMove("prefer", -1)),
     ],
 )
-def test_what_a_scenario_could_not_do_there_is_not_possible(acts: list[Move], act: Move) -> None:
-    assert after(acting(), *acts) is not None
-    assert after(acting(), *acts, act) is None
+def test_what_a_scenario_could_not_do_there_is_not_possible(
+    acts: list[ChaosMove], act: ChaosMove
+) -> None:
+    assert after(cluster(), *acts) is not None
+    assert after(cluster(), *acts, act) is None
 
 
 def test_another_preferred_replica_leaves_the_leader_in_a_new_epoch() -> None:
-    first = acting()
-    state = after(first, Move("reorder", 0))
+    first = cluster()
+    state = after(first, ChaosMove("reorder", 0))
     assert state is not None
     assert World(state).assignment(PARTITION) == (0, 1)
     known = partition_state(state)
     assert (known.leader, known.leader_epoch) == (0, 2)
-    assert first.after(state, Move("prefer", -1)) is None
+    assert first.after(state, ChaosMove("prefer", -1)) is None
 
 
 def test_a_batch_of_two_records_is_one_produce() -> None:
-    state = after(acting(), Move("write-pair", 0))
+    state = after(cluster(), ChaosMove("write-pair", 0))
     assert state is not None
     assert state(RECORDS) == 1
     assert World(state).known_replica(1, PARTITION).log.log_end_offset == 2
 
 
 def test_after_one_more_record_a_follower_hears_of_no_high_watermark() -> None:
-    state = after(acting(), Move("hold-next-answers", 1), Move("write-all", 0))
+    state = after(cluster(), ChaosMove("hold-next-answers", 1), ChaosMove("write-all", 0))
     assert state is not None
     leader, follower = (World(state).known_replica(broker, PARTITION) for broker in (0, 1))
     assert (leader.high_watermark, follower.log.log_end_offset) == (1, 1)
@@ -149,7 +151,9 @@ def test_after_one_more_record_a_follower_hears_of_no_high_watermark() -> None:
 
 def test_a_leader_that_cannot_be_replaced_leaves_the_isr_as_any_broker_does() -> None:
     # The follower whose session has ended fetches on, and its leader takes it back.
-    state = partition_state(after(acting("1.1.1"), Move("expire", 1), Move("terminate", 0)))
+    state = partition_state(
+        after(cluster("1.1.1"), ChaosMove("expire", 1), ChaosMove("terminate", 0))
+    )
     assert (state.leader, state.leader_epoch, state.isr) == (-1, 3, (1,))
 
 
@@ -160,6 +164,6 @@ def test_a_leader_that_cannot_be_replaced_leaves_the_isr_as_any_broker_does() ->
 def test_the_last_member_stays_in_the_isr_except_for_unclean_elections_up_to_1_0(
     release: str, is_unclean: bool, isr: tuple[int, ...]
 ) -> None:
-    ended = [Move("kill", 1), Move("kill", 0)]
-    state = partition_state(after(acting(release, is_unclean=is_unclean), *ended))
+    ended = [ChaosMove("kill", 1), ChaosMove("kill", 0)]
+    state = partition_state(after(cluster(release, is_unclean=is_unclean), *ended))
     assert (state.leader, state.isr) == (-1, isr)
