@@ -154,23 +154,47 @@ def _counted_but_one(
     asking: Asking,
     withheld: frozenset[TopicPartition],
 ) -> Iterator[World]:
-    """A leader waits for ZooKeeper with one partition of a Fetch, and has counted the others.
+    """A leader has counted all partitions of a Fetch but one, and others come in between.
 
-    It counts one after the other (ReplicaManager.updateFollowerLogReadResults, 1.1.1 and 2.0.1).
-    Which come first is not known.
+    It counts one after the other, each with that partition's lock alone
+    (ReplicaManager.updateFollowerLogReadResults, 0.10.2.2, 1.1.1 and 2.0.1;
+    updateFollowerFetchState, 2.8.2; Partition.fetchRecords, 3.3.0 and 3.8.0). Which come first is
+    not known.
     """
     if len(request.asked) < 2 or request.counted:
         return
     leader_id = leader_of(source)
     for partition, asked in request.asked:
         world = World(state)
-        if leader.expands_isr(world, leader_id, partition, follower, asked.fetch_offset):
+        offset = asked.fetch_offset
+        if leader.expands_isr(world, leader_id, partition, follower, offset) or _is_raced(
+            state, follower, leader_id, partition, offset
+        ):
             looked = request
             if request.stage is Stage.ARRIVED:
                 looked = exchange.look(world, follower, source, request, withheld)
             exchange.count(world, follower, source, looked, asking, but=partition)
             world.is_unlikely = True
             yield world
+
+
+def _is_raced(
+    state: State, follower: int, leader_id: int, partition: TopicPartition, offset: int
+) -> bool:
+    """Tell whether counting a Fetch moves a high watermark that another Fetch may find unmoved."""
+    counted = World(state)
+    before = counted.replica(leader_id, partition)
+    leader.update_view(counted, leader_id, partition, follower, offset)
+    after = counted.replica(leader_id, partition)
+    if before is None or after is None or before.high_watermark == after.high_watermark:
+        return False
+    return any(
+        partition in dict(request.asked) and request.stage in (Stage.ARRIVED, Stage.READ)
+        for other in counted.broker_ids()
+        if other != follower
+        for source in counted.sources(other, leader_id)
+        for request in counted.exchanges(other, source)
+    )
 
 
 def _is_in_session(request: Exchange, lookahead: Lookahead) -> bool:

@@ -1097,3 +1097,43 @@ def test_a_leader_that_waits_for_zookeeper_with_a_partition_has_counted_another(
     ]
 
     assert counted == [(1, led.view(1), Stage.READ)] * waits
+
+
+@pytest.mark.parametrize("release", ["2.0.1", "2.8.2"])
+@pytest.mark.parametrize(
+    ("fetched", "stage", "is_raced"),
+    [
+        (U, Stage.ARRIVED, True),
+        (U, Stage.READ, True),
+        (U, Stage.WAITING, False),
+        (TopicPartition("t", 2), Stage.ARRIVED, False),
+    ],
+    ids=["it came", "the leader has looked", "it waits", "it asks for another"],
+)
+def test_a_fetch_of_another_may_come_before_the_last_partition_of_one_is_counted(
+    release: str, fetched: TopicPartition, stage: Stage, *, is_raced: bool
+) -> None:
+    """A leader counts one partition of a Fetch after another, each for itself.
+
+    Broker 2 is told the high watermark that t-0 has since then, and joins the ISR of t-1 with an
+    offset that is below what the high watermark of t-1 is about to be.
+    """
+    world = fetching(isr=(0, 1), release=release)
+    for event in start(2, release):
+        happen(world, event, {})
+    led = world.known_replica(0, T)
+    world.put(("assignment", U), (0, 1, 2))
+    world.put_replica(0, U, led)
+    request = replace(WAITING, asked=((T, ASKS_ON), (U, ASKS_ON)), stage=Stage.ARRIVED)
+    world.put_exchanges(1, 0, (request,))
+    world.put_exchanges(2, 0, (replace(FETCH, asked=((fetched, ASKED),), stage=stage),))
+    lookahead = to_come(replace(asked(7, 1), follower=2))
+
+    counted = [
+        tuple(step.known_replica(0, partition).high_watermark for partition in (T, U))
+        for step in silent_steps(world.state(EMPTY), lookahead, 1, 0)
+        for exchange in step.exchanges(1, 0)
+        if exchange.counted
+    ]
+
+    assert counted == [(1, 0)] * is_raced
