@@ -9,6 +9,7 @@ from kchaos.checkers.model.broker import exchange, leader, tier, topic_settings
 from kchaos.checkers.model.broker import follower as following
 from kchaos.checkers.model.broker.exchange import FETCH, LIST_OFFSETS
 from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.matching import is_on
 from kchaos.checkers.model.follow.observations import EpochAsked, FetchAsked, Question, Reply
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
@@ -145,10 +146,26 @@ def _asks_as_before(
         return
     for after in _idle_round(state, broker_id, source, question):
         # Its fetchers have most likely ended with its session.
-        after.is_unlikely = lookahead.has_closed(broker_id, index, decided) or _learns_too_much(
-            after, broker_id, question, lookahead, index
+        after.is_unlikely = (
+            lookahead.has_closed(broker_id, index, decided)
+            or _learns_too_much(after, broker_id, question, lookahead, index)
+            or _is_of_older_epoch(world, source, question)
         )
         yield after
+
+
+def _is_of_older_epoch(world: World, source: int, question: Exchange) -> bool:
+    """Tell whether a leader has begun with a newer leader epoch than a Fetch is of.
+
+    That Fetch came most likely before. Counted in the new epoch, its follower would keep the high
+    watermark back.
+    """
+    leader_id = leader_of(source)
+    return any(
+        (replica := world.replica(leader_id, partition)) is not None
+        and asks.leader_epoch < replica.leader_epoch
+        for partition, asks in question.asked
+    )
 
 
 def came_too_late(waiting: Exchange, item: Question | Reply | None) -> bool:
@@ -178,13 +195,14 @@ def is_yet_to_repeat(
 ) -> bool:
     """Tell whether a follower is yet to send a Fetch that it does not send after a step.
 
-    The next message of the two is its answer, and links recorded no question: it said nothing new.
+    Its answer comes next on that connection, and links recorded no question: it said nothing new.
     Once the fetcher has other partitions, or fetches from elsewhere, the links record its Fetch.
     """
     world = World(state)
     for source in world.leaders(broker_id):
-        item = lookahead.next_of(broker_id, source, index)
-        if not _is_unseen(item, lookahead) or exchange.awaited(world, broker_id, source):
+        answer = lookahead.next_unseen(broker_id, source, index)
+        waiting = exchange.awaited(world, broker_id, source)
+        if answer is None or (waiting is not None and not is_on(waiting, answer)):
             continue
         if _would_repeat(world, broker_id, source, lookahead, index) and not _would_repeat(
             after, broker_id, source, lookahead, index
@@ -200,6 +218,10 @@ def _would_repeat(
     question = exchange.question(world, broker_id, source, FETCH) if thread is not None else None
     if thread is None or question is None:
         return False
+    waiting = exchange.awaited(world, broker_id, source)
+    if waiting is not None and waiting.api == FETCH and thread.session is not None:
+        # Once that is answered the session has what it names.
+        thread = replace(thread, session=frozenset(partition for partition, _ in waiting.asked))
     return all(
         lookahead.has_asked(broker_id, source, partition, index) for partition, _ in question.asked
     ) and _repeats(thread, question, lookahead, broker_id, source, index)
@@ -218,7 +240,14 @@ def _repeats(
     source: int,
     index: int,
 ) -> bool:
-    """Tell whether a Fetch says nothing but what the one before said."""
+    """Tell whether a Fetch says nothing but what the one before said.
+
+    Within a session it takes leave of what it does not ask for any more, which links record
+    (FetchSessionHandler.Builder.build, 1.1.1, 2.8.2 and 3.8.0).
+    """
+    asked = frozenset(partition for partition, _ in question.asked)
+    if thread.session is not None and not thread.session <= asked:
+        return False
     return all(
         (thread.session is None or partition in thread.session)
         and lookahead.has_asked_so(broker_id, source, partition, index, asks)

@@ -28,6 +28,7 @@ from kchaos.checkers.model.follow.matching import (
     NOT_HERE,
     errors_differ,
     files_differ,
+    is_on,
     question_differs,
 )
 from kchaos.checkers.model.follow.observations import (
@@ -136,17 +137,6 @@ def give_up_others(world: World, seen: Question, lookahead: Lookahead) -> str:
         # Before it asks anew it does what it can do without an answer.
         exchange.go_on_without_asking(world, seen.follower, seen.source)
     return ""
-
-
-def is_on(waiting: Exchange, seen: Question | Reply) -> bool:
-    """Tell whether an earlier request waits on the connection of a message that was seen.
-
-    A fetcher has one request in flight, and gives it up only with the connection: `sendRequest` of
-    kafka.server.ReplicaFetcherThread (0.10.2.2), of ReplicaFetcherBlockingSend (0.11.0.0, 1.1.1 and
-    2.8.2) and of BrokerBlockingSender (3.8.0) closes it after any error.
-    """
-    number = waiting.number
-    return number is not None and number[0] == seen.number[0] and number[1] < seen.number[1]
 
 
 def is_taken(seen: Question | Reply, waiting: Exchange) -> str:
@@ -382,7 +372,7 @@ def _speaks_as_before(
     if isinstance(request, StopReplica):
         partition = request.partition
         return _learns_more(state, broker_id, partition, lookahead, index) or _is_yet_to_append(
-            state, broker_id, partition, lookahead, index
+            state, broker_id, part.number, partition, lookahead, index
         )
     told = request.states[0]
     partition = TopicPartition(told.topic, told.partition)
@@ -394,7 +384,7 @@ def _speaks_as_before(
             or _asks_whom_it_leaves(state, broker_id, told, lookahead, index)
             or _is_still_answered(state, broker_id, part.number, told, lookahead, index)
             or _answers_as_before(state, broker_id, part.number, told, lookahead, index)
-            or _is_yet_to_append(state, broker_id, partition, lookahead, index)
+            or _is_yet_to_append(state, broker_id, part.number, partition, lookahead, index)
         )
     if _asks_whom_it_leaves(state, broker_id, told, lookahead, index):
         return True
@@ -508,12 +498,18 @@ def _answers_as_before(
 
 
 def _is_yet_to_append(
-    state: State, broker_id: int, partition: TopicPartition, lookahead: Lookahead, index: int
+    state: State,
+    broker_id: int,
+    number: Number,
+    partition: TopicPartition,
+    lookahead: Lookahead,
+    index: int,
 ) -> bool:
     """Tell whether a broker has something to append before it handles a control request.
 
-    It next fetches from beyond the end of its log. As a leader it has a client's produce, and as a
-    follower an answer that is on its way, or that it has not handled.
+    It next fetches from beyond the end of its log. As a leader it has a client's produce, or is
+    sent one before it answers. As a follower it has an answer that is on its way, or that it has
+    not handled.
     """
     world = World(state)
     replica = world.replica(broker_id, partition)
@@ -522,7 +518,7 @@ def _is_yet_to_append(
     ):
         return False
     if replica.role is Role.LEADER:
-        return any(
+        return lookahead.is_sent_before(broker_id, partition, number, index) or any(
             (produce.broker, produce.topic, produce.partition) == (broker_id, *partition)
             for produce in state(("sent",)) or ()
         )

@@ -59,6 +59,7 @@ class Lookahead:
         self.control_answers: dict[Number, ControlAnswered] = {}
         self.client_answers: dict[str, ClientAnswered] = {}
         self.produces: dict[str, Produce] = {}
+        self._sent_to: dict[tuple[int, TopicPartition], list[int]] = defaultdict(list)
         self.behind = record.behind
         self.shows_isr_answers = False
         self.forgeries: dict[tuple[int, int, int], str] = {}
@@ -164,6 +165,8 @@ class Lookahead:
                 self._told[what.broker].append((index, what))
             case Produce():
                 self.produces[what.operation] = what
+                partition = TopicPartition(what.topic, what.partition)
+                self._sent_to[what.broker, partition].append(index)
             case ClientAnswered():
                 self.client_answers[what.operation] = what
                 self._client_answered[what.operation] = index
@@ -346,6 +349,19 @@ class Lookahead:
         at = bisect_left(items, index, key=lambda item: item[0])
         return items[at][1] if at < len(items) else None
 
+    def next_unseen(self, follower: int, source: int, index: int) -> Reply | None:
+        """Return the next answer to a Fetch that links did not record, from an index on.
+
+        None if they record another question of that fetcher before.
+        """
+        items = self._of_pair.get((follower, source), [])
+        for _, what in items[bisect_left(items, index, key=lambda item: item[0]) :]:
+            if isinstance(what, Question):
+                return None
+            if what.api == FETCH and what.number not in self.questions:
+                return what
+        return None
+
     def next_fetch(self, follower: int, source: int, index: int) -> Question | None:
         """Return the next Fetch that a fetcher sends its leader, from an index on."""
         items = self._of_pair.get((follower, source), [])
@@ -437,6 +453,16 @@ class Lookahead:
             if at < answered and self._answered.get(sent.number, index) >= index
             for stopped in sent.stopped
         )
+
+    def is_sent_before(
+        self, broker: int, partition: TopicPartition, request: Number, index: int
+    ) -> bool:
+        """Tell whether a client sends to a broker, from an index on, before this request's answer.
+
+        That is a produce, and the broker's answer to a control request.
+        """
+        handled = self._answered.get(request, -1)
+        return any(index <= at < handled for at in self._sent_to.get((broker, partition), ()))
 
     def refused_before(
         self, leader: int, partition: TopicPartition, request: Number, index: int
@@ -847,15 +873,19 @@ class Lookahead:
     ) -> bool:
         """Tell whether a follower hears of its leader's next epoch before the next message is seen.
 
-        That is the answer to what it asks. Of a partition with an error it was most likely asked
-        before: the leader has heard of an epoch first.
+        That is the answer to what it asks, and links did not record the question. Of a partition
+        with an error it was most likely asked before: the leader has heard of an epoch first. A
+        Fetch that carries its leader epoch was asked before too: the next epoch would be news, and
+        recorded.
         """
         items = self._of_pair.get((follower, source), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         epochs = {
             partition: asks.leader_epoch
             for partition, asks in asked
-            if partition in answer.partitions and not answer.partitions[partition].error_code
+            if not asks.carries_leader_epoch
+            and partition in answer.partitions
+            and not answer.partitions[partition].error_code
         }
         return any(
             state.leader == leader_of(source)

@@ -304,3 +304,14 @@ def _ranges(batches: tuple[tuple[int, int, int, int], ...]) -> str:
 
 def _name(partition: TopicPartition) -> str:
     return f"{partition.topic}-{partition.partition}"
+
+
+def is_on(waiting: Exchange, seen: Question | Reply) -> bool:
+    """Tell whether an earlier request waits on the connection of a message that was seen.
+
+    A fetcher has one request in flight, and gives it up only with the connection: `sendRequest` of
+    kafka.server.ReplicaFetcherThread (0.10.2.2), of ReplicaFetcherBlockingSend (0.11.0.0, 1.1.1 and
+    2.8.2) and of BrokerBlockingSender (3.8.0) closes it after any error.
+    """
+    number = waiting.number
+    return number is not None and number[0] == seen.number[0] and number[1] < seen.number[1]

@@ -27,11 +27,10 @@ from kchaos.checkers.model.follow.internal_steps import (
     ask,
     copy_differs,
     give_up_others,
-    is_on,
     is_taken,
 )
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.matching import answers_as_seen, errors_differ
+from kchaos.checkers.model.follow.matching import answers_as_seen, errors_differ, is_on
 from kchaos.checkers.model.follow.observations import (
     NOT_LEADING,
     ClientAnswered,

@@ -59,7 +59,7 @@ def never_answered(
     """Return why a Fetch that is known to have been answered unseen cannot be any more, or "".
 
     A later message on its connection tells that it was answered: a fetcher has one request in
-    flight on a connection, and closes it where that fails (`internal_steps.is_on`). The links
+    flight on a connection, and closes it where that fails (`matching.is_on`). The links
     record an answer with records, and one with another high watermark than the one before it had.
     A leader's log and high watermark only grow while it leads: Partition.makeLeader moves the high
     watermark up alone, and only makeFollower truncates (0.10.2.2, 1.1.1, 2.8.2 and 3.8.0). So from

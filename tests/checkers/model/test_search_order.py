@@ -41,7 +41,7 @@ from kchaos.checkers.model.follow.search import _Node, _Search, _Step
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered
+from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered, Produce
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.checkers.model.values.replica import (
@@ -78,7 +78,7 @@ FETCH = Exchange(api="Fetch", asked=((T, ASKED),), stage=Stage.ARRIVED, number=N
 HANDLES_FIRST = "the fetcher has an answer to handle first"
 
 
-def to_come(*items: Observation | StopBroker) -> Lookahead:
+def to_come(*items: Observation | StopBroker | Produce) -> Lookahead:
     return Lookahead(Record(seen=tuple(Seen(what=item, time=1.0) for item in items), decided=()))
 
 
@@ -665,6 +665,11 @@ def test_a_broker_fetches_another_partition_after_the_unseen_fetch_whose_answer_
     repeated = replace(FETCH, asked=((T, ASKS_ON),), stage=Stage.ARRIVED, number=(7, 9))
     world.put_exchanges(1, 0, (repeated,))
     assert unlikely(answer) == [False]
+    # It is asked once the one before is answered, or was given up with its connection.
+    world.put_exchanges(1, 0, (replace(repeated, number=(7, 1)),))
+    assert unlikely(answer) == [True]
+    world.put_exchanges(1, 0, (replace(repeated, number=(8, 1)),))
+    assert unlikely(answer) == [False]
 
 
 def test_a_broker_hears_of_a_partition_after_the_fetches_that_it_refuses() -> None:
@@ -870,12 +875,23 @@ def test_a_leader_appends_what_it_fetches_from_beyond_before_it_follows(
     world.put(("sent",), (write("n", 0, acks=-1),))
     deposed = LeaderAndIsr(states=(state(1, 2, (0, 1)),))
     world.put(("control", 0), (replace(RECEIVED, request=deposed),))
-    follows = [
-        step.is_unlikely
-        for step in silent_steps(world.state(EMPTY), to_come(asked_as_follower(fetch_offset)), 0, 0)
-        if step.get(("control", 0))[0].errors is not None
-    ]
-    assert follows == [is_unlikely]
+    later = asked_as_follower(fetch_offset)
+
+    def follows(*items: Observation | Produce) -> list[bool]:
+        return [
+            step.is_unlikely
+            for step in silent_steps(world.state(EMPTY), to_come(*items, later), 0, 0)
+            if step.get(("control", 0))[0].errors is not None
+        ]
+
+    assert follows() == [is_unlikely]
+    # It is told before a client sends, and has not answered the controller then.
+    world.put(("sent",), None)
+    handled = replace(ANSWERED, api="LeaderAndIsr")
+    assert follows(handled) == [False]
+    assert follows(write("n", 0, acks=-1), handled) == [is_unlikely]
+    assert follows(handled, write("n", 0, acks=-1)) == [False]
+    assert follows(write("n", 1, acks=-1), handled) == [False]
 
 
 @pytest.mark.parametrize(("fetch_offset", "is_unlikely"), [(2, True), (1, False)])
@@ -954,9 +970,15 @@ def test_a_broker_that_still_asks_a_leader_hears_of_another_after_that(leader: i
     assert unlikely(replace(back, states=(state(leader, 3, (0, 1)),)), asks) == [True]
 
 
-def test_a_fetch_that_nobody_saw_is_sent_after_the_follower_hears_of_its_leader_again() -> None:
-    """Many came before it that said the same; the one that is answered was sent last."""
-    state_before = fetching().state(EMPTY)
+@pytest.mark.parametrize(("release", "is_late"), [("2.0.1", True), ("2.8.2", False)])
+def test_a_fetch_that_nobody_saw_is_sent_after_the_follower_hears_of_its_leader_again(
+    release: str, *, is_late: bool
+) -> None:
+    """Many came before it that said the same; the one that is answered was sent last.
+
+    Where a Fetch carries its leader epoch, links record the first of the next one.
+    """
+    state_before = fetching(release=release).state(EMPTY)
     before = replace(asked(7, 1), partitions={T: replace(fetch_from_0(1), fetch_offset=1)})
     answer = replace(reply(high_watermark=1, last_offset=None), number=(7, 9))
     again = replace(sent((9, 0)), api="LeaderAndIsr", broker=1, states=(state(0, 2, (0, 1)),))
@@ -970,8 +992,40 @@ def test_a_fetch_that_nobody_saw_is_sent_after_the_follower_hears_of_its_leader_
         ]
 
     assert unlikely() == [False]
-    assert unlikely(again) == [True]
+    assert unlikely(again) == [is_late]
     assert unlikely(away) == [False]
+
+
+@pytest.mark.parametrize(
+    ("session", "is_possible"), [(None, True), ({T}, True), ({T, U}, False), (set(), False)]
+)
+def test_a_fetch_that_leaves_a_partition_of_its_session_out_is_seen(
+    session: set[TopicPartition] | None, *, is_possible: bool
+) -> None:
+    world = fetching(release="2.8.2")
+    thread = world.thread(1, 0)
+    assert thread is not None
+    kept = None if session is None else frozenset(session)
+    world.put_thread(1, 0, replace(thread, session=kept))
+    before = replace(asked(7, 1), partitions={T: replace(fetch_from_0(1), fetch_offset=1)})
+    answer = replace(reply(high_watermark=1, last_offset=None), number=(7, 9))
+    steps = silent_steps(world.state(EMPTY), to_come(before, answer), 1, 0)
+    assert [step.exchanges(1, 0) != () for step in steps] == [True] * is_possible
+
+
+@pytest.mark.parametrize(("leader_epoch", "is_unlikely"), [(1, True), (2, False)])
+def test_a_fetch_of_an_older_epoch_came_before_its_leader_took_over_the_next(
+    leader_epoch: int, *, is_unlikely: bool
+) -> None:
+    """Counted after that, who asked counts as caught up, and keeps the high watermark back."""
+    world = fetching()
+    become_leader(world, 0, T, state(0, 2, (0,)))
+    fetch = FetchState(fetch_offset=1, state=FetcherState.FETCHING, leader_epoch=leader_epoch)
+    world.put_thread(1, 0, FetcherThread(partitions=((T, fetch),)))
+    (step,) = silent_steps(world.state(EMPTY), to_come(), 0, 0)
+    view = step.known_replica(0, T).view(1)
+    assert view is not None
+    assert (view.log_end_offset, step.is_unlikely) == (1, is_unlikely)
 
 
 @pytest.mark.parametrize(
