@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from kchaos.checkers.acts import FailLogDirectory, RestoreLogDirectory, StartBroker
 from kchaos.checkers.evidence.about import ClusterAsked
 from kchaos.checkers.evidence.actions import TimedEvent
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -18,6 +22,7 @@ from kchaos.checkers.model.values.events import (
     TopicCreated,
 )
 from kchaos.checkers.rules import decided
+from tests.golden.stored import HARD, unpacked
 
 
 def state(zxid: int, epoch: int, isr: tuple[int, ...], controller_epoch: int) -> PartitionState:
@@ -173,3 +178,16 @@ def test_whom_a_reassignment_leaves_out_leaves_the_isr_first(
 
     messages = impossible(monkeypatch, made[0], state(10, 1, (0,), 1), *more, made[1])
     assert [message for message in messages if "thrown out" in message] == wrong
+
+
+@pytest.mark.slow
+def test_an_upgrade_has_two_leader_epochs_for_one_shutdown_as_all_are_elected_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evidence = RunEvidence(unpacked("2.3.1-elected-again", tmp_path, runs=HARD))
+    assert [*decided.impossible_decisions(evidence)] == []
+
+    without = partial(generation_for, without=("all are elected again",))
+    monkeypatch.setattr(decided, "generation_for", without)
+    (finding,) = decided.impossible_decisions(evidence)
+    assert (finding.kind, finding.topic, finding.brokers) == ("decision-not-allowed", "t", ())
