@@ -909,6 +909,14 @@ class Lookahead:
         for _, isr in self._written.get((partition, leader, leader_epoch), []):
             yield isr
 
+    def isrs_asked(
+        self, leader: int, partition: TopicPartition, leader_epoch: int, end: int
+    ) -> Iterator[frozenset[int]]:
+        """Yield the ISRs that a leader is seen to ask for in an epoch, before an index."""
+        for at, isr in self._isrs_asked.get((leader, partition, leader_epoch), []):
+            if at < end:
+                yield isr
+
     def most_needed(self, topic: str) -> int:
         """Return the highest min.insync.replicas that a topic has of its own; 0 for none."""
         return self._needed[topic]

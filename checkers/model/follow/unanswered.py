@@ -370,8 +370,12 @@ class Unanswered:
             return False
         end, _ = self._until(asked, partition, above, index)
         # It counts the Fetch before or after it begins with another epoch, as the leader it is.
-        to_come = self._lookahead.told_until(asked.leader, partition, index, end)
+        to_come = [*self._lookahead.told_until(asked.leader, partition, index, end)]
         isr = frozenset[int]().union(*term.isrs, *(state.isr for state in to_come))
+        # Who has left joins again by a Fetch that was read before the epoch began, and counted in
+        # it. The leader asks for that ISR (KIP-497).
+        for leader_epoch in {term.taken, *(state.leader_epoch for state in to_come)}:
+            isr = isr.union(*self._lookahead.isrs_asked(asked.leader, partition, leader_epoch, end))
         others = {*isr, *fetched, *self._generations} - {asked.leader, asked.follower}
         return not any(
             self._may_keep_back(other, asked, partition, above, term, other in isr, index)

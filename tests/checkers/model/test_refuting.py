@@ -18,6 +18,8 @@ from kchaos.checkers.model.follow.observations import (
     Fate,
     FetchAnswered,
     FetchAsked,
+    IsrAsked,
+    IsrWanted,
     Observation,
     Question,
     Record,
@@ -537,7 +539,13 @@ def test_a_fetch_that_fails_does_not_count_or_makes_an_end_unknown() -> None:
 def test_who_has_left_the_isr_keeps_nothing_back_until_it_fetches_in_the_new_epoch() -> None:
     """Broker 2 has fetched from the high watermark, and then the leader is told of epoch 2."""
 
-    def of_epoch(epoch: int, *isr: int, later: bool = False, release: str = "2.8.2") -> str:
+    def of_epoch(
+        epoch: int,
+        *isr: int,
+        later: bool = False,
+        release: str = "2.8.2",
+        asks: tuple[IsrAsked, ...] = (),
+    ) -> str:
         said = FetchAsked(fetch_offset=3, leader_epoch=epoch, last_fetched_epoch=None)
         asked, answer = of_other(3)
         asked = replace(asked, partitions={T: said})
@@ -547,10 +555,15 @@ def test_who_has_left_the_isr_keeps_nothing_back_until_it_fetches_in_the_new_epo
         )
         fetches: list[Observation] = [asked, answer]
         items: list[Observation] = [sent, taken, *fetches] if later else [*fetches, sent, taken]
-        return told_at_last(3, (0, 1, 2), *items, release=release)
+        return told_at_last(3, (0, 1, 2), *items, *asks, release=release)
 
     assert NEWS in of_epoch(1, 0, 1)
     assert of_epoch(2, 0, 1, later=True) == ""
+    # It was counted in epoch 2 all the same, for the leader asks for it there.
+    wanted = IsrAsked(leader=1, isrs={T: IsrWanted(leader_epoch=2, isr=(0, 1, 2))})
+    assert of_epoch(1, 0, 1, asks=(wanted,)) == ""
+    before = replace(wanted, isrs={T: IsrWanted(leader_epoch=1, isr=(0, 1, 2))})
+    assert NEWS in of_epoch(1, 0, 1, asks=(before,))
     # It is still in the ISR, or nobody fences a Fetch that repeats its last one.
     assert of_epoch(1, 0, 1, 2) == ""
     assert of_epoch(1, 0, 1, release="2.3.1") == ""
