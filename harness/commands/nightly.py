@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -34,10 +35,12 @@ from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.summary.exercised import leaning_after, rules_of
 from kchaos.harness.summary.lines import LINES, Line, append_line, line_of, lines_in, read_lines
 from kchaos.harness.summary.summary import Summary
-from kchaos.harness.summary.tables import Rows, append, rows_of
+from kchaos.harness.summary.tables import append, rows_in, rows_of
 
 NIGHT = "night.json"
 _LOCK = ".lock"
+_ROWS = ".rows"
+"""In a night's folder: tables with the rows of its runs, until they are in those of `--tables`."""
 _SEEDS = 1_000_000_000
 FIRST_PLAY_S = 90.0
 """How long a play is taken to need while none has been played, and no baseline says."""
@@ -139,7 +142,7 @@ class _Course:
     say: Callable[[str], None]
     done: Callable[[Line], None]
     lines: list[Line] = field(default_factory=list)
-    rows: list[tuple[str, Rows]] | None
+    has_tables: bool
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -158,8 +161,9 @@ class _Course:
         """Keeps the line of a run that has ended, and of the runs those that are to stay."""
         append_line(self.folder / LINES, line)
         place = self.folder / line["run"]
-        if self.rows is not None and place.is_dir():
-            self.rows.append(rows_of(place))
+        if self.has_tables and place.is_dir():
+            # Before the run may be deleted: its rows are on the disk, whatever ends the night.
+            append([rows_of(place)], self.folder / _ROWS)
         self.lines.append(line)
         self.done(line)
         why = f"; {line['unknown']}" if line["unknown"] else ""
@@ -190,11 +194,21 @@ class _Course:
             say=self.say,
             warnings=self.warnings,
         )
-        if tables is not None and self.rows:
-            append(self.rows, tables)
+        if tables is not None:
+            self._add_rows(tables)
         if store is not None:
             put_night(self.folder, store, runs=[line["run"] for line in self.lines], say=self.say)
         return made
+
+    def _add_rows(self, tables: Place) -> None:
+        """Adds the rows of all runs to the tables; they stay in the night until that is done."""
+        own = self.folder / _ROWS
+        try:
+            append(rows_in(own), tables)
+        except (OSError, StoreError, UsageError):
+            self.say(f"the rows of all runs are kept in {own}; the same command adds them")
+            raise
+        shutil.rmtree(own, ignore_errors=True)
 
     def _prune(self) -> None:
         kept = [line for line in self.lines if (self.folder / line["run"]).is_dir()]
@@ -273,7 +287,7 @@ def nightly(
             say=say,
             done=done,
             lines=list(read_lines(folder / LINES)) if (folder / LINES).is_file() else [],
-            rows=None if tables is None else [],
+            has_tables=tables is not None,
         )
         for sentence in _draws(night, releases.values()):
             say(sentence)

@@ -287,6 +287,27 @@ def append(rows: Iterable[tuple[str, Rows]], folder: Place) -> None:
                 _write(folder / name / f"day={day}", name, new, runs)
 
 
+def rows_in(folder: Path) -> Iterator[tuple[str, Rows]]:
+    """The rows of tables that are in a folder, by the day on which runs began; as `append` takes.
+
+    Raises:
+        MachineError: pyarrow is not installed.
+    """
+    parquet = _pyarrow()[2]
+    for part in sorted((folder / "runs").glob("day=*")):
+        yield (
+            part.name.removeprefix("day="),
+            {
+                name: [
+                    row
+                    for file in sorted((folder / name / part.name).glob("*.parquet"))
+                    for row in parquet.ParquetFile(file).read().to_pylist()
+                ]
+                for name in TABLES
+            },
+        )
+
+
 def _write(folder: Place, name: str, rows: Sequence[Mapping[str, Any]], runs: set[str]) -> None:
     arrow, compute, parquet = _pyarrow()
     table = arrow.Table.from_pylist([dict(row) for row in rows], schema=_schema(arrow, name))

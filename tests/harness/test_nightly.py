@@ -261,15 +261,25 @@ def test_a_disk_that_is_full_in_the_middle_of_a_night_ends_it_and_no_run_that_en
     assert seeds == [7 + number for number in range(len(ended) + 1)]
 
 
-def test_a_full_disk_for_tables_leaves_the_summary(play: Any, tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
+def test_a_full_disk_for_tables_leaves_the_summary_and_all_rows(play: Any, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "runs").write_text("where a folder belongs")
-    limits = Limits(for_s=None, runs=1, keep=None, max_bytes=None)
+    limits = Limits(for_s=None, runs=2, keep=0, max_bytes=None)
+    said: list[str] = []
     with pytest.raises(OSError, match="tables"):
-        play(limits=limits, tables=tmp_path / "tables")
+        play(limits=limits, tables=tmp_path / "tables", say=said.append)
     told = json.loads((play.folder / "summary.json").read_text())
-    assert [line["run"] for line in told["lines"]] == ["run-1"]
+    assert [line["run"] for line in told["lines"]] == ["run-1", "run-2"]
+    assert "the same command adds them" in said[-1]
+    assert kept(play.folder) == ["run-1"]
+    # There is room again: the same command plays nothing, and adds the rows of deleted runs.
+    (tmp_path / "tables" / "runs").unlink()
+    play(limits=limits, tables=tmp_path / "tables")
+    assert len(play.stored.played) == 2
+    (file,) = (tmp_path / "tables/runs").glob("day=*/*.parquet")
+    assert parquet.ParquetFile(file).metadata.num_rows == 2
+    assert not (play.folder / ".rows").exists()
 
 
 def test_a_night_leans_towards_what_its_baseline_had_seldom_and_goes_on_as_it_began(
