@@ -155,11 +155,11 @@ def test_an_old_client_is_served_by_what_the_leader_expects() -> None:
 
 
 EXPLORES = """
-from kchaos.harness.documents import Bounds
+from kchaos.harness.documents import SearchBounds
 from kchaos.harness.documents.kafka_7601 import machine
 from kchaos.harness.documents.searching import explored
 for column, wanted in (("2.0.0", "one-format"), ("clear", "formats-rise")):
-    print(*explored(machine(column), wanted, Bounds()).detail, sep="\\n")
+    print(*explored(machine(column), wanted, SearchBounds()).detail, sep="\\n")
 """
 
 
