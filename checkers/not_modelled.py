@@ -1,4 +1,4 @@
-"""What the model does not follow, release by release: where it can have mattered in a run.
+"""Behaviour that the model does not follow, by release, and where it can have mattered in a run.
 
 `checkers.model.releases.rule.Rule.followed` says which they are: "always" is predicted as if every
 release had it, "never" as if none had. Each has an entry here: what must have happened for it to

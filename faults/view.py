@@ -1,4 +1,4 @@
-"""What a cluster is like before a fault: the value that a fault looks at to say whether it can act.
+"""Preconditions of faults: a value of the cluster's state, and checks of whether a fault can act.
 
 Every check returns why not, in one sentence, or "". A random player asks them before it chooses; an
 injection asks the same ones before it begins.

@@ -1,4 +1,4 @@
-"""What brokers ran and how they were set, beside what scenario and run.json say of it."""
+"""Cross-check of brokers: their releases and settings, beside what scenario and run.json say."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What the rules are given, put together from a run's evidence and its prediction."""
+"""Input of the rules: a run's evidence and its prediction, put together for each partition."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace

@@ -1,4 +1,4 @@
-"""What a test says of its own clients, beside what links saw of them.
+"""Operations that a test reports of its own clients, merged with those that links saw.
 
 Where a link saw a record acknowledged or read, as the test says, the test adds nothing. What no
 link saw is an operation like that of any client, except that nobody knows when it began, and to

@@ -1,4 +1,4 @@
-"""What a run with tiered logs left of them: the remote store, its metadata, and what readers got.
+"""Evidence of tiered logs: the remote store, its metadata, and records that readers got.
 
 `snapshots/LABEL/remote/` is the store as it was copied; the metadata topic is among the files of
 the broker that has it; `tier.jsonl` has reads and what leaders said of the ends of their logs.

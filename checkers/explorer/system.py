@@ -1,4 +1,4 @@
-"""What is explored: components with values, moves that change them, invariants that must hold.
+"""Transition systems to explore: components with values, moves that change them, and invariants.
 
 A body gets one function, `read`, and what it reads is remembered: a body runs again only for values
 that it has not been seen to read before. So a body must be pure, must ask for its components

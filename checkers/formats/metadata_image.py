@@ -1,4 +1,4 @@
-"""What the records of a KRaft metadata log come to: brokers, topics, partitions, settings.
+"""The image of a KRaft metadata log: brokers, topics, partitions and settings after its records.
 
 Both who reads a log while a cluster runs and who judges one fold it here, and keep a controller's
 transactions apart.

@@ -1,4 +1,4 @@
-"""Where two logs of one partition differ."""
+"""Comparison of two logs of one partition: the ranges of offsets in which they differ."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What somebody else than kchaos wrote: clients of a user's own, whom no link saw."""
+"""Batches of other writers than kchaos: clients of a user's own, which no link saw."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Whether replication goes on during a run: who stays out of an ISR although no fault acts."""
+"""Liveness during a run: brokers that stay out of an ISR although no fault acts."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

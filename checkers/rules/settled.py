@@ -1,4 +1,4 @@
-"""What does not work once everything is healed: stopped replication and its relatives."""
+"""Liveness after healing: replication that stopped, partitions without a leader, and the like."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whose a container or network is: labels that outlive the process that made it."""
+"""Labels for the owner of a container or network, which outlive the process that made it."""
 
 from __future__ import annotations
 

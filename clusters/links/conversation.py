@@ -1,4 +1,4 @@
-"""What is known of one connection: who made it, which requests wait for answers, what was said."""
+"""State of one relayed connection: its owner, requests without an answer yet, what was said."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one request or response is: who sent it, which partitions it covers, what it says.
+"""One request or response, decoded: its sender, the partitions that it covers, and its content.
 
 Source: ``RequestHeader`` and ``RequestContext`` of Kafka's clients, KIP-482 for flexible headers.
 """

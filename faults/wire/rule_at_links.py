@@ -1,4 +1,4 @@
-"""What faults have in common that are one rule with a name at the links."""
+"""Common part of the faults that are one rule with a name at the links."""
 
 import contextlib
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What people read in the terminal: entries, results, the table at the end. 80 columns."""
+"""Terminal output: entries, results, and the table at the end. 80 columns."""
 
 import textwrap
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What each alternative would have done in a recorded run: the same acts and the same decisions.
+"""Counterfactuals of a recorded run: each alternative under the same acts and decisions.
 
 Acts and elections are those of the run, and the cluster is left alone after each of them, as in a
 run without links. So an alternative that would have elected another leader cannot be asked.

@@ -1,4 +1,4 @@
-"""Whether a broker of a KRaft cluster has taken up what its controller decided.
+"""Gate: a broker of a KRaft cluster has applied its controller's decision.
 
 A broker reads the metadata log by itself, and a while after it has read a decision its replicas
 change. It says which leader epoch a replica has when it is asked for an offset by a client that

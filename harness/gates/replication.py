@@ -1,4 +1,4 @@
-"""What disks and logs tell of replication: a fetcher that gave up, replicas that differ."""
+"""Signs of replication on disks and in logs: a fetcher that gave up, replicas that differ."""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""What settling comes to, while it goes on."""
+"""Outcome of settling, collected while it goes on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

@@ -1,4 +1,4 @@
-"""What brokers leave to be seen: their disks, and the log lines of their present processes."""
+"""Observation of brokers: their disks, and the log lines of their present processes."""
 
 import re
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a step has in its hands while it is performed: the cluster, the evidence, the gates."""
+"""The context in which a step is performed: the cluster, the evidence, the gates."""
 
 import contextlib
 import time

@@ -1,4 +1,4 @@
-"""What a random schedule may do next: kinds of steps, how often each is drawn, how long it acts."""
+"""Candidates for the next step of a random schedule: kinds, weights, and how long each acts."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations, permutations

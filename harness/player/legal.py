@@ -1,4 +1,4 @@
-"""Which steps are legal in a view, and what each of them makes of it."""
+"""Preconditions and effects of drawn steps, on the view that a schedule is drawn from."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

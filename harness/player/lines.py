@@ -1,4 +1,4 @@
-"""What is kept of one played schedule: its result, why it is unknown, and how long it waited."""
+"""Result lines of played schedules: the result, why it is unknown, and how long it waited."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What came of many schedules: rates by release and mix, for the terminal and for the docs."""
+"""Rates of many schedules by release and mix, for the terminal and for the docs."""
 
 from collections import defaultdict
 from collections.abc import Sequence

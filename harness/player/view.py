@@ -1,4 +1,4 @@
-"""What a writer of random schedules knows of the cluster: a small simulation of what acts.
+"""The view that random schedules are drawn from: a small simulation of the faults that act.
 
 A `View` is a value. `refusal` says why a step is not legal now, and `after` gives the view when it
 was done. The simulation is told nothing by a real cluster: where a race decides it may be wrong,

@@ -3,7 +3,7 @@
 from random import Random
 
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.explore import ActedCluster, Schedule, Setup, walk
+from kchaos.checkers.model.explore import ActedBrokers, ActedCluster, Schedule, walk
 from kchaos.harness.player.drawn_settings import (
     ENTRY,
     DrawnSettings,
@@ -47,7 +47,7 @@ def walk_of(seed: int, *, release: str, steps: int) -> tuple[Schedule, DrawnSett
     random = Random(seed)
     replicas = range(random.choice(_REPLICAS))
     settings = draw_settings(random)
-    setup = Setup(
+    setup = ActedBrokers(
         generations=dict.fromkeys(replicas, generation_for(release)),
         is_unclean=settings.is_unclean,
         min_insync_replicas=settings.min_insync_replicas,

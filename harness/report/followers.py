@@ -1,4 +1,4 @@
-"""What leaders knew of their followers, and what KIP-501's solutions would have made of it."""
+"""A leader's view of its followers, and what KIP-501's solutions would have made of it."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Who led when, and when which broker was registered, as ZooKeeper's or KRaft's own log has it."""
+"""Leaders and registrations over time, from ZooKeeper's log or KRaft's metadata log."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What happened, moment by moment: steps, faults, decisions, writes, questions for epochs."""
+"""The run moment by moment: steps, faults, decisions, writes, questions for epochs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

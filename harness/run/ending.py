@@ -1,4 +1,4 @@
-"""How a run ends: everything is healed, the replicas settle, the evidence is collected."""
+"""The end of a run: everything is healed, the replicas settle, the evidence is collected."""
 
 import time
 import traceback

@@ -1,4 +1,4 @@
-"""What is kept of each run of a night: one line, which stays when the run itself is deleted."""
+"""Result lines of a night: one for each run, which stays when the run itself is deleted."""
 
 import json
 import os

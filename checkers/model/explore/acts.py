@@ -37,7 +37,7 @@ _ENDS_OF_PROCESSES = ("kill", "terminate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class ActedBrokers:
     """The brokers that are acted upon.
 
     They hold one partition; one more broker is the controller, and nothing is done to it. The first
@@ -63,7 +63,9 @@ class ActedCluster:
     """
 
     def __init__(
-        self, setup: Setup, canonical: Callable[[Component, Any], Any] = lambda _, value: value
+        self,
+        setup: ActedBrokers,
+        canonical: Callable[[Component, Any], Any] = lambda _, value: value,
     ) -> None:
         self._setup = setup
         self._canonical = canonical

@@ -16,8 +16,8 @@ from kchaos.checkers.model.explore.acts import (
     EXPLORED_KINDS,
     PROMISED,
     RECORDS,
+    ActedBrokers,
     ActedCluster,
-    Setup,
     healing,
 )
 from kchaos.checkers.model.explore.canonical import without_counts
@@ -33,7 +33,7 @@ class Schedules:
     """What schedules are looked at.
 
     Attributes:
-        generations: As in `Setup`.
+        generations: As in `ActedBrokers`.
         records: How many records are written at most.
         leader_epoch: The highest leader epoch.
     """
@@ -118,7 +118,8 @@ class _Playing:
     def __init__(self, schedules: Schedules) -> None:
         self._schedules = schedules
         self._cluster = ActedCluster(
-            Setup(generations=schedules.generations), partial(without_counts, schedules.generations)
+            ActedBrokers(generations=schedules.generations),
+            partial(without_counts, schedules.generations),
         )
         self._broken: dict[State, str] = {}
         self._healed_by: dict[tuple[State, Act], State] = {}

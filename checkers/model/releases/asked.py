@@ -1,4 +1,4 @@
-"""Which rules a run came to: those whose decision points were asked while it was followed."""
+"""Rule coverage of a run: the rules whose decision points were asked while it was followed."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

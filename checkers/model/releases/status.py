@@ -1,4 +1,4 @@
-"""How well each release is known: whether its source was compared, whether it was played here.
+"""Confidence in each release: whether its source was compared, and whether it was played here.
 
 `compared.json` is written by `checkers.model.releases.sources`, from what it found; `played.json`
 is a list of releases that scenarios were played on, each with a golden run in the tests.

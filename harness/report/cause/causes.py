@@ -1,4 +1,4 @@
-"""What led to the first unsafe state, in sentences made from the evidence alone."""
+"""Cause of the first unsafe state, in sentences made from the evidence alone."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 

@@ -11,7 +11,7 @@ import pytest
 
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller.at_once import PARTITION
-from kchaos.checkers.model.explore import ActedCluster, Schedule, Setup
+from kchaos.checkers.model.explore import ActedBrokers, ActedCluster, Schedule
 from kchaos.checkers.model.explore.acts import KINDS
 from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.faults import CutLink, HoldRequests, PreferredElection
@@ -50,7 +50,7 @@ def schedule_of(
 ) -> Schedule:
     """The schedule of these acts for so many brokers; nothing is healed at the end."""
     generation = generation_for(release, without=without)
-    cluster = ActedCluster(Setup(generations=dict.fromkeys(range(brokers), generation)))
+    cluster = ActedCluster(ActedBrokers(generations=dict.fromkeys(range(brokers), generation)))
     states = [cluster.begin()]
     for number, act in enumerate(acts):
         state = cluster.after(states[-1], act, f"record-{number}")
@@ -159,7 +159,9 @@ def test_a_high_watermark_that_a_fetch_session_has_told_is_not_waited_for(
 def test_nothing_is_written_to_a_leader_that_waits_for_zookeeper_to_expand_its_isr(
     has_session: bool,
 ) -> None:
-    cluster = ActedCluster(Setup(generations=dict.fromkeys(range(2), generation_for("2.1.1"))))
+    cluster = ActedCluster(
+        ActedBrokers(generations=dict.fromkeys(range(2), generation_for("2.1.1")))
+    )
     state = cluster.begin()
     left_and_caught_up = (
         ChaosMove("hold-answers", 1), ChaosMove("write-one", 0),

@@ -7,7 +7,7 @@ import pytest
 
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller.at_once import PARTITION
-from kchaos.checkers.model.explore import ActedCluster, Schedule, Setup, walk
+from kchaos.checkers.model.explore import ActedBrokers, ActedCluster, Schedule, walk
 from kchaos.checkers.model.explore.acts import KINDS, RECORDS, healing
 from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.explore.walk import WEIGHTS, possible_acts
@@ -22,7 +22,7 @@ SEEDS = 6
 
 def cluster(release: str = "2.8.2", *, replicas: int = 2, is_unclean: bool = False) -> ActedCluster:
     generations = dict.fromkeys(range(replicas), generation_for(release))
-    return ActedCluster(Setup(generations=generations, is_unclean=is_unclean))
+    return ActedCluster(ActedBrokers(generations=generations, is_unclean=is_unclean))
 
 
 def walked(seed: int, release: str = "2.8.2", replicas: int = 3) -> Schedule:
