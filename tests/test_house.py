@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -103,6 +104,25 @@ def test_no_variable_parameter_or_function_has_a_name_that_says_nothing() -> Non
         if name in {"one", "found", "about"}
     ]
     assert names == []
+
+
+@pytest.mark.slow
+def test_classes_of_one_name_are_the_same_thing() -> None:
+    """An act or an event is also a fault or a step; what else has a name twice is listed."""
+    done: set[str] = set()
+    modules: defaultdict[str, set[str]] = defaultdict(set)
+    for room in ("harness", "clusters", "faults", "checkers", "benchmarks"):
+        for file in ROOT.glob(f"{room}/**/*.py"):
+            name = str(file.relative_to(ROOT))
+            for node in ast.walk(parsed(file.read_text())):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    modules[node.name].add(name)
+                    if name in ("checkers/acts.py", "checkers/model/values/events.py"):
+                        done.add(node.name)
+    twice = {name: files for name, files in modules.items() if len(files) > 1}
+    known = {"Broker", "EpochEntry", "LeaderAndIsr", "Question", "Reassign", "Record"}
+    assert {name: files for name, files in twice.items() if name not in done | known} == {}
+    assert {"CutLink", "Produce"} <= done & set(twice)
 
 
 def test_names_of_variables_parameters_functions_and_captures_are_read() -> None:

@@ -41,7 +41,7 @@ from kchaos.faults import (
 )
 from kchaos.faults.api import Fault
 from kchaos.harness.player.view import (
-    DrawnPartition,
+    PartitionInView,
     View,
     back,
     gone,
@@ -531,7 +531,7 @@ def _delete(view: View, step: DeleteTopic) -> str:
 
 def _created(view: View, step: CreateTopic) -> View:
     made = tuple(
-        DrawnPartition(
+        PartitionInView(
             topic=step.topic,
             partition=index,
             replicas=replicas,
@@ -561,7 +561,7 @@ def _reassign(view: View, step: Reassign | ReorderReplicas) -> str:
 
 
 def _reassigned(view: View, step: Reassign | ReorderReplicas) -> View:
-    def changed(partition: DrawnPartition) -> DrawnPartition:
+    def changed(partition: PartitionInView) -> PartitionInView:
         if (partition.topic, partition.partition) != (step.topic, step.partition):
             return partition
         leader = partition.leader if partition.leader in step.replicas else step.replicas[0]
@@ -596,7 +596,7 @@ def _name_used(view: View, operation: str) -> str:
 def _produced(view: View, step: Produce) -> View:
     """The view once a leader has appended; what a zombie appends is lost to it in the end."""
 
-    def grown(partition: DrawnPartition) -> DrawnPartition:
+    def grown(partition: PartitionInView) -> PartitionInView:
         is_it = (partition.topic, partition.partition) == (step.topic, step.partition)
         if not is_it or step.broker not in (None, partition.leader):
             return partition

@@ -22,7 +22,7 @@ from kchaos.faults.api import Fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnPartition:
+class PartitionInView:
     """One partition as its controller sees it, and who still believes to lead it.
 
     Attributes:
@@ -85,7 +85,7 @@ class View:
     paused: frozenset[int] = frozenset()
     cut_off: frozenset[int] = frozenset()
     acting: tuple[tuple[str, Fault], ...] = ()
-    partitions: tuple[DrawnPartition, ...] = ()
+    partitions: tuple[PartitionInView, ...] = ()
     has_epochs: bool = True
     outlives_disks: bool = False
     unclean: bool = False
@@ -112,7 +112,7 @@ class View:
         """The lasting faults of these kinds that act."""
         return [fault for _, fault in self.acting if isinstance(fault, kinds)]
 
-    def partition(self, topic: str, partition: int) -> DrawnPartition | None:
+    def partition(self, topic: str, partition: int) -> PartitionInView | None:
         """The partition of that name."""
         for known in self.partitions:
             if (known.topic, known.partition) == (topic, partition):
@@ -177,7 +177,7 @@ def back(view: View, broker: int) -> View:
 def without_disk(view: View, broker: int, topic: str, partition: int) -> View:
     """The view once the log directory of a replica has failed; others may lie there too."""
 
-    def taken_offline(there: DrawnPartition) -> DrawnPartition:
+    def taken_offline(there: PartitionInView) -> PartitionInView:
         if (there.topic, there.partition) != (topic, partition):
             return there
         offline = replace(there, offline=there.offline | {broker})
@@ -204,8 +204,8 @@ def is_linked(view: View, a: int, b: int) -> bool:
 
 
 def _without(
-    view: DrawnPartition, broker: int, registered: Iterable[int], unclean: bool, believes: bool
-) -> DrawnPartition:
+    view: PartitionInView, broker: int, registered: Iterable[int], unclean: bool, believes: bool
+) -> PartitionInView:
     if broker not in view.replicas:
         return view
     context = _context(view, frozenset(registered) - view.offline, unclean)
@@ -216,7 +216,7 @@ def _without(
     return replace(view, leader=known.leader, isr=frozenset(known.isr), zombies=zombies)
 
 
-def _context(view: DrawnPartition, live: frozenset[int], unclean: bool) -> ControllerContext:
+def _context(view: PartitionInView, live: frozenset[int], unclean: bool) -> ControllerContext:
     return ControllerContext(
         assignment=view.replicas,
         live=live,
@@ -226,7 +226,7 @@ def _context(view: DrawnPartition, live: frozenset[int], unclean: bool) -> Contr
     )
 
 
-def _settled(view: View, partition: DrawnPartition) -> DrawnPartition:
+def _settled(view: View, partition: PartitionInView) -> PartitionInView:
     if partition.leader == NO_LEADER:
         known = LeaderAndIsr(leader=partition.leader, isr=tuple(sorted(partition.isr)))
         live = view.registered - partition.offline
