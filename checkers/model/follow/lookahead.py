@@ -459,10 +459,11 @@ class Lookahead:
     ) -> bool:
         """Tell whether a client sends to a broker, from an index on, before this request's answer.
 
-        That is a produce, and the broker's answer to a control request.
+        That is a produce, and the broker's answer to a control request, or else its process's end.
         """
-        handled = self._answered.get(request, -1)
-        return any(index <= at < handled for at in self._sent_to.get((broker, partition), ()))
+        stops = (at for at, _ in self._stopped.get(broker, ()) if at >= index)
+        end = self._answered.get(request, next(stops, len(self._times)))
+        return any(index <= at < end for at in self._sent_to.get((broker, partition), ()))
 
     def refused_before(
         self, leader: int, partition: TopicPartition, request: Number, index: int

@@ -877,7 +877,7 @@ def test_a_leader_appends_what_it_fetches_from_beyond_before_it_follows(
     world.put(("control", 0), (replace(RECEIVED, request=deposed),))
     later = asked_as_follower(fetch_offset)
 
-    def follows(*items: Observation | Produce) -> list[bool]:
+    def follows(*items: Observation | Produce | StopBroker) -> list[bool]:
         return [
             step.is_unlikely
             for step in silent_steps(world.state(EMPTY), to_come(*items, later), 0, 0)
@@ -888,9 +888,11 @@ def test_a_leader_appends_what_it_fetches_from_beyond_before_it_follows(
     # It is told before a client sends, and has not answered the controller then.
     world.put(("sent",), None)
     handled = replace(ANSWERED, api="LeaderAndIsr")
+    stops = replace(ENDS, broker=0)
     assert follows(handled) == [False]
-    assert follows(write("n", 0, acks=-1), handled) == [is_unlikely]
-    assert follows(handled, write("n", 0, acks=-1)) == [False]
+    for end in (handled, stops):
+        assert follows(write("n", 0, acks=-1), end) == [is_unlikely]
+        assert follows(end, write("n", 0, acks=-1)) == [False]
     assert follows(write("n", 1, acks=-1), handled) == [False]
 
 
