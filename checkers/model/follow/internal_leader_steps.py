@@ -134,6 +134,9 @@ def _go_on(  # noqa: C901
         return
     if not _may_be_answered(world, follower, source, request, after, seen, lookahead, index):
         return
+    world.is_unlikely = request.stage in (Stage.ARRIVED, Stage.READ) and _is_counted_later(
+        state, follower, source, request, lookahead, index
+    )
     yield world
     if after.stage is Stage.WAITING:
         yield from _at_once(state, follower, source, request, lookahead, index, asking, withheld)
@@ -176,6 +179,21 @@ def _counted_but_one(
             exchange.count(world, follower, source, looked, asking, but=partition)
             world.is_unlikely = True
             yield world
+
+
+def _is_counted_later(
+    state: State, follower: int, source: int, request: Exchange, lookahead: Lookahead, index: int
+) -> bool:
+    """Tell whether a leader most likely counts a Fetch in the next leader epoch.
+
+    It has looked at its log in this one. Nobody else would let the follower join the ISR there.
+    """
+    world, leader_id = World(state), leader_of(source)
+    return any(
+        (replica := world.replica(leader_id, partition)) is not None
+        and lookahead.joins_in_next_epoch(follower, source, partition, replica.leader_epoch, index)
+        for partition, _ in request.asked
+    )
 
 
 def _is_raced(

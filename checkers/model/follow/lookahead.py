@@ -727,6 +727,26 @@ class Lookahead:
             return False
         return fetches[fetch][0] < requests[request][0]
 
+    def joins_in_next_epoch(
+        self, follower: int, source: int, partition: TopicPartition, leader_epoch: int, index: int
+    ) -> bool:
+        """Tell whether a leader asks for an ISR with a follower in an epoch after this one.
+
+        From an index on, while no link sees the follower fetch, though that epoch began without it.
+        """
+        sent, leader = self._sent.get((follower, source), []), leader_of(source)
+        later = bisect_left(sent, index, key=lambda item: item[0])
+        end = sent[later][0] if later < len(sent) else len(self._times)
+        return any(
+            state.leader_epoch > leader_epoch
+            and follower not in state.isr
+            and any(
+                index <= at < end and follower in isr
+                for at, isr in self._isrs_asked.get((leader, partition, state.leader_epoch), ())
+            )
+            for state in self.told_until(leader, partition, 0, end)
+        )
+
     def copied_end(
         self, partition: TopicPartition, base_offset: int, leader_epoch: int
     ) -> int | None:

@@ -29,6 +29,8 @@ from kchaos.checkers.model.follow.observations import (
     Fate,
     FetchAnswered,
     FetchAsked,
+    IsrAsked,
+    IsrWanted,
     Observation,
     Question,
     Record,
@@ -1153,6 +1155,29 @@ def test_a_leader_that_waits_for_zookeeper_with_a_partition_has_counted_another(
     ]
 
     assert counted == [(1, led.view(1), Stage.READ)] * waits
+
+
+def test_a_fetch_is_counted_in_the_epoch_in_which_its_follower_joins_the_isr() -> None:
+    """A leader looks at its log, takes over the next epoch, and counts the Fetch then."""
+    world = fetching(release="2.8.2")
+    world.put_exchanges(1, 0, (replace(WAITING, stage=Stage.ARRIVED),))
+    arrived = world.state(EMPTY)
+    news = replace(sent((9, 0)), api="LeaderAndIsr", states=(state(0, 2, (0,)),))
+    wanted = IsrAsked(leader=0, isrs={T: IsrWanted(leader_epoch=2, isr=(0, 1))})
+
+    def unlikely(*items: Observation) -> dict[Stage, bool]:
+        return {
+            exchange.stage: step.is_unlikely
+            for step in silent_steps(arrived, to_come(asked(7, 2), *items), 1, 0)
+            for exchange in step.exchanges(1, 0)
+        }
+
+    assert unlikely(news, wanted) == {Stage.WAITING: True, Stage.READ: False}
+    # It fetches before that, it was in the ISR all the while, or it joins in this epoch.
+    with_it = replace(news, states=(state(0, 2, (0, 1)),))
+    joins = replace(wanted, isrs={T: IsrWanted(leader_epoch=1, isr=(0, 1))})
+    for items in ((news, asked(7, 3), wanted), (with_it, wanted), (news, joins), (news,)):
+        assert unlikely(*items) == {Stage.WAITING: False, Stage.READ: False}
 
 
 @pytest.mark.parametrize("release", ["2.0.1", "2.8.2"])
