@@ -1,4 +1,4 @@
-"""What goes wrong between the generations of a broker (KIP-380)."""
+"""Broker epochs (KIP-380): requests that reach another generation of a broker than was meant."""
 
 from collections.abc import Iterator
 
