@@ -155,14 +155,15 @@ def _asks_as_before(
 
 
 def _is_of_older_epoch(world: World, source: int, question: Exchange) -> bool:
-    """Tell whether a leader has begun with a newer leader epoch than a Fetch is of.
+    """Tell whether a leader has begun with a newer leader epoch than a Fetch carries.
 
     That Fetch came most likely before. Counted in the new epoch, its follower would keep the high
     watermark back.
     """
     leader_id = leader_of(source)
     return any(
-        (replica := world.replica(leader_id, partition)) is not None
+        asks.carries_leader_epoch
+        and (replica := world.replica(leader_id, partition)) is not None
         and asks.leader_epoch < replica.leader_epoch
         for partition, asks in question.asked
     )
