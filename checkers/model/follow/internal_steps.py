@@ -388,6 +388,8 @@ def _speaks_as_before(
         )
     if _asks_whom_it_leaves(state, broker_id, told, lookahead, index):
         return True
+    if _is_told_more(state, broker_id, part.number, partition, lookahead, index):
+        return True
     answer = lookahead.next_answered_before(broker_id, partition, part.number, index)
     if answer is not None and answer[1] in _KNOWN_LATER:
         return _is_yet_to_be_read(state, answer[0], lookahead)
@@ -414,6 +416,35 @@ def _learns_more(
     replica = World(state).replica(broker_id, partition)
     last = lookahead.checkpointed_next(broker_id, partition, index)
     return replica is not None and last is not None and replica.high_watermark < last
+
+
+def _is_told_more(
+    state: State,
+    broker_id: int,
+    number: Number,
+    partition: TopicPartition,
+    lookahead: Lookahead,
+    index: int,
+) -> bool:
+    """Tell whether a follower that is to lead is told a later high watermark before it answers.
+
+    It most likely took that, if it later tells a Fetch with records no less. A new leader knows no
+    follower's end (Partition.makeLeader, 1.1.1), and looks at its log before it counts a Fetch.
+    """
+    world = World(state)
+    replica = world.replica(broker_id, partition)
+    first = lookahead.first_told(broker_id, partition, index)
+    if replica is None or first is None or replica.role is not Role.FOLLOWER:
+        return False
+    return any(
+        request.number is not None
+        and replica.high_watermark
+        < lookahead.told_before_answering(request.number, number, partition, index)
+        <= first
+        for source in world.leaders(broker_id)
+        for request in world.exchanges(broker_id, source)
+        if request.is_awaited
+    )
 
 
 def _asks_as_before(

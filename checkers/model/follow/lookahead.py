@@ -832,6 +832,35 @@ class Lookahead:
                 return at, None if said.last_offset is None else number
         return None
 
+    def first_told(self, leader: int, partition: TopicPartition, index: int) -> int | None:
+        """Return the high watermark that a leader tells first from an index on, with records.
+
+        None if its first answer has none: then it may have counted the Fetch before it looked.
+        """
+        answers = self._answers.get((leader, partition), [])
+        for _, number, _ in answers[bisect_left(answers, index, key=lambda item: item[0]) :]:
+            said = self.replies[number].partitions[partition] if number in self.replies else None
+            if isinstance(said, FetchAnswered) and not said.error_code:
+                return None if said.last_offset is None else said.high_watermark
+        return None
+
+    def told_before_answering(
+        self, number: Number, control: Number, partition: TopicPartition, index: int
+    ) -> int:
+        """Return the high watermark in the answer to a Fetch, -1 without one.
+
+        The answer is seen from an index on, and before that to a control request.
+        """
+        seen, answered = self.replies.get(number), self._answered.get(control)
+        said = None if seen is None else seen.partitions.get(partition)
+        if seen is None or answered is None or not isinstance(said, FetchAnswered):
+            return -1
+        is_between = any(
+            index <= at < answered and item is seen
+            for at, item in self._of_pair[seen.follower, seen.source]
+        )
+        return said.high_watermark if is_between and not said.error_code else -1
+
     def leads_until_later(
         self, leader: int, partition: TopicPartition, number: Number, index: int
     ) -> bool:

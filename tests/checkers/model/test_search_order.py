@@ -974,6 +974,39 @@ def test_a_broker_that_still_asks_a_leader_hears_of_another_after_that(leader: i
     assert unlikely(replace(back, states=(state(leader, 3, (0, 1)),)), asks) == [True]
 
 
+@pytest.mark.parametrize("leader", [1, 2], ids=["it leads", "another leads"])
+def test_who_is_to_lead_takes_the_high_watermark_first_that_it_tells_later(leader: int) -> None:
+    """The answer with it is seen before its own to the controller: it handles one after the other.
+
+    Who follows on learns it from the next leader.
+    """
+    world = fetching()
+    world.put_exchanges(1, 0, (FETCH,))
+    known = world.known_replica(1, T).high_watermark
+    led = LeaderAndIsr(states=(state(leader, 2, (0, 1)),))
+    world.put(("control", 1), (replace(RECEIVED, number=(9, 1), request=led),))
+    news = reply(high_watermark=known + 1, last_offset=None)
+    done = replace(ANSWERED, number=(9, 1), api="LeaderAndIsr", broker=1, errors={T: 0})
+    told = replace(
+        reply(high_watermark=known + 1, last_offset=2), number=(8, 0), follower=0, leader=1
+    )
+
+    def unlikely(*items: Observation) -> list[bool]:
+        return [
+            step.is_unlikely
+            for step in silent_steps(world.state(EMPTY), to_come(*items), 0, 0)
+            if step.get(("control", 1))[0].errors is not None
+        ]
+
+    assert unlikely(news, done, told) == [leader == 1]
+    # Its own answer was first, it tells less later, or nothing says with what it began.
+    assert unlikely(done, news, told) == [False]
+    less = replace(told, partitions=reply(high_watermark=known, last_offset=2).partitions)
+    assert unlikely(news, done, less) == [False]
+    without = replace(told, partitions=reply(high_watermark=known + 1, last_offset=None).partitions)
+    assert unlikely(news, done, without) == [False]
+
+
 @pytest.mark.parametrize(("release", "is_late"), [("2.0.1", True), ("2.8.2", False)])
 def test_a_fetch_that_nobody_saw_is_sent_after_the_follower_hears_of_its_leader_again(
     release: str, *, is_late: bool
