@@ -827,7 +827,9 @@ class Lookahead:
         """
         answers = self._answers.get((leader, partition), [])
         for at, number, _ in answers[bisect_left(answers, index, key=lambda item: item[0]) :]:
-            said = self.replies[number].partitions[partition] if number in self.replies else None
+            said = (
+                self.replies[number].partitions.get(partition) if number in self.replies else None
+            )
             if isinstance(said, FetchAnswered) and said.high_watermark > high_watermark:
                 return at, None if said.last_offset is None else number
         return None
@@ -839,7 +841,9 @@ class Lookahead:
         """
         answers = self._answers.get((leader, partition), [])
         for _, number, _ in answers[bisect_left(answers, index, key=lambda item: item[0]) :]:
-            said = self.replies[number].partitions[partition] if number in self.replies else None
+            said = (
+                self.replies[number].partitions.get(partition) if number in self.replies else None
+            )
             if isinstance(said, FetchAnswered) and not said.error_code:
                 return None if said.last_offset is None else said.high_watermark
         return None
@@ -966,6 +970,32 @@ class Lookahead:
         for at, isr in self._isrs_asked.get((leader, partition, leader_epoch), []):
             if at < end:
                 yield isr
+
+    def fenced_after(self, leader: int, partition: TopicPartition, told_at: int) -> Iterator[int]:
+        """Yield the followers of which a leader may have counted a Fetch of an older epoch.
+
+        It was told the newer one at an index, counted what it had read before that, and refused it
+        then. What was asked once it had answered the controller it refused as it came. What it
+        refused once it had heard of a third epoch was read later.
+        """
+        told = [
+            (at, sent.number, state.leader_epoch)
+            for at, sent in self._told[leader]
+            for state in sent.states
+            if at >= told_at and (state.topic, state.partition) == partition
+        ]
+        if not told or told[0][0] != told_at:
+            return
+        taken = self._answered.get(told[0][1], len(self._times))
+        heard = next((at for at, _, epoch in told if epoch > told[0][2]), len(self._times))
+        answers = self._answers.get((leader, partition), [])
+        for at, number, error_code in answers[bisect_left(answers, (told_at,)) :]:
+            is_fenced = error_code == ErrorCode.FENCED_LEADER_EPOCH
+            if at < heard and is_fenced and number in self.replies:
+                # One that the links did not record was asked after the message before it.
+                before = [place for place, known in self._on[number[0]] if known < number[1]]
+                if self._asked_at.get(number, max(before, default=-1)) < taken:
+                    yield self.replies[number].follower
 
     def most_needed(self, topic: str) -> int:
         """Return the highest min.insync.replicas that a topic has of its own; 0 for none."""

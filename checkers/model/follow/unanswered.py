@@ -376,6 +376,12 @@ class Unanswered:
         # it. The leader asks for that ISR (KIP-497).
         for leader_epoch in {term.taken, *(state.leader_epoch for state in to_come)}:
             isr = isr.union(*self._lookahead.isrs_asked(asked.leader, partition, leader_epoch, end))
+        # Or it waits with that for ZooKeeper or the controller, or finds it caught up; in each case
+        # it refuses the Fetch, which carries the older epoch.
+        fenced = {*self._lookahead.fenced_after(asked.leader, partition, term.told_at)}
+        fenced.discard(asked.follower)
+        if any(known.offset <= above for other in fenced for known in fetched.get(other, [])[-1:]):
+            return False
         others = {*isr, *fetched, *self._generations} - {asked.leader, asked.follower}
         return not any(
             self._may_keep_back(other, asked, partition, above, term, other in isr, index)

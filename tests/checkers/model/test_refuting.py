@@ -322,11 +322,8 @@ def test_the_first_high_watermark_on_a_connection_that_is_left_out_is_missed() -
     [
         ("0.11.0.3", (11, 34)),
         ("1.1.1", (9, 41)),
-        # Another broker joins the ISR after it, in answer to a Fetch that is read after it.
-        ("2.8.2", (13, 5)),
         # Who has left the ISR is fenced until it has heard of the new epoch, or had not come back.
         ("2.8.2", (35, 12)),
-        ("2.8.2-dropped", (7, 10)),
         # The leader answers in an epoch before it has answered the request that told it that.
         ("2.8.2-dropped", (7, 8)),
         # It hears of no leader, and then that it leads on.
@@ -354,6 +351,26 @@ def test_a_fetch_that_moves_the_high_watermark_is_not_answered_unseen(
     assert prediction.emptied_by is not None
     assert "would have told broker" in prediction.emptied_by.why
     assert before.limit
+
+
+@pytest.mark.parametrize(("name", "number"), [("2.8.2", (13, 5)), ("2.8.2-dropped", (7, 10))])
+def test_who_is_fenced_may_have_been_counted_in_the_next_epoch_before(
+    name: str, number: tuple[int, int]
+) -> None:
+    """Its Fetch was asked before the leader took that epoch, and may have been counted in it.
+
+    So that follower may have kept the high watermark back (Replica.updateFetchState, 2.6.2, 2.8.2
+    and 3.8.0: no epoch is compared once the log was read).
+    """
+    whole = recorded(name, runs=HARD)
+    left_out = [
+        index
+        for index, item in enumerate(whole.seen)
+        if isinstance(item.what, Reply) and item.what.number == number
+    ]
+    lacking = without(whole, *left_out)
+    refuted = first_refuted(lacking, Lookahead(lacking))
+    assert refuted is None or "would have told broker" not in refuted[1]
 
 
 def told_at_last(
