@@ -388,7 +388,7 @@ def _speaks_as_before(
         )
     if _asks_whom_it_leaves(state, broker_id, told, lookahead, index):
         return True
-    if _is_told_more(state, broker_id, part.number, partition, lookahead, index):
+    if _is_yet_to_learn(state, broker_id, part.number, partition, lookahead, index):
         return True
     answer = lookahead.next_answered_before(broker_id, partition, part.number, index)
     if answer is not None and answer[1] in _KNOWN_LATER:
@@ -418,7 +418,7 @@ def _learns_more(
     return replica is not None and last is not None and replica.high_watermark < last
 
 
-def _is_told_more(
+def _is_yet_to_learn(
     state: State,
     broker_id: int,
     number: Number,

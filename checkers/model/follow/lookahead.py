@@ -825,12 +825,8 @@ class Lookahead:
         With it comes the Fetch so answered, None if its answer had no records: then the leader may
         have counted that before it looked.
         """
-        answers = self._answers.get((leader, partition), [])
-        for at, number, _ in answers[bisect_left(answers, index, key=lambda item: item[0]) :]:
-            said = (
-                self.replies[number].partitions.get(partition) if number in self.replies else None
-            )
-            if isinstance(said, FetchAnswered) and said.high_watermark > high_watermark:
+        for at, number, said in self._fetches_answered(leader, partition, index):
+            if said.high_watermark > high_watermark:
                 return at, None if said.last_offset is None else number
         return None
 
@@ -839,14 +835,21 @@ class Lookahead:
 
         None if its first answer has none: then it may have counted the Fetch before it looked.
         """
-        answers = self._answers.get((leader, partition), [])
-        for _, number, _ in answers[bisect_left(answers, index, key=lambda item: item[0]) :]:
-            said = (
-                self.replies[number].partitions.get(partition) if number in self.replies else None
-            )
-            if isinstance(said, FetchAnswered) and not said.error_code:
+        for _, _, said in self._fetches_answered(leader, partition, index):
+            if not said.error_code:
                 return None if said.last_offset is None else said.high_watermark
         return None
+
+    def _fetches_answered(
+        self, leader: int, partition: TopicPartition, index: int
+    ) -> Iterator[tuple[int, Number, FetchAnswered]]:
+        """Yield a leader's answers to Fetches of a partition: (index, number, answer)."""
+        answers = self._answers.get((leader, partition), [])
+        for at, number, _ in answers[bisect_left(answers, index, key=lambda item: item[0]) :]:
+            if number in self.replies:
+                said = self.replies[number].partitions.get(partition)
+                if isinstance(said, FetchAnswered):
+                    yield at, number, said
 
     def told_before_answering(
         self, number: Number, control: Number, partition: TopicPartition, index: int
@@ -974,9 +977,10 @@ class Lookahead:
     def fenced_after(self, leader: int, partition: TopicPartition, told_at: int) -> Iterator[int]:
         """Yield the followers of which a leader may have counted a Fetch of an older epoch.
 
-        It was told the newer one at an index, counted what it had read before that, and refused it
-        then. What was asked once it had answered the controller it refused as it came. What it
-        refused once it had heard of a third epoch was read later.
+        The leader was told the newer epoch at an index. It may have read for the Fetch before, may
+        have counted it in the newer epoch, and refused it then. A Fetch that came once the leader
+        had answered the controller was refused at once. A Fetch that the leader refused after it
+        was told a third epoch is not of this time.
         """
         told = [
             (at, sent.number, state.leader_epoch)

@@ -372,12 +372,11 @@ class Unanswered:
         # It counts the Fetch before or after it begins with another epoch, as the leader it is.
         to_come = [*self._lookahead.told_until(asked.leader, partition, index, end)]
         isr = frozenset[int]().union(*term.isrs, *(state.isr for state in to_come))
-        # Who has left joins again by a Fetch that was read before the epoch began, and counted in
-        # it. The leader asks for that ISR (KIP-497).
+        # A follower that has left the ISR may join again by a Fetch that the leader read before the
+        # epoch began, and counted in it. Links show where the leader asks for that ISR (KIP-497).
         for leader_epoch in {term.taken, *(state.leader_epoch for state in to_come)}:
             isr = isr.union(*self._lookahead.isrs_asked(asked.leader, partition, leader_epoch, end))
-        # Or it waits with that for ZooKeeper or the controller, or finds it caught up; in each case
-        # it refuses the Fetch, which carries the older epoch.
+        # Otherwise the answer to that Fetch shows it: the leader refuses the older epoch.
         fenced = {*self._lookahead.fenced_after(asked.leader, partition, term.told_at)}
         fenced.discard(asked.follower)
         if any(known.offset <= above for other in fenced for known in fetched.get(other, [])[-1:]):
