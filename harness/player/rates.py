@@ -1,85 +1,38 @@
-"""Rates of many schedules by release and mix, for the terminal and for the docs."""
+"""Tables of many played schedules by release and mix, for the terminal and for the docs."""
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from statistics import median
 
-from kchaos.checkers.evidence.about import marked
-from kchaos.checkers.results import is_unknown
 from kchaos.harness.player.drawn_settings import NO_GATES
 from kchaos.harness.player.lines import Line
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlayedRate:
-    """The runs of one release and mix, put together.
-
-    Attributes:
-        runs: How many.
-        conforming: How many conform; likewise `safe`, and `unknown` to either question.
-        expected: How many are as the model predicts, in both answers.
-        not_possible: How many steps turned out to be impossible, or had a gate that never held.
-        steps: Of all schedules together, gates included.
-        seconds: Median of a run; `waited_s` that of its time at gates.
-        command: Plays the same schedules again.
-    """
-
-    release: str
-    mix: str
-    runs: int
-    conforming: int
-    safe: int
-    unknown: int
-    expected: int
-    not_possible: int
-    steps: int
-    seconds: float
-    waited_s: float
-    command: str
-
-
-def rates_of(lines: Sequence[Line]) -> list[PlayedRate]:
-    """One rate for each release and mix, in that order; lines are those of `line_of_run`."""
-    groups: dict[tuple[tuple[int, ...], str, str], list[Line]] = defaultdict(list)
-    for line in lines:
-        groups[(*_release(line), str(line["case"]))].append(line)
-    return [_rate(group) for _, group in sorted(groups.items())]
+from kchaos.harness.summary.rates import Rate, rates_of, release_of
 
 
 def seconds_of(lines: Sequence[Line]) -> list[tuple[str, int, float, float]]:
     """Per release, in order: how many runs, median seconds of a run, median of those at gates."""
-    groups: dict[tuple[tuple[int, ...], str], list[Line]] = defaultdict(list)
-    for line in lines:
-        groups[_release(line)].append(line)
-    return [
-        (
-            _release(group[0])[1],
-            len(group),
-            median([float(played["seconds"]) for played in group if played["seconds"]] or [0.0]),
-            median(float(played["waited_s"]) for played in group),
-        )
-        for _, group in sorted(groups.items())
+    by_release = groupby(rates_of(lines), key=lambda rate: rate.release)
+    groups = [
+        (release, [line for rate in rates for line in rate.lines]) for release, rates in by_release
     ]
+    return [(release, len(group), _run_s(group), _waited_s(group)) for release, group in groups]
 
 
-def _rate(group: Sequence[Line]) -> PlayedRate:
-    first = group[0]
-    return PlayedRate(
-        release=_release(first)[1],
-        mix=str(first["case"]),
-        runs=len(group),
-        conforming=sum(line["conforms"] is True for line in group),
-        safe=sum(line["safe"] is True for line in group),
-        unknown=sum(is_unknown(line) for line in group),
-        expected=sum(line["expected"] is True for line in group),
-        not_possible=sum(int(line["not_possible"]) for line in group),
-        steps=sum(int(line["steps"]) for line in group),
-        seconds=median([float(line["seconds"]) for line in group if line["seconds"]] or [0.0]),
-        waited_s=median(float(line["waited_s"]) for line in group),
-        command=_commands(group),
-    )
+def _run_s(lines: Sequence[Line]) -> float:
+    """Median seconds of a run; 0 where nobody measured one."""
+    return median([float(line["seconds"]) for line in lines if line["seconds"]] or [0.0])
+
+
+def _waited_s(lines: Sequence[Line]) -> float:
+    """Median seconds that a run waited at gates."""
+    return median(float(line["waited_s"]) for line in lines)
+
+
+def _skipped(lines: Sequence[Line]) -> str:
+    """How many steps were impossible, or had a gate that never held, of all with their gates."""
+    skipped = sum(int(line["not_possible"]) for line in lines)
+    return f"{skipped} of {sum(int(line['steps']) for line in lines)}"
 
 
 def table_text(lines: Sequence[Line]) -> str:
@@ -94,9 +47,9 @@ def table_text(lines: Sequence[Line]) -> str:
             str(rate.conforming),
             str(rate.safe),
             str(rate.unknown),
-            f"{rate.seconds:.1f}",
-            f"{rate.waited_s:.1f}",
-            f"{rate.not_possible} of {rate.steps}",
+            f"{_run_s(rate.lines):.1f}",
+            f"{_waited_s(rate.lines):.1f}",
+            _skipped(rate.lines),
         )
         for rate in rates_of(lines)
     ]
@@ -121,8 +74,8 @@ def page_of(lines: Sequence[Line], *, results: Path) -> str:
     """The rates as a Markdown page."""
     rows = [
         f"| {rate.release} | {rate.mix} | {rate.conforming} of {rate.runs} | "
-        f"{rate.safe} of {rate.runs} | {rate.unknown} | {rate.seconds:.1f} | {rate.waited_s:.1f} | "
-        f"{rate.not_possible} of {rate.steps} | {rate.command} |"
+        f"{rate.safe} of {rate.runs} | {rate.unknown} | {_run_s(rate.lines):.1f} | "
+        f"{_waited_s(rate.lines):.1f} | {_skipped(rate.lines)} | {commands_of(rate)} |"
         for rate in rates_of(lines)
     ]
     surprising = [f"- {_told(line)}" for line in lines if line["expected"] is not True]
@@ -160,12 +113,15 @@ def _told(line: Line) -> str:
     if len(why) > 240:
         why = why[:240] + "…"
     name = Path(str(line["run"])).name
-    return f"{_release(line)[1]} {line['case']} seed {line['seed']}: {why} (shows {shows}; {name})"
+    return f"{release_of(line)} {line['case']} seed {line['seed']}: {why} (shows {shows}; {name})"
 
 
-def _commands(group: Sequence[Line]) -> str:
-    """One command for each number of steps and each row of seeds without a gap."""
-    commands = []
+def commands_of(rate: Rate) -> str:
+    """Return the commands that play the same schedules again, as Markdown.
+
+    There is one for each number of steps and each row of seeds without a gap.
+    """
+    commands, group = [], rate.lines
     for acts in sorted({int(line["acts"]) for line in group}):
         seeds = sorted({int(line["seed"]) for line in group if int(line["acts"]) == acts})
         mix, _, more = str(group[0]["case"]).partition("-")
@@ -186,14 +142,3 @@ def _rows(numbers: Sequence[int]) -> list[tuple[int, int]]:
         else:
             rows.append((number, 1))
     return rows
-
-
-def _release(line: Line) -> tuple[tuple[int, ...], str]:
-    """The release of a line, for sorting and for people: two builds of one name are two."""
-    release = str(line["release"])
-    # Lines of older runs have no build.
-    return _number(release), marked(release, str(line.get("build", "")))
-
-
-def _number(release: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in release.split(".") if part.isdigit())

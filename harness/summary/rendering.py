@@ -6,7 +6,6 @@ import re
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,21 +15,19 @@ import jinja2
 from kchaos.checkers.results import is_unknown
 from kchaos.harness.printable import printable
 from kchaos.harness.summary.lines import WITHOUT_SERVICE, Line
-from kchaos.harness.summary.summary import (
-    Bug,
-    Rate,
-    Service,
-    Summary,
-    mix_of,
-    mode_of,
-    release_of,
-)
+from kchaos.harness.summary.rates import Rate, mix_of, mode_of, release_of
+from kchaos.harness.summary.summary import Bug, Service, Summary
 
 PAGE, MARKDOWN, JSON, JUNIT = "summary.html", "summary.md", "summary.json", "junit.xml"
 _MOST_RUNS = 12
 """So many runs are named beside one bug; the page says how many there are."""
 _MOST_PAIRS = 20
 """So many pairs of faults are in the Markdown; the page and the JSON have all."""
+_RATE = (
+    *("release", "mode", "mix", "runs", "safe", "unsafe", "conforming", "not_conforming"),
+    *("unknown", "unsafe_between", "not_conforming_between"),
+)
+"""What the JSON has of a rate."""
 _SHOWN_S = 0.05
 """What is less is 0.0 for people."""
 _MOST_SHOWN = 60
@@ -214,14 +211,7 @@ def json_of(summary: Summary, folder: Path) -> dict[str, Any]:
             }
             for bug in summary.bugs
         ],
-        "rates": [
-            asdict(rate)
-            | {
-                "unsafe_between": rate.unsafe_between,
-                "not_conforming_between": rate.not_conforming_between,
-            }
-            for rate in summary.rates
-        ],
+        "rates": [{name: getattr(rate, name) for name in _RATE} for rate in summary.rates],
         "service": [_service_json(service) for service in summary.service],
         "gates": [
             {"seconds": seconds, "gate": name, "run": line["run"]}

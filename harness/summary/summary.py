@@ -1,16 +1,13 @@
 """A night beside an earlier one: what is new, gone and still there, and rates with intervals."""
 
-import math
 import statistics
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kchaos.checkers.evidence.about import marked
-from kchaos.checkers.fingerprint import DRAWN
 from kchaos.checkers.results import is_unknown
 from kchaos.harness.summary.exercised import Exercised, exercised_by
 from kchaos.harness.summary.lines import WITHOUT_SERVICE, Line
+from kchaos.harness.summary.rates import Rate, rates_of
 
 UNSAFE, NOT_CONFORMING, IS_UNKNOWN, NEW = "unsafe", "not-conforming", "unknown", "new"
 FAIL_ON = (UNSAFE, NOT_CONFORMING, IS_UNKNOWN, NEW)
@@ -19,32 +16,6 @@ BY_DEFAULT = (UNSAFE, NOT_CONFORMING, IS_UNKNOWN)
 FAILS, PASSES = "fails", "passes"
 STILL, GONE = "still there", "gone"
 _MOST_GATES = 12
-_Z = 1.96
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
-    """How many of a release's runs of one mix are what; intervals are Wilson's, of 95 %."""
-
-    release: str
-    mode: str
-    mix: str
-    runs: int
-    safe: int
-    unsafe: int
-    conforming: int
-    not_conforming: int
-    unknown: int
-
-    @property
-    def unsafe_between(self) -> tuple[float, float] | None:
-        """Between which rates of unsafe runs the truth is, of runs whose safety is known."""
-        return interval(self.unsafe, self.safe + self.unsafe)
-
-    @property
-    def not_conforming_between(self) -> tuple[float, float] | None:
-        """The same of runs that do not conform."""
-        return interval(self.not_conforming, self.conforming + self.not_conforming)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +144,7 @@ def summary_of(
                 f"{', '.join(missing)} of the baseline was not played: its bugs are not compared"
             )
     order = (NEW, "", STILL, GONE)
+    rates = rates_of(lines)
     return Summary(
         lines=lines,
         fail_on=tuple(fail_on),
@@ -182,8 +154,8 @@ def summary_of(
             key=lambda bug: (order.index(bug.status), -len(bug.runs), bug.release, bug.kind),
         ),
         new=frozenset(key for key, bug in bugs.items() if bug.status == NEW),
-        rates=_rates(lines),
-        service=_service(lines),
+        rates=rates,
+        service=_service(rates),
         gates=_slowest(lines),
         exercised=exercised_by(lines),
         warnings=warned,
@@ -204,33 +176,6 @@ def reasons_to_fail(
     return [name for name in fail_on if said[name]]
 
 
-def interval(count: int, of: int) -> tuple[float, float] | None:
-    """Wilson's interval of 95 % for a rate; None where nothing was counted."""
-    if not of:
-        return None
-    rate, square = count / of, _Z * _Z
-    middle = rate + square / (2 * of)
-    around = _Z * math.sqrt(rate * (1 - rate) / of + square / (4 * of * of))
-    whole = 1 + square / of
-    return max(0.0, (middle - around) / whole), min(1.0, (middle + around) / whole)
-
-
-def mix_of(line: Line) -> str:
-    """What kind of schedule it was: a drawn one's mix, else entry and case."""
-    entry, case = str(line["entry"]), str(line["case"])
-    return case if entry == DRAWN else f"{entry} {case}".strip()
-
-
-def release_of(line: Line) -> str:
-    """The release for people: with the builds' digests."""
-    return marked(str(line["release"]) or "no release known", str(line.get("build") or ""))
-
-
-def mode_of(line: Line) -> str:
-    """Where the cluster kept its metadata, for people; an older night's line does not say it."""
-    return {"zookeeper": "ZooKeeper", "kraft": "KRaft"}.get(str(line.get("mode")), "")
-
-
 def _bugs(lines: Iterable[Line]) -> dict[tuple[str, str], Bug]:
     bugs: dict[tuple[str, str], Bug] = {}
     for line in lines:
@@ -247,39 +192,16 @@ def _releases(lines: Iterable[Line]) -> set[str]:
     return {str(line["release"]) for line in lines if line["release"]}
 
 
-def _of_one_kind(lines: Iterable[Line]) -> Iterator[tuple[dict[str, str], list[Line]]]:
-    """Yields the runs of each release, mode and mix, by release, with these three in words."""
-    groups: dict[tuple[tuple[int, ...], str, str, str], list[Line]] = defaultdict(list)
-    for line in lines:
-        number = tuple(int(part) for part in str(line["release"]).split(".") if part.isdigit())
-        groups[number, release_of(line), mode_of(line), mix_of(line)].append(line)
-    for (_, release, mode, mix), group in sorted(groups.items()):
-        yield {"release": release, "mode": mode, "mix": mix}, group
-
-
-def _rates(lines: Iterable[Line]) -> list[Rate]:
-    return [
-        Rate(
-            **kind,
-            runs=len(group),
-            safe=sum(line["safe"] is True for line in group),
-            unsafe=sum(line["safe"] is False for line in group),
-            conforming=sum(line["conforms"] is True for line in group),
-            not_conforming=sum(line["conforms"] is False for line in group),
-            unknown=sum(is_unknown(line) for line in group),
-        )
-        for kind, group in _of_one_kind(lines)
-    ]
-
-
-def _service(lines: Iterable[Line]) -> list[Service]:
+def _service(rates: Iterable[Rate]) -> list[Service]:
     service = [
         Service(
-            **kind,
-            runs=len(group),
-            seconds={name: _seconds(name, group) for name in WITHOUT_SERVICE},
+            release=rate.release,
+            mode=rate.mode,
+            mix=rate.mix,
+            runs=rate.runs,
+            seconds={name: _seconds(name, rate.lines) for name in WITHOUT_SERVICE},
         )
-        for kind, group in _of_one_kind(lines)
+        for rate in rates
     ]
     return [each for each in service if any(each.seconds.values())]
 

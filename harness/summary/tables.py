@@ -37,7 +37,7 @@ from kchaos.checkers.store import Place, StoredPlace, files_in, replace
 from kchaos.clusters.errors import MachineError
 from kchaos.harness.errors import UsageError
 from kchaos.harness.summary.lines import line_of
-from kchaos.harness.summary.summary import mix_of
+from kchaos.harness.summary.rates import mix_of
 
 SCHEMA = 4
 """The version of the tables; it is in each file, and in `runs`."""

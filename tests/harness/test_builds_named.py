@@ -10,9 +10,9 @@ from kchaos.checkers.evidence.about import marked, short_build
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import Results, results_line
 from kchaos.harness.commands.show import result_lines, table_text
-from kchaos.harness.player.rates import rates_of
 from kchaos.harness.report.answers import summary
 from kchaos.harness.report.loading import load
+from kchaos.harness.summary.rates import rates_of
 from tests.support.clean_runs import clean_run, clean_snapshot
 
 ONE, OTHER = f"/builds/a sha256:{'a' * 64}", f"/builds/b sha256:{'b' * 64}"
@@ -65,9 +65,7 @@ def test_two_builds_of_one_name_are_told_apart_in_the_table(tmp_path: Path) -> N
 @pytest.mark.parametrize(("builds", "rows"), [((ONE, ONE), 1), ((ONE, OTHER), 2)])
 def test_rates_put_only_runs_of_one_build_together(builds: tuple[str, str], rows: int) -> None:
     line: dict[str, Any] = {
-        **{"release": "1.1.1", "case": "mixed", "seed": 1, "acts": 5, "kafka": "x", "gates": True},
-        **{"conforms": True, "safe": True, "expected": True, "seconds": 1.0, "waited_s": 1.0},
-        **{"not_possible": 0, "steps": 5},
+        **{"release": "1.1.1", "entry": "chaos", "case": "mixed", "conforms": True, "safe": True},
     }
 
     assert len(rates_of([line | {"build": build} for build in builds])) == rows

@@ -16,8 +16,9 @@ from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, USAGE
 from kchaos.harness.commands.summary import exit_code_of_summary
 from kchaos.harness.report import write_report
 from kchaos.harness.summary.lines import LINES, append_line, line_of, lines_in, read_lines
+from kchaos.harness.summary.rates import interval
 from kchaos.harness.summary.rendering import headline, html_of, json_of, junit_of, markdown_of
-from kchaos.harness.summary.summary import Summary, interval, summary_of
+from kchaos.harness.summary.summary import Summary, summary_of
 from tests.golden.stored import RUNS, unpacked
 from tests.support.report_runs import Page
 

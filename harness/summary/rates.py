@@ -1,0 +1,109 @@
+"""Rates of runs by release, mode and mix, with Wilson's intervals of 95 %."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kchaos.checkers.evidence.about import marked
+from kchaos.checkers.fingerprint import DRAWN
+from kchaos.checkers.results import is_unknown
+from kchaos.harness.summary.lines import Line
+
+_Z = 1.96
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """The runs of one release, mode and mix, and how many of them are what.
+
+    Attributes:
+        release: With the digests of builds, so that two builds of one name are two.
+        mode: Where the cluster kept its metadata, in words; "" where the lines do not say it.
+        mix: What `mix_of` says of each line.
+        lines: One for each run; at least one.
+    """
+
+    release: str
+    mode: str
+    mix: str
+    lines: Sequence[Line]
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are."""
+        return len(self.lines)
+
+    @property
+    def safe(self) -> int:
+        """How many are known to be safe."""
+        return sum(line["safe"] is True for line in self.lines)
+
+    @property
+    def unsafe(self) -> int:
+        """How many are known not to be safe."""
+        return sum(line["safe"] is False for line in self.lines)
+
+    @property
+    def conforming(self) -> int:
+        """How many are known to conform."""
+        return sum(line["conforms"] is True for line in self.lines)
+
+    @property
+    def not_conforming(self) -> int:
+        """How many are known not to conform."""
+        return sum(line["conforms"] is False for line in self.lines)
+
+    @property
+    def unknown(self) -> int:
+        """How many have no answer to one of the two questions, or to both."""
+        return sum(map(is_unknown, self.lines))
+
+    @property
+    def unsafe_between(self) -> tuple[float, float] | None:
+        """Between which rates of unsafe runs the truth is, of runs whose safety is known."""
+        return interval(self.unsafe, self.safe + self.unsafe)
+
+    @property
+    def not_conforming_between(self) -> tuple[float, float] | None:
+        """The same of runs that do not conform."""
+        return interval(self.not_conforming, self.conforming + self.not_conforming)
+
+
+def rates_of(lines: Iterable[Line]) -> list[Rate]:
+    """Return a rate for each release, mode and mix, in the order of releases, modes and mixes."""
+    groups: dict[tuple[tuple[int, ...], str, str, str], list[Line]] = defaultdict(list)
+    for line in lines:
+        number = tuple(int(part) for part in str(line["release"]).split(".") if part.isdigit())
+        groups[number, release_of(line), mode_of(line), mix_of(line)].append(line)
+    return [
+        Rate(release=release, mode=mode, mix=mix, lines=group)
+        for (_, release, mode, mix), group in sorted(groups.items())
+    ]
+
+
+def interval(count: int, of: int) -> tuple[float, float] | None:
+    """Wilson's interval of 95 % for a rate; None where nothing was counted."""
+    if not of:
+        return None
+    rate, square = count / of, _Z * _Z
+    middle = rate + square / (2 * of)
+    around = _Z * math.sqrt(rate * (1 - rate) / of + square / (4 * of * of))
+    whole = 1 + square / of
+    return max(0.0, (middle - around) / whole), min(1.0, (middle + around) / whole)
+
+
+def mix_of(line: Line) -> str:
+    """What kind of schedule it was: a drawn one's mix, else entry and case."""
+    entry, case = str(line["entry"]), str(line["case"])
+    return case if entry == DRAWN else f"{entry} {case}".strip()
+
+
+def release_of(line: Line) -> str:
+    """The release for people: with the builds' digests."""
+    return marked(str(line["release"]) or "no release known", str(line.get("build") or ""))
+
+
+def mode_of(line: Line) -> str:
+    """Where the cluster kept its metadata, for people; an older night's line does not say it."""
+    return {"zookeeper": "ZooKeeper", "kraft": "KRaft"}.get(str(line.get("mode")), "")
