@@ -3,8 +3,8 @@
 Run `.venv/bin/python -m benchmarks.segments`. It writes a segment of 400 000 records of 1 KB, 100 a
 batch, uncompressed, 414 MB, and has it read by whole processes in turn: `python -m
 checkers.segments` and DumpLogSegments of two releases, on the same file, the page cache warm. Then
-the same with one-record batches, which has no aim: the work is then per batch, and it is Python's.
-Printed are the median seconds and the ratio of the medians.
+the same with one-record batches, where the work is per batch, and Python's. kchaos reads a large
+file with a process for each core. Printed are the median seconds and the ratio of the medians.
 """
 
 import random

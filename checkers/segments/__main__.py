@@ -6,17 +6,23 @@ The exit code is 0, or 1 if there is a finding, 64 for wrong usage. Records are 
 `--decode` only; checksums are always verified. Kafka's own DumpLogSegments prints the same facts.
 """
 
-import itertools
 import mmap
+import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 
+from kchaos.checkers.children import dying_with_parent
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.segments.batch import Batch
-from kchaos.checkers.segments.reader import iter_batches
+from kchaos.checkers.segments.reader import SegmentSlice, iter_batches, split_segment
 
-_LINES_PER_WRITE = 256
+_SLICE_BYTES = 4 << 20
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -38,23 +44,75 @@ def _is_segment(path: Path) -> bool:
 
 def _print_segment(path: Path, decode: bool) -> int:
     print(path)
-    if path.stat().st_size == 0:
-        return 0
     exit_code = 0
+    for lines, has_finding in _read(path, decode):
+        sys.stdout.write(lines)
+        if has_finding:
+            exit_code = 1
+    return exit_code
+
+
+def _read(path: Path, decode: bool) -> Iterator[tuple[str, bool]]:
+    """Yield the lines of each slice in order, and whether it has a finding.
+
+    A large file is read by as many processes as there are cores, a few slices ahead, so that
+    memory stays bounded.
+    """
+    cores = len(os.sched_getaffinity(0))
+    slices = _slices(path)
+    if cores < 2 or path.stat().st_size < cores * _SLICE_BYTES:
+        yield from (_read_slice(path, decode, each) for each in slices)
+        return
+    with ProcessPoolExecutor(
+        cores, get_context("fork"), initializer=_end_with, initargs=(dying_with_parent(),)
+    ) as pool:
+        reading: deque[Future[tuple[str, bool]]] = deque()
+        for each in slices:
+            reading.append(pool.submit(_read_slice, path, decode, each))
+            if len(reading) > 2 * cores:
+                yield reading.popleft().result()
+        while reading:
+            yield reading.popleft().result()
+
+
+def _end_with(parent: Callable[[], None]) -> None:
+    """Leave Ctrl-C to the parent, whose end is this process's too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent()
+
+
+def _slices(path: Path) -> Iterator[SegmentSlice]:
+    with _mapped(path) as view:
+        yield from split_segment(view, base_offset=int(path.stem), target_bytes=_SLICE_BYTES)
+
+
+def _read_slice(path: Path, decode: bool, part: SegmentSlice) -> tuple[str, bool]:
+    lines, has_finding = [], False
+    with _mapped(path) as view:
+        for item in iter_batches(
+            view,
+            base_offset=part.base_offset,
+            file=path.name,
+            decode_records=decode,
+            start_position=part.start_position,
+            end_position=part.end_position,
+        ):
+            lines.append(_line(item))
+            has_finding = has_finding or isinstance(item, Finding)
+    return "".join(lines), has_finding
+
+
+@contextmanager
+def _mapped(path: Path) -> Iterator[memoryview]:
+    if path.stat().st_size == 0:
+        yield memoryview(b"")
+        return
     with (
         path.open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
         memoryview(mapped) as view,
     ):
-        items = iter_batches(
-            view, base_offset=int(path.stem), file=path.name, decode_records=decode
-        )
-        # Many lines at once, since for small batches a write each would take longest.
-        while chunk := list(itertools.islice(items, _LINES_PER_WRITE)):
-            sys.stdout.write("".join(map(_line, chunk)))
-            if any(isinstance(item, Finding) for item in chunk):
-                exit_code = 1
-    return exit_code
+        yield view
 
 
 def _line(item: Batch | Finding) -> str:

@@ -4,6 +4,7 @@ import hashlib
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 CONTROL_TYPES = {
     0: "ABORT",
@@ -45,9 +46,11 @@ class Record:
     attributes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(NamedTuple):
     """One entry of a segment: a record batch (magic 2) or a message (magic 0 and 1).
+
+    A tuple, since a large segment has a batch for each record, and making a frozen dataclass
+    takes a third of reading it.
 
     A message set of magic 0 or 1 has no batch around it. Uncompressed, each message is an entry of
     its own and so a Batch of its own, even when one produce request wrote many; compressed, the

@@ -4,7 +4,7 @@ Nothing here raises for bad bytes, since a chaos run makes them on purpose.
 """
 
 import struct
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from kchaos.checkers.findings import Finding
@@ -142,36 +142,32 @@ def iter_batches(
 
 def split_segment(
     data: bytes | memoryview, *, base_offset: int, target_bytes: int
-) -> tuple[SegmentSlice, ...]:
-    """Return slices of a segment that can be read apart, each of at least `target_bytes` but one.
+) -> Iterator[SegmentSlice]:
+    """Yield slices of a segment that can be read apart, each of at least `target_bytes` but one.
 
     Read in order, with each slice's positions and `base_offset`, they give together what the whole
     segment gives. Only lengths are looked at, and one checksum for each slice, so this is fast. An
     empty segment has no slices.
     """
     view = memoryview(data).cast("B")
-    slices = []
     start, least_offset = 0, base_offset
     position = 0
-    while size_bytes := whole_entry_bytes(view, position, len(view)):
-        entry, position = position, position + size_bytes
-        behind_is_whole = whole_entry_bytes(view, position, len(view)) > 0
-        if position - start < target_bytes or not behind_is_whole:
+    size_bytes = whole_entry_bytes(view, position, len(view))
+    while size_bytes:
+        entry, entry_bytes = position, size_bytes
+        position += entry_bytes
+        size_bytes = whole_entry_bytes(view, position, len(view))
+        if position - start < target_bytes or not size_bytes:
             continue
         try:
-            batch, _ = read_entry(view, entry, size_bytes, False, "")
+            batch, _ = read_entry(view, entry, entry_bytes, False, "")
         except CorruptEntryError:
             # A cut here would hide from the next slice what came before it.
             continue
-        slices.append(
-            SegmentSlice(start_position=start, end_position=position, base_offset=least_offset)
-        )
+        yield SegmentSlice(start_position=start, end_position=position, base_offset=least_offset)
         start, least_offset = position, max(batch.base_offset, batch.last_offset) + 1
     if start < len(view):
-        slices.append(
-            SegmentSlice(start_position=start, end_position=len(view), base_offset=least_offset)
-        )
-    return tuple(slices)
+        yield SegmentSlice(start_position=start, end_position=len(view), base_offset=least_offset)
 
 
 def read_records(data: bytes | memoryview, batch: Batch) -> tuple[Record, ...]:

@@ -169,7 +169,7 @@ def _cut(replica: Part, part_bytes: int) -> Iterator[Part]:
             mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
             memoryview(mapped) as view,
         ):
-            slices = split_segment(view, base_offset=int(file.stem), target_bytes=part_bytes)
+            slices = tuple(split_segment(view, base_offset=int(file.stem), target_bytes=part_bytes))
         for part in slices:
             size_bytes = part.end_position - part.start_position
             yield replace(replica, file=file.name, slice=part, size_bytes=size_bytes)

@@ -1,17 +1,24 @@
 """A replica's directory: its segments in order, and its leader epochs against its batches."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kchaos.checkers.findings import Finding
 from kchaos.checkers.formats.checkpoints import EpochEntry
+from kchaos.checkers.segments import __main__ as command
 from kchaos.checkers.segments.__main__ import main
+from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.directory import (
     partition_directories,
     read_partition,
     segment_files,
 )
 from kchaos.checkers.segments.errors import SegmentError
+from kchaos.checkers.segments.reader import iter_batches
 from tests.support.segment_encoder import Pair, batch, message
 
 PAIRS: list[Pair] = [(b"k", b"v")] * 5
@@ -168,6 +175,30 @@ def test_the_command_prints_a_line_per_batch_and_per_finding(
     assert "payload: " in lines[1]
     assert lines[2].startswith("torn-tail: ")
     assert len(lines) == 4
+
+
+def test_the_command_prints_a_large_file_in_slices_as_it_prints_it_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = b"".join(batch(5 * number, PAIRS) for number in range(200))
+    (file,) = segment_files(partition(tmp_path, {0: batches + batch(1000, PAIRS)[:50]}))
+    assert main(["--decode", str(file)]) == 1
+    whole = capsys.readouterr().out
+    readers = tmp_path / "readers"
+
+    def note(*arguments: Any, **named: Any) -> Iterator[Batch | Finding]:
+        with readers.open("a") as noted:
+            noted.write(f"{os.getpid()}\n")
+        return iter_batches(*arguments, **named)
+
+    monkeypatch.setattr(command, "_SLICE_BYTES", 1000)
+    monkeypatch.setattr(command, "iter_batches", note)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    assert main(["--decode", str(file)]) == 1
+    assert capsys.readouterr().out == whole
+    noted = readers.read_text().split()
+    assert len(noted) > 10
+    assert str(os.getpid()) not in noted
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["absent.log"]])

@@ -142,7 +142,7 @@ def test_slices_of_a_segment_give_together_what_the_whole_gives(
     whole[data.draw(st.integers(min_value=0, max_value=len(whole) - 1))] ^= mask
     segment = bytes(whole[: data.draw(st.integers(min_value=0, max_value=len(whole)))])
     at_once = read_segment(segment, base_offset=0, file="0.log")
-    slices = split_segment(segment, base_offset=0, target_bytes=target_bytes)
+    slices = tuple(split_segment(segment, base_offset=0, target_bytes=target_bytes))
     parts = [
         read_segment(
             segment,
