@@ -133,4 +133,6 @@ def _line(item: Batch | Finding) -> str:
 
 
 if __name__ == "__main__":
+    # A reader that has enough, such as head, ends this without a word.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main(sys.argv[1:]))
