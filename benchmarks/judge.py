@@ -11,10 +11,11 @@ ratio; other load on the machine disturbs both alike.
 Run `.venv/bin/python -m benchmarks.judge RUN... --copies 10,100` for many, with run directories, or
 folders of them, that kchaos has made. Each number of copies is one row: as many runs as that,
 copied in turn from those given, judged by a process that calls `checkers.judge.judge` in a loop; by
-a process that calls `checkers.spark.judge_runs`, its JVM's start included ("cold"); and by the same
-process once more ("warm"). Printed are seconds, the ratio to plain Python in the same row, after
-how many seconds Spark first told of a judged run, and the most memory that each of both processes
-took (the JVM and its workers are others). Both must give the same answers, or the benchmark ends.
+a process that calls `checkers.spark.judge_runs`, start and end of its JVM included ("cold"); and by
+the same process once more, with a Spark that runs already ("warm"). Printed are seconds, the ratio
+to plain Python in the same row, after how many seconds Spark first told of a judged run, and the
+most memory that each of both processes took (the JVM and its workers are others). Both must give
+the same answers, or the benchmark ends.
 """
 
 import argparse
@@ -40,6 +41,8 @@ from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
 from tests.golden.stored import RELEASES, unpacked
 
 _AIM_MS = 60
+_WARMING = 8
+"""So many runs have each worker of Spark judge before a warm judgement is measured."""
 
 
 def main() -> None:
@@ -158,33 +161,33 @@ def plainly(paths: Sequence[str]) -> None:
 
 
 def with_spark(paths: Sequence[str]) -> None:
-    """Judges the runs with Spark, twice in one session, and prints the same."""
+    """Judges the runs with Spark, and once more with a Spark that runs already; prints the same."""
     from kchaos.checkers.spark import judge_runs, spark_context
     from kchaos.clusters.class_archive import spark_archive
     from kchaos.clusters.java import spark_java_home
 
-    begin = time.perf_counter()
-    log_file = Path(paths[0]).parent.parent / "spark.log"
     java_home = spark_java_home()
-    with spark_context(
-        "local[*]",
+    archive = spark_archive(java_home)
+    told: list[float] = []
+    begin = time.perf_counter()
+    judgement = judge_runs(
+        paths,
         java_home=java_home,
-        log_file=log_file,
-        class_archive=spark_archive(java_home),
-    ):
-        told: list[float] = []
-        judgement = judge_runs(
-            paths, progress=lambda _ended, _runs: told.append(time.perf_counter() - begin)
-        )
-        answers = [
-            [result.run, result.conforms, result.safe, len(result.findings)]
-            for result in judgement.results
-        ]
-        middle = time.perf_counter()
+        class_archive=archive,
+        progress=lambda _ended, _runs: told.append(time.perf_counter() - begin),
+    )
+    answers = [
+        [result.run, result.conforms, result.safe, len(result.findings)]
+        for result in judgement.results
+    ]
+    cold = time.perf_counter() - begin
+    log_file = Path(paths[0]).parent.parent / "spark.log"
+    with spark_context(log_file=log_file, java_home=java_home, class_archive=archive):
+        judge_runs(paths[:_WARMING])
+        begin = time.perf_counter()
         judge_runs(paths)
-        end = time.perf_counter()
-    first = told[0] if told else middle - begin
-    _tell({"seconds": [middle - begin, end - middle], "answers": answers, "first": first})
+        warm = time.perf_counter() - begin
+    _tell({"seconds": [cold, warm], "answers": answers, "first": told[0] if told else cold})
 
 
 def _tell(measured: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
@@ -119,6 +120,20 @@ def is_local(master: str) -> bool:
     return master.startswith("local")
 
 
+def starts_here(master: str | None) -> bool:
+    """Whether `spark_context` will start a JVM that judges on this machine.
+
+    Not where there is a context or a JVM already, nor where Spark's own configuration may name
+    another master.
+    """
+    if SparkContext._active_spark_context is not None or _GATEWAY_PORT in os.environ:
+        return False
+    if master is not None:
+        return is_local(master)
+    configured = Path(os.environ.get("SPARK_CONF_DIR", Path(_find_spark_home()) / "conf"))
+    return "PYSPARK_SUBMIT_ARGS" not in os.environ and not configured.is_dir()
+
+
 def ship_package(context: SparkContext) -> None:
     """Gives our Python package to the executors of a remote master, once for each context.
 
@@ -214,6 +229,7 @@ def _defaults(master: str) -> Mapping[str, str]:
         defaults |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
+            "spark.python.daemon.module": "kchaos.checkers.spark.daemon",
             "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
             # Generated code pays for itself after many rows; most rows here are Python's work,
             # and compiling it was a quarter of a short job's time.

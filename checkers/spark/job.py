@@ -4,13 +4,13 @@ import contextlib
 import functools
 import heapq
 import json
-import re
 import shutil
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ from kchaos.checkers.model.follow.search import MOST_STATES
 from kchaos.checkers.packs import SUFFIX
 from kchaos.checkers.results import Results
 from kchaos.checkers.spark.batch_source import NAME, BatchSource
-from kchaos.checkers.spark.context import is_local, ship_package, spark_context
+from kchaos.checkers.spark.context import is_local, ship_package, spark_context, starts_here
+from kchaos.checkers.spark.early import EarlyJudge, Judging
 from kchaos.checkers.spark.parts import PART_BYTES
 from kchaos.checkers.spark.rows import (
     BATCH_TABLE,
@@ -44,6 +45,9 @@ from kchaos.checkers.spark.rows import (
 )
 from kchaos.checkers.spark.tasks import (
     ENDED,
+    Refused,
+    Run,
+    Told,
     judge_group,
     predicted_batches,
     results_with,
@@ -134,67 +138,146 @@ def judge_runs(
     places = _distinct(runs)
     beside = places[0].parent if isinstance(places[0], Path) else Path.cwd()
     with _new_folder(beside, output) as (folder, place):
-        log, temporary = folder / LOG, folder / _TEMPORARY
-        temporary.mkdir()
-        with spark_context(
-            master,
-            java_home=java_home,
-            log_file=log,
-            temporary=_as_java_takes_it(temporary),
-            class_archive=class_archive,
-        ) as context:
-            local = is_local(str(context.master))
-            target: Place = _as_java_takes_it(folder) if local else folder
-            sizes = whole_bytes, part_bytes
-            if isinstance(output, StoredPlace):
-                target, sizes = output, (sys.maxsize, part_bytes)
-            try:
-                _judge(context, places, target, sizes, most_states, progress)
-            except (PySparkException, Py4JError) as error:
-                raise _failed(error, folder) from error
-        shutil.rmtree(temporary, ignore_errors=True)
+        work = _Work(
+            places=places,
+            tables=output if isinstance(output, StoredPlace) else folder,
+            log=folder / LOG,
+            whole_bytes=whole_bytes,
+            part_bytes=part_bytes,
+            most_states=most_states,
+        )
+        with (
+            _early(work, master) as early,
+            _telling(work, progress),
+            _spark(master, java_home, class_archive, work.log) as context,
+        ):
+            _judge(context, work, early)
+        _finish(work.tables)
         named = place()
     return SparkJudgement(output=named)
 
 
-def _judge(
-    context: SparkContext,
-    places: Sequence[Place],
-    folder: Place,
-    sizes: tuple[int, int],
-    most_states: int,
-    progress: Callable[[int, int], None],
-) -> None:
-    whole_bytes, part_bytes = sizes
-    ship_package(context)
-    # A run's rows are made by one task, which reads and follows it once, and writes them. Without
-    # Spark SQL, which has nothing to plan here, such a job starts much earlier.
-    tasks = min(len(places), _TASKS_A_CORE * context.defaultParallelism)
-    runs = [*enumerate(map(str, places))]
-    judged = context.parallelize([runs[task::tasks] for task in range(tasks)], tasks).flatMap(
-        functools.partial(
-            whole_runs, most_states=most_states, most_bytes=whole_bytes, folder=folder
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """What is to be judged, and where to.
+
+    Attributes:
+        tables: The folder of the tables.
+        log: What Spark prints goes there.
+        whole_bytes: As of `judge_runs`, like `part_bytes` and `most_states`.
+    """
+
+    places: Sequence[Place]
+    tables: Place
+    log: Path
+    whole_bytes: int
+    part_bytes: int
+    most_states: int
+
+    @property
+    def runs(self) -> list[Run]:
+        """Each with its position."""
+        return [*enumerate(map(str, self.places))]
+
+    @property
+    def judging(self) -> Judging:
+        """What judges some of the runs and writes their rows, here or in a task of Spark."""
+        # Where tables go to a store no run is split over tasks, which would share a disk.
+        most_bytes = sys.maxsize if isinstance(self.tables, StoredPlace) else self.whole_bytes
+        return functools.partial(
+            whole_runs, most_states=self.most_states, most_bytes=most_bytes, folder=self.tables
         )
-    )
-    if isinstance(folder, StoredPlace):
-        judged.collect()
-        (folder / ALL_THERE).write_new(b"")
-        return
-    with _telling(folder, len(places), progress):
-        large = sorted(judged.collect())
-    shutil.rmtree(folder / ENDED)
-    # What a task that was tried again had begun.
-    for abandoned in (file for name in TABLES for file in (folder / name).glob(".part-*")):
-        abandoned.unlink()
-    if large:
-        # Those are none of packs: they lie on disks.
-        paths = [(at, Path(str(places[at]))) for at in large]
-        _split(context, paths, folder, part_bytes, most_states)
+
+
+def _early(work: _Work, master: str | None) -> AbstractContextManager[EarlyJudge | None]:
+    """What judges on this machine while Spark starts on it; None if Spark starts elsewhere.
+
+    Nor is there any for what lies on a store: only tasks fetch from it, and write to it.
+    """
+    is_on_disk = all(isinstance(place, Path) for place in (*work.places, work.tables))
+    if is_on_disk and starts_here(master):
+        return EarlyJudge(work.runs, work.judging)
+    return contextlib.nullcontext()
 
 
 @contextlib.contextmanager
-def _telling(folder: Path, runs: int, progress: Callable[[int, int], None]) -> Iterator[None]:
-    """While the block runs, tells how many runs are judged: the first at once."""
+def _spark(
+    master: str | None, java_home: Path | None, class_archive: Path | None, log: Path
+) -> Iterator[SparkContext]:
+    """The context of a job, with a folder for its temporary files; what fails is told with its log.
+
+    Raises:
+        SparkError: Spark does not start, or what it is asked fails.
+    """
+    temporary = log.with_name(_TEMPORARY)
+    temporary.mkdir()
+    with spark_context(
+        master,
+        java_home=java_home,
+        log_file=log,
+        temporary=_as_java_takes_it(temporary),
+        class_archive=class_archive,
+    ) as context:
+        try:
+            yield context
+        except (PySparkException, Py4JError) as error:
+            raise _failed((str(error).strip().splitlines() or [repr(error)])[0], log) from error
+    shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _judge(context: SparkContext, work: _Work, early: EarlyJudge | None) -> None:
+    ship_package(context)
+    runs: Sequence[Run] = work.runs
+    if early is not None:
+        _start_workers(context)
+        runs = early.take_rest()
+    told = _judged(context, runs, work.judging) if runs else []
+    if early is not None:
+        told += early.told()
+    for each in told:
+        if isinstance(each, Refused):
+            raise _failed(each.why, work.log)
+    large = sorted(each for each in told if not isinstance(each, Refused))
+    if large:
+        # Those are none of packs: they lie on disks.
+        _split(context, [(at, Path(str(work.places[at]))) for at in large], work)
+
+
+def _start_workers(context: SparkContext) -> None:
+    """Has each of this machine's Python workers started, by a task that does nothing."""
+    workers = context.defaultParallelism
+    context.parallelize(range(workers), workers).map(abs).collect()
+
+
+def _judged(context: SparkContext, runs: Sequence[Run], judging: Judging) -> list[Told]:
+    """Judges runs in tasks; returns what these told.
+
+    A run's rows are made by one task, which reads and follows it once, and writes them. Without
+    Spark SQL, which has nothing to plan here, such a job starts much earlier.
+    """
+    tasks = min(len(runs), _TASKS_A_CORE * context.defaultParallelism)
+    shares = [runs[task::tasks] for task in range(tasks)]
+    return list(context.parallelize(shares, tasks).flatMap(judging).collect())
+
+
+def _finish(tables: Place) -> None:
+    """Removes what is no table, or says on a store that all tables are there."""
+    if isinstance(tables, StoredPlace):
+        (tables / ALL_THERE).write_new(b"")
+        return
+    shutil.rmtree(tables / ENDED)
+    # What a task that was tried again had begun.
+    for abandoned in (file for name in TABLES for file in (tables / name).glob(".part-*")):
+        abandoned.unlink()
+
+
+@contextlib.contextmanager
+def _telling(work: _Work, progress: Callable[[int, int], None]) -> Iterator[None]:
+    """While the block runs, tells how many runs are judged: the first at once; none of a store."""
+    folder = work.tables
+    if isinstance(folder, StoredPlace):
+        yield
+        return
     is_over = threading.Event()
 
     def tell() -> None:
@@ -203,7 +286,7 @@ def _telling(folder: Path, runs: int, progress: Callable[[int, int], None]) -> I
             ended = runs_ended(folder)
             if ended > told and time.monotonic() >= due:
                 told, due = ended, time.monotonic() + _TELL_S
-                progress(ended, runs)
+                progress(ended, len(work.places))
 
     teller = threading.Thread(target=tell, name="progress", daemon=True)
     teller.start()
@@ -214,13 +297,7 @@ def _telling(folder: Path, runs: int, progress: Callable[[int, int], None]) -> I
         teller.join()
 
 
-def _split(
-    context: SparkContext,
-    large: Sequence[tuple[int, Path]],
-    folder: Path,
-    part_bytes: int,
-    most_states: int,
-) -> None:
+def _split(context: SparkContext, large: Sequence[tuple[int, Path]], work: _Work) -> None:
     """Adds runs that are too large for one task to the tables: several read one, others judge it.
 
     Such a run's small files are read, and the run is followed, in two of these tasks.
@@ -228,6 +305,9 @@ def _split(
     Args:
         large: Each with its position among all.
     """
+    assert isinstance(work.tables, Path)
+    is_here = is_local(str(context.master))
+    folder = _as_java_takes_it(work.tables) if is_here else work.tables
     session = SparkSession.getActiveSession() or SparkSession(context)
     session.dataSource.register(BatchSource)
     runs = session.createDataFrame(
@@ -237,11 +317,11 @@ def _split(
     observed = (
         session.read.format(NAME)
         .option("runs", json.dumps([str(path) for _, path in large]))
-        .option("part_bytes", str(part_bytes))
+        .option("part_bytes", str(work.part_bytes))
         .load()
     )
     predicted = runs.mapInArrow(
-        functools.partial(predicted_batches, most_states=most_states), ddl(BATCH_TABLE)
+        functools.partial(predicted_batches, most_states=work.most_states), ddl(BATCH_TABLE)
     )
     names = [path.name for _, path in large]
     batches = _added(observed.unionByName(predicted), folder, BATCHES, names)
@@ -254,7 +334,7 @@ def _split(
     results = (
         findings.unionByName(runs, allowMissingColumns=True)
         .groupBy("run")
-        .applyInArrow(results_with(most_states), ddl(RESULT_TABLE))
+        .applyInArrow(results_with(work.most_states), ddl(RESULT_TABLE))
         .sortWithinPartitions("position")
     )
     _added(results, folder, RESULTS, names)
@@ -380,14 +460,10 @@ def _named(working: Path, root: Path, output: Place | None) -> Place:
     raise SparkError(f"{root} holds too many judgements")
 
 
-def _failed(error: Exception, folder: Path) -> SparkError:
-    log = folder / LOG
+def _failed(why: str, log: Path) -> SparkError:
     last = log.read_text(errors="replace").splitlines()[-15:] if log.exists() else []
-    # A task that failed is told with all of its traceback.
-    of_store = re.search(r"StoreError: (.+)", str(error))
-    first = of_store[1] if of_store else (str(error).strip().splitlines() or [repr(error)])[0]
     return SparkError(
-        f"the Spark job failed: {first}; its log is {log}, the end of it below.\n"
+        f"the Spark job failed: {why}; its log is {log}, the end of it below.\n"
         "Every executor needs this Python's minor version with pyarrow, pandas, crc32c and "
         "cramjam, and the runs at the same paths.\n  " + "\n  ".join(last)
     )

@@ -10,10 +10,11 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from kchaos.checkers.errors import CheckError
+from kchaos.checkers.errors import CheckError, StoreError
 from kchaos.checkers.evidence.assembling import run_evidence
 from kchaos.checkers.evidence.partition import (
     OBSERVED,
@@ -62,6 +63,21 @@ ENDED = "ended"
 _PART = "kchaos-part-"
 _RUNS_TOGETHER = 50
 """The rows of so many runs are written at a time."""
+
+
+Run = tuple[int, str]
+"""A run's position among all, and its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What an object store said when it did not take a task's tables."""
+
+    why: str
+
+
+Told = int | Refused
+"""What a task tells besides its tables: the position of a run that it left alone, or a refusal."""
 
 
 class PartError(CheckError):
@@ -167,22 +183,25 @@ def results_row(
 
 
 def whole_runs(
-    runs: Iterable[tuple[int, str]], *, most_states: int, most_bytes: int, folder: Place
-) -> Iterator[int]:
-    """Judges runs, given as position and place; yields the positions of those that it left alone.
+    runs: Iterable[Run], *, most_states: int, most_bytes: int, folder: Place
+) -> Iterator[Told]:
+    """Judges runs; yields the positions of those that it left alone, or why there are no tables.
 
     Each run is read and followed once, here, and its rows are written once, here: into the tables
     in the folder. A run whose segments have more than `most_bytes` is left alone, for several tasks
     may share its reading. A pack of an object store is fetched here, whatever its size; one that
-    cannot be had is unknown.
+    cannot be had is unknown. A store that cannot take the tables is asked before a run is judged.
     """
-    with _Written(folder, _task_number()) as written:
-        for position, place in runs:
-            of_run = _whole_run(position, place_of(place), most_states, most_bytes)
-            if of_run is None:
-                yield position
-            else:
-                written.add(of_run)
+    try:
+        with _Written(folder, _task_number()) as written:
+            for position, place in runs:
+                of_run = _whole_run(position, place_of(place), most_states, most_bytes)
+                if of_run is None:
+                    yield position
+                else:
+                    written.add(of_run)
+    except StoreError as error:
+        yield Refused(str(error))
 
 
 def runs_ended(folder: Path) -> int:
@@ -210,9 +229,12 @@ class _Written:
     def __enter__(self) -> Self:
         import pyarrow.parquet as pq
 
+        name = f"part-{self._number:05d}.parquet"
+        if isinstance(self._target, StoredPlace):
+            # What refuses this would refuse the tables in the end.
+            (self._target / RESULTS / name).exists()
         self._folder = self._target if isinstance(self._target, Path) else self._temporary()
         (self._folder / ENDED).mkdir(parents=True, exist_ok=True)
-        name = f"part-{self._number:05d}.parquet"
         self._files = {}
         for table in TABLES:
             place = self._folder / table
@@ -263,10 +285,11 @@ class _Written:
 
 
 def _task_number() -> int:
+    """The number of a task of Spark, from 1; 0 for what judges beside Spark."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    return 0 if context is None else context.partitionId()
+    return 0 if context is None else 1 + context.partitionId()
 
 
 def _whole_run(

@@ -122,7 +122,7 @@ RUNS = [(number, f"/nowhere/{number}") for number in range(3)]
 """Runs as Spark gives them to a task; there is none at these paths."""
 
 
-def judged(runs: Iterable[tuple[int, str]], folder: Path, **bounds: int) -> list[int]:
+def judged(runs: Iterable[tuple[int, str]], folder: Path, **bounds: int) -> list[tasks.Told]:
     bounds = {"most_states": MOST_STATES, "most_bytes": PART_BYTES} | bounds
     return [*tasks.whole_runs(runs, folder=folder, **bounds)]
 

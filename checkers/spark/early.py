@@ -1,0 +1,100 @@
+"""Judging while Spark starts: a process of our own takes the first runs, Spark takes the rest.
+
+The start takes some seconds, in which half of two cores has nothing to do. The process is a copy of
+this one, so that it imports nothing and holds up no call to the JVM.
+"""
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.sharedctypes import Synchronized
+from typing import Self
+
+from kchaos.checkers.children import dying_with_parent
+from kchaos.checkers.errors import SparkError
+from kchaos.checkers.spark.tasks import Run, Told
+
+Judging = Callable[[Iterable[Run]], Iterable[Told]]
+"""What judges runs and yields what is to be told of them; it ends when the runs do."""
+
+_ALL = -1
+
+
+class EarlyJudge:
+    """A process that judges one run after another, until the rest is taken from it.
+
+    Use as a context manager: at its end there is no process left, however it ends.
+    """
+
+    def __init__(self, runs: Sequence[Run], judging: Judging) -> None:
+        context = multiprocessing.get_context("fork")
+        self._runs = runs
+        self._begun = context.Value("q", 0)
+        self._here, self._there = context.Pipe(duplex=False)
+        self._process = context.Process(
+            target=_judge,
+            args=(judging, runs, self._begun, self._there, dying_with_parent()),
+            name="early judge",
+            daemon=True,
+        )
+
+    def __enter__(self) -> Self:
+        self._process.start()
+        self._there.close()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join()
+        self._here.close()
+
+    def take_rest(self) -> Sequence[Run]:
+        """The runs that it has not begun; it begins none of them any more."""
+        with self._begun.get_lock():
+            begun, self._begun.value = self._begun.value, _ALL
+        return self._runs[begun:]
+
+    def told(self) -> Sequence[Told]:
+        """What it told of the runs that it took, once the last of them is judged.
+
+        Raises:
+            SparkError: It could not write what it judged, or was ended.
+        """
+        try:
+            failure, told = self._here.recv()
+        except EOFError:
+            self._process.join()
+            failure, told = f"it ended with code {self._process.exitcode}", ()
+        if failure:
+            raise SparkError(f"the process that judges while Spark starts failed: {failure}")
+        return list(told)
+
+
+def _judge(
+    judging: Judging,
+    runs: Sequence[Run],
+    begun: "Synchronized[int]",
+    there: Connection,
+    die_with_parent: Callable[[], None],
+) -> None:
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent ends this process.
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, signal.SIG_DFL)
+    try:
+        told = [*judging(_not_begun(runs, begun))]
+    except Exception as error:  # noqa: BLE001 - the parent raises it
+        there.send((repr(error), ()))
+    else:
+        there.send(("", told))
+
+
+def _not_begun(runs: Sequence[Run], begun: "Synchronized[int]") -> Iterator[Run]:
+    """Yields runs in order and counts them, until somebody else has taken the rest."""
+    for number, run in enumerate(runs):
+        with begun.get_lock():
+            if begun.value == _ALL:
+                return
+            begun.value = number + 1
+        yield run
