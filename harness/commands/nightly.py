@@ -133,16 +133,19 @@ class Limits:
 
 @dataclass(slots=True, kw_only=True)
 class _Course:
-    """How a night goes."""
+    """How a night goes, and what is made of it."""
 
     folder: Path
     limits: Limits
     began: float
     guess_s: float
+    baseline: Place | None
+    fail_on: Sequence[str]
+    tables: Place | None
+    store: StoredPlace | None
     say: Callable[[str], None]
     done: Callable[[Line], None]
-    lines: list[Line] = field(default_factory=list)
-    has_tables: bool
+    lines: list[Line]
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -161,7 +164,7 @@ class _Course:
         """Keeps the line of a run that has ended, and of the runs those that are to stay."""
         append_line(self.folder / LINES, line)
         place = self.folder / line["run"]
-        if self.has_tables and place.is_dir():
+        if self.tables is not None and place.is_dir():
             # Before the run may be deleted: its rows are on the disk, whatever ends the night.
             append([rows_of(place)], self.folder / _ROWS)
         self.lines.append(line)
@@ -174,30 +177,24 @@ class _Course:
         )
         self._prune()
 
-    def summary(
-        self,
-        *,
-        baseline: Place | None,
-        fail_on: Sequence[str],
-        tables: Place | None,
-        store: StoredPlace | None,
-    ) -> Summary:
+    def summary(self) -> Summary:
         """Writes what the runs say together.
 
         Adds them to the tables, and puts what stays on a store, if there are to be any.
         """
         made = summarise(
             [self.folder],
-            baseline=baseline,
-            fail_on=fail_on,
+            baseline=self.baseline,
+            fail_on=self.fail_on,
             output=self.folder,
             say=self.say,
             warnings=self.warnings,
         )
-        if tables is not None:
-            self._add_rows(tables)
-        if store is not None:
-            put_night(self.folder, store, runs=[line["run"] for line in self.lines], say=self.say)
+        if self.tables is not None:
+            self._add_rows(self.tables)
+        if self.store is not None:
+            runs = [line["run"] for line in self.lines]
+            put_night(self.folder, self.store, runs=runs, say=self.say)
         return made
 
     def _add_rows(self, tables: Place) -> None:
@@ -284,36 +281,40 @@ def nightly(
             limits=limits,
             began=time.monotonic(),
             guess_s=guess_s,
+            baseline=baseline,
+            fail_on=fail_on,
+            tables=tables,
+            store=store,
             say=say,
             done=done,
             lines=list(read_lines(folder / LINES)) if (folder / LINES).is_file() else [],
-            has_tables=tables is not None,
         )
-        for sentence in _draws(night, releases.values()):
+        for sentence in _begins(night, releases.values(), folder, side_by_side):
             say(sentence)
-        clusters = "one cluster" if side_by_side == 1 else f"{side_by_side} clusters"
-        say(f"seeds from {night.seed} on, {clusters} at once, into {folder}")
-        told = partial(
-            course.summary, baseline=baseline, fail_on=fail_on, tables=tables, store=store
-        )
         try:
-            with work_directory("nightly") as work:
-                made = player(work) if player is not None else Children(options=options, work=work)
-                _play(night, course, made, releases, side_by_side)
+            with _player(player, options) as playing:
+                _play(night, course, playing, releases, side_by_side)
         except BaseException as error:
-            _tell_early_end(course, error, told)
+            _tell_early_end(course, error)
             raise
-        return told()
+        return course.summary()
 
 
-def _tell_early_end(course: _Course, error: BaseException, told: Callable[[], Summary]) -> None:
+@contextlib.contextmanager
+def _player(given: Callable[[Path], Player] | None, options: RunOptions) -> Iterator[Player]:
+    """What plays, with a work directory for the block."""
+    with work_directory("nightly") as work:
+        yield Children(options=options, work=work) if given is None else given(work)
+
+
+def _tell_early_end(course: _Course, error: BaseException) -> None:
     """Writes the summary of what was played, if anything was, before an error ends the night."""
     what = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
     course.warnings.append(f"the night ended early: {what}")
     if course.lines:
         # What ended the night is the error, also where this cannot be written either.
         try:
-            told()
+            course.summary()
         except (OSError, StoreError) as refused:
             course.say(f"the summary or the tables could not be written: {refused}")
 
@@ -337,8 +338,14 @@ def _longest_s(earlier: Sequence[Line], limits: Limits) -> float:
     return longest_s
 
 
-def _draws(night: Night, releases: Collection[str]) -> Iterator[str]:
-    """Yield which mixes draw less on these releases, and what is drawn more often than usual."""
+def _begins(
+    night: Night, releases: Collection[str], folder: Path, side_by_side: int
+) -> Iterator[str]:
+    """Yields what is said before the first play.
+
+    That is which mixes draw less on these releases, and what is drawn more often than usual; then
+    the seeds, and where the runs go.
+    """
     for release in releases:
         if left_out := night.mixes.keys() - night.mixes_of(release).keys():
             yield f"{release}: {', '.join(sorted(left_out))} are not drawn with KRaft"
@@ -347,6 +354,8 @@ def _draws(night: Night, releases: Collection[str]) -> Iterator[str]:
     if night.leaning:
         kinds = ", ".join(f"{kind} {factor:g}x" for kind, factor in night.leaning.items())
         yield f"what the baseline had seldom is drawn more often: {kinds}"
+    clusters = "one cluster" if side_by_side == 1 else f"{side_by_side} clusters"
+    yield f"seeds from {night.seed} on, {clusters} at once, into {folder}"
 
 
 def _play(
