@@ -46,10 +46,10 @@ PROPERTIES = (
 @click.option(
     "--steps",
     "grain",
-    type=click.Choice(["rounds", "answers", "requests", "reads", "queues"]),
+    type=click.Choice(["answers", "requests", "reads", "queues"]),
     default="answers",
     show_default=True,
-    help="What is in flight: nothing, answers, requests too; also what a leader has read only; "
+    help="What is in flight: answers, requests too; also what a leader has read only; "
     "also what waits in the queues of brokers and controller.",
 )
 @click.option(

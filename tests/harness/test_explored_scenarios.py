@@ -111,7 +111,7 @@ def test_brokers_of_two_releases_are_named_one_by_one_and_speak_the_older_protoc
 def test_what_may_happen_besides_is_named_on_the_command_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    bounds = ["--records", "1", "--epochs", "1", "--log-size", "1", "--steps", "rounds"]
+    bounds = ["--records", "1", "--epochs", "1", "--log-size", "1", "--steps", "requests"]
     faults = ["--fault", "stop", "--fault", "time-out", "--fault", "time-out"]
     assert run(["explore", "--kafka", "3.9.1", *bounds, *faults, "--no-schedule", "--json"]) == 0
     line = json.loads(capsys.readouterr().out)

@@ -27,10 +27,9 @@ FAULTS = ("faults",)
 class Grain(StrEnum):
     """In how many steps a fetcher thread and its leader talk."""
 
-    ROUNDS = "rounds"
-    """Asking, answering and handling the answer are one step."""
     ANSWERS = "answers"
-    """An answer is in flight, and meanwhile either broker may hear of another leader epoch."""
+    """Asking and answering are one step. An answer is in flight, and meanwhile either broker may
+    hear of another leader epoch."""
     REQUESTS = "requests"
     """A request is in flight too, and so is a leader's AlterPartition (KIP-497)."""
     READS = "reads"
@@ -43,7 +42,7 @@ class Grain(StrEnum):
     @property
     def has_requests(self) -> bool:
         """Whether requests are in flight."""
-        return self not in (Grain.ROUNDS, Grain.ANSWERS)
+        return self is not Grain.ANSWERS
 
     @property
     def splits_reads(self) -> bool:

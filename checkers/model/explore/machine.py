@@ -66,7 +66,6 @@ from kchaos.checkers.model.explore.bounds import (
     PARTITION,
     PROMISED,
     RECORDS,
-    Grain,
     Machine,
 )
 from kchaos.checkers.model.explore.canonical import promises, relevant
@@ -79,7 +78,7 @@ from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import TopicCreated
 from kchaos.checkers.model.values.requests import Controller, Outbox, Received, UpdateMetadata
 
-__all__ = ["Action", "Grain", "Machine", "actions", "initial_state", "next_state"]
+__all__ = ["Action", "Machine", "actions", "initial_state", "next_state"]
 
 
 def initial_state(machine: Machine) -> State:
@@ -204,8 +203,7 @@ def _actions_between(machine: Machine, broker: int, other: int) -> Iterator[Acti
         yield Look(follower=broker, leader=other)
     if machine.grain.has_requests:
         yield Answer(follower=broker, leader=other)
-    if machine.grain is not Grain.ROUNDS:
-        yield Handle(follower=broker, leader=other)
+    yield Handle(follower=broker, leader=other)
     if machine.faults.time_outs:
         yield GiveUp(follower=broker, leader=other)
     if machine.faults.time_outs or machine.grain.splits_reads:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from kchaos.checkers.model.broker import exchange, leader
-from kchaos.checkers.model.broker.exchange import LIST_OFFSETS
 from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.explore import controller, crashes, lag, queues
 from kchaos.checkers.model.explore.actions import (
@@ -56,7 +55,6 @@ from kchaos.checkers.model.explore.bounds import (
     CONTROLLER_EPOCH,
     PARTITION,
     RECORDS,
-    Grain,
     Machine,
 )
 from kchaos.checkers.model.explore.controller import decide, known_state
@@ -281,12 +279,7 @@ def _ask(world: World, machine: Machine, action: Ask) -> bool:
         return False
     if machine.grain.has_requests:
         return True
-    answered = _answered(world, machine, follower_id, leader_id, sent)
-    if machine.grain is Grain.ROUNDS and answered is not None:
-        exchange.handle(world, follower_id, leader_id, answered)
-        # What it asks because it is out of range belongs to the same round.
-        if exchange.question(world, follower_id, leader_id, LIST_OFFSETS) is not None:
-            _ask(world, machine, action)
+    _answered(world, machine, follower_id, leader_id, sent)
     return True
 
 
@@ -315,7 +308,7 @@ def _answer(world: World, machine: Machine, action: Answer) -> bool:
 
 def _answered(
     world: World, machine: Machine, follower_id: int, leader_id: int, request: Exchange
-) -> Exchange | None:
+) -> None:
     """Let the leader answer; one whose process has ended never does.
 
     A Fetch that finds nothing is answered at once: that it waits first differs from two such
@@ -323,13 +316,12 @@ def _answered(
     """
     if world.running(leader_id) is None:
         exchange.end(world, follower_id, leader_id, request)
-        return None
+        return
     if request.stage is Stage.SENT:
         request = exchange.look(world, follower_id, leader_id, request)
         request = lag.note_look(world, machine, follower_id, leader_id, request)
     lag.count(world, machine, follower_id, leader_id, request)
-    answered, _ = exchange.answer(world, follower_id, leader_id, request)
-    return answered
+    exchange.answer(world, follower_id, leader_id, request)
 
 
 def _handle(world: World, _: Machine, action: Handle) -> bool:

@@ -31,7 +31,7 @@ from kchaos.checkers.model.explore.actions import (
     LetStop,
     MoveController,
 )
-from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
+from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Machine
 from kchaos.checkers.model.explore.machine import initial_state, next_state
 from kchaos.checkers.model.explore.move_lists import Setup, play
 from kchaos.checkers.model.explore.moves import ChaosMove
@@ -759,7 +759,6 @@ def epoch_of_the_stop(known: Generation) -> int:
         records=1,
         leader_epoch=2,
         log_size=1,
-        grain=Grain.ROUNDS,
         faults=Faults(stops=1),
     )
     reached = initial_state(machine)

@@ -17,7 +17,7 @@ def explored(
     release: str,
     faults: Faults,
     *properties: str,
-    grain: Grain = Grain.ROUNDS,
+    grain: Grain = Grain.ANSWERS,
     leader_epoch: int = 2,
     most_states: int = 100_000,
 ) -> Exploration:
@@ -36,10 +36,10 @@ def explored(
 @pytest.mark.parametrize(
     ("faults", "grain"),
     [
-        (Faults(kills=1), Grain.ROUNDS),
-        (Faults(stops=1), Grain.ROUNDS),
-        (Faults(expiries=1), Grain.ROUNDS),
-        (Faults(controllers=1), Grain.ROUNDS),
+        (Faults(kills=1), Grain.ANSWERS),
+        (Faults(stops=1), Grain.ANSWERS),
+        (Faults(expiries=1), Grain.ANSWERS),
+        (Faults(controllers=1), Grain.ANSWERS),
         (Faults(time_outs=1), Grain.REQUESTS),
     ],
 )
