@@ -20,6 +20,7 @@ from pathlib import Path
 from crc32c import crc32c
 
 from kchaos.clusters.distribution import java_of, resolve
+from tests.support.segment_encoder import record
 
 RECORD_COUNT = 400_000
 VALUE_BYTES = 1024
@@ -84,7 +85,8 @@ def _write_segment(path: Path, records_per_batch: int) -> int:
 
 def _batch(source: random.Random, base_offset: int, record_count: int) -> bytes:
     records = b"".join(
-        _record(offset_delta, source.randbytes(VALUE_BYTES)) for offset_delta in range(record_count)
+        record(offset_delta, None, source.randbytes(VALUE_BYTES))
+        for offset_delta in range(record_count)
     )
     covered = (
         struct.pack(
@@ -95,21 +97,6 @@ def _batch(source: random.Random, base_offset: int, record_count: int) -> bytes:
     )  # fmt: skip
     header = struct.pack(">qiibI", base_offset, len(covered) + 9, 0, 2, crc32c(covered))
     return header + covered
-
-
-def _record(offset_delta: int, value: bytes) -> bytes:
-    body = b"\x00\x00" + _varint(offset_delta) + _varint(-1) + _varint(len(value)) + value + b"\x00"
-    return _varint(len(body)) + body
-
-
-def _varint(value: int) -> bytes:
-    raw = (value << 1) ^ (value >> 63)
-    encoded = bytearray()
-    while raw > 0x7F:
-        encoded.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    encoded.append(raw)
-    return bytes(encoded)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from crc32c import crc32c
 
+from kchaos.checkers.formats.fields import unsigned_varint, varint
 from kchaos.clusters.configuration import properties_text
 from kchaos.clusters.errors import MachineError
 
@@ -94,7 +95,7 @@ def _control_key(kind: int) -> bytes:
 def _feature_level(name: str, level: int) -> bytes:
     encoded = name.encode()
     frame = bytes((_FRAME_VERSION, _FEATURE_LEVEL, 0))
-    return frame + _unsigned_varint(len(encoded) + 1) + encoded + struct.pack(">hb", level, 0)
+    return frame + unsigned_varint(len(encoded) + 1) + encoded + struct.pack(">hb", level, 0)
 
 
 def record_batch(
@@ -117,19 +118,7 @@ def record_batch(
 
 
 def _encoded(offset_delta: int, key: bytes | None, value: bytes) -> bytes:
-    inside = b"\0" + _varint(0) + _varint(offset_delta)
-    inside += _varint(-1) if key is None else _varint(len(key)) + key
-    inside += _varint(len(value)) + value + _varint(0)
-    return _varint(len(inside)) + inside
-
-
-def _varint(number: int) -> bytes:
-    return _unsigned_varint((number << 1) ^ (number >> 63))
-
-
-def _unsigned_varint(number: int) -> bytes:
-    written = b""
-    while number > 0x7F:
-        written += bytes((number & 0x7F | 0x80,))
-        number >>= 7
-    return written + bytes((number,))
+    inside = b"\0" + varint(0) + varint(offset_delta)
+    inside += varint(-1) if key is None else varint(len(key)) + key
+    inside += varint(len(value)) + value + varint(0)
+    return varint(len(inside)) + inside

@@ -55,6 +55,11 @@ def take_nullable(data: bytes | memoryview, position: int, length: int) -> tuple
     return bytes(data[position:end]), end
 
 
+def varint(value: int) -> bytes:
+    """Return the zigzag variable-length form of a number of at most 64 bits."""
+    return unsigned_varint((value << 1) ^ (value >> 63))
+
+
 def unsigned_varint(value: int) -> bytes:
     """The unsigned variable-length form of a number that is not negative."""
     encoded = bytearray()

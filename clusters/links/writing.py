@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kchaos.checkers.formats.fields import unsigned_varint
 from kchaos.clusters.links.wire import PRIMITIVES, Field
 
 _NULL = -1
@@ -37,7 +38,7 @@ def text(value: str | None, *, compact: bool = False) -> bytes:
     """A nullable string."""
     data = b"" if value is None else value.encode()
     length = _NULL if value is None else len(data)
-    return (_unsigned_varint(length + 1) if compact else struct.pack(">h", length)) + data
+    return (unsigned_varint(length + 1) if compact else struct.pack(">h", length)) + data
 
 
 def _field(field: Field, version: int, value: Any, *, flexible: bool) -> bytes:
@@ -49,7 +50,7 @@ def _field(field: Field, version: int, value: Any, *, flexible: bool) -> bytes:
         else _single(field, item, flexible=flexible)
         for item in value
     )
-    count = _unsigned_varint(len(value) + 1) if flexible else struct.pack(">i", len(value))
+    count = unsigned_varint(len(value) + 1) if flexible else struct.pack(">i", len(value))
     return count + b"".join(elements)
 
 
@@ -57,15 +58,6 @@ def _single(field: Field, value: Any, *, flexible: bool) -> bytes:
     if field.type == "string":
         return text(value, compact=flexible)
     if field.type == "records":
-        length = _unsigned_varint(len(value) + 1) if flexible else struct.pack(">i", len(value))
+        length = unsigned_varint(len(value) + 1) if flexible else struct.pack(">i", len(value))
         return length + bytes(value)
     return struct.pack(f">{PRIMITIVES[field.type]}", value)
-
-
-def _unsigned_varint(value: int) -> bytes:
-    parts = bytearray()
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    parts.append(value)
-    return bytes(parts)

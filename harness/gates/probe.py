@@ -82,21 +82,49 @@ def _written(
 ) -> Produced | Exception:
     """Writes one probe, notes what came of it, and returns the answer or why there is none."""
     operation = unused_probe(play, partition)
+    answer = write_record(
+        play,
+        partition,
+        leader,
+        operation,
+        keys=(operation,),
+        acks=acks,
+        timeout_s=_PROBE_S,
+        is_probe=True,
+    )
+    done = isinstance(answer, Produced) and answer.error_code == 0
+    shown = answer.error_code if isinstance(answer, Produced) else str(answer)
+    settled.probes.append({"operation": operation, "acknowledged": done, "error": shown})
+    return answer
+
+
+def write_record(
+    play: Play,
+    partition: TopicPartition,
+    leader: int,
+    operation: str,
+    *,
+    acks: int,
+    timeout_s: float,
+    keys: tuple[str, ...] = (),
+    is_probe: bool = False,
+) -> Produced | Exception:
+    """Writes one record, named as its operation; returns the answer, or why there is none.
+
+    Args:
+        timeout_s: For how long its client waits; twice that and 10 s may pass until it says so.
+    """
     action = events.Produce(
         operation=operation,
         broker=leader,
         topic=partition.topic,
         partition=partition.partition,
         records=(operation,),
-        keys=(operation,),
+        keys=keys,
         acks=acks,
     )
-    play.clients.produce(action, timeout_s=_PROBE_S, is_probe=True)
-    answer = gates.await_answer(play, operation, timeout_s=2 * _PROBE_S + 5)
-    done = isinstance(answer, Produced) and answer.error_code == 0
-    shown = answer.error_code if isinstance(answer, Produced) else str(answer)
-    settled.probes.append({"operation": operation, "acknowledged": done, "error": shown})
-    return answer
+    play.clients.produce(action, timeout_s=timeout_s, is_probe=is_probe)
+    return gates.await_answer(play, operation, timeout_s=2 * timeout_s + 10)
 
 
 def _refused(

@@ -29,7 +29,7 @@ from kchaos.faults import (
     WipeLogDirectory,
 )
 from kchaos.faults.api import Fault
-from kchaos.harness.player.draw import Candidates, Draw
+from kchaos.harness.player.draw import Candidates, Draw, of_each_replica
 from kchaos.harness.player.legal import refusal
 from kchaos.harness.player.rare import (
     ALSO_RARE,
@@ -369,22 +369,6 @@ def _throttles(view: View, draw: Draw) -> Iterator[Step]:
                 yield Inject(name=f"throttle-{draw.number}", fault=fault)
 
 
-def _lost_epochs(view: View, draw: Draw) -> Iterator[Step]:
-    for partition in view.partitions:
-        for broker in partition.replicas:
-            fault = LoseEpochs(broker=broker, topic=partition.topic, partition=partition.partition)
-            yield Inject(name=f"lose-epochs-{draw.number}", fault=fault)
-
-
-def _failed_directories(view: View, draw: Draw) -> Iterator[Step]:
-    for partition in view.partitions:
-        for broker in partition.replicas:
-            fault = FailLogDirectory(
-                broker=broker, topic=partition.topic, partition=partition.partition
-            )
-            yield Inject(name=f"fail-directory-{draw.number}", fault=fault)
-
-
 def _control_holds(view: View, draw: Draw) -> Iterator[Step]:
     name = f"hold-leader-and-isr-{draw.number}"
     for broker in view.brokers:
@@ -451,7 +435,7 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "forge-epochs": _forgeries,
     "configure-format": _topic_formats,
     "roll-format": _broker_formats,
-    "lose-epochs": _lost_epochs,
+    "lose-epochs": of_each_replica("lose-epochs", LoseEpochs),
     "wipe": _by_broker("wipe", lambda broker: WipeLogDirectory(broker=broker)),
     "throttle": _throttles,
     "cut-controllers": _by_broker("cut-controllers", lambda broker: CutControllers(broker=broker)),
@@ -465,7 +449,7 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "create-topic": _topics,
     "delete-topic": _deletions,
     "await-retention": _retentions,
-    "fail-directory": _failed_directories,
+    "fail-directory": of_each_replica("fail-directory", FailLogDirectory),
     "snapshot": _snapshots,
     **RARE_CANDIDATES,
     "upgrade": _upgrades,

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from kchaos.faults.api import Fault
 from kchaos.harness.player.view import View
-from kchaos.harness.steps.scenario_steps import Step
+from kchaos.harness.steps.scenario_steps import Inject, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,3 +37,20 @@ class Draw:
 
 Candidates = Callable[[View, Draw], Iterator[Step]]
 """Yields steps of one kind, in an order that depends on nothing else; not all need be legal."""
+
+
+def of_each_replica(kind: str, fault: Callable[..., Fault]) -> Candidates:
+    """Return what yields a fault for each replica of each partition.
+
+    Args:
+        kind: What its name begins with, before the number of the draw.
+        fault: Makes it of `broker`, `topic` and `partition`.
+    """
+
+    def candidates(view: View, draw: Draw) -> Iterator[Step]:
+        for partition in view.partitions:
+            for broker in partition.replicas:
+                made = fault(broker=broker, topic=partition.topic, partition=partition.partition)
+                yield Inject(name=f"{kind}-{draw.number}", fault=made)
+
+    return candidates

@@ -279,9 +279,17 @@ def _killed(view: View, broker: int) -> str:
     return "" if killed and broker not in view.running else f"broker {broker} was not killed"
 
 
-def _lose_tail(view: View, fault: LoseTail) -> str:
+def _partition_at(
+    view: View, fault: LoseTail | TearEpochs | LoseEpochs | FailLogDirectory
+) -> PartitionInView | None:
+    """The partition of a fault, None where its broker does not hold it."""
     partition = view.partition(fault.topic, fault.partition)
-    if partition is None or fault.broker not in partition.replicas:
+    return partition if partition is not None and fault.broker in partition.replicas else None
+
+
+def _lose_tail(view: View, fault: LoseTail) -> str:
+    partition = _partition_at(view, fault)
+    if partition is None:
         return f"broker {fault.broker} has no such replica"
     if fault.log_end_offset not in partition.starts:
         return f"no batch begins at {fault.log_end_offset}"
@@ -291,8 +299,8 @@ def _lose_tail(view: View, fault: LoseTail) -> str:
 def _tear(view: View, fault: TearEpochs) -> str:
     if not view.has_epochs:
         return "before 0.11 nobody keeps leader epochs"
-    partition = view.partition(fault.topic, fault.partition)
-    if partition is None or fault.broker not in partition.replicas:
+    partition = _partition_at(view, fault)
+    if partition is None:
         return f"broker {fault.broker} has no such replica"
     return _killed(view, fault.broker)
 
@@ -321,8 +329,8 @@ def _stale(view: View, fault: StaleRequest) -> str:
 def _lose_epochs(view: View, fault: LoseEpochs) -> str:
     if not view.has_epochs:
         return "before 0.11 nobody keeps leader epochs"
-    partition = view.partition(fault.topic, fault.partition)
-    if partition is None or fault.broker not in partition.replicas:
+    partition = _partition_at(view, fault)
+    if partition is None:
         return f"broker {fault.broker} has no such replica"
     if partition.is_tiered:
         return "a leader deletes remote segments of lost epochs, which the model does not follow"
@@ -341,8 +349,8 @@ def _wipe(view: View, fault: WipeLogDirectory) -> str:
 def _fail_directory(view: View, fault: FailLogDirectory) -> str:
     if not view.outlives_disks:
         return "its brokers have one log directory, or end where a disk fails"
-    partition = view.partition(fault.topic, fault.partition)
-    if partition is None or fault.broker not in partition.replicas:
+    partition = _partition_at(view, fault)
+    if partition is None:
         return f"broker {fault.broker} has no such replica"
     if any(getattr(f, "broker", None) == fault.broker for f in view.faults(FailLogDirectory)):
         return f"a log directory of broker {fault.broker} has failed already"

@@ -27,7 +27,7 @@ from kchaos.faults import (
     StaleRequest,
     TearEpochs,
 )
-from kchaos.harness.player.draw import Candidates, Draw
+from kchaos.harness.player.draw import Candidates, Draw, of_each_replica
 from kchaos.harness.player.view import View
 from kchaos.harness.steps.clients import Read
 from kchaos.harness.steps.log_start import DeleteRecords
@@ -249,13 +249,6 @@ def _lost_tails(view: View, draw: Draw) -> Iterator[Step]:
                 yield Inject(name=f"lose-tail-{draw.number}", fault=fault)
 
 
-def _torn(view: View, draw: Draw) -> Iterator[Step]:
-    for partition in view.partitions:
-        for broker in partition.replicas:
-            fault = TearEpochs(broker=broker, topic=partition.topic, partition=partition.partition)
-            yield Inject(name=f"tear-epochs-{draw.number}", fault=fault)
-
-
 def _frozen(view: View, draw: Draw) -> Iterator[Step]:
     for broker in view.brokers:
         yield Inject(name=f"freeze-follower-{draw.number}", fault=FreezeFollower(broker=broker))
@@ -346,7 +339,7 @@ RARE_CANDIDATES: Mapping[str, Candidates] = {
     "isolate": _isolations,
     "cut-reset": _resets,
     "lose-tail": _lost_tails,
-    "tear-epochs": _torn,
+    "tear-epochs": of_each_replica("tear-epochs", TearEpochs),
     "freeze-follower": _frozen,
     "slow-reads": _slow_reads,
     "hold-controller": _slow_controllers,

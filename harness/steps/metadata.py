@@ -3,11 +3,11 @@
 import time
 from dataclasses import dataclass
 
-from kchaos.checkers.model import events
+from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.client import PartitionMetadata, Produced, fetch_raw, tell
 from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.interrupts import check_interrupt
-from kchaos.harness.gates import gates
+from kchaos.harness.gates.probe import write_record
 from kchaos.harness.play.play import Play
 
 _PAUSE_S = 0.25
@@ -93,15 +93,12 @@ class WriteWhereTold:
 
     def _write(self, play: Play, leader: int, number: int) -> int | None:
         """The error code of a write with acks=1, None if there was no answer."""
-        operation = f"{self.operation}-{number}"
-        action = events.Produce(
-            operation=operation,
-            broker=leader,
-            topic=self.topic,
-            partition=self.partition,
-            records=(operation,),
+        answer = write_record(
+            play,
+            TopicPartition(self.topic, self.partition),
+            leader,
+            f"{self.operation}-{number}",
             acks=1,
+            timeout_s=self.refused_s,
         )
-        play.clients.produce(action, timeout_s=self.refused_s)
-        answer = gates.await_answer(play, operation, timeout_s=self.refused_s + 10)
         return answer.error_code if isinstance(answer, Produced) else None

@@ -23,6 +23,20 @@ from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
 pytestmark = pytest.mark.cluster
 
 
+def written_once(name: str, *brokers: BrokerSpec, first_broker: int | None = None) -> Scenario:
+    """A topic of one partition on both brokers, and two records with acks=all."""
+    return Scenario(
+        entry=name,
+        case="",
+        release="2.8.2",
+        cluster=ClusterSpec(brokers=brokers, first_broker=first_broker, properties=dict(QUICK)),
+        steps=(
+            CreateTopic(topic="t", assignment=((0, 1),)),
+            Produce(operation="p", topic="t", partition=0, records=2, acks=-1),
+        ),
+    )
+
+
 def test_a_leader_that_moves_while_it_is_copied_makes_the_run_settle_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -41,18 +55,7 @@ def test_a_leader_that_moves_while_it_is_copied_makes_the_run_settle_again(
             )
 
     monkeypatch.setattr(collect, "_copy_store", bounced)
-    scenario = Scenario(
-        entry="moves-late",
-        case="",
-        release="2.8.2",
-        cluster=ClusterSpec(
-            brokers=brokers_of("2.8.2", (0, 1)), first_broker=1, properties=dict(QUICK)
-        ),
-        steps=(
-            CreateTopic(topic="t", assignment=((0, 1),)),
-            Produce(operation="p", topic="t", partition=0, records=2, acks=-1),
-        ),
-    )
+    scenario = written_once("moves-late", *brokers_of("2.8.2", (0, 1)), first_broker=1)
 
     run = play(scenario, options=RunOptions(runs_directory=tmp_path), say=print)
 
@@ -86,18 +89,7 @@ def test_what_a_leader_tells_while_the_run_ends_is_counted(
 
     monkeypatch.setattr(ending, "collect_decisions", told_once_more)
     leader = BrokerSpec(id=0, kafka="2.8.2", points=("fetch-counted",))
-    scenario = Scenario(
-        entry="tells-late",
-        case="",
-        release="2.8.2",
-        cluster=ClusterSpec(
-            brokers=(leader, BrokerSpec(id=1, kafka="2.8.2")), properties=dict(QUICK)
-        ),
-        steps=(
-            CreateTopic(topic="t", assignment=((0, 1),)),
-            Produce(operation="p", topic="t", partition=0, records=2, acks=-1),
-        ),
-    )
+    scenario = written_once("tells-late", leader, BrokerSpec(id=1, kafka="2.8.2"))
 
     run = play(scenario, options=RunOptions(runs_directory=tmp_path), say=print)
 
@@ -123,18 +115,7 @@ def test_what_is_decided_after_the_decisions_are_copied_is_not_in_the_run(
         seen.append(told)
 
     monkeypatch.setattr(ending, "collect_decisions", another_leads)
-    scenario = Scenario(
-        entry="decides-late",
-        case="",
-        release="2.8.2",
-        cluster=ClusterSpec(
-            brokers=brokers_of("2.8.2", (0, 1)), first_broker=1, properties=dict(QUICK)
-        ),
-        steps=(
-            CreateTopic(topic="t", assignment=((0, 1),)),
-            Produce(operation="p", topic="t", partition=0, records=2, acks=-1),
-        ),
-    )
+    scenario = written_once("decides-late", *brokers_of("2.8.2", (0, 1)), first_broker=1)
 
     run = play(scenario, options=RunOptions(runs_directory=tmp_path), say=print)
 

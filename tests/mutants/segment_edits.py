@@ -9,6 +9,7 @@ from crc32c import crc32c
 
 from kchaos.checkers.formats.batches import BATCH_FIELDS, BATCH_HEADER, MAGIC_AT, entries
 from tests.mutants.run_copy import NotApplicableError, RunCopy
+from tests.support import segment_encoder
 
 _FIELD_NAMES = [name for name, _ in BATCH_FIELDS]
 _CRC_FROM = 21
@@ -55,17 +56,6 @@ def field_of(entry: bytes, name: str) -> int:
     return collected
 
 
-def varint(value: int) -> bytes:
-    """Zigzag, as records have it."""
-    raw = (value << 1) ^ (value >> 63)
-    encoded = bytearray()
-    while raw > 0x7F:
-        encoded.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    encoded.append(raw)
-    return bytes(encoded)
-
-
 def record(
     value: bytes | None,
     delta: int,
@@ -75,13 +65,8 @@ def record(
     attributes: int = 0,
 ) -> bytes:
     """One record of magic 2, with a timestamp delta of 0."""
-    body = bytes([attributes]) + varint(0) + varint(delta)
-    for part in (key, value):
-        body += varint(-1) if part is None else varint(len(part)) + part
-    body += varint(len(headers))
-    for name, content in headers:
-        body += varint(len(name)) + name.encode() + varint(len(content)) + content
-    return varint(len(body)) + body
+    named = [(name.encode(), content) for name, content in headers]
+    return segment_encoder.record(delta, key, value, headers=named, attributes=attributes)
 
 
 def with_records(entry: bytes, records: Sequence[bytes]) -> bytes:

@@ -18,6 +18,7 @@ from kchaos.checkers.model.releases.request_versions import asked_versions
 from kchaos.checkers.model.releases.versions import line_of, parse_version
 from kchaos.checkers.model.values.events import Action, event_to_json
 from kchaos.checkers.run_directory import RunDirectory
+from tests.support.segment_encoder import record
 
 CONTROLLER_SESSION = 0x100
 START = 1_600_000_000.0
@@ -67,23 +68,8 @@ def segment(log: Log, sent_ms: Mapping[str, int] | None = None) -> bytes:
     )
 
 
-def _varint(value: int) -> bytes:
-    raw = (value << 1) ^ (value >> 63)
-    encoded = bytearray()
-    while raw > 0x7F:
-        encoded.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    encoded.append(raw)
-    return bytes(encoded)
-
-
 def _batch(base_offset: int, leader_epoch: int, values: Sequence[str], time_ms: int) -> bytes:
-    records = b""
-    for delta, value in enumerate(values):
-        data = value.encode()
-        body = b"\0" + _varint(0) + _varint(delta) + _varint(-1) + _varint(len(data)) + data
-        body += _varint(0)
-        records += _varint(len(body)) + body
+    records = b"".join(record(delta, None, value.encode()) for delta, value in enumerate(values))
     covered = struct.pack(
         ">hiqqqhii", 0, len(values) - 1, time_ms, time_ms, -1, -1, -1, len(values)
     )

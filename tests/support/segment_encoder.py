@@ -35,8 +35,9 @@ def record(
     *,
     timestamp_delta: int = 0,
     headers: Sequence[tuple[bytes, bytes | None]] = (),
+    attributes: int = 0,
 ) -> bytes:
-    body = b"\x00" + varint(timestamp_delta) + varint(offset_delta) + nullable(key)
+    body = bytes([attributes]) + varint(timestamp_delta) + varint(offset_delta) + nullable(key)
     body += nullable(value) + varint(len(headers))
     for name, content in headers:
         body += nullable(name) + nullable(content)

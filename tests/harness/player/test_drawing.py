@@ -28,6 +28,7 @@ from kchaos.harness.player.drawing import draw, no_formats, view_of
 from kchaos.harness.player.drawn_settings import CONTROLLED_SHUTDOWN, SMALL_LOGS
 from kchaos.harness.player.legal import after, illegal_steps
 from kchaos.harness.player.rare import RARE, SLOW_DISKS
+from kchaos.harness.player.walks import WALKS
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import IfPossible
@@ -359,10 +360,12 @@ def test_retention_is_awaited_where_enough_was_written_for_it() -> None:
             assert not isinstance(act, AwaitLogStart) or written >= 4
 
 
-def test_the_same_seed_draws_the_same_schedule_in_another_process() -> None:
+@pytest.mark.parametrize("mix", ["mixed", WALKS])
+def test_the_same_seed_draws_the_same_schedule_in_another_process(mix: str) -> None:
     code = (
         "import json; from kchaos.harness.player.drawing import draw\n"
-        "print(json.dumps([draw(seed, kafka='2.8.2', steps=25).to_json() for seed in (1, 2)]))"
+        f"scenarios = [draw(seed, kafka='2.8.2', steps=25, mix={mix!r}) for seed in (1, 2)]\n"
+        "print(json.dumps([scenario.to_json() for scenario in scenarios]))"
     )
     drawn_there = [
         subprocess.run(
@@ -374,7 +377,7 @@ def test_the_same_seed_draws_the_same_schedule_in_another_process() -> None:
         ).stdout
         for hash_seed in ("1", "2")
     ]
-    here = [plain(drawn(seed)) for seed in (1, 2)]
+    here = [plain(drawn(seed, mix=mix)) for seed in (1, 2)]
     assert [json.loads(text) for text in drawn_there] == [here, here]
     assert here[0]["steps"] != here[1]["steps"]
 

@@ -1,9 +1,6 @@
 """Walks as scenarios: each act as steps, with what the model predicts or without."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,27 +58,6 @@ def schedule_of(
 
 def is_gate(step: Step) -> bool:
     return type(step).__name__.startswith("Await")
-
-
-def test_the_same_seed_draws_the_same_walk_in_another_process() -> None:
-    code = (
-        "import json; from kchaos.harness.player.drawing import draw\n"
-        "print(json.dumps([draw(seed, kafka='2.8.2', steps=25, mix='walks').to_json()"
-        " for seed in (1, 2)]))"
-    )
-    ran = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for hash_seed in ("1", "2")
-    ]
-    here = [json.loads(json.dumps(drawn(seed).to_json())) for seed in (1, 2)]
-    assert [json.loads(text) for text in ran] == [here, here]
-    assert here[0]["steps"] != here[1]["steps"]
 
 
 def test_a_walk_says_what_it_is_and_survives_its_json_form() -> None:
