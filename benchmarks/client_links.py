@@ -1,4 +1,4 @@
-"""How much a link for clients costs beside a direct connection, with all that is written down.
+"""Latency that a link for clients adds to a direct connection, with all that is written down.
 
 Run `.venv/bin/python -m benchmarks.client_links`. The client and the answering server are processes
 of their own. Each round trip is a Produce of version 3 and its answer; direct and link take turns,

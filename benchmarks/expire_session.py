@@ -1,4 +1,4 @@
-"""How soon a broker's registration is gone: by ExpireSession, and by kill -9 and waiting.
+"""Time until a broker's registration is gone: by ExpireSession, and by kill -9 and waiting.
 
 Both are measured in turn on one cluster with Kafka's default session timeout of its time, 6 s.
 What a killed broker leaves behind lives for that long, since nobody ends its session. Prints

@@ -1,4 +1,4 @@
-"""How fast the explorer is: distinct states a second, with one process beside several.
+"""Speed of the explorer: distinct states a second, with one process beside several.
 
 Run `.venv/bin/python -m benchmarks.explore`. The system is the published specification of KIP-279
 with two replicas; one process and several take turns, so that all see the same machine. With

@@ -1,4 +1,4 @@
-"""How much a link costs beside a direct connection: latency of small fetches, bulk throughput.
+"""Cost of a link beside a direct connection: latency of small fetches, bulk throughput.
 
 Run `.venv/bin/python -m benchmarks.links`. The fetching client and the answering server are
 processes of their own, as brokers are; the links are in this one, as in a run. Every figure is

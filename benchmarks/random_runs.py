@@ -1,4 +1,4 @@
-"""How long random runs take on old releases beside the last one of the list, by equal seeds.
+"""Duration of random runs on old releases beside the last one of the list, by equal seeds.
 
 Run `.venv/bin/python -m benchmarks.random_runs`, on a machine that does nothing else. Each seed's
 schedule is played on one release after the other, its cluster's start and its verdict included.

@@ -1,4 +1,4 @@
-"""How long one case of KAFKA-6361 takes, and on what: `python -m benchmarks.reproduce [RELEASE]`.
+"""Duration of one case of KAFKA-6361, part by part: `python -m benchmarks.reproduce [RELEASE]`.
 
 Plays the case n20 a few times, cluster start and verdict included, and prints the median of each
 part and its share. The parts come from the run's own observations. Which of Kafka's timers a part

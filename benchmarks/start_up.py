@@ -1,4 +1,4 @@
-"""How long from start() to the first acknowledged acks=all write on a replicated topic.
+"""Time from start() to the first acknowledged acks=all write on a replicated topic.
 
 ZooKeeper and 3 brokers with links, in two ways in turn: as kchaos starts them, and as a plain
 script would (brokers one after another, the JVM's own flags, no class-data archive). Prints

@@ -1,4 +1,4 @@
-"""What the remote tier costs the model where no log is tiered: its share of following.
+"""Cost of the remote tier in the model where no log is tiered: its share of following.
 
 Run `.venv/bin/python -m benchmarks.tiers`. The golden runs of `tests.golden`, none of them tiered,
 are followed in turn under Python's profiler. Printed is which part of the time was spent in

@@ -1,1 +1,1 @@
-"""What decides about a run: its evidence, the reference model, the rules and the verdict."""
+"""Judgement of a run: its evidence, the reference model, the rules and the verdict."""

@@ -1,4 +1,4 @@
-"""What can be done to a cluster: one frozen value for each act.
+"""Acts on a cluster, a frozen value for each.
 
 A fault emits these values, the links are cut and hold by them, the journal writes them down, and
 the model acts upon them (`checkers.model.values.events.Action` has those). Needs nothing but the

@@ -1,4 +1,4 @@
-"""What can go wrong while evidence is read or judged.
+"""Exceptions of reading evidence and judging it.
 
 CheckError
 ├── RunDirectoryError    the run directory is torn, not sealed, or from a newer kchaos

@@ -1,4 +1,4 @@
-"""What a judgement says of a run: its results, and `judgements/NNNN/` in which they are kept."""
+"""Results of a judgement, and `judgements/NNNN/` in which they are kept."""
 
 import json
 from collections.abc import Mapping

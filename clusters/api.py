@@ -1,4 +1,4 @@
-"""What every driver offers, as protocols: clusters, brokers, and what can be done to them."""
+"""Protocols that every driver offers: clusters, brokers, and what can be done to them."""
 
 from __future__ import annotations
 

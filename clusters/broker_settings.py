@@ -1,4 +1,4 @@
-"""Which settings the brokers of a release know, as their own configuration classes list them.
+"""Names of settings that brokers of a release know, as their own configuration classes list them.
 
 `broker_settings.toml` has the names that came with each release line, and those that went with it.
 `python -m kchaos.clusters.broker_settings` writes it anew: each release prints its own table

@@ -1,4 +1,4 @@
-"""What this machine can do, one question at a time."""
+"""Checks of this machine, one question at a time: `kchaos doctor`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the JVMs of one cluster run: the part in which the drivers differ."""
+"""The host that JVMs of one cluster run on: the part in which the drivers differ."""
 
 from __future__ import annotations
 

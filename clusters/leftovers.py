@@ -1,4 +1,4 @@
-"""What dead owners left behind: work directories and, if ever, processes."""
+"""Work directories, and processes if any, that dead owners left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where Maven artifacts come from: jgo's resolver, under the user's Maven and jgo settings."""
+"""Source of Maven artifacts: jgo's resolver, under the user's Maven and jgo settings."""
 
 from __future__ import annotations
 

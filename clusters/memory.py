@@ -1,4 +1,4 @@
-"""What memory and cores the machine, or a container's limit, leaves for clusters."""
+"""Memory and cores that the machine, or a container's limit, leaves for clusters."""
 
 from __future__ import annotations
 

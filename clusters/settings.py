@@ -1,4 +1,4 @@
-"""Which settings of brokers and topics a release takes; what it would refuse is said beforehand.
+"""Settings of brokers and topics by release; those that it would refuse are told beforehand.
 
 Sources: kafka.api.ApiVersion and the last checks of kafka.server.KafkaConfig, 1.1.1 and 2.8.2;
 org.apache.kafka.common.config.TopicConfig of every release line from 2.0 on, kafka.log.LogConfig

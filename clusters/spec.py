@@ -1,4 +1,4 @@
-"""What a cluster is made of, as values that can be saved and read back."""
+"""Specification of a cluster, as values that can be saved and read back."""
 
 from __future__ import annotations
 

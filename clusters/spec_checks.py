@@ -1,4 +1,4 @@
-"""What a release or a machine does not have of what a cluster asks: said before it is started."""
+"""Checks of a cluster's specification against releases and machine, before it is started."""
 
 from collections.abc import Callable, Mapping
 

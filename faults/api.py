@@ -1,4 +1,4 @@
-"""What a fault is: a frozen value whose injection is a context manager, and leaving it heals."""
+"""Interface of a fault: a frozen value; injecting it is a context manager, and leaving it heals."""
 
 import contextlib
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What can go wrong while a fault is injected or healed.
+"""Exceptions of injecting and healing a fault.
 
 FaultError          also raised itself: the disk's or the partition's state forbids it
 ├── NotAvailable    the fault's fields, or the cluster as it is, forbid it; nothing was done

@@ -1,4 +1,4 @@
-"""What cluster metadata and the process table say of a broker, and the gates that faults share."""
+"""Gates that faults share: a broker in cluster metadata and in the process table."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass

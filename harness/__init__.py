@@ -1,1 +1,1 @@
-"""What puts cluster, faults and checkers together: steps, runs, catalogue, report, command line."""
+"""Plays of scenarios: steps, runs, catalogue, report, command line."""

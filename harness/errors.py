@@ -1,4 +1,4 @@
-"""What can go wrong while a scenario is made, played or shown.
+"""Exceptions of making, playing and showing a scenario.
 
 HarnessError
 ├── UsageError      what was asked for does not exist or does not fit; exit code 64

@@ -1,4 +1,4 @@
-"""What all tests share: real clusters that are started once for each release.
+"""Fixtures of all tests: real clusters that are started once for each release.
 
 The clusters come from kchaos's own pytest plugin; see `harness.pytest_plugin`.
 """

@@ -15,6 +15,7 @@ import kchaos
 from tests.support.parsing import parsed
 
 ROOT = Path(__file__).parent.parent
+_ROOMS_AND_TESTS = ("harness", "clusters", "faults", "checkers", "benchmarks", "tests")
 
 
 @pytest.mark.slow
@@ -71,6 +72,17 @@ def test_the_readme_is_short() -> None:
 def test_links_between_pages_lead_somewhere(page: str) -> None:
     targets = re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text())
     assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_a_module_s_docstring_begins_with_its_subject() -> None:
+    """A noun or a verb can be searched for; "What is ..." makes the reader wait for it."""
+    opened = re.compile(r'"""(What|Who|Whose|How|Which|Where|When|Why|Whether|That)\b')
+    files = [
+        *(ROOT / "kchaos").glob("*.py*"),
+        *(file for room in _ROOMS_AND_TESTS for file in ROOT.glob(f"{room}/**/*.py")),
+    ]
+    chosen = [str(file.relative_to(ROOT)) for file in files if opened.match(file.read_text())]
+    assert chosen == []
 
 
 def test_one_module_knows_the_paths_of_znodes() -> None:

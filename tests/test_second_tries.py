@@ -1,4 +1,4 @@
-"""What a session says of a test on a cluster that fails, and is played again at the end."""
+"""Second tries: a test on a cluster that fails is played again at the end of the session."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a run left, read once and as typed values: what judge, Spark and report know of a run.
+"""Evidence of a run, read once as typed values; judge, Spark and report read nothing else.
 
 `run.RunEvidence` is a run; one module reads each kind of file:
 

@@ -1,4 +1,4 @@
-"""What links saw of clients as a history: what they sent and were given, for `checkers.histories`.
+"""History of clients' operations as links saw them, for `checkers.histories`.
 
 Only what Kafka promises to keep is in it: offsets that were acknowledged with acks=all, and records
 that came below the high watermark (read_committed: below the last stable offset, and no aborted

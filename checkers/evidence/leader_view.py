@@ -1,4 +1,4 @@
-"""What a leader itself knew of its followers, from two points of its code (hits.jsonl).
+"""A leader's view of its followers, from two points of its code (hits.jsonl).
 
 No bean and no log line of any release tells it: 2.4 and later log it at TRACE when it is reset,
 and only the shrink line of 3.x names the caught-up time. So the agent reads the fields of

@@ -1,4 +1,4 @@
-"""What a rule is given: everything about one partition at one snapshot, as plain values.
+"""Input of a rule: everything about one partition at one snapshot, as plain values.
 
 The same values are built from one run in memory (`checkers.evidence.assembling`) and from rows of
 many runs that Spark has grouped by run, topic, partition and snapshot. The rows of one group are

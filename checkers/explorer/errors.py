@@ -1,4 +1,4 @@
-"""What can go wrong while a state space is explored.
+"""Exceptions of exploring a state space.
 
 ExplorerError
 ├── BoundsError     a bound that leaves nothing to explore

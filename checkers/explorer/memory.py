@@ -1,4 +1,4 @@
-"""How much memory this process holds."""
+"""Memory that this process holds, in MiB."""
 
 import os
 import resource

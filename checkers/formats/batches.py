@@ -1,4 +1,4 @@
-"""Where the entries of a segment, or of a record set inside a message, begin and end.
+"""Boundaries of entries in a segment, or in a record set inside a message.
 
 An entry is a record batch of magic 2 (Kafka's DefaultRecordBatch, 0.11 and later) or one message
 of a message set of magic 0 or 1 (LegacyRecord, up to 0.10.2), which may wrap compressed ones.

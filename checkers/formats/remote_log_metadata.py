@@ -1,4 +1,4 @@
-"""What Kafka writes to `__remote_log_metadata`: the segments in the remote store, and their states.
+"""Records of `__remote_log_metadata`: the segments in the remote store, and their states.
 
 Sources: RemoteLogSegmentMetadataRecord.json and RemoteLogSegmentMetadataUpdateRecord.json of
 Kafka's storage module, which are the same in 3.6.2 and 3.9; RemoteLogMetadataSerde and

@@ -1,4 +1,4 @@
-"""What a batch says of itself, beside what its producer sent: replicas can be alike and wrong."""
+"""Headers of a batch beside what its producer sent: replicas can be alike and wrong."""
 
 from collections.abc import Iterator
 

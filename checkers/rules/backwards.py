@@ -1,4 +1,4 @@
-"""What went backwards between two snapshots: high watermarks, and logs below them."""
+"""High watermarks, and logs below them, that went backwards between two snapshots."""
 
 import math
 from collections.abc import Iterator

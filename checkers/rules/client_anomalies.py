@@ -1,4 +1,4 @@
-"""What clients were told, whatever replicas hold: Jepsen's anomalies in what links saw of them."""
+"""Jepsen's anomalies in what links saw of clients, whatever replicas hold."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a log cleaner may have removed, as clients know it: records whose key was written again."""
+"""Records that a log cleaner may have removed: those whose key was written again."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

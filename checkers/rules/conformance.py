@@ -1,4 +1,4 @@
-"""Whether the real replicas did what the model predicts."""
+"""Replicas, produces, rounds and decisions beside those that the model predicts."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What old clients are given: a newer format than they read, or nothing at all."""
+"""Down-conversion for old clients: a newer format than they read, or nothing at all."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What followers could not help that left the ISR because their leader did not answer them."""
+"""Followers that left the ISR because their leader did not answer them."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What follows from the observation that no state explains, told with it and not as findings."""
+"""Consequences of the observation that no state explains, told with it and not as findings."""
 
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What brokers' own logs say of errors, with their places: what ends replication, and the rest."""
+"""Errors in brokers' own logs, with their places: those that end replication, and the rest."""
 
 import re
 from collections.abc import Iterator, Sequence, Sized

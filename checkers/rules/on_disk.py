@@ -1,4 +1,4 @@
-"""What one replica's files say against themselves."""
+"""Contradictions within one replica's files."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What became of transactions: on disk, and in what read_committed clients were told."""
+"""Outcome of transactions: on disk, and in what read_committed clients were told."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What a segment holds, as values: batches, records, and the digest that compares payloads."""
+"""Content of a segment as values: batches, records, and the digest that compares payloads."""
 
 import hashlib
 import struct

@@ -1,4 +1,4 @@
-"""What the segment room raises on purpose; bad bytes inside a segment are findings, not errors.
+"""Exceptions of the segment room; bad bytes inside a segment are findings, not errors.
 
 CheckError
 └── SegmentError          a directory is not one that holds a live partition

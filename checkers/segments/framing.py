@@ -1,4 +1,4 @@
-"""Where entries begin and end in a segment's bytes, and what it means when one does not fit."""
+"""Framing of entries in a segment's bytes, and what it means when one does not fit."""
 
 import struct
 import zlib

@@ -1,4 +1,4 @@
-"""What one task reads: replica directories of many runs, cut and packed by their bytes.
+"""Input of a Spark task: replica directories of many runs, cut and packed by their bytes.
 
 A directory is read whole, by the same function as in the plain judge, unless it is large. Then
 each of its segments is cut into slices that are read apart, and what the whole reading finds is

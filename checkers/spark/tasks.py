@@ -1,4 +1,4 @@
-"""What Spark's tasks do: a whole run; or its evidence, the rules of a group, and its results.
+"""Functions of Spark's tasks: a whole run; or its evidence, the rules of a group, its results.
 
 Each calls the functions of the plain judge and adds nothing of its own to what they say.
 """

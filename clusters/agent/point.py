@@ -1,4 +1,4 @@
-"""What a named point is, and where it is from one release on."""
+"""A named point of Kafka's code: class and method, and where it is from one release on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docker-compose.yml needs to be told: folders of jars, a Java, an image."""
+"""Environment of docker-compose.yml: folders of jars, a Java, an image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a container sees of this machine: its own folder, shared ones, read-only what it runs."""
+"""Mounts of a container: its own folder, shared ones, read-only those that it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the environment says about containers."""
+"""Options of containers, read from the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which fields the messages have that decide what a client was promised.
+"""Layouts of the messages that decide what a client was promised.
 
 Everything else that clients send passes unread. Names are as in `clusters.links.layouts`.
 

@@ -1,4 +1,4 @@
-"""Which fields the control requests have, and the leaders' requests to the controller.
+"""Layouts of control requests, and of the leaders' requests to the controller.
 
 Requests are read and written (`clusters.links.control_requests`) by these same tables. Responses
 are read only as far as a link record shows them. See `clusters.links.layouts` for the names and the

@@ -1,4 +1,4 @@
-"""What a message says, as JSON-able data for link records.
+"""Content of a message as JSON-able data, for link records.
 
 ``detail`` has the message's own fields (``replica_id``, ``session_id``, ``session_epoch``,
 ``controller_id``, ``controller_epoch``, ``broker_epoch``, ``error_code``, ... as far as its version

@@ -1,4 +1,4 @@
-"""What can go wrong with links; part of the tree in clusters.errors."""
+"""Exceptions of links; part of the tree in clusters.errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which fields the requests and responses between brokers, and to controllers, have, by version.
+"""Layouts of requests and responses between brokers, and to controllers, by version.
 
 Names are Kafka's in snake case, with two liberties: what a message calls ``Name``, ``TopicName``
 or ``Topic`` is ``topic`` here, and ``PartitionIndex`` is ``partition``, so that one piece of code

@@ -1,4 +1,4 @@
-"""Which fields the requests have that brokers send to KRaft controllers, and controllers send.
+"""Layouts of requests that brokers send to KRaft controllers, and that controllers send.
 
 See `clusters.links.layouts` for the names. Source: the message definitions of Kafka 3.3.1, 3.6.2,
 3.9.1, 4.0.2, 4.1.2 and 4.4.0; a version that two of them have is alike in both.

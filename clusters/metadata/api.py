@@ -1,4 +1,4 @@
-"""What can be asked of a cluster's metadata, and asked for in it, wherever the cluster keeps it."""
+"""Interface to a cluster's metadata, wherever the cluster keeps it: questions and requests."""
 
 from __future__ import annotations
 

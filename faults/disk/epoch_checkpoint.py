@@ -1,4 +1,4 @@
-"""Where a broker keeps the leader epochs of a partition, and when a fault may touch them."""
+"""A broker's leader-epoch-checkpoint file of a partition, and when a fault may touch it."""
 
 from pathlib import Path
 

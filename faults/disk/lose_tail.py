@@ -1,4 +1,4 @@
-"""What a power loss takes: the end of a log that no fsync had covered."""
+"""Loss of a log's end that no fsync had covered, as a power loss takes it."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the faults of this plane share: a hold at a point, its proof, its release."""
+"""A hold at a point of a broker's code, its proof and its release, shared by the JVM faults."""
 
 import contextlib
 from collections.abc import Iterator

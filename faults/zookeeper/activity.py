@@ -1,4 +1,4 @@
-"""What ZooKeeper has heard of a session, as its members tell, or controllers of a broker."""
+"""Activity of a session as ZooKeeper's members tell it, or of a broker as controllers do."""
 
 import re
 import socket

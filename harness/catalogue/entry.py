@@ -1,4 +1,4 @@
-"""What a catalogue entry is made of."""
+"""Type of a catalogue entry: story, cases, releases, expectations and witnesses."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field

@@ -1,4 +1,4 @@
-"""What KIP-380's entries have in common: a broker that bounces, its controller, another replica."""
+"""Scenario parts of KIP-380's entries: a broker that bounces, its controller, another replica."""
 
 from collections.abc import Mapping
 from typing import Any

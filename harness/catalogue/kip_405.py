@@ -1,4 +1,4 @@
-"""What the scenarios of KIP-405 have in common."""
+"""Scenario parts that the entries of KIP-405 share."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the entries of KIP-501 have in common: their cluster, and how they begin."""
+"""Scenario parts of KIP-501's entries: their cluster, and how they begin."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,1 +1,1 @@
-"""What the command line does, a module for each larger command."""
+"""Commands of the command line, a module for each larger one."""

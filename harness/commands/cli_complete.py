@@ -1,4 +1,4 @@
-"""What a shell can complete: entries, their cases, and releases."""
+"""Shell completion: entries, their cases, and releases."""
 
 import click
 from click.shell_completion import CompletionItem

@@ -1,4 +1,4 @@
-"""What several commands share: options, and how progress is told."""
+"""Options that several commands share, and how progress is told."""
 
 import functools
 import math

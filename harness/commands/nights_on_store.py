@@ -1,4 +1,4 @@
-"""What stays of a night, put on an object store."""
+"""Files of a night that stay, put on an object store."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `kchaos versions` shows: how well each release of Kafka is known, and which are here."""
+"""`kchaos versions`: how well each release of Kafka is known, and which are here."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

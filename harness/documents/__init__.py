@@ -1,4 +1,4 @@
-"""What a document weighs against each other, side by side, by the machine that judges runs.
+"""Alternatives that a document weighs, side by side, by the machine that judges runs.
 
 `documents` knows every document by name; each has a module of its own, whose alternatives are
 proposals (`proposal`) that no release follows, each laid over what a broker of some release does.

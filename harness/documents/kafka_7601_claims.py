@@ -1,4 +1,4 @@
-"""What KAFKA-7601 says, sentence by sentence, against what is computed."""
+"""Claims of KAFKA-7601, sentence by sentence, against what is computed."""
 
 from kchaos.checkers.model.values.log import Log
 from kchaos.harness.documents.comparison import Claim, Result, Row

@@ -1,4 +1,4 @@
-"""What KAFKA-7601 weighs against a downgrade of the message format: forbid it, or make it safe.
+"""Options of KAFKA-7601 for a downgrade of the message format: forbid it, or make it safe.
 
 No release follows these. 2.2.1 took one half of the second option, clearing the epoch cache
 (`kafka_7601`). `kchaos compare KAFKA-7601` puts them beside each other.

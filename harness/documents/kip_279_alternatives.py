@@ -1,4 +1,4 @@
-"""What KIP-279 weighs: its proposal as it is written, and the four alternatives that it rejects.
+"""KIP-279's proposal as it is written, and the four alternatives that it rejects.
 
 No release follows any of these; `kchaos compare KIP-279` puts them beside each other over 1.1.1,
 the release that the document is about. An answer's epoch is in the response only for the proposal:

@@ -1,4 +1,4 @@
-"""What KIP-279 says, figure by figure, against what is computed."""
+"""Claims of KIP-279, figure by figure, against what is computed."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

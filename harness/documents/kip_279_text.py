@@ -1,4 +1,4 @@
-"""What KIP-279's text says where no release does it; followed only when named.
+"""Behaviour that KIP-279's text describes and no release has; followed only when named.
 
 - Scenario 1, third case: a truncation to 21 inside a batch "will truncate all the way to offset 10"
   and the follower refetches from 11. Kafka's Log.truncateTo removes the batch but sets the log end

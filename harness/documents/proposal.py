@@ -1,4 +1,4 @@
-"""What only a document proposes: a change that is laid over what a broker of some release does."""
+"""A proposal of a document: a change that is laid over what a broker of some release does."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

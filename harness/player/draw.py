@@ -1,4 +1,4 @@
-"""What is drawn beside the kind of the next step, and what makes candidates of it."""
+"""Values drawn beside the kind of the next step, and candidates for it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What drawn schedules have in common, however they are drawn: name, title, brokers' settings."""
+"""Name, title and brokers' settings of drawn schedules, however they are drawn."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What only the mix `rare` draws: wider clusters, and steps that the other mixes leave out.
+"""Steps and clusters of the mix `rare`: wider clusters, and steps that the other mixes leave out.
 
 Each schedule leaves out about half of the kinds of faults and draws some of the others more often
 (swarm testing: Groce and others, ISSTA 2012). So faults meet that would be drawn together in one

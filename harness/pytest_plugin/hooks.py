@@ -1,4 +1,4 @@
-"""What pytest loads in every run of an environment that has kchaos installed.
+"""Hooks that pytest loads in every run of an environment that has kchaos installed.
 
 The rest of kchaos is imported when a test uses it.
 """

@@ -1,4 +1,4 @@
-"""What kchaos adds to pytest's command line and ini file, and what follows from it.
+"""Options of kchaos on pytest's command line and in its ini file.
 
 This module is imported in every pytest run of an environment that has kchaos installed: it
 imports pytest, the standard library, and of kchaos only what imports nothing else.

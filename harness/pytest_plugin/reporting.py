@@ -1,4 +1,4 @@
-"""What a test's report says of its run, and which run directories stay.
+"""Section of a test's report that tells of its run; choice of run directories that stay.
 
 Imported in every pytest run of the environment: it imports pytest and the standard library.
 """

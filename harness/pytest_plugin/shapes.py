@@ -1,4 +1,4 @@
-"""What cluster a test asks for: its marker, its release, its seed. Imports nothing heavy."""
+"""Shape of the cluster that a test asks for: marker, release, seed. Imports nothing heavy."""
 
 import re
 import secrets

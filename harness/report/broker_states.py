@@ -1,4 +1,4 @@
-"""What state each broker was in, and each link between two of them, from when to when."""
+"""States of each broker, and of each link between two of them, over time."""
 
 import contextlib
 import re

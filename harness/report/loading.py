@@ -1,4 +1,4 @@
-"""What a report is made from: a run's evidence and one judgement."""
+"""Input of a report: a run's evidence and one judgement."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a broker's own log says of a leader epoch cache: which entries a new one took the place of.
+"""Entries of a leader epoch cache that a new one replaced, as a broker's own log tells.
 
 Kafka logs both lines from 2.0.1 on (LeaderEpochFileCache.truncateAndAppend, Log.truncateTo).
 """

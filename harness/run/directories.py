@@ -1,4 +1,4 @@
-"""Which runs there are among some paths and places on an object store."""
+"""Run directories among some paths and places on an object store."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

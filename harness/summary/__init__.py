@@ -1,1 +1,1 @@
-"""What many runs say together: beside an earlier night, as a page, Markdown, JSON and JUnit XML."""
+"""Summary of many runs beside an earlier night: as a page, Markdown, JSON and JUnit XML."""

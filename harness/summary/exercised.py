@@ -1,4 +1,4 @@
-"""What a night exercised: faults, pairs of faults that met, rules of the model.
+"""Coverage of a night: faults, pairs of faults that met, rules of the model.
 
 This is simulation coverage, as CCF counts it of its simulated traces (Howard and others, 2024).
 What was seldom there is drawn more often in the next night.

@@ -1,4 +1,4 @@
-"""What changes for a running cluster and its clients from release to release, by Kafka's own notes.
+"""Notable changes from release to release for a running cluster and its clients, by Kafka's notes.
 
 Of the notable changes that `docs/upgrade.html` lists these are the ones of brokers, and of what
 clients are promised. Streams, Connect, tools and classes are left out.

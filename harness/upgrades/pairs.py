@@ -1,4 +1,4 @@
-"""Which upgrades Kafka supports, as its own upgrade notes say, release line by release line."""
+"""Supported upgrades, as Kafka's own upgrade notes say, release line by release line."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

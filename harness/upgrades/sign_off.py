@@ -1,4 +1,4 @@
-"""What runs of one upgrade say together: each phase as it went, and whether to sign it off."""
+"""Sign-off of an upgrade from its runs: each phase as it went, and the answer."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

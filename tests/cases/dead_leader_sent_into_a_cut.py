@@ -1,4 +1,4 @@
-"""What a leader sent into a cut and then died is delivered to nobody when the cut heals.
+"""A leader that sent into a cut and then died: nobody gets it when the cut heals.
 
 The answer to a fetch waits at the link. Its follower has not heard of another leader: the
 controller cannot reach it either, so it would append the record.

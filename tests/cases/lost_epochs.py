@@ -1,4 +1,4 @@
-"""What a broker makes of a lost or torn leader-epoch-checkpoint, and of an empty log directory.
+"""Start of a broker with a lost or torn leader-epoch-checkpoint, or an empty log directory.
 
 A killed broker recovers its segments, and puts the epochs of their batches back. After a clean stop
 nothing is recovered, and the epochs stay lost: the follower asks for nothing, or for epoch -1, and

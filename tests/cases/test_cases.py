@@ -1,4 +1,4 @@
-"""What was found on real brokers, one small file a case, and judged by the model.
+"""Discoveries on real brokers, one small file a case, judged by the model.
 
 A case is a module of this folder with `RELEASES` (each with whether the run is safe), `STEPS` or
 `steps(release)`, `seen(run, release)`, which asserts what the brokers did, from the evidence alone,

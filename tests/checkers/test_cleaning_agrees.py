@@ -1,4 +1,4 @@
-"""What a log cleaner was seen to do, beside the checkpoint in the snapshot that follows."""
+"""Log cleaning that was seen, beside the checkpoint in the snapshot that follows."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""What links saw of clients as a history: what was planted is found, and no wish of a client is."""
+"""History of clients from links: what was planted is found, and no wish of a client is."""
 
 import itertools
 import json

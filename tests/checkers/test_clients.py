@@ -1,4 +1,4 @@
-"""What links saw of others' clients is a promise: kept in a clean run, missed where it was lost."""
+"""Promises to others' clients as links saw them: kept in a clean run, missed where lost."""
 
 import json
 from collections.abc import Mapping

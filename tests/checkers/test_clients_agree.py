@@ -1,4 +1,4 @@
-"""What clients sent is in the history alone, and is what the steps of the scenario ask for."""
+"""Writes of clients: in the history alone, and as the steps of the scenario ask for."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What may be written: by a former controller, by what it saw itself; by a leader, by its clock."""
+"""Allowed decisions: of a former controller by what it saw itself, of a leader by its clock."""
 
 from collections.abc import Sequence
 from dataclasses import replace

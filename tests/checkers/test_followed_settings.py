@@ -1,4 +1,4 @@
-"""Which settings the model follows, of brokers and of topics."""
+"""Settings that the model follows, of brokers and of topics."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who else wrote: what shows it, and what is said then of a run."""
+"""Writes of others: what shows them, and what is said then of a run."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the metadata log of a KRaft cluster says was decided."""
+"""Decisions in the metadata log of a KRaft cluster."""
 
 import shutil
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Which rules are not followed, and when a run that is not as predicted is unknown for it."""
+"""Rules that are not followed, and when a run that is not as predicted is unknown for one."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What brokers logged of errors, and replicas that stayed out of sync for no known reason."""
+"""Errors in brokers' logs, and replicas that stayed out of sync for no known reason."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How the order of a run is read from what was written down."""
+"""Order of a run, read from what was written down."""
 
 from kchaos.checkers.model.follow.observations import Fate, Observation, Question, Reply, Seen
 from kchaos.checkers.record import _first_sign

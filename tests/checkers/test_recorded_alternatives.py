@@ -1,4 +1,4 @@
-"""What the alternatives would have done in a recorded run."""
+"""Alternatives of a document, laid over a recorded run."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a test says of its own clients is judged like what links see: kept, lost, contradicted."""
+"""Statements of a test about its own clients, judged like what links see."""
 
 from dataclasses import replace
 from pathlib import Path

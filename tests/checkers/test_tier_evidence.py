@@ -1,4 +1,4 @@
-"""What the links saw of a rebuild from the remote tier, and what tier.jsonl says."""
+"""Rebuilds from the remote tier as links saw them, and tier.jsonl."""
 
 import json
 from pathlib import Path

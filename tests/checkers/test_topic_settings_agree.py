@@ -1,4 +1,4 @@
-"""What ZooKeeper has of a topic's settings, beside what the scenario's steps gave it."""
+"""Settings of a topic in ZooKeeper, beside what the scenario's steps gave it."""
 
 from types import SimpleNamespace
 from typing import Any, cast

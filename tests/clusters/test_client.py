@@ -1,4 +1,4 @@
-"""What a client makes of a broker's answer."""
+"""Answers of a broker as a client reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of controllers that have no leader."""
+"""Messages about controllers that have no leader."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What error messages show of a log."""
+"""Part of a log that error messages show."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How much memory there is for a cluster, also in a container with a limit."""
+"""Memory for a cluster, also in a container with a limit."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is fetched is what this kchaos knows, by digests of its own."""
+"""Jars that are fetched, checked by digests of kchaos's own."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a cluster asks of releases that do not have it, whatever starts it."""
+"""Refusals of clusters that their releases cannot be, whatever starts them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the tests of faults share: a cluster that is left as it was found, topics, a journal."""
+"""Fixtures of fault tests: a cluster that is left as it was found, topics, a journal."""
 
 from __future__ import annotations
 

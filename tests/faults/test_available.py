@@ -1,4 +1,4 @@
-"""Which cluster can take which fault, and that an injection is refused with the same sentence."""
+"""Clusters that can take a fault; an injection elsewhere is refused with the same sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has to work on every release (`make releases`), or works in another way on some.
+"""Faults that have to work on every release (`make releases`), or work in another way on some.
 
 Times are printed and recorded; nothing is asserted of them.
 """

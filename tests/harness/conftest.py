@@ -1,4 +1,4 @@
-"""What tests of the harness leave for each other."""
+"""Fixtures that tests of the harness leave for each other."""
 
 from typing import Any
 

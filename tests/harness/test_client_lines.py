@@ -1,4 +1,4 @@
-"""What links saw of clients becomes lines: digests, short texts, and what was not read."""
+"""Lines of clients' messages from links: digests, short texts, and what was not read."""
 
 import struct
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a consumer got, and whether a scenario can have written it."""
+"""Records that a consumer got, and whether a scenario can have written them."""
 
 import pytest
 

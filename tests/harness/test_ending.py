@@ -1,4 +1,4 @@
-"""How a run ends on real brokers."""
+"""Endings of runs on real brokers."""
 
 from pathlib import Path
 

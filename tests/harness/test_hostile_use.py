@@ -1,4 +1,4 @@
-"""What a user, a pipe, a signal or a file can do: a code and a sentence, never a traceback."""
+"""Hostile use by a user, a pipe, a signal or a file: a code and a sentence, never a traceback."""
 
 import json
 import os

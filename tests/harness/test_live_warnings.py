@@ -1,4 +1,4 @@
-"""What a live run says of the cluster that a test has made."""
+"""Warnings of a live run about the cluster that a test has made."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What a play writes of the acts of faults: unit tests, no cluster."""
+"""Actions that a play writes of the acts of faults: unit tests, no cluster."""
 
 import time
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What CI plays leaves nothing out that entries and cases have; the rest can be measured."""
+"""Plays of CI: nothing that entries and cases have is left out; the rest can be measured."""
 
 import ast
 from pathlib import Path

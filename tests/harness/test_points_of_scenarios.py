@@ -1,4 +1,4 @@
-"""Which brokers run with an agent: those that a fault of the scenario needs it for."""
+"""Brokers with an agent: those that a fault of the scenario needs it for."""
 
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.faults import HoldController, HoldPoint, KillBroker, SlowFetchReads

@@ -1,4 +1,4 @@
-"""What an old client is answered is written down whole, version by version."""
+"""Answers to an old client, written down whole, version by version."""
 
 import base64
 import struct

@@ -1,4 +1,4 @@
-"""What the recorder writes is what evidence reads: the same dataclasses, field by field."""
+"""Lines that the recorder writes and evidence reads: the same dataclasses, field by field."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is played, in which order, and how its progress is told."""
+"""Plays of `kchaos reproduce`: their order, and how progress is told."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which brokers the controller has told nothing, by what came to them at their links."""
+"""Brokers that the controller has told nothing, by what came to them at their links."""
 
 from types import SimpleNamespace
 from typing import Any, cast

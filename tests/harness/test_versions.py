@@ -1,4 +1,4 @@
-"""What `kchaos versions` says of releases: compared, played, neither; in the cache or not."""
+"""`kchaos versions`: releases compared, played, neither; in the cache or not."""
 
 import json
 from pathlib import Path

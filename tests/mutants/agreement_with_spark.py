@@ -1,4 +1,4 @@
-"""Whether Spark says of mutants what plain Python says."""
+"""Comparison of Spark's and plain Python's answers about mutants."""
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Which values of a run's evidence no answer depends on: `python -m tests.mutants.leaves RUN...`.
+"""Values of a run's evidence that no answer depends on: `python -m tests.mutants.leaves RUN...`.
 
 One value of each path in the JSON of a stored run is changed at a time, list places and map keys
 aside; the run is sealed again and judged. Listed is each path whose change is judged as the run

@@ -1,4 +1,4 @@
-"""How an election of the preferred replica shows."""
+"""Sign of an election of the preferred replica."""
 
 from __future__ import annotations
 

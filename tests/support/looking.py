@@ -1,4 +1,4 @@
-"""What the cases look for in a run directory."""
+"""Values that the cases look for in a run directory."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What CI plays on real brokers, chosen by what each play exercises.
+"""Plays of CI on real brokers, chosen by what each exercises.
 
 Each entry of the catalogue is played once, where its bug shows if it does: in the case and on the
 release that exercise most of what no other play does, or else on the last release that has it. An

@@ -1,4 +1,4 @@
-"""Whether disks can be made slow here, and the mark of tests that need it."""
+"""Check that disks can be made slow here, and the mark of tests that need it."""
 
 import os
 

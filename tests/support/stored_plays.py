@@ -1,4 +1,4 @@
-"""What stands in for the plays of a night: copies of stored runs."""
+"""Copies of stored runs in place of the plays of a night."""
 
 import shutil
 import threading

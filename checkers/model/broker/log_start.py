@@ -1,4 +1,4 @@
-"""Where a log begins: what moves it, how far it may move, and what goes with it.
+"""Log start offset: what moves it, how far it may move, and what goes with it.
 
 A leader's retention moves it, and a client's DeleteRecords (KIP-107); a follower takes it over with
 each Fetch answer, and deletes by its own retention too. When retention looks nobody can say, so a

@@ -1,4 +1,4 @@
-"""When a leader that asks its controller for an ISR made up its mind (KIP-497).
+"""The fetch that made a leader ask its controller for another ISR (KIP-497).
 
 A leader asks while it handles a follower's fetch, and counts that follower from then on. The links
 see the request when it reaches the controller, which may be much later, and they do not record a

@@ -1,1 +1,1 @@
-"""What led to the first unsafe state: one subject of evidence a module, told in sentences."""
+"""Cause of the first unsafe state: one subject of evidence a module, told in sentences."""

@@ -1,4 +1,4 @@
-"""Why replicas differ: who wrote what, what was asked and cut off, who is in sync."""
+"""Replicas that differ: who wrote what, what was asked and cut off, who is in sync."""
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise

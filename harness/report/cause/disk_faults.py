@@ -1,4 +1,4 @@
-"""What faults took from brokers' disks."""
+"""Losses that faults caused on brokers' disks."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Why an epoch cache contradicts batches: the entry of a term without records, kept too long."""
+"""An epoch cache that contradicts batches: the entry of a term without records, kept too long."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Why promised records are gone: who acknowledged them, who was elected, what was cut."""
+"""Promised records that are gone: who acknowledged them, who was elected, what was cut."""
 
 from collections.abc import Iterator, Mapping
 

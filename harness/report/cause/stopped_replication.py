@@ -1,4 +1,4 @@
-"""Why a partition does not go on: no leader, or replication that has stopped."""
+"""A partition that does not go on: no leader, or replication that has stopped."""
 
 import re
 from collections.abc import Iterator, Sequence

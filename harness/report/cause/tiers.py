@@ -1,4 +1,4 @@
-"""Why readers do not get records of a tiered log: what was rebuilt, what is remote and local."""
+"""Records of a tiered log that readers do not get: what was rebuilt, what is remote and local."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Why a transaction ended otherwise than its client was told."""
+"""A transaction that ended otherwise than its client was told."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What a log cleaner may remove, and what of leader epochs is rebuilt of what it left."""
+"""Log cleaning: what it may remove, and what of leader epochs is rebuilt of what it left."""
 
 from typing import Any
 

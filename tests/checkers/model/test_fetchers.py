@@ -1,4 +1,4 @@
-"""Which of a follower's fetcher threads has a partition."""
+"""Fetcher threads of a follower, and which of them has a partition."""
 
 import pytest
 

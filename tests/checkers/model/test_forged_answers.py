@@ -1,4 +1,4 @@
-"""What a link answers in a leader's place: only what a fault said, and the follower asks again."""
+"""Answers of a link in a leader's place: only what a fault said, and the follower asks again."""
 
 from dataclasses import replace
 

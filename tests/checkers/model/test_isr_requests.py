@@ -1,4 +1,4 @@
-"""When a leader asks its controller for an ISR, and what it counts until the answer (KIP-497)."""
+"""Requests of a leader for an ISR, and what it counts until the answer (KIP-497)."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where a log begins after its broker was killed, before anybody has seen it."""
+"""Log start offset after a broker was killed, before anybody has seen it."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What may happen next, and the state after it."""
+"""Actions that may happen next, and the state after each."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What ends and comes back: processes, sessions, controllers, requests, replicas."""
+"""Processes, sessions, controllers, requests and replicas that end and come back."""
 
 import pytest
 

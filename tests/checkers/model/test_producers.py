@@ -1,4 +1,4 @@
-"""Which batches of producers with ids a leader appends, on every release alike."""
+"""Batches of producers with ids that a leader appends, on every release alike."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What stands in a broker's request queue or in the controller's event queue, not handled yet."""
+"""Requests and events that wait in a broker's or the controller's queue."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What rules do together, and release by release; each alone is in `test_each_rule`."""
+"""Rules together, release by release; each alone is in `test_each_rule`."""
 
 from dataclasses import replace
 

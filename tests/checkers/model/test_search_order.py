@@ -1,4 +1,4 @@
-"""What a search takes at once, leaves out and puts off; each is right whatever is left to come."""
+"""Order of the search: taken at once, left out, put off; each right whatever is left to come."""
 
 import itertools
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What of a recorded run only some states, or none, can be seen as."""
+"""Items of a recorded run that only some states, or none, can be seen as."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What Kafka's two own framings need."""
+"""Compressed batches in Kafka's two own framings."""
 
 import cramjam
 import pytest

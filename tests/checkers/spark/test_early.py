@@ -1,4 +1,4 @@
-"""What judges while Spark starts, without Spark."""
+"""Judgement in plain Python while Spark starts, without Spark."""
 
 import multiprocessing
 import os

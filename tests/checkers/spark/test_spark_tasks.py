@@ -1,4 +1,4 @@
-"""What Spark's tasks do, without Spark."""
+"""Functions of Spark's tasks, without Spark."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Why a container ended, as a stand-in for the engine tells it."""
+"""Reason for which a container ended, as a stand-in for the engine tells it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster of containers leaves behind, however it ends: nothing."""
+"""Leftovers of a cluster of containers, however it ends: none."""
 
 from __future__ import annotations
 

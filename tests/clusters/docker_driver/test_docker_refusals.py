@@ -1,4 +1,4 @@
-"""What is said when the engine cannot be used. Few of these need an engine."""
+"""Refusals where the engine cannot be used. Few of these need an engine."""
 
 from __future__ import annotations
 

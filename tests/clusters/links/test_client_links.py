@@ -1,4 +1,4 @@
-"""What clients send passes byte for byte, and what they were promised is written down in order."""
+"""Links for clients: bytes pass unchanged, and promises are written down in order."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""What the relay reads in control requests and their answers, from real brokers' bytes."""
+"""Control requests and their answers as the relay reads them, from real brokers' bytes."""
 
 import struct
 

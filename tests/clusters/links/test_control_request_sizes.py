@@ -1,4 +1,4 @@
-"""What KIP-380's schema saves by naming each topic once, in bytes, as docs/kip-380.md tells."""
+"""Bytes that KIP-380's schema saves by naming each topic once, as docs/kip-380.md tells."""
 
 from pathlib import Path
 

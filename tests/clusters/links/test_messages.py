@@ -1,4 +1,4 @@
-"""What the relay reads in what fetchers and clients send, from a peer's bytes."""
+"""Messages of fetchers and clients as the relay reads them, from a peer's bytes."""
 
 import struct
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the relay reads in what brokers say to KRaft controllers, and controllers to each other."""
+"""Messages between brokers and KRaft controllers, and among these, as the relay reads them."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""What waits at a silent cut is delivered if its sender still has the connection open then."""
+"""Messages at a silent cut: delivered if their sender still has the connection open then."""
 
 import contextlib
 import socket

@@ -1,4 +1,4 @@
-"""Which partitions a fetch covers, and which fetches say nothing new."""
+"""Partitions that a fetch covers, and fetches that say nothing new."""
 
 from kchaos.clusters.links.sessions import FetchSessions, IdleFetches
 

@@ -1,4 +1,4 @@
-"""What is kept of a run, and the tables that are made of many."""
+"""Result lines of played schedules, and the tables that are made of many."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which run directories stay after their test."""
+"""Run directories that stay after their test."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What led to a finding, in sentences made from the evidence."""
+"""Causes of a finding, in sentences made from the evidence."""
 
 import re
 from html import unescape

@@ -1,4 +1,4 @@
-"""Which control requests a report shows when there are too many."""
+"""Control requests that a report shows when there are too many."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Where the page goes, and what it leaves alone."""
+"""Place of the page, and what writing it leaves alone."""
 
 import json
 import shutil

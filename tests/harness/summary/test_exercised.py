@@ -1,4 +1,4 @@
-"""What a night exercised, and to what the next one leans."""
+"""Coverage of a night, and the weights that the next one takes from it."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which upgrades Kafka supports: every pair of known releases has an answer with its source."""
+"""Supported upgrades: every pair of known releases has an answer with its source."""
 
 from itertools import pairwise
 

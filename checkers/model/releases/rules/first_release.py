@@ -1,4 +1,4 @@
-"""What 0.10.2 does at every decision point: the generation from which all others are made.
+"""0.10.2 at every decision point: the generation from which all others are made.
 
 A replica that becomes a follower of another leader cuts its log at its own high watermark, which it
 learns one fetch late (KAFKA-1211, KAFKA-3919); leader epochs are neither kept nor sent. Read from

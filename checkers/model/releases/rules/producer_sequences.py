@@ -1,4 +1,4 @@
-"""Which batch of a producer with an id a leader takes: by its sequence number, release by release.
+"""Sequence numbers of batches that a leader takes from a producer with an id, by release.
 
 Read from `checkSequence` of kafka.log.ProducerAppendInfo, 0.11.0.0, 1.0.0, 1.1.1, 2.0.1, 2.4.1,
 2.5.0 and 3.8.0; KAFKA-9144 from `lastTimestamp` and `isProducerExpired` of

@@ -1,4 +1,4 @@
-"""How often a leader looks for followers that lag before it shrinks the ISR."""
+"""Looks for followers that lag: how many it takes until a leader shrinks the ISR."""
 
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
