@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.clusters.api import Broker, Disconnectable, Pausable
+from kchaos.clusters.api import Broker, Disconnectable
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.harness.gates import fetching, gates
 from kchaos.harness.gates.loops import fetch_loop
@@ -184,8 +184,6 @@ def look_at(play: Play) -> ClusterLook:
 
 def is_answering(broker: Broker) -> bool:
     """Whether its process runs, is not paused and has its network."""
-    if not broker.is_running:
-        return False
-    if isinstance(broker, Pausable) and broker.is_paused:
+    if not broker.is_running or broker.is_paused:
         return False
     return not isinstance(broker, Disconnectable) or broker.is_connected

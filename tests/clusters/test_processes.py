@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kchaos.clusters import processes
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.ports import is_free, reserve_port
 from kchaos.clusters.processes import Child, process_start_time, spawn
@@ -67,6 +68,27 @@ def test_a_child_is_paused_once_each_of_its_threads_stands_still(tmp_path: Path)
             writer = os.open(pipe, os.O_RDWR)
         child.kill()
         os.close(writer)
+
+
+def test_the_first_thread_that_runs_says_that_a_child_is_not_paused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # A broker has some sixty threads, and gates ask all the time.
+    script = "import threading; threading.Thread(target=threading.Event().wait).start()"
+    child = spawn([sys.executable, "-c", script], log_file=tmp_path / "log")
+    try:
+        _await_states(child, lambda states: len(states) == 2)
+        looked_at: list[str] = []
+
+        def running(task: str) -> str:
+            looked_at.append(task)
+            return "S"
+
+        monkeypatch.setattr(processes, "_state_of", running)
+        assert not child.is_paused
+        assert len(looked_at) == 1
+    finally:
+        child.kill()
 
 
 def _await_states(child: Child, hold: Callable[[list[str]], bool]) -> list[str]:
