@@ -55,9 +55,19 @@ class Process(Protocol):
         """Let it go on."""
 
 
+class Ending(Protocol):
+    """Who knows when a process has ended, as `subprocess.Popen` does."""
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal, or None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code; raise subprocess.TimeoutExpired after so many seconds."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Child:
-    """A process that this process started.
+    """A process that this process started, or had started.
 
     ``start_time`` is the kernel's, in clock ticks since boot: with the pid it names the process
     for good, where a pid alone may be taken by another one later.
@@ -67,12 +77,12 @@ class Child:
     start_time: int
     name: str
     log_file: Path
-    popen: subprocess.Popen[bytes]
+    ending: Ending
 
     @property
     def exit_code(self) -> int | None:
         """The exit code, negative for a signal, or None while the process runs."""
-        return self.popen.poll()
+        return self.ending.poll()
 
     @property
     def is_running(self) -> bool:
@@ -118,7 +128,7 @@ class Child:
     def await_exit(self, timeout_s: float) -> int:
         """Return the exit code once the process has ended; raise AwaitTimeout if it does not."""
         try:
-            return self.popen.wait(timeout_s)
+            return self.ending.wait(timeout_s)
         except subprocess.TimeoutExpired as expired:
             raise AwaitTimeout(
                 waited_for=f"{self.name} (pid {self.pid}) to exit",
@@ -181,23 +191,30 @@ def spawn(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     name: str = "",
+    stdin: int = subprocess.DEVNULL,
 ) -> Child:
     """Start a process that the kernel kills when this process ends, however it ends.
 
-    Its output is appended to ``log_file``; ``env`` is its whole environment, None for ours. It
-    gets a session of its own, so that Ctrl-C in the terminal reaches only this process.
+    Its output is appended to ``log_file``; ``env`` is its whole environment, None for ours;
+    ``stdin`` is a descriptor that it reads. It gets a session of its own, so that Ctrl-C in the
+    terminal reaches only this process.
     """
-    wanted = lambda: _start(list(argv), log_file, env, cwd, name or argv[0])  # noqa: E731
+    wanted = lambda: _start(list(argv), log_file, env, cwd, name or argv[0], stdin)  # noqa: E731
     return _spawner().call(wanted)
 
 
 def _start(
-    argv: list[str], log_file: Path, env: Mapping[str, str] | None, cwd: Path | None, name: str
+    argv: list[str],
+    log_file: Path,
+    env: Mapping[str, str] | None,
+    cwd: Path | None,
+    name: str,
+    stdin: int,
 ) -> Child:
     with log_file.open("ab") as log:
         popen = subprocess.Popen(
             argv,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=log,
             stderr=subprocess.STDOUT,
             env=None if env is None else dict(env),
@@ -206,7 +223,7 @@ def _start(
             preexec_fn=dying_with_parent(),
         )
     started = process_start_time(popen.pid) or 0
-    return Child(pid=popen.pid, start_time=started, name=name, log_file=log_file, popen=popen)
+    return Child(pid=popen.pid, start_time=started, name=name, log_file=log_file, ending=popen)
 
 
 class _Spawner:

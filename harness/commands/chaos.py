@@ -167,8 +167,7 @@ def _play(
     say: Callable[[str], None],
     judged: Callable[[Scenario, Line], None],
 ) -> None:
-    with work_directory("chaos") as work:
-        children = Children(options=options, work=work)
+    with work_directory("chaos") as work, Children(options=options, work=work) as children:
 
         def play(scenario: Scenario) -> Line:
             say(f"== {scenario.release}: {scenario.title}")

@@ -2,7 +2,8 @@
 
 Each play is a `kchaos replay` in a child: links of several clusters share no interpreter, and a
 child that is asked to end heals and stops its cluster as Ctrl-C does. The kernel ends a child, and
-with it its brokers, when this process dies.
+with it its brokers, when this process dies. Each child is forked from a process that has imported
+all that it needs; there are as many of those as plays at a time.
 """
 
 import contextlib
@@ -10,16 +11,17 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import kchaos
 from kchaos.clusters.errors import AwaitTimeout, MachineError
-from kchaos.clusters.processes import Child, spawn
+from kchaos.clusters.processes import Child
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, INTERRUPTED, MACHINE, UNKNOWN, USAGE
+from kchaos.harness.commands.ready_process import SERVE, ReadyProcess, ready_process
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.lines import Line, line_of_run
 from kchaos.harness.run.runner import RunOptions
@@ -72,19 +74,30 @@ def play_many(
 
 @dataclass(slots=True)
 class Children:
-    """Plays scenarios in child processes.
+    """Plays scenarios in child processes; leaving its context ends them all.
 
     Attributes:
         options: How scenarios are played; `command` is written into each run.
         work: A folder for what goes to and comes from the children.
+        serve: The command line of a process that forks for plays.
     """
 
     options: RunOptions
     work: Path
+    serve: Sequence[str] = SERVE
     _running: dict[int, Child] = field(default_factory=dict)
+    _idle: list[ReadyProcess] = field(default_factory=list)
     _started: int = 0
     _is_stopping: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __enter__(self) -> Self:
+        """Plays within its context."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """As `stop`."""
+        self.stop()
 
     def play(self, scenario: Scenario) -> Line:
         """Plays and judges it once; returns the run's line.
@@ -93,13 +106,14 @@ class Children:
             UsageError, MachineError: The child refused for that reason.
             RuntimeError: The child failed otherwise.
         """
-        number, child = self._start(scenario)
+        number, parent, child = self._start(scenario)
         try:
             code = child.await_exit(_PLAY_S)
         finally:
+            child.kill()
             with self._lock:
                 del self._running[number]
-            child.kill()
+                self._idle.append(parent)
         said = child.log_file.read_text(errors="replace").strip()
         if code not in _JUDGED:
             raise _failure(code, said)
@@ -114,8 +128,11 @@ class Children:
             with contextlib.suppress(AwaitTimeout):
                 child.stop(_STOP_S)
             child.kill()
+        with self._lock:
+            while self._idle:
+                self._idle.pop().end()
 
-    def _start(self, scenario: Scenario) -> tuple[int, Child]:
+    def _start(self, scenario: Scenario) -> tuple[int, ReadyProcess, Child]:
         with self._lock:
             if self._is_stopping:
                 raise RuntimeError("no play is started any more")
@@ -123,24 +140,37 @@ class Children:
             number = self._started
             file = self.work / f"{number}.json"
             file.write_text(json.dumps(scenario.to_json()))
-            child = spawn(
-                self._command(file),
-                log_file=self.work / f"{number}.log",
-                env=_environment(),
-                name=f"play {number}",
-            )
+            parent = self._parent(number)
+            try:
+                log_file = self.work / f"{number}.log"
+                child = parent.start(
+                    self._arguments(file), log_file=log_file, name=f"play {number}"
+                )
+            except BaseException:
+                parent.end()
+                raise
             self._running[number] = child
-            return number, child
+            return number, parent, child
 
-    def _command(self, file: Path) -> list[str]:
+    def _parent(self, number: int) -> ReadyProcess:
+        """What play this number is forked from: a process that is idle, or a new one."""
+        while self._idle:
+            parent = self._idle.pop()
+            if parent.server.is_running:
+                return parent
+            parent.end()
+        log_file = self.work / f"ready-{number}.log"
+        return ready_process(self.serve, log_file=log_file, env=_environment())
+
+    def _arguments(self, file: Path) -> list[str]:
         options = self.options
         # What needs somebody's trust was asked for before the first play.
-        command = [sys.executable, "-m", "kchaos", "replay", str(file), "--json", "--trust"]
-        command += ["--runs-dir", str(options.runs_directory), "--driver", options.driver]
+        arguments = ["replay", str(file), "--json", "--trust"]
+        arguments += ["--runs-dir", str(options.runs_directory), "--driver", options.driver]
         if options.settle_bound_s is not None:
-            command += ["--settle-bound", str(options.settle_bound_s)]
-        command += ["--typed", json.dumps(list(options.command or sys.argv))]
-        return command + ["--offline"] * options.offline
+            arguments += ["--settle-bound", str(options.settle_bound_s)]
+        arguments += ["--typed", json.dumps(list(options.command or sys.argv))]
+        return arguments + ["--offline"] * options.offline
 
 
 def _environment() -> dict[str, str]:

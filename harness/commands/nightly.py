@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
@@ -49,8 +50,8 @@ _Drawn = tuple[int, str, str]
 """Seed, Kafka and mix of a schedule."""
 
 
-class Player(Protocol):
-    """What plays scenarios: `Children`, or a stand-in."""
+class Player(AbstractContextManager["Player"], Protocol):
+    """What plays scenarios within its context: `Children`, or a stand-in."""
 
     def play(self, scenario: Scenario) -> Line:
         """Plays and judges it once; returns a line with `run`, the run's path."""
@@ -303,8 +304,9 @@ def nightly(
 @contextlib.contextmanager
 def _player(given: Callable[[Path], Player] | None, options: RunOptions) -> Iterator[Player]:
     """What plays, with a work directory for the block."""
-    with work_directory("nightly") as work:
-        yield Children(options=options, work=work) if given is None else given(work)
+    make = given or (lambda work: Children(options=options, work=work))
+    with work_directory("nightly") as work, make(work) as player:
+        yield player
 
 
 def _tell_early_end(course: _Course, error: BaseException) -> None:

@@ -59,13 +59,13 @@ def shrink(
     if not signs:
         raise UsageError(f"{run} conforms and is safe: there is nothing that a part could show")
     say(f"{len(scenario.steps)} steps show {', '.join(sorted(signs))}")
-    with work_directory("shrink") as work:
+    with work_directory("shrink") as work, Children(options=options, work=work) as children:
         player = _Player(
             scenario=scenario,
             signs=signs,
             plays=plays,
             tries=tries,
-            children=Children(options=options, work=work),
+            children=children,
             side_by_side=side_by_side,
             file=output or directory.path.parent / f"{directory.name}-shrunk.json",
             say=say,

@@ -148,8 +148,7 @@ def play_upgrade(
         say(f"{len(runs)} of {len(scenarios)}: seed {scenario.seed} is {last.answer}{why}")
         done(line)
 
-    with work_directory("upgrade") as work:
-        children = Children(options=options, work=work)
+    with work_directory("upgrade") as work, Children(options=options, work=work) as children:
         play_many(
             scenarios,
             children.play,

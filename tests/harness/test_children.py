@@ -1,5 +1,6 @@
 """Playing many: side by side, in order of their ends, and clean after an error or Ctrl-C."""
 
+import contextlib
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from tests.support.processes import MARK, marked
 
 SCENARIOS = [draw(seed, kafka="2.8.2", steps=2) for seed in range(6)]
 KCHAOS = [sys.executable, "-m", "kchaos"]
+IMPORTED = "from kchaos.harness.commands.forking import serve"
 
 
 def test_so_many_are_played_at_once_and_each_is_told() -> None:
@@ -78,10 +81,23 @@ def test_a_play_with_a_defect_is_told_when_the_others_are_over() -> None:
     assert sorted(told) == [1, 2, 4, 5]
 
 
-def child_that_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str) -> Children:
-    player = Children(options=RunOptions(runs_directory=tmp_path), work=tmp_path)
-    monkeypatch.setattr(Children, "_command", lambda *_: [sys.executable, "-c", code])
-    return player
+@pytest.fixture
+def child_that_runs(tmp_path: Path) -> Iterator[Callable[[str], Children]]:
+    """Makes what plays by running some code in place of `kchaos`."""
+    with contextlib.ExitStack() as ending:
+
+        def make(code: str) -> Children:
+            serve = (
+                f"{IMPORTED}; serve(lambda arguments: exec({code!r}, {{'arguments': arguments}}))"
+            )
+            player = Children(
+                options=RunOptions(runs_directory=tmp_path),
+                work=tmp_path,
+                serve=(sys.executable, "-c", serve),
+            )
+            return ending.enter_context(player)
+
+        yield make
 
 
 @pytest.mark.slow
@@ -99,27 +115,26 @@ def test_a_child_that_fails_says_why(
     code: str,
     error: type[BaseException],
     said: str | None,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    child_that_runs: Callable[[str], Children],
 ) -> None:
     with pytest.raises(error, match=said):
-        child_that_runs(monkeypatch, tmp_path, code).play(SCENARIOS[0])
+        child_that_runs(code).play(SCENARIOS[0])
 
 
 @pytest.mark.slow
 def test_a_childs_line_is_found_among_warnings(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, child_that_runs: Callable[[str], Children]
 ) -> None:
     monkeypatch.setattr(children, "line_of_run", lambda line: {**line, "more": 1})
     code = "print('a warning'); print('{\"run\": \"x\"}'); print('another'); raise SystemExit(1)"
-    assert child_that_runs(monkeypatch, tmp_path, code).play(SCENARIOS[0]) == {
+    assert child_that_runs(code).play(SCENARIOS[0]) == {
         "run": "x",
         "more": 1,
     }
 
 
 def test_children_that_play_are_asked_to_end(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    child_that_runs: Callable[[str], Children], tmp_path: Path
 ) -> None:
     code = (
         "import pathlib, signal\n"
@@ -128,7 +143,7 @@ def test_children_that_play_are_asked_to_end(
         f"pathlib.Path({str(tmp_path / 'ready')!r}).touch()\n"
         "signal.pause()\n"
     )
-    player = child_that_runs(monkeypatch, tmp_path, code)
+    player = child_that_runs(code)
     ended: list[BaseException] = []
 
     def play() -> None:

@@ -78,5 +78,5 @@ def test_a_bound_that_was_set_reaches_the_scenario_and_the_children(
     assert run(["reproduce", "KAFKA-6361", "--offline", runs]) == 130
     assert [each.settle_bound_s for each in taken] == [90, 70]
 
-    words = Children(options=taken[0], work=tmp_path)._command(tmp_path / "1.json")
+    words = Children(options=taken[0], work=tmp_path)._arguments(tmp_path / "1.json")
     assert words[words.index("--settle-bound") + 1] == "90.0"

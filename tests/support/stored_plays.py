@@ -3,13 +3,14 @@
 import shutil
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from kchaos.harness.run.scenario import Scenario
 
 
-class StoredPlays:
+class StoredPlays(AbstractContextManager["StoredPlays"]):
     """Plays nothing: each play is a copy of a stored run, judged."""
 
     def __init__(self, runs: list[Path], folder: Path) -> None:
@@ -29,3 +30,5 @@ class StoredPlays:
 
     def stop(self) -> None:
         self.stopped.set()
+
+    def __exit__(self, *_: object) -> None: ...

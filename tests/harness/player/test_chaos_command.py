@@ -1,5 +1,6 @@
 """The command that draws and plays: seeds, what is played again, exit codes, what it writes."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ FOUND = {"conforms": False, "safe": True, "expected": False}
 UNKNOWN = {"conforms": None, "safe": None, "expected": False}
 
 
-class FakeChildren:
+class FakeChildren(AbstractContextManager[Any]):
     """Plays nothing; what comes of a seed is in `answers`, else all is well."""
 
     answers: dict[int, dict[str, Any]]
@@ -40,6 +41,8 @@ class FakeChildren:
         return {**line, **more, **numbers, **answer, "run": f"/x/run-{scenario.seed}"}
 
     def stop(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
 
 
 @pytest.fixture(autouse=True)

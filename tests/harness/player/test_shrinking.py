@@ -1,6 +1,7 @@
 """Shrinking: what is left is the smallest schedule that still shows the same."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,7 @@ STEPS = (
 )
 
 
-class FakeChildren:
+class FakeChildren(AbstractContextManager[Any]):
     """Stands in for child processes: what shows it is decided by a function."""
 
     shows: Callable[[Steps], bool]
@@ -153,6 +154,8 @@ class FakeChildren:
         return {"run": f"run-{len(scenario.steps)}", "signs": signs, "findings": [], **answers}
 
     def stop(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """`kchaos upgrade`: what it refuses before a cluster starts, what it plans, and one upgrade."""
 
 import json
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,7 @@ def test_what_is_unsupported_is_played_again_as_such() -> None:
     )
 
 
-class PlaysTheStoredRun:
+class PlaysTheStoredRun(AbstractContextManager[Any]):
     """In place of child processes."""
 
     def __init__(self, **_options: Any) -> None: ...
@@ -156,6 +157,8 @@ class PlaysTheStoredRun:
         return {"run": str(stored[0])}
 
     def stop(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
 
 
 stored: list[Path] = []
