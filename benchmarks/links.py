@@ -149,7 +149,7 @@ def main() -> None:
             target = listener.getsockname()
             addresses = {
                 "direct": target,
-                "unread": links.add_zookeeper(0, 0, target),
+                "unread": links.add_zookeeper(0, target),
                 "link": links.add_broker(0, target),
             }
             seconds = measure(here, addresses, rounds)

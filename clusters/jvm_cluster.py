@@ -459,10 +459,7 @@ class JvmCluster:
             return kraft_properties("broker", broker_id, self._voters, listeners)
         zookeepers = [member.inner_address for member in self._zookeepers]
         if self.links is not None:
-            zookeepers = [
-                self.links.add_zookeeper(broker_id, index, target=target)
-                for index, target in enumerate(zookeepers)
-            ]
+            zookeepers = [self.links.add_zookeeper(broker_id, target) for target in zookeepers]
         return {
             "broker.id": str(broker_id),
             # A client that has lost the only address that it knows sleeps a second before it

@@ -138,7 +138,7 @@ def _steps(schedule: Schedule, gated: bool) -> Iterator[Step]:
     heals_from = len(schedule.acts) - schedule.healing
     for number, act in enumerate(schedule.acts):
         before, after = schedule.states[number : number + 2]
-        done = _done(act, f"record-{number}", before, after)
+        done = _done(act, f"record-{number}", after)
         if not gated:
             yield from (IfPossible(do=step) for step in _at_once(act, done, before))
             continue
@@ -174,7 +174,7 @@ def _at_once(act: ChaosMove, done: Iterator[Step], before: State) -> Iterator[St
             yield step
 
 
-def _done(act: ChaosMove, operation: str, before: State, after: State) -> Iterator[Step]:
+def _done(act: ChaosMove, operation: str, after: State) -> Iterator[Step]:
     match act.kind:
         case "write-one" | "write-pair" | "write-all":
             yield Produce(

@@ -34,8 +34,6 @@ from kchaos.checkers.histories.version_order import (
     version_orders,
 )
 
-NEVER_WRONG = ("G0", "int-send-skip")
-"""Kafka does not keep what transactions write apart, so records of several are mixed in a log."""
 REBALANCED = "a consumer that subscribes may be given other partitions between two polls"
 NOT_KEPT_APART = (
     "records of several transactions are mixed in a log, so the order of writes may close a circle"

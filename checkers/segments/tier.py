@@ -56,8 +56,6 @@ class RemoteSegmentMetadata:
 
     Attributes:
         broker: Who copied it.
-        began_ms: When the copy began, milliseconds since the epoch.
-        ended_ms: When its newest state was written.
         state: The newest.
         end_offset: Inclusive.
         leader_epochs: (leader epoch, its first offset in this segment), ascending.
@@ -67,8 +65,6 @@ class RemoteSegmentMetadata:
     topic: str
     partition: int
     broker: int
-    began_ms: int
-    ended_ms: int
     state: str
     start_offset: int
     end_offset: int
@@ -100,17 +96,13 @@ def remote_segments(records: Iterable[RemoteSegmentRecord]) -> tuple[RemoteSegme
         known = segments.get(record.segment_id)
         if record.start_offset is None or record.end_offset is None:
             if known is not None:
-                segments[record.segment_id] = replace(
-                    known, state=record.state, ended_ms=record.time_ms
-                )
+                segments[record.segment_id] = replace(known, state=record.state)
             continue
         segments[record.segment_id] = RemoteSegmentMetadata(
             segment_id=record.segment_id,
             topic=record.topic,
             partition=record.partition,
             broker=record.broker,
-            began_ms=record.time_ms,
-            ended_ms=record.time_ms,
             state=record.state,
             start_offset=record.start_offset,
             end_offset=record.end_offset,

@@ -130,9 +130,7 @@ class Links:
         self._check_brokers(broker_id)
         return self._brokers[broker_id]
 
-    def add_zookeeper(
-        self, broker_id: int, member_index: int, target: tuple[str, int]
-    ) -> tuple[str, int]:
+    def add_zookeeper(self, broker_id: int, target: tuple[str, int]) -> tuple[str, int]:
         """Listen for one broker's connections to one ZooKeeper member; returns (host, port)."""
         self._zookeeper_sources.add(broker_id)
         return self._listen(Endpoint(target=None, source=broker_id, address=target))

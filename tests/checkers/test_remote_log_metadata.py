@@ -40,7 +40,6 @@ def test_a_copy_that_ends_gives_the_segment_its_newest_state():
     records = [parse_remote_segment(each) for each in (STARTED, FINISHED)]
     (segment,) = remote_segments(record for record in records if record is not None)
     assert (segment.state, segment.start_offset) == ("COPY_SEGMENT_FINISHED", 3)
-    assert segment.ended_ms - segment.began_ms == 210
 
 
 @pytest.mark.parametrize(

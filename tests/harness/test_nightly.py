@@ -36,7 +36,6 @@ from tests.support.stored_plays import StoredPlays
 pytestmark = pytest.mark.slow
 
 NIGHT = Night(kafkas=("2.8.2",), seed=7, mixes={"cuts": 1.0}, steps=2, gated=True)
-NO_LIMITS = Limits(for_s=None, runs=None, keep=None, max_bytes=None)
 
 
 @pytest.fixture(autouse=True)

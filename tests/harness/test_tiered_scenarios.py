@@ -27,7 +27,6 @@ from kchaos.harness.steps.tier_reading import TierRead
 
 REMOTE = (("remote.storage.enable", "true"),)
 COMPACT = (("cleanup.policy", "compact"),)
-ENABLED = Inject(name="x", fault=ConfigureTopic(topic="t", configuration=REMOTE))
 
 
 def scenario(*steps: Step, release: str = "3.9.1", **cluster: Any) -> Scenario:

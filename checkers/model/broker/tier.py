@@ -191,9 +191,7 @@ def local_start(replica: Replica) -> int:
     return replica.log.local_start_offset
 
 
-def rebuilds(
-    world: World, broker_id: int, leader_id: int, partition: TopicPartition
-) -> Iterator[RemoteSegment]:
+def rebuilds(world: World, leader_id: int, partition: TopicPartition) -> Iterator[RemoteSegment]:
     """Yield each remote segment upon which a follower that was sent away may build.
 
     It is one of the leader's own lineage, and the leader's local log begins right behind it or
@@ -221,7 +219,7 @@ def cannot_rebuild(
     of_leader = world.replica(leader_id, partition)
     if of_leader is None or offset >= of_leader.log.local_start_offset:
         return False
-    return next(rebuilds(world, broker_id, leader_id, partition), None) is None
+    return next(rebuilds(world, leader_id, partition), None) is None
 
 
 def rebuild(

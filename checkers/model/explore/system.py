@@ -36,7 +36,7 @@ def system_of(
     """
     state = initial_state(machine)
     names = varying(machine)
-    encoding = _Encoding(machine, state, names)
+    encoding = _Encoding(state, names)
     generations = set(machine.generations.values())
     # Of several that can lead a controller takes the one that is assigned first.
     is_alike = len(generations) == 1 and machine.faults == NO_FAULTS
@@ -60,7 +60,7 @@ _CHANGING = attrgetter(*_CHANGING_NAMES)
 class _Encoding:
     """Between the machine's values and the explorer's."""
 
-    def __init__(self, machine: Machine, state: State, names: Collection[Component]) -> None:
+    def __init__(self, state: State, names: Collection[Component]) -> None:
         self._names = frozenset(names)
         self._constants = state
         self._brokers: dict[Any, Broker] = {}

@@ -318,7 +318,7 @@ def _rebuilt(state: State, broker_id: int, source: int, waiting: Exchange) -> It
     for partition, answer in waiting.answers:
         if not isinstance(answer, FetchAnswer) or answer.error != MOVED_TO_TIER:
             continue
-        for segment in tier.rebuilds(World(state), broker_id, leader_of(source), partition):
+        for segment in tier.rebuilds(World(state), leader_of(source), partition):
             world = World(state)
             exchange.handle(world, broker_id, source, waiting)
             if tier.rebuild(world, broker_id, source, partition, segment):

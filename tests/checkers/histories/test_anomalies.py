@@ -8,7 +8,6 @@ import pytest
 
 from kchaos.checkers.findings import KINDS
 from kchaos.checkers.histories.anomalies import (
-    NEVER_WRONG,
     NOT_KEPT_APART,
     REBALANCED,
     Anomaly,
@@ -344,7 +343,8 @@ def test_unseen_is_what_nobody_has_read_at_the_end() -> None:
 def test_every_anomaly_is_a_kind_of_finding_and_only_what_kafka_permits_is_no_fault() -> None:
     assert {*PAIRS, "unseen"} <= set(KINDS)
     harmless = {name for name in {*PAIRS, "unseen"} if KINDS[name].question.value == "neither"}
-    assert harmless == set(NEVER_WRONG)
+    # Kafka mixes the records of several transactions in a log.
+    assert harmless == {"G0", "int-send-skip"}
 
 
 def test_a_lost_write_names_who_sent_it_and_who_read_beyond() -> None:

@@ -179,7 +179,7 @@ def test_only_since_kafka_15695_a_rebuilt_follower_knows_where_its_local_log_beg
     world = led_by_b(release, SHIPPED_BY_A, SHIPPED_BY_B)
     tier.lose_local(world, 0, T, 2)
     follower(world)
-    (segment,) = tier.rebuilds(world, 1, 0, T)
+    (segment,) = tier.rebuilds(world, 0, T)
     assert segment == SHIPPED_BY_B
     assert tier.rebuild(world, 1, 0, T, segment)
     rebuilt = world.known_replica(1, T)
@@ -192,7 +192,7 @@ def test_a_follower_cannot_rebuild_where_only_a_dead_lineage_was_copied():
     world = led_by_b(OLD, SHIPPED_BY_A)
     assert tier.lose_local(world, 0, T, 2)
     follower(world)
-    assert list(tier.rebuilds(world, 1, 0, T)) == []
+    assert list(tier.rebuilds(world, 0, T)) == []
     assert tier.cannot_rebuild(world, 1, 0, T, 1)
     assert not tier.cannot_rebuild(world, 1, 0, T, 2)
 

@@ -285,11 +285,9 @@ def test_when_nothing_reaches_the_links_a_firewall_is_suspected(
 ) -> None:
     add_zookeeper = Links.add_zookeeper
 
-    def behind_a_firewall(
-        links: Links, broker_id: int, member_index: int, target: tuple[str, int]
-    ) -> tuple[str, int]:
+    def behind_a_firewall(links: Links, broker_id: int, target: tuple[str, int]) -> tuple[str, int]:
         """The link is there; its address leads nowhere, as behind a firewall that drops."""
-        add_zookeeper(links, broker_id, member_index, target)
+        add_zookeeper(links, broker_id, target)
         return ("192.0.2.1", 2181)
 
     monkeypatch.setattr(Links, "add_zookeeper", behind_a_firewall)

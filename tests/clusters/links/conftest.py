@@ -97,7 +97,7 @@ class Lab:
             for broker_id in (0, 1, 2)
         }
         self.zookeeper = {
-            broker_id: self.links.add_zookeeper(broker_id, 0, self.server.address)
+            broker_id: self.links.add_zookeeper(broker_id, self.server.address)
             for broker_id in (0, 1)
         }
         self.clients = []
