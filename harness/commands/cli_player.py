@@ -21,6 +21,7 @@ from kchaos.harness.commands.cli_options import (
 )
 
 if TYPE_CHECKING:
+    from kchaos.harness.commands.chaos import RunsWanted
     from kchaos.harness.player.free import FreeRun
     from kchaos.harness.run.runner import RunOptions
 
@@ -125,6 +126,65 @@ def _free(
     return FreeRun(for_s=for_s, rate=rate, transactions=transactions, workload=command)
 
 
+def _runs_wanted(command: Callable[..., int]) -> Callable[..., int]:
+    """The options of what is drawn; the command gets them as `wanted`."""
+
+    @kafkas_of_schedules
+    @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
+    @click.option(
+        "--seed",
+        type=click.IntRange(0),
+        help="Seed of the first run; each further run takes the next number.  [default: any]",
+    )
+    @acts_of_schedules
+    @click.option(
+        "--mix",
+        type=click.Choice(MIX_NAMES),
+        metavar="MIX",
+        default="mixed",
+        show_default=True,
+        help=f"What schedules are mostly made of: {', '.join(MIX_NAMES)}. shutdowns: brokers that "
+        "stop ask their controller first. walks: only acts that the model says are possible.",
+    )
+    @gates_of_schedules
+    @_free_clients
+    @own_parts
+    @mode
+    @functools.wraps(command)
+    def with_wanted(
+        *,
+        kafkas: tuple[str, ...],
+        runs: int,
+        seed: int | None,
+        steps: int,
+        mix: str,
+        gates: bool,
+        free: "FreeRun | None",
+        parts: tuple[str, ...],
+        mode: Mode | None,
+        **rest: Any,
+    ) -> int:
+        from kchaos.harness.commands.chaos import RunsWanted
+        from kchaos.harness.run.own_parts import parts_named
+
+        if free is not None and parts:
+            raise click.UsageError("--free draws nothing of one's own: leave --parts or --free out")
+        wanted = RunsWanted(
+            kafkas=kafkas,
+            runs=runs,
+            seed=seed,
+            steps=steps,
+            mix=mix,
+            gated=gates,
+            mode=mode,
+            free=free,
+            own=tuple(map(parts_named, parts)),
+        )
+        return command(wanted=wanted, **rest)
+
+    return with_wanted
+
+
 def add_player_commands(group: click.Group) -> None:
     """Adds `chaos` and `shrink` to the command line."""
     group.add_command(chaos)
@@ -132,24 +192,7 @@ def add_player_commands(group: click.Group) -> None:
 
 
 @click.command()
-@kafkas_of_schedules
-@click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    help="Seed of the first run; each further run takes the next number.  [default: any]",
-)
-@acts_of_schedules
-@click.option(
-    "--mix",
-    type=click.Choice(MIX_NAMES),
-    metavar="MIX",
-    default="mixed",
-    show_default=True,
-    help=f"What schedules are mostly made of: {', '.join(MIX_NAMES)}. shutdowns: brokers that stop "
-    "ask their controller first. walks: only acts that the model says are possible.",
-)
-@gates_of_schedules
+@_runs_wanted
 @click.option(
     "--fail-on",
     type=click.Choice(("unsafe", "not-conforming", "unknown")),
@@ -157,9 +200,6 @@ def add_player_commands(group: click.Group) -> None:
     help="What makes a run fail; may be repeated.  [default: all of them, and whatever the model "
     "does not predict]",
 )
-@_free_clients
-@own_parts
-@mode
 @_side_by_side
 @click.option(
     "--results",
@@ -170,16 +210,8 @@ def add_player_commands(group: click.Group) -> None:
 @runs_directory
 @run_options
 def chaos(
-    kafkas: tuple[str, ...],
-    runs: int,
-    seed: int | None,
-    steps: int,
-    mix: str,
-    gates: bool,
+    wanted: "RunsWanted",
     fail_on: tuple[str, ...],
-    free: "FreeRun | None",
-    parts: tuple[str, ...],
-    mode: Mode | None,
     side_by_side: int | None,
     results: Path | None,
     as_json: bool,
@@ -195,31 +227,17 @@ def chaos(
     measures for how long they had no service. Exit codes: 0 no run fails, 1 one does, 2 what fails
     is only unknown. A run that is unsafe fails, also where the model predicts it.
     """
-    from kchaos.harness.commands.chaos import RunsWanted, default_side_by_side
     from kchaos.harness.commands.chaos import chaos as play_chaos
+    from kchaos.harness.commands.chaos import default_side_by_side
     from kchaos.harness.player.lines import Line
     from kchaos.harness.player.rates import table_text
-    from kchaos.harness.run.own_parts import parts_named
-
-    if free is not None and parts:
-        raise click.UsageError("--free draws nothing of one's own: leave --parts or --free out")
 
     def done(line: Line) -> None:
         if as_json:
             click.echo(json.dumps(line))
 
     code, lines = play_chaos(
-        RunsWanted(
-            kafkas=kafkas,
-            runs=runs,
-            seed=seed,
-            steps=steps,
-            mix=mix,
-            gated=gates,
-            mode=mode,
-            free=free,
-            own=tuple(map(parts_named, parts)),
-        ),
+        wanted,
         side_by_side=side_by_side or default_side_by_side(),
         results=results,
         options=options,
