@@ -7,7 +7,7 @@ ReplicaFetcherThread, ReplicaFetcherBlockingSend, ReplicaManager.fetchMessages a
 1.1.1 and 2.8.2. What a thread asks after OFFSET_OUT_OF_RANGE, and when, is in `offset_reset`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from kchaos.checkers.acts import Hold, TopicPartition
@@ -233,13 +233,13 @@ def count(
     exchange: Exchange,
     asks: leading.Ask | None = None,
     *,
-    but: TopicPartition | None = None,
+    but: Collection[TopicPartition] = (),
 ) -> tuple[Exchange, bool]:
     """Let the leader note how far the follower is, after it has looked at its log.
 
     The answer is made then, unless a Fetch found nothing and no error: it waits, and its answer is
     made by `answer_waiting` from what there is at the end of that. For `asks` see
-    `leader.update_view`. With `but` a partition is left, and so is the answer: the rest is counted.
+    `leader.update_view`. With `but` these are left, and so is the answer: the rest is counted.
 
     Returns:
         The request as it stands then, and whether the leader's own state changed.
@@ -251,7 +251,7 @@ def count(
     changed = False
     answers: list[tuple[TopicPartition, Answer]] = []
     for partition, answer in exchange.answers:
-        if partition == but or partition in exchange.counted:
+        if partition in but or partition in exchange.counted:
             answers.append((partition, answer))
             continue
         if isinstance(answer, FetchAnswer) and answering.generation.counts_fetch(answer):
@@ -271,8 +271,8 @@ def count(
         elif _forgets_end(exchange, partition, answer, answering):
             changed |= leading.forget_end(world, leader, partition, broker_id)
         answers.append((partition, answer))
-    if but is not None:
-        counted = frozenset(partition for partition, _ in answers) - {but}
+    if but:
+        counted = frozenset(partition for partition, _ in answers).difference(but)
         after = replace(exchange, answers=tuple(answers), counted=counted)
     else:
         after = _answered_or_waiting(exchange, answers)

@@ -7,6 +7,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker import exchange, leader, log_start, tier
 from kchaos.checkers.model.broker.exchange import FETCH
+from kchaos.checkers.model.follow.counted_in_part import left_uncounted
 from kchaos.checkers.model.follow.isr_requests import Asking
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import (
@@ -146,39 +147,31 @@ def _go_on(  # noqa: C901
         exchange.look(looked, follower, source, request, withheld)
         yield looked
     if request.stage in (Stage.ARRIVED, Stage.READ) and request.api == FETCH:
-        yield from _counted_but_one(state, follower, source, request, asking, withheld)
+        yield from _counted_in_part(
+            state, follower, source, request, lookahead, index, asking, withheld
+        )
 
 
-def _counted_but_one(
+def _counted_in_part(
     state: State,
     follower: int,
     source: int,
     request: Exchange,
+    lookahead: Lookahead,
+    index: int,
     asking: Asking,
     withheld: frozenset[TopicPartition],
 ) -> Iterator[World]:
-    """A leader has counted all partitions of a Fetch but one, and others come in between.
-
-    It counts one after the other, each with that partition's lock alone
-    (ReplicaManager.updateFollowerLogReadResults, 0.10.2.2, 1.1.1 and 2.0.1;
-    updateFollowerFetchState, 2.8.2; Partition.fetchRecords, 3.3.0 and 3.8.0). Which come first is
-    not known.
-    """
-    if len(request.asked) < 2 or request.counted:
-        return
-    leader_id = leader_of(source)
-    for partition, asked in request.asked:
+    """A leader has counted some partitions of a Fetch, and others come in between."""
+    looked, before = request, World(state)
+    if request.stage is Stage.ARRIVED:
+        looked = exchange.look(before, follower, source, request, withheld)
+    for left in left_uncounted(before, follower, source, looked, lookahead, index):
         world = World(state)
-        offset = asked.fetch_offset
-        if leader.expands_isr(world, leader_id, partition, follower, offset) or _is_raced(
-            state, follower, leader_id, partition, offset
-        ):
-            looked = request
-            if request.stage is Stage.ARRIVED:
-                looked = exchange.look(world, follower, source, request, withheld)
-            exchange.count(world, follower, source, looked, asking, but=partition)
-            world.is_unlikely = True
-            yield world
+        world.changes.update(before.changes)
+        exchange.count(world, follower, source, looked, asking, but=left)
+        world.is_unlikely = True
+        yield world
 
 
 def _is_counted_later(
@@ -193,25 +186,6 @@ def _is_counted_later(
         (replica := world.replica(leader_id, partition)) is not None
         and lookahead.joins_in_next_epoch(follower, source, partition, replica.leader_epoch, index)
         for partition, _ in request.asked
-    )
-
-
-def _is_raced(
-    state: State, follower: int, leader_id: int, partition: TopicPartition, offset: int
-) -> bool:
-    """Tell whether counting a Fetch moves a high watermark that another Fetch may find unmoved."""
-    counted = World(state)
-    before = counted.replica(leader_id, partition)
-    leader.update_view(counted, leader_id, partition, follower, offset)
-    after = counted.replica(leader_id, partition)
-    if before is None or after is None or before.high_watermark == after.high_watermark:
-        return False
-    return any(
-        partition in dict(request.asked) and request.stage in (Stage.ARRIVED, Stage.READ)
-        for other in counted.broker_ids()
-        if other != follower
-        for source in counted.sources(other, leader_id)
-        for request in counted.exchanges(other, source)
     )
 
 

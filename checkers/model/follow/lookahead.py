@@ -696,6 +696,27 @@ class Lookahead:
                     return said
         return None
 
+    def high_watermark_to_tell(
+        self,
+        number: Number | None,
+        follower: int,
+        source: int,
+        partition: TopicPartition,
+        index: int,
+    ) -> int | None:
+        """Return the high watermark in the answer to a request in flight, None if it is not known.
+
+        What an answer leaves out, and an answer that the links did not record, has the one that
+        was told before. For the arguments see `would_be_seen`.
+        """
+        seen = None if number is None else self.replies.get(number)
+        said = None if seen is None else seen.partitions.get(partition)
+        if number is not None and said is None and (seen is not None or self.goes_on(number)):
+            said = self.told_before(number, follower, source, partition, index)
+        if not isinstance(said, FetchAnswered) or said.error_code:
+            return None
+        return said.high_watermark
+
     def epoch_at(
         self, leader: int, partition: TopicPartition, base_offset: int, index: int
     ) -> int | None:

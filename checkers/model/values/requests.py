@@ -128,7 +128,7 @@ class Exchange:
         refused: Partitions of a Fetch that the leader's metadata cache did not have; the rest of it
             goes on.
         counted: Partitions of a Fetch in `Stage.READ` of which the leader has counted the
-            follower already, while it waits with another one.
+            follower already, and not of the others.
         was_paused: Whether its sender stood still while it waited: when it goes on the time may be
             over, and it asks anew although the answer is there.
         looked_at: How often `replica.lag.time.max.ms` had passed when the leader looked at its log,

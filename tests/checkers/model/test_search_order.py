@@ -1219,14 +1219,131 @@ def test_a_fetch_is_counted_in_the_epoch_in_which_its_follower_joins_the_isr() -
         assert unlikely(*items) == {Stage.WAITING: False, Stage.READ: False}
 
 
+V = TopicPartition("t", 2)
+
+
+def two_fetch(
+    *, stage: Stage, release: str = "2.8.2", fetched: tuple[TopicPartition, ...] = (T, U, V)
+) -> World:
+    """Broker 0 leads t-0, t-1 and t-2, each with a record that the high watermark has not reached.
+
+    It is about to count a Fetch of broker 1 that moves the three, and has another of broker 2.
+    """
+    world = fetching(isr=(0, 1), release=release)
+    for event in start(2, release):
+        happen(world, event, {})
+    led = world.known_replica(0, T)
+    views = led.views_with(2, FollowerView(last_leader_end_offset=NO_FETCH_YET))
+    for partition in (T, U, V):
+        world.put(("assignment", partition), (0, 1, 2))
+        world.put_replica(0, partition, replace(led, views=views))
+    asks = tuple((partition, ASKS_ON) for partition in (T, U, V))
+    world.put_exchanges(1, 0, (replace(WAITING, asked=asks, stage=Stage.ARRIVED),))
+    other = tuple((partition, ASKS_ON) for partition in fetched)
+    nothing = tuple((partition, FetchAnswer(high_watermark=0)) for partition in fetched)
+    answers = nothing if stage is Stage.READ else ()
+    waiting = replace(FETCH, asked=other, stage=stage, number=(8, 1), answers=answers)
+    world.put_exchanges(2, 0, (waiting,))
+    return world
+
+
+TWO_ASKED = (asked(7, 2), replace(asked(8, 1), follower=2))
+
+
+def high_watermarks_told(*told: int) -> Reply:
+    said = {
+        partition: FetchAnswered(
+            error_code=0, high_watermark=high_watermark, base_offset=None, last_offset=None
+        )
+        for partition, high_watermark in zip((T, U, V), told, strict=False)
+    }
+    return replace(
+        reply(high_watermark=0, last_offset=None), number=(8, 1), follower=2, partitions=said
+    )
+
+
+def is_explained(world: World, *items: Observation) -> bool:
+    """Tell whether a search from a state on, which has seen two asked, sees these too."""
+    seen = tuple(Seen(what=item, time=1.0) for item in (*TWO_ASKED, *items))
+    search = _Search(Record(seen=seen, decided=()), {}, 1000)
+    begin = _Step(_Node(len(TWO_ASKED), 0, world.state(EMPTY)), (), None)
+    steps, visited = [begin], {begin.node}
+    while steps:
+        for step in search._next(steps.pop()):
+            if step.node.seen == len(seen):
+                return True
+            if step.node not in visited and not step.dead_end:
+                visited.add(step.node)
+                steps.append(step)
+    return False
+
+
+@pytest.mark.parametrize("release", ["1.1.1", "2.5.1", "2.8.2", "3.9.1"])
+@pytest.mark.parametrize("stage", [Stage.ARRIVED, Stage.WAITING])
+@pytest.mark.parametrize("told", sorted(itertools.product((0, 1), repeat=3)), ids=str)
+def test_a_fetch_may_be_told_what_another_has_moved_by_then(
+    release: str, stage: Stage, told: tuple[int, int, int]
+) -> None:
+    """Its leader has counted any of three partitions of the other, and not the rest.
+
+    From 2.4.0 to 2.5.1 the thread that counts ends the wait of a Fetch itself.
+    """
+    assert is_explained(two_fetch(stage=stage, release=release), high_watermarks_told(*told))
+
+
+@pytest.mark.parametrize(
+    ("told", "left"),
+    [
+        ((0, 0, 1), [{T, U}]),
+        ((0, 1, 1), [{T}]),
+        ((1, 1, 1), []),
+        ((0, 0, 0), []),
+    ],
+    ids=str,
+)
+def test_of_a_fetch_only_that_is_left_to_count_which_another_is_not_told_yet(
+    told: tuple[int, int, int], left: list[set[TopicPartition]]
+) -> None:
+    """What it is told of all three was so at one moment, as it waited."""
+    before = two_fetch(stage=Stage.WAITING)
+    steps = silent_steps(
+        before.state(EMPTY), to_come(*TWO_ASKED, high_watermarks_told(*told)), 2, 0
+    )
+    uncounted = [
+        {T, U, V} - exchange.counted
+        for step in steps
+        for exchange in step.exchanges(1, 0)
+        if exchange.counted
+    ]
+    assert uncounted == left
+
+
+def test_of_a_fetch_the_rest_is_counted_in_parts_again() -> None:
+    before = two_fetch(stage=Stage.WAITING)
+    lookahead = to_come(*TWO_ASKED)
+    (counted,) = (
+        step.state(before.state(EMPTY))
+        for step in silent_steps(before.state(EMPTY), lookahead, 2, 0)
+        for exchange in step.exchanges(1, 0)
+        if exchange.counted == {T}
+    )
+    again = [
+        exchange.counted
+        for step in silent_steps(counted, lookahead, 2, 0)
+        for exchange in step.exchanges(1, 0)
+        if len(exchange.counted) > 1
+    ]
+    assert again == [{T, V}, {T, U}]
+
+
 @pytest.mark.parametrize("release", ["2.0.1", "2.8.2"])
 @pytest.mark.parametrize(
     ("fetched", "stage", "is_raced"),
     [
         (U, Stage.ARRIVED, True),
         (U, Stage.READ, True),
-        (U, Stage.WAITING, False),
-        (TopicPartition("t", 2), Stage.ARRIVED, False),
+        (U, Stage.WAITING, True),
+        (V, Stage.ARRIVED, False),
     ],
     ids=["it came", "the leader has looked", "it waits", "it asks for another"],
 )

@@ -1,0 +1,132 @@
+"""Which partitions of a Fetch a leader may have left to count while others come in between.
+
+It counts one partition after the other, each with that partition's lock alone
+(ReplicaManager.updateFollowerLogReadResults, 0.10.2.2, 1.1.1 and 2.0.1; updateFollowerFetchState,
+2.8.2; Partition.fetchRecords, 3.3.0 and 3.8.0). Which come first is not known. A partition whose
+count shows to nobody is counted with the first ones. What is left must be such that somebody
+can tell it (partial-order reduction).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.broker import leader
+from kchaos.checkers.model.broker.exchange import FETCH
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.fetchers import leader_of
+from kchaos.checkers.model.values.requests import Exchange, FetchAnswer, Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Other:
+    """A Fetch of another follower, with which the leader may go on before it has counted the rest.
+
+    Attributes:
+        before: Partitions of which it may be told the high watermark that they had before.
+        after: Those of which it may be told the high watermark to which they are moved.
+        joining: Those whose ISR it may join only before that, for it asks from below.
+    """
+
+    before: frozenset[TopicPartition]
+    after: frozenset[TopicPartition]
+    joining: frozenset[TopicPartition]
+
+    def may_tell(self, left: frozenset[TopicPartition]) -> bool:
+        """Tell whether the leader may go on with it when just these are left to count."""
+        told = self.before | self.after
+        is_between = bool(told & left) and told & left <= self.before and told - left <= self.after
+        return is_between or bool(self.joining & left)
+
+
+def left_uncounted(
+    world: World, follower: int, source: int, looked: Exchange, lookahead: Lookahead, index: int
+) -> Iterator[frozenset[TopicPartition]]:
+    """Yield what a leader may leave to count of a Fetch, the most partitions first.
+
+    A leader waits for ZooKeeper with a partition whose ISR it makes larger, and anything may come
+    then. Else it is another Fetch of a partition whose high watermark moves: one that came, one
+    of which the leader has looked at its log, or one that waits (from 2.4.0 to 2.5.1 the thread
+    that counts ends that wait itself, DelayedFetch.tryComplete).
+
+    Args:
+        world: In which the leader has looked at its log for the Fetch.
+        follower: Who asked.
+        source: Of the thread that asked (`values.fetchers`).
+        looked: The Fetch; some of it may have been counted before.
+        lookahead: Of the record.
+        index: How many observations were taken.
+    """
+    leader_id, asked = leader_of(source), dict(looked.asked)
+    uncounted = [partition for partition in asked if partition not in looked.counted]
+    if len(uncounted) < 2:
+        return
+    moved = _moved(world, follower, leader_id, looked)
+    waiting = {
+        partition
+        for partition in uncounted
+        if leader.expands_isr(world, leader_id, partition, follower, asked[partition].fetch_offset)
+    }
+    others = [
+        _other(world, other, thread, request, moved, lookahead, index)
+        for other in world.broker_ids()
+        if other != follower
+        for thread in world.sources(other, leader_id)
+        for request in world.exchanges(other, thread)
+        if request.is_at_leader and request.api == FETCH
+    ]
+    shown = sorted({*moved, *waiting})
+    for size in range(len(uncounted) - 1, 0, -1):
+        for left in map(frozenset, combinations(shown, size)):
+            if waiting & left or any(other.may_tell(left) for other in others):
+                yield left
+
+
+def _moved(
+    world: World, follower: int, leader_id: int, looked: Exchange
+) -> Mapping[TopicPartition, int]:
+    """Return to which high watermarks a Fetch moves partitions as it is counted."""
+    broker, asked = world.broker(leader_id), dict(looked.asked)
+    moved: dict[TopicPartition, int] = {}
+    for partition, answer in looked.answers:
+        before = world.replica(leader_id, partition)
+        if broker is None or before is None or partition in looked.counted:
+            continue
+        if before.high_watermark >= before.log.log_end_offset:
+            continue
+        if not isinstance(answer, FetchAnswer) or not broker.generation.counts_fetch(answer):
+            continue
+        counted = World(world.get)
+        offset = asked[partition].fetch_offset
+        leader.update_view(counted, leader_id, partition, follower, offset)
+        after = counted.known_replica(leader_id, partition)
+        if after.high_watermark != before.high_watermark:
+            moved[partition] = after.high_watermark
+    return moved
+
+
+def _other(
+    world: World,
+    follower: int,
+    source: int,
+    request: Exchange,
+    moved: Mapping[TopicPartition, int],
+    lookahead: Lookahead,
+    index: int,
+) -> _Other:
+    before, after, joining = set(), set(), set()
+    for partition, asked in request.asked:
+        if partition not in moved:
+            continue
+        told = lookahead.high_watermark_to_tell(request.number, follower, source, partition, index)
+        if told is None or told < moved[partition]:
+            before.add(partition)
+        if told is None or told >= moved[partition]:
+            after.add(partition)
+        is_outside = follower not in world.known_replica(leader_of(source), partition).isr
+        is_counted = request.stage is Stage.WAITING or partition in request.counted
+        if is_outside and not is_counted and asked.fetch_offset < moved[partition]:
+            joining.add(partition)
+    return _Other(before=frozenset(before), after=frozenset(after), joining=frozenset(joining))
