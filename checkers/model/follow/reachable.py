@@ -169,6 +169,8 @@ def _moves(
 ) -> bool:
     """Tell whether a Fetch, whenever it is counted, moves the high watermark beyond what was told.
 
+    Of a partition that was counted before nothing more is counted: who kept it back then may have
+    been too slow since, and the high watermark moves at the next occasion (`wait_no_longer`).
     A leader counts a Fetch before it waits with it (ReplicaManager.fetchMessages, 0.10.2.2 and
     1.1.1: updateFollowerLogReadResults; 2.8.2 and 3.8.0: updateFollowerFetchState), and moves the
     high watermark then to the smallest end of the ISR and of who has caught up
@@ -179,6 +181,8 @@ def _moves(
     view, asked = replica.view(follower), dict(request.asked)[partition]
     above, number = told.high_watermark, request.number
     if broker is None or view is None or number is None or request.stage is Stage.WAITING:
+        return False
+    if partition in request.counted:
         return False
     generation = broker.generation
     if generation.answers_nothing_at_once or not leader.moves_with_any_isr(

@@ -11,11 +11,13 @@ from kchaos.checkers.acts import StopBroker, TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model import follow
+from kchaos.checkers.model.broker.exchange import count
 from kchaos.checkers.model.broker.leader import (
     NO_FETCH_YET,
     become_leader,
     increment_high_watermark,
     update_view,
+    wait_no_longer,
 )
 from kchaos.checkers.model.follow.internal_steps import give_up_others, silent_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
@@ -1130,6 +1132,30 @@ def test_a_fetch_that_moves_the_high_watermark_as_it_is_counted_is_not_answered_
 
     said = "broker 0 would have told broker 1 a high watermark above 0 of t-0 in answer to request"
     assert (said in why) is is_stuck
+
+
+def test_what_was_counted_before_of_a_fetch_moves_the_high_watermark_no_more() -> None:
+    """Broker 2 kept it back as t-0 was counted, and is waited for no longer, while t-1 is left."""
+    world = fetching(isr=(0, 1))
+    for event in start(2, "2.0.1"):
+        happen(world, event, {})
+    world.put(("assignment", T), (0, 1, 2))
+    led = world.known_replica(0, T)
+    behind = FollowerView(log_end_offset=0, is_caught_up=True, last_leader_end_offset=1)
+    world.put_replica(0, T, replace(led, views=led.views_with(2, behind)))
+    world.put_replica(0, U, replace(led, log=Log(), high_watermark=0))
+    nothing = FetchAnswer(high_watermark=0)
+    asks = ((T, ASKS_ON), (U, ASKED))
+    looked = replace(WAITING, asked=asks, stage=Stage.READ, answers=((T, nothing), (U, nothing)))
+    world.put_exchanges(1, 0, (looked,))
+    counted, _ = count(world, 1, 0, looked, but={U})
+    wait_no_longer(world, 0, T, 2)
+    fetch = replace(asked(7, 2), partitions={T: fetch_from_0(1)}, version=8)
+    lookahead = to_come(reply(high_watermark=0, last_offset=0), fetch, asked(7, 3))
+
+    assert never_answered(world.state(EMPTY), {("exchanges", 1, 0): (counted,)}, lookahead, 2) == ""
+    waits, _ = count(world, 1, 0, counted)
+    assert (waits.stage, world.known_replica(0, T).high_watermark) == (Stage.WAITING, 0)
 
 
 @pytest.mark.parametrize(
