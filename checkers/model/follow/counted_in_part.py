@@ -1,10 +1,10 @@
-"""Which partitions of a Fetch a leader may have left to count while others come in between.
+"""Fetches that are counted in part: what a leader may have left when others come in between.
 
-It counts one partition after the other, each with that partition's lock alone
+A leader counts one partition after the other, each with that partition's lock alone
 (ReplicaManager.updateFollowerLogReadResults, 0.10.2.2, 1.1.1 and 2.0.1; updateFollowerFetchState,
 2.8.2; Partition.fetchRecords, 3.3.0 and 3.8.0). Which come first is not known. A partition whose
-count shows to nobody is counted with the first ones. What is left must be such that somebody
-can tell it (partial-order reduction).
+count shows to nobody is counted with the first ones, and what is left shows to somebody
+(partial-order reduction).
 """
 
 from collections.abc import Iterator, Mapping
