@@ -239,10 +239,14 @@ def _dataclass(kind: Any, allow_more: bool, makes: bool) -> Callable[[Any, Mappi
         name = ""
         try:
             for name, inner_value in value.items():
-                if name in hints and name not in given:
-                    if name not in readers:
-                        readers[name] = _reader(hints[name], allow_more, makes)
-                    fields[name] = readers[name](inner_value)
+                if name in given:
+                    continue
+                reader = readers.get(name)
+                if reader is None:
+                    if name not in hints:
+                        continue
+                    reader = readers[name] = _reader(hints[name], allow_more, makes)
+                fields[name] = reader(inner_value)
         except ShapeError as error:
             raise _placed(name, error) from error
         if not makes:

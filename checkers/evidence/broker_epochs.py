@@ -182,11 +182,8 @@ def never_told(
 
 def _is_first(events: Sequence[TimedEvent], broker: int) -> bool:
     # The first start of a broker is written down when it is ready, which may be later.
-    return sum(_starts(timed, broker) for timed in events) < 2
-
-
-def _starts(timed: TimedEvent, broker: int) -> bool:
-    return isinstance(timed.event, StartBroker) and timed.event.broker == broker
+    starts = (timed.event for timed in events if isinstance(timed.event, StartBroker))
+    return sum(start.broker == broker for start in starts) < 2
 
 
 def _close(registrations: list[BrokerGeneration], index: int | None, time: float) -> None:
@@ -212,8 +209,13 @@ class _Reader:
     events: Sequence[TimedEvent]
     made: list[StaleRequest] = field(init=False)
     registered: dict[int, list[BrokerGeneration]] = field(init=False)
+    starts: dict[int, list[tuple[TimedEvent, StartBroker]]] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.starts = {}
+        for timed in self.events:
+            if isinstance(timed.event, StartBroker):
+                self.starts.setdefault(timed.event.broker, []).append((timed, timed.event))
         self.made = [timed.event for timed in self.events if isinstance(timed.event, StaleRequest)]
         self.registered = {}
         for registration in generations(self.events):
@@ -255,8 +257,7 @@ class _Reader:
         czxid, before = -1, -1.0
         starts = [
             timed.time if timed.began is None else timed.began
-            for timed in self.events
-            if _starts(timed, broker)
+            for timed, _ in self.starts.get(broker, ())
         ]
         for registration in self.registered.get(broker, ()):
             # The first start is written down when the broker is ready.
@@ -324,10 +325,7 @@ class _Reader:
         """What the release that the target ran then says of the epoch."""
         latest_start: StartBroker | None = None
         read_at = ""
-        for timed in self.events:
-            start = timed.event
-            if not isinstance(start, StartBroker) or start.broker != target:
-                continue
+        for timed, start in self.starts.get(target, ()):
             if latest_start is None or timed.time <= time:
                 latest_start, read_at = start, timed.read_at
         if latest_start is None:

@@ -56,9 +56,16 @@ _FETCHER = re.compile(r"(?:broker-\d+-fetcher-|ReplicaFetcherThread-)(\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkMessage(LinkRecord):
-    """A record as it was read, with what it says in the model's words; None if that is nothing."""
+    """A record as it was read, with what it says in the model's words; None if that is nothing.
+
+    Its API has Kafka's own spelling, whatever an older run wrote.
+    """
 
     said: Observation | None = field(default=None, metadata=NOT_WRITTEN)
+
+    def __post_init__(self) -> None:
+        if self.api is not None:
+            object.__setattr__(self, "api", spelled(self.api))
 
 
 def read_links(files: EvidenceFiles) -> tuple[LinkMessage, ...] | None:
@@ -108,8 +115,6 @@ def _sent_away(said: Question | Reply) -> frozenset[TopicPartition]:
 def _with_meaning(files: EvidenceFiles, message: LinkMessage) -> LinkMessage:
     try:
         check_message(message.detail or {})
-        if message.api is not None and (name := spelled(message.api)) != message.api:
-            message = replace(message, api=name)
         said = _said(message)
         return message if said is None else replace(message, said=said)
     except (AttributeError, KeyError, TypeError, ValueError) as error:

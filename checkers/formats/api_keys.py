@@ -76,7 +76,8 @@ class ApiKey(IntEnum):
         return next((key for key in cls if key.spelled == value), None)
 
 
-APIS = tuple(key.spelled for key in ApiKey)
+_SPELLED = {key.name: key.spelled for key in ApiKey}
+APIS = tuple(_SPELLED.values())
 """The APIs that a `Hold` may name, in Kafka's own spelling: those that the links tell apart."""
 
 FOLLOWED = frozenset(
@@ -97,7 +98,7 @@ FOLLOWED = frozenset(
 
 def spelled(api: str) -> str:
     """Kafka's own spelling of an API that may be named in capitals, as older runs name them."""
-    return ApiKey[api].spelled if api in ApiKey.__members__ else api
+    return _SPELLED.get(api, api)
 
 
 def unknown_api(api: str) -> str:

@@ -4,6 +4,7 @@ The start takes some seconds, in which half of two cores has nothing to do. The 
 this one, so that it imports nothing and holds up no call to the JVM.
 """
 
+import gc
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -79,6 +80,7 @@ def _judge(
     die_with_parent: Callable[[], None],
 ) -> None:
     die_with_parent()
+    gc.freeze()  # As in Spark's daemon.
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent ends this process.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.SIG_DFL)
