@@ -7,18 +7,17 @@ from collections.abc import Iterator, Mapping
 from kchaos.checkers.acts import (
     FORGED_ERRORS,
     ForgeAnswers,
-    StaleRequest,
     StopBroker,
     TopicPartition,
 )
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker.exchange import FETCH
+from kchaos.checkers.model.follow.decisions_ahead import DecisionsAhead
 from kchaos.checkers.model.follow.observations import (
     ClientAnswered,
     ControlAnswered,
     ControlSent,
     CopyBegun,
-    Decided,
     EpochAnswered,
     EpochAsked,
     Fate,
@@ -34,20 +33,13 @@ from kchaos.checkers.model.follow.observations import (
     Reply,
 )
 from kchaos.checkers.model.values.events import (
-    BrokerRegistered,
-    BrokerUnregistered,
     LogStartObserved,
     PartitionState,
     Produce,
-    TopicConfigured,
-    TopicCreated,
 )
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.requests import EARLIEST, Asked
-
-NO_NUMBER = 1 << 31
-"""Replicas that are needed, where a setting does not say how many: more than there can be."""
 
 
 class Lookahead:
@@ -61,6 +53,7 @@ class Lookahead:
         self.produces: dict[str, Produce] = {}
         self._sent_to: dict[tuple[int, TopicPartition], list[int]] = defaultdict(list)
         self.behind = record.behind
+        self.decisions = DecisionsAhead(record)
         self.shows_isr_answers = False
         self.forgeries: dict[tuple[int, int, int], str] = {}
         self._answered: dict[Number, int] = {}
@@ -96,12 +89,6 @@ class Lookahead:
         self._session: dict[int, dict[TopicPartition, FetchAsked]] = {}
         self.backing_off: dict[Number, frozenset[TopicPartition]] = {}
         self.unchanged: dict[Number, Mapping[TopicPartition, FetchAsked]] = {}
-        self._written: dict[tuple[TopicPartition, int, int], list[tuple[int, frozenset[int]]]] = (
-            defaultdict(list)
-        )
-        self._needed: dict[str, int] = defaultdict(int)
-        self._registered: dict[tuple[int, int], int] = {}
-        self._assigned: dict[str, list[tuple[tuple[int, ...], ...]]] = defaultdict(list)
         self._begins: dict[tuple[int, TopicPartition], list[tuple[int, int]]] = defaultdict(list)
         self._isrs_asked: dict[
             tuple[int, TopicPartition, int], list[tuple[int, frozenset[int]]]
@@ -114,25 +101,8 @@ class Lookahead:
             for broker, partition, start in self._log_starts(item.what):
                 self._begins[broker, partition].append((index, start))
             if isinstance(item.what, StopBroker):
-                closed = _closed_by(record.decided, item.what, item.time)
+                closed = self.decisions.closed_by(item.what, item.time)
                 self._closed[item.what.broker].append((index, closed))
-        self._note_decisions(record.decided)
-
-    def _note_decisions(self, decided: tuple[Decided, ...]) -> None:
-        for index, decision in enumerate(decided):
-            state = decision.what
-            if isinstance(state, PartitionState):
-                partition = TopicPartition(state.topic, state.partition)
-                key = (partition, state.leader, state.leader_epoch)
-                self._written[key].append((index, frozenset(state.isr)))
-            elif isinstance(state, TopicConfigured):
-                setting = dict(state.configuration).get("min.insync.replicas", "0")
-                needed = int(setting) if setting.isdecimal() else NO_NUMBER
-                self._needed[state.topic] = max(needed, self._needed[state.topic])
-            elif isinstance(state, TopicCreated):
-                self._assigned[state.topic].append(state.assignment)
-            elif isinstance(state, BrokerRegistered):
-                self._registered.setdefault((state.broker, state.czxid), index)
 
     def _add(self, index: int, what: object) -> None:  # noqa: C901
         match what:
@@ -180,8 +150,6 @@ class Lookahead:
                 code = FORGED_ERRORS.get(what.error)
                 if code is not None:
                     self.forgeries[what.source, what.target, code] = what.error
-            case StaleRequest() if what.broker_epoch is not None:
-                self._registered[what.target, what.broker_epoch] = -1
             case StopBroker():
                 if not what.clean:
                     self._killed[what.broker].append(index)
@@ -800,15 +768,6 @@ class Lookahead:
                     if (state.topic, state.partition) == partition and has_leader(state):
                         yield state
 
-    def is_always_assigned(self, partition: TopicPartition, broker: int) -> bool:
-        """Tell whether each assignment that a record has of a partition names a broker."""
-        known = [
-            replicas[partition.partition]
-            for replicas in self._assigned[partition.topic]
-            if partition.partition < len(replicas)
-        ]
-        return bool(known) and all(broker in replicas for replicas in known)
-
     def fetches_until(
         self, follower: int, leader: int, partition: TopicPartition, index: int, end: int
     ) -> Iterator[tuple[Number | None, FetchAsked]]:
@@ -974,19 +933,6 @@ class Lookahead:
             for state in sent.states
         )
 
-    def is_written(self, state: PartitionState, decided: int) -> bool:
-        """Tell whether one of the first `decided` decisions wrote this state."""
-        partition = TopicPartition(state.topic, state.partition)
-        written = self._written.get((partition, state.leader, state.leader_epoch), [])
-        return any(index < decided and isr == frozenset(state.isr) for index, isr in written)
-
-    def isrs_written(
-        self, partition: TopicPartition, leader: int, leader_epoch: int
-    ) -> Iterator[frozenset[int]]:
-        """Yield the ISRs that decisions wrote for a leader in one of its epochs."""
-        for _, isr in self._written.get((partition, leader, leader_epoch), []):
-            yield isr
-
     def isrs_asked(
         self, leader: int, partition: TopicPartition, leader_epoch: int, end: int
     ) -> Iterator[frozenset[int]]:
@@ -1022,19 +968,6 @@ class Lookahead:
                 if self._asked_at.get(number, max(before, default=-1)) < taken:
                     yield self.replies[number].follower
 
-    def most_needed(self, topic: str) -> int:
-        """Return the highest min.insync.replicas that a topic has of its own; 0 for none."""
-        return self._needed[topic]
-
-    def is_registered(self, broker: int, broker_epoch: int, decided: int) -> bool:
-        """Tell whether a control request may name this broker epoch after `decided` decisions.
-
-        A controller knows it from the registration in ZooKeeper (`getAllBrokerAndEpochsInCluster`
-        of kafka.zk.KafkaZkClient, 2.2.0 and 3.8.0); a late request has what the scenario says.
-        """
-        known = self._registered.get((broker, broker_epoch))
-        return broker_epoch < 0 or (known is not None and known < decided)
-
 
 def has_leader(state: PartitionState) -> bool:
     """Tell whether a partition has a leader: a broker that hears of none goes on as before.
@@ -1043,19 +976,3 @@ def has_leader(state: PartitionState) -> bool:
     (kafka.server.ReplicaManager.makeFollowers, 0.10.2.2, 1.1.1, 2.8.2 and 3.8.0).
     """
     return state.leader != -1
-
-
-def _closed_by(decided: tuple[Decided, ...], stop: StopBroker, time: float) -> int | None:
-    """Return the index of the decision since which a clean stop's broker has no registration."""
-    if not stop.clean:
-        return None
-    registrations = [
-        (index, decision.what)
-        for index, decision in enumerate(decided)
-        if isinstance(decision.what, BrokerRegistered | BrokerUnregistered)
-        and decision.what.broker == stop.broker
-        and decision.time <= time
-    ]
-    if not registrations or isinstance(registrations[-1][1], BrokerRegistered):
-        return None
-    return registrations[-1][0]

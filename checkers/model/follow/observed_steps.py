@@ -312,13 +312,13 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
     broker = world.broker(seen.broker)
     if broker is None or not broker.is_running:
         return
-    if not lookahead.is_registered(seen.broker, seen.broker_epoch, decided):
+    if not lookahead.decisions.is_registered(seen.broker, seen.broker_epoch, decided):
         raise Excluded(
             f"a {seen.api} for broker epoch {seen.broker_epoch} of broker {seen.broker}, which is "
             "no registration's yet"
         )
     for state in seen.states:
-        if not lookahead.is_written(state, decided):
+        if not lookahead.decisions.is_written(state, decided):
             raise Excluded(
                 f"a LeaderAndIsr of {state.topic}-{state.partition} with leader {state.leader}, "
                 f"leader epoch {state.leader_epoch} and ISR {list(state.isr)}, which nobody has "

@@ -197,7 +197,7 @@ def _moves(
     if later is None:
         return False
     is_told = any(True for _ in lookahead.told_until(leader_id, partition, index, later))
-    if is_told and not lookahead.is_always_assigned(partition, follower):
+    if is_told and not lookahead.decisions.is_always_assigned(partition, follower):
         return False
     return not any(
         _may_keep_back(world, other, leader_id, partition, above, lookahead, index, later)

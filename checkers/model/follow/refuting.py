@@ -148,12 +148,9 @@ class _Bounds:
         self._led: set[tuple[int, TopicPartition]] = set()
         self._fetched: dict[tuple[int, TopicPartition], dict[int, int]] = defaultdict(dict)
         self._isrs: dict[tuple[int, TopicPartition], set[frozenset[int]]] = defaultdict(set)
-        self._assigned: dict[str, list[tuple[tuple[int, ...], ...]]] = defaultdict(list)
         for decided in record.decided:
             if isinstance(decided.what, PartitionState):
                 self._note_isr(decided.what)
-            elif isinstance(decided.what, TopicCreated):
-                self._assigned[decided.what.topic].append(decided.what.assignment)
         self._taking: dict[tuple[int, TopicPartition], set[Number]] = defaultdict(set)
         self._led_since: dict[tuple[int, TopicPartition], int] = {}
         self._last_on: dict[int, int] = {}
@@ -230,13 +227,15 @@ class _Bounds:
 
     def _never_decided(self, what: ControlSent) -> str:
         """Why a request names a registration, or a state, that nobody wrote."""
-        if not self._lookahead.is_registered(what.broker, what.broker_epoch, self._decisions):
+        if not self._lookahead.decisions.is_registered(
+            what.broker, what.broker_epoch, self._decisions
+        ):
             return (
                 f"broker {what.broker} never registered with epoch {what.broker_epoch}, "
                 f"which the {what.api} names"
             )
         for state in what.states:
-            if not self._lookahead.is_written(state, self._decisions):
+            if not self._lookahead.decisions.is_written(state, self._decisions):
                 return (
                     f"no decision wrote leader {state.leader}, leader epoch "
                     f"{state.leader_epoch} and ISR {list(state.isr)} of "
@@ -356,14 +355,7 @@ class _Bounds:
         return min(most, max(in_each, default=most))
 
     def _awaited(self, isr: frozenset[int], partition: TopicPartition) -> frozenset[int]:
-        assigned = self._assigned.get(partition.topic, [])
-        return isr.intersection(
-            *(
-                replicas[partition.partition]
-                for replicas in assigned
-                if partition.partition < len(replicas)
-            )
-        )
+        return isr.intersection(*self._lookahead.decisions.assignments(partition))
 
     def _is_looked_at(self, reply: Reply) -> bool:
         """Tell whether a reply is to a request that was seen, or to one that repeated the last."""

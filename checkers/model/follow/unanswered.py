@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker.exchange import FETCH
-from kchaos.checkers.model.follow.lookahead import NO_NUMBER, Lookahead, has_leader
+from kchaos.checkers.model.follow.decisions_ahead import NO_NUMBER
+from kchaos.checkers.model.follow.lookahead import Lookahead, has_leader
 from kchaos.checkers.model.follow.observations import (
     ControlAnswered,
     ControlSent,
@@ -170,9 +171,10 @@ class Unanswered:
         to_come = [*self._lookahead.told_until(leader, partition, index, later)]
         isrs = [*term.isrs, *(frozenset(state.isr) for state in to_come)]
         for leader_epoch in {term.taken, *(state.leader_epoch for state in to_come)}:
-            isrs += self._lookahead.isrs_written(partition, leader, leader_epoch)
+            isrs += self._lookahead.decisions.isrs_written(partition, leader, leader_epoch)
         needed = max(
-            self._needed.get(leader, NO_NUMBER), self._lookahead.most_needed(partition.topic)
+            self._needed.get(leader, NO_NUMBER),
+            self._lookahead.decisions.most_needed(partition.topic),
         )
         return not all(generation.may_advance(tuple(isr), needed) for isr in isrs)
 
@@ -366,7 +368,7 @@ class Unanswered:
         # A leader that is asked from there once more may move nothing (KAFKA-8841).
         if any(known.offset == offset for known in own[-1:]):
             return False
-        if not self._lookahead.is_always_assigned(partition, asked.follower):
+        if not self._lookahead.decisions.is_always_assigned(partition, asked.follower):
             return False
         end, _ = self._until(asked, partition, above, index)
         # It counts the Fetch before or after it begins with another epoch, as the leader it is.

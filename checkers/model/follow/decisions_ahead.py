@@ -1,0 +1,102 @@
+"""Decisions that a record holds, indexed: an early step must fit those that come later."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from kchaos.checkers.acts import StaleRequest, StopBroker, TopicPartition
+from kchaos.checkers.model.follow.observations import Record
+from kchaos.checkers.model.values.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    PartitionState,
+    TopicConfigured,
+    TopicCreated,
+)
+
+NO_NUMBER = 1 << 31
+"""Replicas that are needed, where a setting does not say how many: more than there can be."""
+
+
+class DecisionsAhead:
+    """Indexes over the decisions of one record."""
+
+    def __init__(self, record: Record) -> None:
+        self._decided = record.decided
+        self._written: dict[tuple[TopicPartition, int, int], list[tuple[int, frozenset[int]]]] = (
+            defaultdict(list)
+        )
+        self._needed: dict[str, int] = defaultdict(int)
+        self._assigned: dict[str, list[tuple[tuple[int, ...], ...]]] = defaultdict(list)
+        self._registered = {
+            (item.what.target, item.what.broker_epoch): -1
+            for item in record.seen
+            if isinstance(item.what, StaleRequest) and item.what.broker_epoch is not None
+        }
+        for index, decided in enumerate(record.decided):
+            self._note(index, decided.what)
+
+    def _note(self, index: int, decision: object) -> None:
+        match decision:
+            case PartitionState(topic=topic, partition=partition, leader=leader, isr=isr):
+                key = (TopicPartition(topic, partition), leader, decision.leader_epoch)
+                self._written[key].append((index, frozenset(isr)))
+            case TopicConfigured(topic=topic, configuration=configuration):
+                setting = dict(configuration).get("min.insync.replicas", "0")
+                needed = int(setting) if setting.isdecimal() else NO_NUMBER
+                self._needed[topic] = max(needed, self._needed[topic])
+            case TopicCreated(topic=topic, assignment=assignment):
+                self._assigned[topic].append(assignment)
+            case BrokerRegistered(broker=broker, czxid=czxid):
+                self._registered.setdefault((broker, czxid), index)
+
+    def assignments(self, partition: TopicPartition) -> Iterator[tuple[int, ...]]:
+        """Yield each assignment that the record has of a partition, as broker ids."""
+        for replicas in self._assigned[partition.topic]:
+            if partition.partition < len(replicas):
+                yield replicas[partition.partition]
+
+    def is_always_assigned(self, partition: TopicPartition, broker: int) -> bool:
+        """Tell whether each assignment that a record has of a partition names a broker."""
+        known = list(self.assignments(partition))
+        return bool(known) and all(broker in replicas for replicas in known)
+
+    def is_written(self, state: PartitionState, decided: int) -> bool:
+        """Tell whether one of the first `decided` decisions wrote this state."""
+        partition = TopicPartition(state.topic, state.partition)
+        written = self._written.get((partition, state.leader, state.leader_epoch), [])
+        return any(index < decided and isr == frozenset(state.isr) for index, isr in written)
+
+    def isrs_written(
+        self, partition: TopicPartition, leader: int, leader_epoch: int
+    ) -> Iterator[frozenset[int]]:
+        """Yield the ISRs that decisions wrote for a leader in one of its epochs."""
+        for _, isr in self._written.get((partition, leader, leader_epoch), []):
+            yield isr
+
+    def most_needed(self, topic: str) -> int:
+        """Return the highest min.insync.replicas that a topic has of its own; 0 for none."""
+        return self._needed[topic]
+
+    def is_registered(self, broker: int, broker_epoch: int, decided: int) -> bool:
+        """Tell whether a control request may name this broker epoch after `decided` decisions.
+
+        A controller knows it from the registration in ZooKeeper (`getAllBrokerAndEpochsInCluster`
+        of kafka.zk.KafkaZkClient, 2.2.0 and 3.8.0); a late request has what the scenario says.
+        """
+        known = self._registered.get((broker, broker_epoch))
+        return broker_epoch < 0 or (known is not None and known < decided)
+
+    def closed_by(self, stop: StopBroker, time: float) -> int | None:
+        """Return the index of the decision since which a clean stop's broker is unregistered."""
+        if not stop.clean:
+            return None
+        registrations = [
+            (index, decision.what)
+            for index, decision in enumerate(self._decided)
+            if isinstance(decision.what, BrokerRegistered | BrokerUnregistered)
+            and decision.what.broker == stop.broker
+            and decision.time <= time
+        ]
+        if not registrations or isinstance(registrations[-1][1], BrokerRegistered):
+            return None
+        return registrations[-1][0]
