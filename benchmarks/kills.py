@@ -159,7 +159,7 @@ def _state(path: Path) -> str:
 
 
 def usual_length_s(place: WorkerFolders, command: Sequence[str]) -> float:
-    """How long the command takes when nobody kills it.
+    """Return the median seconds of the command when nobody kills it.
 
     Raises:
         RuntimeError: It does not end well.

@@ -49,7 +49,7 @@ _HOW = (*_POINTS, "cgroup", "dropped")
 
 @dataclass(slots=True, kw_only=True)
 class DiskOutcome:
-    """What came of one slow disk: when the ISR was the leader alone, and the writes."""
+    """Result of one slow disk: when the ISR was the leader alone, and the writes."""
 
     shrunk_s: float | None = None
     acknowledged: int = 0
@@ -66,7 +66,7 @@ class Throttled:
     device: str
 
     def read_bytes(self) -> int:
-        """What the members have read of the device so far."""
+        """Return the bytes that the members have read of the device so far."""
         file = self.group / "blkio.throttle.io_service_bytes"
         if file.is_file():
             lines = [line.split() for line in file.read_text().splitlines()]
@@ -77,7 +77,7 @@ class Throttled:
 
 
 def run(*command: object) -> str:
-    """What a command says; ends the benchmark if it fails."""
+    """Return the output of a command; end the benchmark if it fails."""
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(map(str, command))}: {done.stderr.strip()}")

@@ -277,7 +277,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseHold:
-    """What the hold of that name kept back passes in order, and the hold is gone."""
+    """The hold of that name is gone; the messages that it kept back pass in order."""
 
     name: str
 

@@ -61,7 +61,7 @@ class Outage:
 
     @property
     def seconds(self) -> float:
-        """How long it lasted."""
+        """Duration in seconds."""
         return self.ended - self.began
 
 
@@ -108,7 +108,7 @@ class ConsumerAvailability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultAvailability:
-    """What one fault did to the service as a whole.
+    """Effect of one fault on the service as a whole.
 
     Attributes:
         injected: Seconds since the epoch.
@@ -131,7 +131,7 @@ class FaultAvailability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Availability:
-    """What was measured of a run.
+    """Measurements of a run's service.
 
     Attributes:
         outages: Every time without a service, by its beginning.
@@ -147,7 +147,7 @@ class Availability:
     def seconds_between(
         self, kind: OutageKind, began: float, ended: float, partition: TopicPartition | None = None
     ) -> float:
-        """How many seconds of a part of the run were outages of a kind.
+        """Return the seconds of a part of the run that were outages of a kind.
 
         Args:
             about: A partition; by default any, and a second without two of them counts once.
@@ -551,7 +551,7 @@ def _faults(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What a scenario's expectation may bound, under "availability"; each in seconds.
+    """Bounds that a scenario's expectation may set under "availability", each in seconds.
 
     Attributes:
         without_leader_s: Of each partition; likewise the next two.

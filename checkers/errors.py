@@ -39,7 +39,7 @@ class ModelError(CheckError):
 
 
 class ComparisonError(CheckError):
-    """What was asked for cannot be compared; the message says what can."""
+    """A comparison that does not exist; the message says which ones do."""
 
 
 class StoreError(CheckError):

@@ -76,7 +76,7 @@ class Fingerprints:
 
 
 def fingerprints_of(scenario: ScenarioAbout, outcome: Outcome) -> Fingerprints:
-    """What makes the fingerprints of a run's findings, from what was played and how it ended."""
+    """The function that makes fingerprints of a run's findings, from its scenario and its end."""
     numbers = _Numbers()
     is_drawn = scenario.entry == DRAWN
     shape = DRAWN if is_drawn else shape_of(scenario, numbers)
@@ -96,7 +96,7 @@ def with_fingerprints(
 
 
 def shape_of(scenario: ScenarioAbout, numbers: _Numbers | None = None) -> Any:
-    """What a scenario does, as plain JSON values without numbers of its own."""
+    """The scenario as plain JSON values without numbers of its own."""
     numbers = numbers if numbers is not None else _Numbers()
     steps: list[Any] = []
     for step in map(_done, scenario.steps):

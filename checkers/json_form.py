@@ -56,7 +56,7 @@ def check_json(kind: type[Any], value: Any) -> None:
 
 
 def to_json(value: Any) -> dict[str, Any]:
-    """What `from_json` reads as this dataclass, without what may be left out and is its default.
+    """The JSON that `from_json` reads as this dataclass, without optional defaults.
 
     The dataclasses in its fields, tuples and mappings are written likewise.
     """

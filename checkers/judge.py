@@ -82,7 +82,7 @@ def judge(
 
 
 def rules_of(evidence: RunEvidence, prediction: Prediction | None) -> Judged:
-    """What the rules say of one run: every partition, every snapshot, and the run as a whole."""
+    """Findings of the rules for one run: every partition, every snapshot, the run as a whole."""
     parts = [apply_rules(partition) for partition in run_evidence(evidence, prediction)]
     return joined([*parts, Judged(findings=tuple(about_the_run(evidence, prediction)))])
 
@@ -151,7 +151,7 @@ class _Judging:
     def attempt(
         self, what: str, attempt: Callable[[], _T], *, only_conformance: bool = False
     ) -> _T | None:
-        """What the attempt returns; None if it fails, and then the run is unknown."""
+        """Return the result of the attempt; None if it fails, and then the run is unknown."""
         reasons = self._conformance if only_conformance else self._unknown
         try:
             return attempt()

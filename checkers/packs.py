@@ -40,7 +40,7 @@ def pack(path: Path, output: Place | None = None) -> Place:
 
 
 def pack_name(run: str) -> str:
-    """What a run's archive is called unless told."""
+    """Name of a run's archive unless told."""
     return run + SUFFIX
 
 

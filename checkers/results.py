@@ -52,7 +52,7 @@ def is_unknown(line: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Results:
-    """What is known of one run after it was judged.
+    """Results of one run after it was judged.
 
     Attributes:
         entry: From run.json, like case, release, driver and seed.
@@ -107,7 +107,7 @@ class Results:
 
     @property
     def outcome(self) -> str:
-        """What happened to the replicas, in one sentence with its release.
+        """The replicas' fate, in one sentence with its release.
 
         At most two facts are told, the worst first; then how many more there are.
         """

@@ -233,7 +233,7 @@ class RunDirectory:
         )
 
     def verify(self, known: Mapping[str, str] | None = None) -> tuple[str, ...]:
-        """What is wrong with the seal, a sentence each; empty for a run that is whole.
+        """Defects of the seal, a sentence each; empty for a run that is whole.
 
         Args:
             known: SHA-256 of files that were read already, by name; the others are read here.

@@ -227,7 +227,7 @@ _TAKEN_AT_START = frozenset({"min.insync.replicas", "num.replica.fetchers"})
 def not_followed(
     name: str, value: str, *, is_tiered: bool = False, while_it_ran: bool = False
 ) -> str:
-    """What this setting of a broker or a topic changes that the model does not follow, or "".
+    """Effect of this setting of a broker or a topic that the model does not follow, or "".
 
     Args:
         is_tiered: Whether it is of a topic whose log is tiered: there retention is followed.

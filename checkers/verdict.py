@@ -207,7 +207,7 @@ def find_witnesses(
 
 
 def finding_key(finding: Finding) -> FindingKey:
-    """What makes two findings the same to an expectation."""
+    """Key by which two findings are the same to an expectation."""
     return (
         finding.kind,
         finding.topic,

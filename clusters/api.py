@@ -180,11 +180,11 @@ class Broker(Protocol):
 
     @property
     def exit_code(self) -> int | None:
-        """How its last process ended, negative for a signal; None while it runs or before."""
+        """Exit code of its last process, negative for a signal; None while it runs or before."""
 
     @property
     def cause_of_death(self) -> str:
-        """What ended its last process from outside Kafka, such as a memory limit; else empty."""
+        """Cause outside Kafka that ended its last process, such as a memory limit; or empty."""
 
     def check_running(self) -> None:
         """Raise BrokerExited, with the cause and its last log lines, if its process has ended."""
@@ -231,7 +231,7 @@ class Cluster(Protocol):
 
     @property
     def spec(self) -> ClusterSpec:
-        """What it was made from."""
+        """The specification that it was made from."""
 
     @property
     def brokers(self) -> Mapping[int, Broker]:
@@ -272,7 +272,7 @@ class Cluster(Protocol):
 
     @property
     def description(self) -> Mapping[str, Any]:
-        """What is worth keeping with a run, as JSON values.
+        """Facts worth keeping with a run, as JSON values.
 
         ``jars`` has the SHA-256 of each jar of each Kafka; with containers there are engine and
         images besides.
@@ -292,7 +292,7 @@ class Cluster(Protocol):
 
     @property
     def metadata(self) -> ClusterMetadata:
-        """What the controller decides and the brokers register; raises ClusterError unstarted."""
+        """Interface to the cluster's metadata; raises ClusterError unstarted."""
 
     def zookeeper(self) -> KazooClient:
         """Return the started client that everyone who watches this cluster shares."""

@@ -35,7 +35,7 @@ _KEPT_S = 3600.0
 
 
 class ClassSharing:
-    """What the JVMs of one cluster share; safe to make, and to drop, at any time.
+    """Class archives that the JVMs of one cluster share; safe to make, and to drop, at any time.
 
     The classes of all its roles are in one archive. ``roles`` tells clusters apart that have other
     roles: controllers and brokers of KRaft load other classes than ZooKeeper and its brokers.

@@ -67,7 +67,7 @@ class Produced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMetadata:
-    """What a broker tells a client of one partition.
+    """A broker's answer to a client about one partition.
 
     Attributes:
         error_code: Of the partition, or of its topic; 0 for none.

@@ -68,11 +68,11 @@ class Node:
 
 
 class Host(Protocol):
-    """What a driver brings: nodes, processes, and an address for the links."""
+    """The driver's own part: nodes, processes, and an address for the links."""
 
     @property
     def capabilities(self) -> frozenset[type]:
-        """What can be done to a broker here."""
+        """Capabilities of a broker here."""
 
     @property
     def links_host(self) -> str:
@@ -88,7 +88,7 @@ class Host(Protocol):
 
     @property
     def why_unreached(self) -> str:
-        """What to suspect when brokers do not reach ZooKeeper and nothing came in at the links."""
+        """Suspicion where brokers do not reach ZooKeeper and nothing came in at the links."""
 
     @property
     def why_no_disk(self) -> str:
@@ -99,7 +99,7 @@ class Host(Protocol):
 
     @property
     def description(self) -> Mapping[str, str]:
-        """What runs the JVMs, in versions, once it is open: worth keeping with a run."""
+        """Versions of the software that runs the JVMs, once it is open, for the run's record."""
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -144,7 +144,7 @@ class LocalHost:
 
     @property
     def why_no_disk(self) -> str:
-        """What this machine lacks, or this user may not."""
+        """Reason for which this machine or this user cannot have such a disk, or ""."""
         return remedy()
 
     def resolve(self, kafka: str, *, offline: bool) -> Distribution:

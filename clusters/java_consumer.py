@@ -38,7 +38,7 @@ enable.auto.commit=false
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumed:
-    """What a consumer got, and what it said.
+    """Records that a consumer got, and its output.
 
     Attributes:
         records: (offset, value), in the order in which they came.

@@ -82,7 +82,7 @@ class JvmBroker:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name in messages."""
         return f"{self.place.role} {self.id}"
 
     @property
@@ -137,7 +137,7 @@ class JvmBroker:
 
     @property
     def console_log(self) -> Path:
-        """What its JVM wrote to the terminal, over all its starts."""
+        """File with its JVM's output to the terminal, over all its starts."""
         return self.place.directory / "console.log"
 
     @property
@@ -152,17 +152,17 @@ class JvmBroker:
 
     @property
     def exit_code(self) -> int | None:
-        """How its last process ended."""
+        """Exit code of its last process."""
         return None if self._process is None else self._process.exit_code
 
     @property
     def cause_of_death(self) -> str:
-        """What ended its last process from outside Kafka, where that is known."""
+        """Cause that ended its last process from outside Kafka, where that is known."""
         return "" if self._process is None else self._process.cause_of_death
 
     @property
     def capabilities(self) -> frozenset[type]:
-        """What can be done to it."""
+        """Capabilities of the broker."""
         return self.place.capabilities | ({Injectable} if self.points else frozenset())
 
     @property

@@ -148,7 +148,7 @@ class JvmCluster:
 
     @property
     def description(self) -> Mapping[str, Any]:
-        """What runs the JVMs, and what they run; see ``clusters.api.Cluster``."""
+        """Software that runs the JVMs, and that they run; see ``clusters.api.Cluster``."""
         jars = {
             kafka: self._distribution_of(kafka).digests
             for kafka in sorted(
@@ -184,7 +184,7 @@ class JvmCluster:
 
     @property
     def metadata(self) -> ClusterMetadata:
-        """What ZooKeeper holds, by the shared client, or what the controllers' logs say."""
+        """Metadata by the shared client of ZooKeeper, or by the controllers' logs."""
         if self.spec.is_kraft:
             if self._kraft is None:
                 raise ClusterError("the cluster is not started, so it has no metadata")

@@ -30,7 +30,7 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """What `gc` did: the work directories that are gone, and in words what could not be removed."""
+    """Result of `gc`: the work directories that are gone, and in words those that are not."""
 
     removed: tuple[Leftover, ...]
     problems: tuple[str, ...]

@@ -26,7 +26,7 @@ _SEAL = "# the SHA-256 of all lines above: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MavenSettings:
-    """What is honoured of the user's settings.
+    """Those of the user's settings that are honoured.
 
     ``local_repositories`` are read and never written; ``remote_repositories`` (name, URL) are
     asked in order. Empty remote repositories leave jgo's own default, the central repository.

@@ -28,7 +28,7 @@ class Process(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is, such as ``broker 1``."""
+        """Name, such as ``broker 1``."""
 
     @property
     def exit_code(self) -> int | None:
@@ -56,7 +56,7 @@ class Process(Protocol):
 
 
 class Ending(Protocol):
-    """Who knows when a process has ended, as `subprocess.Popen` does."""
+    """A handle that knows when a process has ended, as `subprocess.Popen` does."""
 
     def poll(self) -> int | None:
         """Return the exit code, negative for a signal, or None while it runs."""

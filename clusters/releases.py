@@ -26,7 +26,7 @@ _JAXB = "javax.xml.bind:jaxb-api:2.3.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseLine:
-    """What starting a broker of one release line takes.
+    """Requirements of a release line's brokers for being started.
 
     ``line`` is the part of the release before its patch number; ``scala`` is the suffix of
     the Maven artifact; ``extra_jars`` are Maven coordinates added to the artifact's own

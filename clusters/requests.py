@@ -289,7 +289,7 @@ def request_frame(
 
 
 def answer_values(api: ApiKey, body: bytes, *, version: int) -> dict[str, Any]:
-    """What an answer says, from its bytes without their size.
+    """Values of an answer, from its bytes without their size.
 
     Raises:
         MalformedMessage: They are no such answer.

@@ -96,7 +96,7 @@ def steps_of(schedule: Schedule, *, gated: bool) -> tuple[Step, ...]:
 
 
 def text_of(act: ChaosMove) -> str:  # noqa: C901
-    """What an act is, for people."""
+    """An act in words, for people."""
     match act.kind:
         case "write-one":
             return f"a client writes a record to broker {act.broker}, acks=1"

@@ -74,6 +74,9 @@ def test_links_between_pages_lead_somewhere(page: str) -> None:
     assert [target for target in targets if not (ROOT / target).exists()] == []
 
 
+_ASKING = re.compile(r"(What|Who|Whose|How)\b")
+
+
 def test_a_module_s_docstring_begins_with_its_subject() -> None:
     """A noun or a verb can be searched for; "What is ..." makes the reader wait for it."""
     opened = re.compile(r'"""(What|Who|Whose|How|Which|Where|When|Why|Whether|That)\b')
@@ -82,6 +85,19 @@ def test_a_module_s_docstring_begins_with_its_subject() -> None:
         *(file for room in _ROOMS_AND_TESTS for file in ROOT.glob(f"{room}/**/*.py")),
     ]
     chosen = [str(file.relative_to(ROOT)) for file in files if opened.match(file.read_text())]
+    assert chosen == []
+
+
+@pytest.mark.slow
+def test_a_public_docstring_begins_with_its_subject() -> None:
+    chosen = [
+        f"{file.relative_to(ROOT)}:{node.lineno}: {node.name}"
+        for room in ("harness", "clusters", "faults", "checkers", "benchmarks")
+        for file in sorted(ROOT.glob(f"{room}/**/*.py"))
+        for node in ast.walk(parsed(file.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+        if _ASKING.match(ast.get_docstring(node) or "")
+    ]
     assert chosen == []
 
 

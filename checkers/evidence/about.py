@@ -60,7 +60,7 @@ class BrokerAbout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunAbout:
-    """What run.json says of a run.
+    """Content of run.json.
 
     Attributes:
         started_at: Seconds since the epoch, or None.
@@ -115,7 +115,7 @@ class ClusterAsked:
     mode: str | None = field(default=None, metadata=SOMETIMES)
 
     def properties_of(self, broker: BrokerAsked) -> dict[str, str]:
-        """What the scenario sets for one of them."""
+        """The properties that the scenario sets for one of them."""
         return {**self.properties, **broker.properties}
 
 
@@ -133,7 +133,7 @@ class PartsAbout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioAbout:
-    """What scenario.json says, as far as judging and showing go.
+    """Content of scenario.json, as far as judging and showing go.
 
     Attributes:
         cluster: One without brokers in a scenario that has none.
@@ -164,7 +164,7 @@ class ScenarioAbout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettleOutcome:
-    """How settling ended.
+    """End of settling.
 
     Attributes:
         state: "converged", "failed" or "stalled".
@@ -184,7 +184,7 @@ class SettleOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run ended.
+    """End of a run.
 
     Attributes:
         finished: Whether it came to its end.

@@ -186,7 +186,7 @@ def _remote(
 
 
 def batch_evidence(batch: Batch) -> BatchEvidence:
-    """What a rule sees of a batch that the segment reader read."""
+    """A rule's view of a batch that the segment reader read."""
     return BatchEvidence(**{name: getattr(batch, name) for name in BATCH_COLUMNS})
 
 

@@ -71,7 +71,7 @@ class ClientBatch:
 
     @property
     def producer(self) -> ProducerMark | None:
-        """What it says of its producer; None where that has no id."""
+        """The producer that it names; None where that has no id."""
         if self.producer_id < 0:
             return None
         return ProducerMark(
@@ -84,7 +84,7 @@ class ClientBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientPartition:
-    """What a message says of one partition.
+    """Content of a message about one partition.
 
     Attributes:
         topic: None for a topic id whose name nobody knows.
@@ -159,7 +159,7 @@ class ClientLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedRead:
-    """What a read_committed client was told of a partition by one answer.
+    """Content of one answer to a read_committed client about a partition.
 
     Attributes:
         client: In words.
@@ -182,7 +182,7 @@ class CommittedRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientsSeen:
-    """What clients did, as far as the links in front of brokers could see.
+    """Acts of clients, as far as the links in front of brokers could see.
 
     Attributes:
         lines: clients.jsonl, in the order of sequence numbers.
@@ -205,7 +205,7 @@ class ClientsSeen:
 
 
 def read_clients(files: EvidenceFiles) -> ClientsSeen:
-    """What clients.jsonl says.
+    """Content of clients.jsonl.
 
     Raises:
         ScenarioDataError: A line has another shape.
@@ -215,7 +215,7 @@ def read_clients(files: EvidenceFiles) -> ClientsSeen:
 
 
 def clients_of(lines: Sequence[ClientLine]) -> ClientsSeen:
-    """What lines in the order of their sequence numbers say together."""
+    """Content of lines together, in the order of their sequence numbers."""
     pairs = [*exchanges(lines)]
     ends = _transactions(pairs)
     produces = [

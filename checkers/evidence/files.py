@@ -95,7 +95,7 @@ class EvidenceFiles:
             self._lacking.setdefault((read_at.partition(":")[0], name), read_at)
 
     def lacking(self, written: int) -> tuple[str, ...]:
-        """What was read so far and lacks something, a sentence for each file and field.
+        """Lines read so far that lack something, a sentence for each file and field.
 
         Args:
             written: The format of the run directory.
@@ -108,5 +108,5 @@ class EvidenceFiles:
         )
 
     def broken_seal(self) -> tuple[str, ...]:
-        """What is wrong with the seal, a sentence each; see `RunDirectory.verify`."""
+        """Defects of the seal, a sentence each; see `RunDirectory.verify`."""
         return self.run.verify(self._digests)

@@ -159,7 +159,7 @@ _OF_PRODUCE = {
 
 
 def operations(files: EvidenceFiles, lines: Iterable[HistoryLine]) -> tuple[Operation, ...]:
-    """What kchaos's own clients did by these lines of history.jsonl, in the order of invocation.
+    """Operations of kchaos's own clients in these lines, in the order of invocation.
 
     Raises:
         ScenarioDataError: A line lacks a field, ends what was never invoked or had ended, or

@@ -23,7 +23,7 @@ _CHECK = re.compile(r"now=\d+ partition=(\S+)-(\d+) logEndOffset=(\d+) (.*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowerSeen:
-    """What a leader knew of one follower; times are its own clock's, in seconds since the epoch.
+    """A leader's knowledge of one follower; times are its own clock's, in seconds since the epoch.
 
     Attributes:
         last_fetch_at: When it last took up a fetch of this follower; None if it never did since it
@@ -43,7 +43,7 @@ class FollowerSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderView:
-    """What a leader knew of followers of one partition at one moment.
+    """A leader's knowledge of followers of one partition at one moment.
 
     Attributes:
         time: Of the leader's clock, in seconds since the epoch.

@@ -178,7 +178,7 @@ def told_of(message: LinkMessage) -> Iterator[tuple[TopicPartition, Mapping[str,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """What a broker told a KRaft controller, whether it arrived or not.
+    """A broker's message to a KRaft controller, whether it arrived or not.
 
     Attributes:
         metadata_offset: Up to where the broker has read the metadata log, inclusive.

@@ -53,7 +53,7 @@ class Marker:
 
     @property
     def mark(self) -> ProducerMark:
-        """What the batch says of the producer."""
+        """The producer's mark in the batch."""
         return ProducerMark(
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,

@@ -84,7 +84,7 @@ class MetadataLogs:
 
     @cached_property
     def definitions(self) -> RecordDefinitions:
-        """What the records consist of, as the run carries it.
+        """Definitions of the records, as the run carries them.
 
         Raises:
             MetadataLogError: There is no definition, or one cannot be read.
@@ -125,7 +125,7 @@ class MetadataLogs:
 
     @cached_property
     def shared(self) -> tuple[CopiedBatch, ...]:
-        """What a majority of the voters has: what was decided."""
+        """The part of the log that a majority of the voters has: the decided one."""
         return committed(
             [self.copies.get(voter, NodeLog(node=voter)) for voter in sorted(self.voters)]
         )
@@ -163,7 +163,7 @@ class MetadataLogs:
 
     @cached_property
     def first_snapshot(self) -> CopiedSnapshot | None:
-        """What tells of the time before the log's first record; None for a log that is whole.
+        """The snapshot of the time before the log's first record; None for a log that is whole.
 
         Raises:
             MetadataLogError: The log begins behind offset 0, and no snapshot ends there or later.
@@ -220,7 +220,7 @@ class MetadataLogs:
 
     @property
     def decisions(self) -> tuple[TimedEvent, ...]:
-        """What was decided, in the order of the log."""
+        """The decisions, in the order of the log."""
         return tuple(self._folded.decisions)
 
     @property

@@ -44,7 +44,7 @@ class Observed:
         return str(self.detail.get(name))
 
     def line(self) -> dict[str, Any]:
-        """What `read_observed` reads as this: the detail stands beside the rest, not in a field."""
+        """The line that `read_observed` reads as this: detail and the rest side by side."""
         return {"time": self.time, "step": self.step, "kind": self.kind, **self.detail}
 
 

@@ -74,7 +74,7 @@ class BatchEvidence:
     producer_id: int | None = None
 
     def header(self) -> dict[str, Any]:
-        """What a finding shows of it."""
+        """The fields that a finding shows of it."""
         shown = {column: getattr(self, column) for column in BATCH_COLUMNS}
         return {name: value for name, value in shown.items() if value is not None}
 
@@ -152,7 +152,7 @@ class RemoteEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierReplica:
-    """What one replica held in the snapshot before.
+    """Content of one replica in the snapshot before.
 
     Attributes:
         snapshot: Label of the snapshot before.

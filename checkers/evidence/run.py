@@ -121,7 +121,7 @@ _DELETED_RECORDS = re.compile(
 
 
 class RunEvidence:
-    """What one run left; every property raises a `CheckError` that names what is damaged in it."""
+    """Evidence of one run; every property raises a `CheckError` that names the damage in it."""
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
@@ -174,12 +174,12 @@ class RunEvidence:
 
     @cached_property
     def started_as(self) -> tuple[str, ...]:
-        """What brokers ran at first, each release once, with its build if it is somebody's own."""
+        """Releases of brokers at first, each once, with its build if it is somebody's own."""
         return tuple(sorted({broker.name for broker in self.description.brokers.values()}))
 
     @cached_property
     def rolled_to(self) -> tuple[str, ...]:
-        """What brokers became besides, in the order in which they were rolled."""
+        """Releases that brokers became besides, in the order in which they were rolled."""
         effects = [
             observation.detail.get("effect")
             for observation in self.observed
@@ -194,7 +194,7 @@ class RunEvidence:
 
     @cached_property
     def ran(self) -> str:
-        """What brokers ran, for people, such as "1.1.1, rolled to 2.0.1"."""
+        """Releases of brokers, for people, such as "1.1.1, rolled to 2.0.1"."""
         text = " and ".join(self.started_as) or self.description.release
         return f"{text}, rolled to {' and '.join(self.rolled_to)}" if self.rolled_to else text
 
@@ -229,12 +229,12 @@ class RunEvidence:
 
     @property
     def decided_by(self) -> str:
-        """What has the decisions, for messages."""
+        """Name of the log that has the decisions, for messages."""
         return "the metadata log" if self.is_kraft else "ZooKeeper's log"
 
     @cached_property
     def decisions(self) -> tuple[TimedEvent, ...]:
-        """What the cluster decided, in zxid order, internal topics included."""
+        """The cluster's decisions, in zxid order, internal topics included."""
         if self.is_kraft:
             return self.metadata_logs.decisions
         return tuple(decisions(self.znode_changes))
@@ -258,7 +258,7 @@ class RunEvidence:
 
     @cached_property
     def broker_configurations(self) -> Sequence[tuple[str, Settings]]:
-        """What brokers were given while they ran: an id or "<default>", and settings.
+        """Settings that brokers were given while they ran: an id or "<default>", and settings.
 
         Raises:
             ScenarioDataError: A znode holds no JSON of Kafka's shape.
@@ -274,7 +274,7 @@ class RunEvidence:
 
     @cached_property
     def actions(self) -> tuple[TimedEvent, ...]:
-        """What the scenario did, in its order, internal topics included.
+        """The scenario's actions, in its order, internal topics included.
 
         That is actions.jsonl, and each produce of the history.
         """
@@ -288,7 +288,7 @@ class RunEvidence:
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
-        """What clients did, others' too, in the order of invocation, with the ISR at their end."""
+        """Operations of all clients, in the order of invocation, with the ISR at their end."""
         others = self.clients.operations if self.clients is not None else ()
         every = sorted(
             (*self.said_alone, *self.client_operations, *others),
@@ -298,21 +298,21 @@ class RunEvidence:
 
     @cached_property
     def clients(self) -> ClientsSeen | None:
-        """What others' clients did, as the links in front of brokers saw; None without those."""
+        """Acts of others' clients, as the links in front of brokers saw; None without those."""
         if not self.is_linked or not self.scenario.cluster.client_links:
             return None
         return read_clients(self.files)
 
     @cached_property
     def said(self) -> tuple[Operation, ...]:
-        """What a test says of clients of its own, one operation for each time that it did."""
+        """Operations that a test tells of clients of its own, one for each time that it did."""
         return tuple(said(self.files, self.history))
 
     @cached_property
     def said_alone(self) -> tuple[Operation, ...]:
-        """What of it no link saw; what lies one behind the other is one operation.
+        """Those of `said` that no link saw; of statements one behind the other one is made.
 
-        It is not where an ISR, a disk, a broker's end or a deletion lies between.
+        Not so where an ISR, a disk, a broker's end or a deletion lies between.
         """
         changes = (PartitionState, EligibleReplicas, LoseTail, WipeLogDirectory, StopBroker)
         turns = [timed.time for timed in self.events if isinstance(timed.event, changes)]
@@ -402,7 +402,7 @@ class RunEvidence:
 
     @cached_property
     def client_operations(self) -> tuple[Operation, ...]:
-        """What kchaos's own clients did, without what only ZooKeeper's log can tell."""
+        """Operations of kchaos's own clients, without the part that only ZooKeeper tells."""
         return operations(self.files, self.history)
 
     @cached_property
@@ -443,7 +443,7 @@ class RunEvidence:
 
     @cached_property
     def leader_views(self) -> tuple[LeaderView, ...]:
-        """What leaders knew of their followers; empty where no broker tells it."""
+        """Leaders' knowledge of their followers; empty where no broker tells it."""
         return tuple(leader_views(self.hits))
 
     @cached_property
@@ -656,7 +656,7 @@ class RunEvidence:
         return runs and "compact" in policy
 
     def cleanup_policy(self, topic: str) -> str:
-        """What the topic or else the brokers were given; "" is Kafka's own, delete."""
+        """Policy that the topic or else the brokers were given; "" is Kafka's own, delete."""
         return self.configurations.get(topic, {}).get("cleanup.policy", self.default_cleanup_policy)
 
     @property
@@ -677,7 +677,7 @@ class RunEvidence:
 
     @cached_property
     def broker_properties(self) -> Mapping[str, str]:
-        """What scenario.json sets for all brokers or for any one of them."""
+        """Properties that scenario.json sets for all brokers or for any one of them."""
         cluster = self.scenario.cluster
         properties = dict(cluster.properties)
         for broker in cluster.brokers:
@@ -695,17 +695,17 @@ class RunEvidence:
 
     @cached_property
     def tier_readings(self) -> tuple[TierReading, ...]:
-        """What readers got of tiered logs."""
+        """Readings of tiered logs."""
         return read_tier(self.files)
 
     @cached_property
     def listed_offsets(self) -> tuple[ListedOffsets, ...]:
-        """What leaders said of the ends of tiered logs, in its order."""
+        """Ends of tiered logs as leaders told them, in its order."""
         return read_listed_offsets(self.files)
 
     @cached_property
     def remote_events(self) -> tuple[RemoteEvent, ...]:
-        """What brokers wrote to the remote store's metadata topic, in its order."""
+        """Records of brokers in the remote store's metadata topic, in its order."""
         return remote_events(self.files, self.snapshots) if self.is_tiered else ()
 
     def dropped(self, partition: TopicPartition) -> Iterator[DroppedFollower]:

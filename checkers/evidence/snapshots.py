@@ -178,7 +178,7 @@ class CopiedFiles:
     def contents(
         self, label: str, broker: int, partition: TopicPartition
     ) -> PartitionContents | None:
-        """What a replica's segments and its checkpoint hold; None without a directory.
+        """Content of a replica's segments and its checkpoint; None without a directory.
 
         Raises:
             SegmentError: The files cannot be segments at all.

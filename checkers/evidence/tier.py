@@ -80,7 +80,7 @@ class TierReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedAs:
-    """What a leader answered to one ListOffsets."""
+    """A leader's answer to one ListOffsets."""
 
     error_code: int
     offset: int
@@ -89,7 +89,7 @@ class ListedAs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedOffsets:
-    """What a leader said of the ends of one log, by the timestamp that was asked for."""
+    """A leader's answers about the ends of one log, by the timestamp that was asked for."""
 
     time: float
     step: int
@@ -183,7 +183,7 @@ def _records_of(fetched: _Fetched, place: str) -> Iterator[FetchedRecord]:
 
 
 def read_listed_offsets(files: EvidenceFiles) -> tuple[ListedOffsets, ...]:
-    """What leaders said of the ends of their logs, in the order of tier.jsonl."""
+    """Return leaders' answers about the ends of their logs, in the order of tier.jsonl."""
     lines = files.lines(TierLine, TIER) if files.has(TIER) else ()
     return tuple(
         ListedOffsets(
@@ -221,7 +221,7 @@ class RemoteEvent:
 def remote_events(
     files: EvidenceFiles, snapshots: tuple[TakenSnapshot, ...]
 ) -> tuple[RemoteEvent, ...]:
-    """What the metadata topic says, in its order, as the last snapshot has it.
+    """Return the records of the metadata topic, in its order, as the last snapshot has it.
 
     Raises:
         ScenarioDataError: A record is damaged, or is about a segment that no other announced.
@@ -253,10 +253,10 @@ def _records(files: EvidenceFiles, snapshot: TakenSnapshot) -> tuple[RemoteSegme
 
 
 def remote_at(files: EvidenceFiles, snapshot: TakenSnapshot) -> tuple[RemoteSegmentMetadata, ...]:
-    """What the metadata topic said of each segment when the snapshot was taken."""
+    """Return the segments as the metadata topic had them when the snapshot was taken."""
     return remote_segments(_records(files, snapshot))
 
 
 def stored_at(files: EvidenceFiles, snapshot: TakenSnapshot) -> Iterator[StoredSegment]:
-    """What the remote store held when the snapshot was taken."""
+    """Return the segments that the remote store held when the snapshot was taken."""
     yield from stored_segments(files.run.path / "snapshots" / snapshot.label / REMOTE)

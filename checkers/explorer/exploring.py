@@ -34,7 +34,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far an exploration has come.
+    """Progress of an exploration.
 
     Attributes:
         distinct: States so far.
@@ -51,7 +51,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
-    """What came of an exploration.
+    """Result of an exploration.
 
     A level in which there is a violation is finished, so that counts and the state that is reported
     do not depend on the number of processes; where a bound ends a level, they do.

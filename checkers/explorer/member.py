@@ -22,7 +22,7 @@ NO_MEMORY = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberStatus:
-    """How far a process is: what its `StateSpacePart` says of itself."""
+    """Progress of a process, as its `StateSpacePart` tells it."""
 
     generated: int
     distinct: int

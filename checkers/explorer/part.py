@@ -76,12 +76,12 @@ class StateSpacePart:
 
     @property
     def remaining(self) -> int:
-        """How many states of this level are still to be expanded."""
+        """Number of states of this level that are still to be expanded."""
         return len(self._states) - self._expanded
 
     @property
     def runs(self) -> int:
-        """How often a body of a move or an invariant has run."""
+        """Number of times that a body of a move or an invariant has run."""
         return self._moves.runs + self._invariants.runs
 
     @property

@@ -68,23 +68,23 @@ class Team:
 
     @property
     def generated(self) -> int:
-        """How many states were found, each as often as it was found."""
+        """Number of states that were found, each counted as often as it was found."""
         return self._before[0] + sum(status.generated for status in self._statuses)
 
     @property
     def distinct(self) -> int:
-        """How many states were kept."""
+        """Number of states that were kept."""
         return self._before[1] + sum(status.distinct for status in self._statuses)
 
     @property
     def runs(self) -> int:
-        """How often a body has run; before the processes began, it ran once for all of them."""
+        """Number of times that a body has run; before the processes began, once for all of them."""
         before = self._part.runs
         return before + sum(status.runs - before for status in self._statuses)
 
     @property
     def remaining(self) -> int:
-        """How many states of this level are still to be expanded."""
+        """Number of states of this level that are still to be expanded."""
         return sum(status.remaining for status in self._statuses)
 
     @property

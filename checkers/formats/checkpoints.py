@@ -31,7 +31,7 @@ class EpochEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMetadataFile:
-    """What `partition.metadata` says (2.8 and later): its version and the topic's base64 id."""
+    """Content of `partition.metadata` (2.8 and later): its version and the topic's base64 id."""
 
     version: int
     topic_id: str

@@ -83,7 +83,7 @@ class CompactReader:
 
     @property
     def left(self) -> int:
-        """How many bytes were not read."""
+        """Number of bytes that were not read."""
         return len(self._value) - self._at
 
     def varint(self) -> int:

@@ -55,7 +55,7 @@ class LinkRecord:
     read_at: str = field(default="", metadata=NOT_WRITTEN)
 
     def partition(self, topic: str, partition: int) -> Mapping[str, Any] | None:
-        """What the message itself says about one partition; None when it does not name it."""
+        """Return the message's own entry for one partition; None when it does not name it."""
         for entry in (self.detail or {}).get("partitions", ()):
             if entry.get("topic") == topic and entry.get("partition") == partition:
                 named: Mapping[str, Any] = entry

@@ -95,7 +95,7 @@ class _Definition:
 
 
 class RecordDefinitions:
-    """What each kind of record consists of, in one release."""
+    """Fields of each kind of record, in one release."""
 
     def __init__(self, definitions: Iterable[_Definition]) -> None:
         self._by_name = {definition.name: definition for definition in definitions}

@@ -69,7 +69,7 @@ class Anomaly:
 
 
 class Analysis:
-    """What is derived of a history once, for all anomalies."""
+    """Values derived of a history once, for all anomalies."""
 
     def __init__(self, history: History) -> None:
         self.history = history

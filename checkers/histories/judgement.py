@@ -20,7 +20,7 @@ _MOST_DOUBTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryJudgement:
-    """What a history shows of the cluster that it was made on.
+    """Judgement of the cluster on which a history was made.
 
     Attributes:
         path: The file.

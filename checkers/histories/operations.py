@@ -26,7 +26,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poll:
-    """What one poll returned.
+    """Records that one poll returned.
 
     Attributes:
         records: By key offsets and values, in the order in which they came.
@@ -66,7 +66,7 @@ class HistoryOperation:
 
     @property
     def sends(self) -> Iterator[Send]:
-        """What it sent, in order."""
+        """The values that it sent, in order."""
         return (action for action in self.actions if isinstance(action, Send))
 
     @property

@@ -47,7 +47,7 @@ class VersionOrder:
                 self.last_index[value] = index
 
     def distance(self, before: Value, after: Value) -> int:
-        """How many indexes one value is after another; 1 where that is not known."""
+        """Number of indexes from one value to another; 1 where that is not known."""
         if before in self.by_value and after in self.by_value:
             return self.by_value[after] - self.by_value[before]
         return 1

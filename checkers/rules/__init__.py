@@ -83,7 +83,7 @@ CONFORMANCE_RULES: tuple[ConformanceRule, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What the rules say of one partition at one snapshot, or of a whole run.
+    """Findings of the rules for one partition at one snapshot, or for a whole run.
 
     Attributes:
         findings: On safety, on conformance, and on neither.
@@ -102,7 +102,7 @@ def apply_rules(
     safety_rules: Iterable[SafetyRule] = SAFETY_RULES,
     conformance_rules: Iterable[ConformanceRule] = CONFORMANCE_RULES,
 ) -> Judged:
-    """What all rules say. Never raises: a rule that does is listed under `crashes`."""
+    """Findings of all rules. Never raises: a rule that does is listed under `crashes`."""
     findings: list[Finding] = []
     predicted: list[Finding] = []
     crashes: list[str] = []
@@ -127,7 +127,7 @@ def apply_rules(
 
 
 def joined(parts: Iterable[Judged]) -> Judged:
-    """What the rules say of all parts, in a fixed order that does not depend on theirs."""
+    """Findings of all parts together, in a fixed order that does not depend on theirs."""
     parts = list(parts)
     return Judged(
         findings=tuple(sorted((f for part in parts for f in part.findings), key=_order)),

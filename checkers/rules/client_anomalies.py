@@ -64,7 +64,7 @@ def not_known(evidence: RunEvidence) -> Iterator[str]:
 
 
 def history_of(evidence: RunEvidence) -> ClientHistory | None:
-    """What links saw of clients, and a test says of them, as a history; None without both."""
+    """History of clients by links and by a test's own statements; None without both."""
     if evidence.clients is None and not evidence.said_alone:
         return None
     left_out = {

@@ -17,7 +17,7 @@ from kchaos.checkers.segments.batch import join_payload_digests
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned:
-    """What log cleaners may have done to the records of one operation.
+    """Work of log cleaners that may have changed the records of one operation.
 
     Attributes:
         removable: Offsets of its records of which a later one with the same key lies below the

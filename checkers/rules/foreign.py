@@ -86,7 +86,7 @@ def may_be_cleaned(evidence: PartitionEvidence, side: Side) -> bool:
 
 
 class OwnBatches:
-    """What kchaos's own produces left of themselves, and those of clients whom links saw.
+    """Traces of kchaos's own produces, and of those of clients whom links saw.
 
     So is what a test says of clients of its own.
     """

@@ -25,7 +25,7 @@ _TAIL_KINDS = ("torn-tail", "zero-tail")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionContents:
-    """What one replica's directory holds.
+    """Content of one replica's directory.
 
     Attributes:
         topic: The topic, from the directory's name.

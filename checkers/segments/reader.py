@@ -19,7 +19,7 @@ _OFFSET = struct.Struct(">q")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentContents:
-    """What one segment file holds.
+    """Content of one segment file.
 
     Attributes:
         batches: Every entry whose checksum is right, in file order.

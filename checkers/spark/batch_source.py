@@ -30,7 +30,7 @@ class BatchSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `spark.read.format` takes."""
+        """Name for `spark.read.format`."""
         return NAME
 
     def schema(self) -> str:

@@ -91,7 +91,7 @@ class _Classes:
         self._unfinished: Path | None = None
 
     def flags(self) -> str:
-        """What a JVM of this machine is started with."""
+        """Flags that a JVM of this machine is started with."""
         if self._archive is None:
             return ""
         if self._archive.is_file():

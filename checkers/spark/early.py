@@ -57,7 +57,7 @@ class EarlyJudge:
         return self._runs[begun:]
 
     def told(self) -> Sequence[Told]:
-        """What it told of the runs that it took, once the last of them is judged.
+        """Return the results of the runs that it took, once the last of them is judged.
 
         Raises:
             SparkError: It could not write what it judged, or was ended.

@@ -181,7 +181,7 @@ class _Work:
 
     @property
     def judging(self) -> Judging:
-        """What judges some of the runs and writes their rows, here or in a task of Spark."""
+        """Function that judges some of the runs and writes their rows, here or in a task."""
         # Where tables go to a store no run is split over tasks, which would share a disk.
         most_bytes = sys.maxsize if isinstance(self.tables, StoredPlace) else self.whole_bytes
         return functools.partial(

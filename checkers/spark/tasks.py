@@ -71,7 +71,7 @@ Run = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What an object store said when it did not take a task's tables."""
+    """Refusal of an object store to take a task's tables."""
 
     why: str
 
@@ -81,7 +81,7 @@ Told = int | Refused
 
 
 class PartError(CheckError):
-    """What another task could not read; it shows itself as the error that was raised there."""
+    """Failure of another task to read; it shows itself as the error that was raised there."""
 
     def __init__(self, shown: str) -> None:
         super().__init__(shown)
@@ -141,7 +141,7 @@ def run_rows(path: Path, *, most_states: int = MOST_STATES) -> Iterator[dict[str
 
 
 def judge_group(key: tuple[Any, ...], table: Any) -> Any:
-    """What the rules say of one run, topic, partition and snapshot, as rows."""
+    """Findings of the rules for one run, topic, partition and snapshot, as rows."""
     import pyarrow as pa
 
     run = key[0].as_py()
@@ -205,7 +205,7 @@ def whole_runs(
 
 
 def runs_ended(folder: Path) -> int:
-    """How many runs the tasks have judged that write into the folder, or have written there."""
+    """Number of runs judged by the tasks that write into the folder, or have written there."""
     sizes = 0
     for file in (folder / ENDED).glob("*"):
         sizes += file.stat().st_size
@@ -330,7 +330,7 @@ def _rows_of_run(start: Mapping[str, Any], path: Path, most_states: int) -> Mapp
 
 
 def segment_bytes(path: Path) -> int:
-    """How many bytes the segments in a run's snapshots have; 0 for what cannot be read."""
+    """Bytes of the segments in a run's snapshots; 0 for those that cannot be read."""
     try:
         return sum(file.lstat().st_size for file in (path / "snapshots").rglob("*.log"))
     except OSError:

@@ -38,13 +38,13 @@ class PointHold:
 
     @property
     def held(self) -> list[PointHit]:
-        """What it kept so far: held, delayed or skipped, oldest first."""
+        """Hits that it kept so far: held, delayed or skipped, oldest first."""
         with self._gate.changed:
             return list(self._hits)
 
     @property
     def waiting(self) -> list[PointHit]:
-        """What it keeps now, of processes that live; without what it has let on by itself."""
+        """Hits that it keeps now, of processes that live; without those let on by itself."""
         with self._gate.changed:
             return [hit for hit, thread in self._waiting if not _has_ended(thread)]
 

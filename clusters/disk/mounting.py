@@ -65,7 +65,7 @@ class Disk:
 
     @property
     def mount(self) -> Path:
-        """What the broker takes for its disk."""
+        """The folder that the broker takes for its disk."""
         return self.directory / "data"
 
     @property

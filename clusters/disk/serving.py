@@ -86,7 +86,7 @@ class _Disk(mfusepy.Operations):  # type: ignore[misc]
         return 0
 
     def getattr(self, path: str, fh: Any = None) -> dict[str, Any]:
-        """What the folder says of the file."""
+        """The folder's attributes of the file."""
         status = os.lstat(self._at(path))
         times = {name: getattr(status, f"{name}_ns") for name in _TIMES}
         return {name: getattr(status, name) for name in _STATUS} | times

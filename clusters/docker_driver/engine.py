@@ -147,7 +147,7 @@ def speaking(what: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """What an engine says of itself.
+    """An engine's description of itself.
 
     ``is_rootless``: it runs as an ordinary user, who is root in its containers.
     ``remaps_users``: its containers see shifted user ids, unless they ask not to.
@@ -167,7 +167,7 @@ class EngineInfo:
 
     @property
     def user(self) -> str:
-        """Who this user is inside a container, so that the files that brokers write are ours."""
+        """User and group inside a container, such that the files that brokers write are ours."""
         return "0:0" if self.is_rootless else f"{os.getuid()}:{os.getgid()}"
 
     @property

@@ -104,7 +104,7 @@ class DockerHost:
 
     @property
     def capabilities(self) -> frozenset[type]:
-        """What can be done to a broker; pausing takes control groups."""
+        """Capabilities of a broker; pausing takes control groups."""
         always = {Killable, Restartable, Collectable, Disconnectable}
         return frozenset(always | ({Pausable} if self._info and self._info.can_pause else set()))
 

@@ -25,7 +25,7 @@ _MOST_UNANSWERED = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """What one listening socket stands for.
+    """Meaning of one listening socket.
 
     ``target`` is the broker behind it, None for a ZooKeeper member; then ``source`` is the broker
     whose ZooKeeper connections it takes, and the bytes are not read. ``is_for_clients`` says that
@@ -41,7 +41,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayContext:
-    """What all connections share."""
+    """Context that all connections share."""
 
     rules: Rules
     journal: LinkJournal

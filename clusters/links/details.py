@@ -145,7 +145,7 @@ def detail_of(
     topics: TopicNames,
     is_whole: bool,
 ) -> dict[str, Any]:
-    """What a decoded message says; ``is_whole`` is only told where the message was cut off."""
+    """Content of a decoded message; ``is_whole`` is only told where the message was cut off."""
     detail = {name: value for name, value in values.items() if name not in _LEFT_OUT}
     state = values.get("replica_state")
     if state:

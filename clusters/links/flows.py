@@ -28,7 +28,7 @@ class Flow:
 
 @dataclass(slots=True)
 class Delivery:
-    """What one message has met so far."""
+    """History of one message so far."""
 
     fate: Fate = "passed"
     was_cut: bool = False

@@ -98,7 +98,7 @@ class FrameStream:
         return chunk
 
     def rest(self) -> memoryview:
-        """What was read after the last whole frame when the stream ended."""
+        """Return the bytes after the last whole frame when the stream ended."""
         rest = self._view[self._start : self._end]
         self._start = self._end
         return rest

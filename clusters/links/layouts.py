@@ -21,7 +21,7 @@ from kchaos.clusters.links.wire import Field, array, per_partition, plain, tagge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How one API's messages look: the newest version known, and from which one it is flexible."""
+    """Layouts of one API's messages: the newest version known, and the first flexible one."""
 
     newest: int
     flexible_since: int

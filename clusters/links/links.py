@@ -279,17 +279,17 @@ class Links:
     # --- records
 
     def counts(self) -> dict[LinkKey, LinkCounts]:
-        """How many messages of each kind passed, waited, or could not be decided or read."""
+        """Numbers of messages of each kind that passed, waited, or could not be decided or read."""
         return self._journal.counts()
 
     @property
     def accepted(self) -> int:
-        """How many connections came in, over all links."""
+        """Number of connections that came in, over all links."""
         return self._last_number
 
     @property
     def broken_streams(self) -> int:
-        """How many broker connections stopped to speak Kafka's protocol; their bytes pass."""
+        """Number of broker connections that stopped to speak Kafka's protocol; their bytes pass."""
         return self._journal.broken_streams
 
     @property

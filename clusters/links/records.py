@@ -19,7 +19,7 @@ from kchaos.clusters.links.messages import Message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkKey:
-    """What is counted apart: one kind of message between two brokers."""
+    """Unit of counting: one kind of message between two brokers."""
 
     source: int | None
     target: int | None
@@ -30,7 +30,7 @@ class LinkKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkCounts:
-    """How many messages of one kind met which fate.
+    """Numbers of messages of one kind, by fate.
 
     ``passed`` counts all that went on, whatever they waited for before, ``abandoned`` those that
     reached nobody, ``forged`` those that went on with another body. ``undecided`` counts those for
@@ -144,7 +144,7 @@ class LinkJournal:
 
     @property
     def broken_streams(self) -> int:
-        """How many connections are passed on as bytes because their frames made no sense."""
+        """Number of connections that are passed on as bytes because their frames made no sense."""
         with self._changed:
             return self._broken_streams
 

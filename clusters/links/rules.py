@@ -112,7 +112,7 @@ class Match:
 
     @classmethod
     def of(cls, hold: acts.Hold) -> Match:
-        """What a hold is about; the one place where an act becomes a rule.
+        """The hold's rule, from its act; the one place where an act becomes a rule.
 
         Raises RuleRefused as the constructor does, and for half a partition or no known API.
         """
@@ -278,7 +278,7 @@ class Hold(_Removable):
 
     @property
     def held(self) -> tuple[LinkRecord, ...]:
-        """What is held now, in the order of arrival."""
+        """Messages that are held now, in the order of arrival."""
         with self._rules.changed:
             return tuple(self._waiting[ticket] for ticket in sorted(self._waiting))
 

@@ -14,7 +14,7 @@ class MetadataUnavailable(ClusterError):
 
 
 class MetadataRefused(ClusterError):
-    """What was asked for cannot be had now, such as a second election while one goes on."""
+    """A refusal: the request cannot be had now, such as a second election while one goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ _ID_BITS = 64
 def packets_received(
     cluster: Cluster, session_id: int, *, timeout_s: float = 2.0
 ) -> dict[str, int]:
-    """How many packets the members have received on each of the session's open connections.
+    """Packets that the members have received on each of the session's open connections.
 
     A client pings after a third of its session timeout at the latest, so a number that grows or
     a new connection shows that it reaches ZooKeeper, and numbers that stand still that it does
@@ -48,7 +48,7 @@ def packets_of(cluster: Cluster, before: BrokerObservation) -> dict[str, int]:
 
 
 def heartbeats_answered(cluster: Cluster, broker: int) -> dict[str, int]:
-    """How many heartbeats of the broker were answered, by controller; none without links."""
+    """Heartbeats of the broker that were answered, by controller; none without links."""
     counts = {} if cluster.links is None else cluster.links.counts()
     return {
         f"controller {key.target}": count.passed

@@ -13,7 +13,7 @@ ExpectedFinding = tuple[str, tuple[int, ...], int, int] | tuple[str, tuple[int, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What the entry says of one case on one range of releases.
+    """The entry's expectation for one case on one range of releases.
 
     Attributes:
         safe: Whether safety holds.

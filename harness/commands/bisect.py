@@ -53,7 +53,7 @@ class Border:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseSpan:
-    """What is gone through.
+    """Releases that are gone through.
 
     Attributes:
         lines: Releases by line, or builds as one line; the oldest first.
@@ -312,7 +312,7 @@ def shows_bug(results: Results, kinds: frozenset[str]) -> bool | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What is looked for, and where.
+    """A bisection: its scenario, and the releases or builds that are searched.
 
     Attributes:
         name: An entry, or the file of a scenario or run.
@@ -329,7 +329,7 @@ class Search:
     trusted: bool
 
     def scenario(self, kafka: str) -> Scenario:
-        """What is played on a release or build. Raises as `scenario_for`."""
+        """Return the scenario to play on a release or build. Raises as `scenario_for`."""
         return scenario_for(
             self.name, self.case, kafka, rules=self.rules.get(kafka, ""), trusted=self.trusted
         )
@@ -346,7 +346,7 @@ def search_for(
     options: RunOptions,
     say: Callable[[str], None],
 ) -> Search:
-    """What is to be bisected. All that can be refused is refused here, before a cluster starts.
+    """The search for this scenario; all refusals are made here, before a cluster starts.
 
     Args:
         builds: A folder of builds; None for releases.

@@ -31,7 +31,7 @@ _MOST_JVMS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunsWanted:
-    """What is to be drawn and played.
+    """Runs that are to be drawn and played.
 
     Attributes:
         kafkas: Releases or paths; each gets every seed.
@@ -54,12 +54,12 @@ class RunsWanted:
 
     @property
     def acts(self) -> int:
-        """What tells lengths of schedules apart: steps, or the seconds for which clients run."""
+        """Length of a schedule: steps, or the seconds for which clients run."""
         return self.steps if self.free is None else round(self.free.for_s)
 
 
 def default_side_by_side() -> int:
-    """How many clusters run at once unless told: as cores and memory allow, one at least."""
+    """Clusters at once unless told: as cores and memory allow, at least 1."""
     return clusters_at_once([_HEAP_MIB] * _MOST_JVMS)
 
 

@@ -59,7 +59,7 @@ class _Read(click.ParamType[Any]):
         self._read = read
 
     def convert(self, value: Any, _option: Any, _context: Any) -> Any:
-        """What the text means; what was read already is kept."""
+        """Return the text's value; one that was read already is kept."""
         try:
             return self._read(value) if isinstance(value, str) else value
         except ValueError as error:

@@ -61,7 +61,7 @@ _BOUNDS = {"most_states": "--most-states", "most_memory_mib": "--memory"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplorationWanted:
-    """What is explored.
+    """An exploration as it was asked for.
 
     Attributes:
         releases: Each broker's, broker 0's first.

@@ -144,7 +144,7 @@ def _word(answer: bool | None) -> str:
 
 
 def cells(entries: Sequence[Entry]) -> Iterator[tuple[Entry, str, str]]:
-    """What is played: each case of an entry on each release that it says something of."""
+    """Cells to play: each case of an entry on each release that it says something of."""
     for entry in entries:
         for case, release in entry.expectations:
             yield entry, case, release

@@ -51,7 +51,7 @@ _Drawn = tuple[int, str, str]
 
 
 class Player(AbstractContextManager["Player"], Protocol):
-    """What plays scenarios within its context: `Children`, or a stand-in."""
+    """Player of scenarios, within its context: `Children`, or a stand-in."""
 
     def play(self, scenario: Scenario) -> Line:
         """Plays and judges it once; returns a line with `run`, the run's path."""
@@ -62,7 +62,7 @@ class Player(AbstractContextManager["Player"], Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Night:
-    """What is played. It is kept in night.json; the same schedules follow from the same values.
+    """Plan of a night. It is kept in night.json; the same schedules follow from the same values.
 
     Attributes:
         kafkas: Releases or paths; each gets every seed.
@@ -156,7 +156,7 @@ class _Course:
 
     @property
     def longest_s(self) -> float:
-        """How long a play needs: as the longest of this night, or, before the first, as guessed."""
+        """Seconds that a play needs: as the longest of this night, or as guessed at first."""
         return max(
             (line["wall_s"] for line in self.lines if line.get("wall_s")), default=self.guess_s
         )

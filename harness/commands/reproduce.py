@@ -80,7 +80,7 @@ def reproduce(
 
 
 def time_left(spent_s: float, done: int, wanted: int) -> str:
-    """How long the rest takes if it goes on as before, in brackets; "" before the first is done."""
+    """Time left if it goes on as before, in brackets; "" before the first is done."""
     if not done or wanted == 1:
         return ""
     left = spent_s / done * (wanted - done)

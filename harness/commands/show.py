@@ -192,7 +192,7 @@ def wrapped(text: str) -> list[str]:
 
 
 def history_lines(judged: HistoryJudgement) -> list[str]:
-    """What a history of clients shows: its anomalies, and whether it is valid."""
+    """Lines about a history of clients: its anomalies, and whether it is valid."""
     lines = [f"{judged.path}: {judged.operations:,} operations of clients"]
     for finding in judged.findings:
         is_bad = finding.question is not Question.NEITHER

@@ -35,7 +35,7 @@ _CODES = {GREEN: AS_EXPECTED, RED: FINDING}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeWanted:
-    """How an upgrade is to be played.
+    """An upgrade as it was asked for.
 
     Attributes:
         seed: Of the first run, the next has the next one; None to take any.
@@ -198,12 +198,12 @@ def rules_of(upgrade: Upgrade) -> tuple[list[str], list[str]]:
 
 
 def notes_of(upgrade: Upgrade) -> list[str]:
-    """What Kafka's upgrade notes say of releases after the older one, up to the newer one."""
+    """Notes of Kafka's upgrade page for releases after the older one, up to the newer one."""
     return change_texts(release_of(upgrade.older_release), release_of(upgrade.newer_release))
 
 
 def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
-    """What plays the same runs again."""
+    """Command that plays the same runs again."""
     words = ["kchaos", "upgrade", "--from", upgrade.older, "--to", upgrade.newer_release]
     words += ["--to-build", upgrade.newer] if upgrade.newer != upgrade.newer_release else []
     words += ["--back"] * upgrade.back + ["--one-roll"] * upgrade.one_roll
@@ -215,7 +215,7 @@ def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
 
 
 def plan_lines(upgrade: Upgrade, seed: int | None) -> list[str]:
-    """What would be played, and nothing is: the phases, the order of a seed, what differs."""
+    """Lines of a plan, while nothing is played: the phases, the order of a seed, what differs."""
     told = sign_off(upgrade, [], wanted=0)
     lines = [f"upgrade from {upgrade.pair}", *wrapped(supported(told))]
     orders = _orders(draw_upgrade(seed, upgrade)) if seed is not None else {}
@@ -265,5 +265,5 @@ def _orders(scenario: Scenario) -> dict[str, list[int]]:
 
 
 def result_lines(told: SignOff, page: Path) -> list[str]:
-    """What is printed at the end."""
+    """Lines that are printed at the end."""
     return [headline(told), *(f"{run.name}: {run.answer}" for run in told.runs), f"page: {page}"]

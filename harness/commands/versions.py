@@ -33,7 +33,7 @@ _NOTES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known of one release that was published."""
+    """State of knowledge of one release that was published."""
 
     release: str
     status: Status
@@ -123,7 +123,7 @@ def rules_between(older: str, newer: str) -> tuple[RuleChange, ...]:
 
 
 def difference_lines(older: str, newer: str, changes: Sequence[RuleChange]) -> list[str]:
-    """What differs between two releases, in lines of 80 columns: rules, and what notes tell."""
+    """Differences between two releases, in lines of 80 columns: rules, and notes."""
     ends_zookeeper = _has_zookeeper(older) != _has_zookeeper(newer)
     lines = []
     for is_gained, heading in (

@@ -8,7 +8,7 @@ Number = int | float
 
 
 class Result(StrEnum):
-    """What came of an alternative in one row."""
+    """Result of an alternative in one row."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -33,7 +33,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """What came of one alternative in one row; everything in it is computed.
+    """Result of one alternative in one row; everything in it is computed.
 
     Attributes:
         result: Whether that was right.

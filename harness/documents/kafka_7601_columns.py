@@ -40,7 +40,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formats:
-    """What brokers of both formats do in one column."""
+    """Behaviour of brokers of both formats in one column."""
 
     new: Generation
     old: Generation
@@ -63,7 +63,7 @@ def formats(column: str, also: tuple[str, ...] = ()) -> Formats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What a consumer that knows no format above magic 1 gets of a log.
+    """Records that a consumer gets of a log if it knows no format above magic 1.
 
     Attributes:
         converted: Batches that the broker converts, or looks through in order to.

@@ -31,7 +31,7 @@ REWRITTEN_AFTER = len(EPOCH_2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fix:
-    """How compaction is limited.
+    """Limit of compaction.
 
     Attributes:
         marker: The offset of epoch 2 at which an empty batch stays; None for none.

@@ -64,7 +64,7 @@ def scenario_2(generation: Generation) -> Scene:
 
 
 class Common(StrEnum):
-    """What two brokers have in common before they lead in turns."""
+    """The common part of two brokers' logs before they lead in turns."""
 
     NOTHING = "nothing"
     RECORD = "record"

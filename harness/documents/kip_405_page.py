@@ -34,7 +34,7 @@ class PrintedCell:
     why: str = ""
 
     def lines(self, release: str) -> tuple[str, ...]:
-        """What a release must have there."""
+        """Lines that a release must have there."""
         number = tuple(int(part) for part in release.split(".")[:2])
         text = (number < _FIRST_UPLOADED and self.before) or self.seen or self.page
         return tuple(text.split("; "))

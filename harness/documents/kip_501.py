@@ -103,7 +103,7 @@ def compare(_bounds: SearchBounds, _say: Say) -> Comparison:
 
 
 def compare_run(path: Path, _say: Say) -> Comparison:
-    """What each rule would have done in the terms of a recorded run.
+    """Return each rule's course in the terms of a recorded run.
 
     Raises:
         CheckError: The run cannot be read, or its leaders told nothing of their followers.

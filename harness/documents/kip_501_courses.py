@@ -38,7 +38,7 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLine:
-    """What happened to one partition while one broker led it.
+    """Events of one partition while one broker led it.
 
     Attributes:
         assignment: Preferred replica first; elections go by it.
@@ -84,7 +84,7 @@ class CourseState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """What comes of a time line under one solution.
+    """Course of a time line under one solution.
 
     Attributes:
         states: From the beginning on.

@@ -65,7 +65,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a scene ended.
+    """End of a scene.
 
     Attributes:
         rounds: Questions for epochs that were answered, in order.

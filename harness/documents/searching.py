@@ -19,7 +19,7 @@ MOVES = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchBounds:
-    """How far a comparison goes beyond the document's own scenarios.
+    """Reach of a comparison beyond the document's own scenarios.
 
     Attributes:
         schedules: How many random schedules each alternative is put through.

@@ -325,7 +325,7 @@ def await_cut_off(play: Play, source: int, target: int, *, timeout_s: float) -> 
 
 
 def contents(play: Play, broker: int, partition: TopicPartition) -> PartitionContents | None:
-    """What the broker's disk holds of the partition now; None while it has no directory.
+    """Return the content of the partition on the broker's disk; None while it has no directory.
 
     A segment that the broker deletes while the others are read lets it look again.
     """

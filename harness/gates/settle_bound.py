@@ -10,7 +10,7 @@ LEAST_S = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettleBound:
-    """How long nothing may change.
+    """Seconds for which nothing may change.
 
     Attributes:
         seconds: Above 0.

@@ -11,7 +11,7 @@ from kchaos.harness.gates.settle_bound import LEAST_S
 
 @dataclass(slots=True)
 class Settled:
-    """How one run came to rest.
+    """Result of settling one run.
 
     Attributes:
         state: "converged", "failed" or "stalled"; the worst over all partitions.
@@ -30,7 +30,7 @@ class Settled:
     last_seen: dict[str, Any] = field(default_factory=dict)
 
     def told(self) -> SettledSaid:
-        """What is written down of it."""
+        """Return the part that is written down."""
         return SettledSaid(
             **{field.name: getattr(self, field.name) for field in fields(SettledSaid)}
         )
@@ -53,6 +53,6 @@ class Settled:
         self.state = max(self.state, state, key=order.index)
 
     def seen(self, partition: TopicPartition) -> Mapping[str, Any]:
-        """What was seen last of a partition."""
+        """Return the last observation of a partition."""
         seen: Mapping[str, Any] = self.last_seen[f"{partition.name}"]
         return seen

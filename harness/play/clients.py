@@ -19,7 +19,7 @@ _PAUSE_S = 0.01
 
 @dataclass(slots=True)
 class Clients:
-    """What was sent and what came back.
+    """Produces that were sent, and their answers.
 
     Attributes:
         pending: The thread of each operation, also when it has ended.

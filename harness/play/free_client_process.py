@@ -39,7 +39,7 @@ _SOON: dict[str, Any] = {
 
 
 class Client:
-    """What one client did so far; its thread and callbacks write it."""
+    """Work of one client so far; its thread and callbacks write it."""
 
     def __init__(self, name: str, kind: str, fleet: "Fleet") -> None:
         self.name, self.kind, self.fleet = name, kind, fleet

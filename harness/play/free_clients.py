@@ -35,7 +35,7 @@ STOP_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeClientSettings:
-    """What the process of the clients is told.
+    """Settings for the process of the clients.
 
     Attributes:
         name: Every client's id begins with it.
@@ -77,7 +77,7 @@ class FreeClients:
             )
 
     def told(self) -> dict[str, Any]:
-        """What they said last; empty before they have said anything."""
+        """The last report of the clients; empty before there is any."""
         if not self.status.exists():
             return {}
         told: dict[str, Any] = json.loads(self.status.read_text())

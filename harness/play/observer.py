@@ -25,7 +25,7 @@ class Observer:
     registered: dict[int, frozenset[int]] = field(default_factory=dict)
 
     def look_at_controller(self) -> frozenset[int]:
-        """Who has been registered at any such look since the present controller's election."""
+        """Brokers registered at any such look since the present controller's election."""
         metadata = self.cluster.metadata
         epoch = metadata.controller_epoch() or 0
         known = self.registered.get(epoch, frozenset()) | metadata.registered()

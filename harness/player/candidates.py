@@ -150,7 +150,7 @@ KINDS: tuple[str, ...] = tuple(_MIXED)
 
 
 def weights_of(mix: str, *, is_kraft: bool) -> Mapping[str, float]:
-    """How often each kind of a mix is drawn; with KRaft other kinds stand in for some."""
+    """Weights of each kind of a mix; with KRaft other kinds stand in for some."""
     weights = dict(MIXES[mix])
     if is_kraft:
         for kind, others in _IN_PLACE.items():

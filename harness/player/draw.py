@@ -10,7 +10,7 @@ from kchaos.harness.steps.scenario_steps import Inject, Step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """What is drawn beside the kind of the next step.
+    """Values that are drawn beside the kind of the next step.
 
     Attributes:
         number: Of the step; makes names new.

@@ -183,7 +183,7 @@ class OwnKind:
 
 
 def own_kinds(own: Sequence[OwnParts]) -> Mapping[str, OwnKind]:
-    """What files and packages let be drawn.
+    """Kinds of steps that files and packages add.
 
     Raises:
         UsageError: One has no `DRAWN`, or of another form, or names a kind, a step or a fault that

@@ -41,7 +41,7 @@ _TWO_IN_SYNC = 0.35
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnSettings:
-    """What a seed decides of the brokers; `properties` adds what none decides.
+    """A seed's choice of the brokers' settings; `properties` adds those that none decides.
 
     Attributes:
         is_unclean: Whether unclean elections are allowed.

@@ -47,7 +47,7 @@ _PROPERTIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeRun:
-    """How clients run.
+    """Settings of clients that run freely.
 
     Attributes:
         for_s: How long faults come, in seconds; then all is healed.

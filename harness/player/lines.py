@@ -38,7 +38,7 @@ def line_of_run(line: Line) -> dict[str, Any]:
 
 
 def signs_of(judged: Mapping[str, Any]) -> list[str]:
-    """What a run shows that is wrong, without the numbers in which two runs may differ.
+    """Signs of a defect in a run, without the numbers in which two runs may differ.
 
     The kinds of its findings: those about conformance if it does not conform, else those about
     safety if it is not safe. Of an unknown run the reason. A run that conforms and is safe shows

@@ -74,7 +74,7 @@ ALSO_RARE: Mapping[str, float] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wide:
-    """What a seed decides of a schedule of the mix `rare`, beside what all mixes decide.
+    """A seed's choices for a schedule of the mix `rare`, beside those of all mixes.
 
     Attributes:
         is_keyed: Whether some records have keys; else consumers read.

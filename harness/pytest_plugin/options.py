@@ -35,7 +35,7 @@ _MARKERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginSettings:
-    """What the options, the environment and the ini file say together.
+    """Settings by the options, the environment and the ini file together.
 
     Attributes:
         releases: Releases or paths to distributions; empty for the newest known release.

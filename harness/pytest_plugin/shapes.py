@@ -26,7 +26,7 @@ _RELEASE = re.compile(r"\d+(\.\d+)+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What `@pytest.mark.kafka_cluster(...)` says.
+    """Arguments of `@pytest.mark.kafka_cluster(...)`.
 
     Attributes:
         release: One release or path; a tuple of them, to run the test on each; brokers' ids to

@@ -136,7 +136,7 @@ def _size_bytes(file: Path) -> int:
 
 
 def warnings(loaded: Loaded) -> tuple[str, ...]:
-    """What a reader must know before believing anything below, a sentence each."""
+    """Warnings for a reader before anything below is believed, a sentence each."""
     said = []
     if not loaded.directory.is_sealed:
         said.append(
@@ -158,7 +158,7 @@ def warnings(loaded: Loaded) -> tuple[str, ...]:
 
 
 def not_compared(loaded: Loaded) -> tuple[str, ...]:
-    """What the judgement left out as it does of every run."""
+    """Comparisons that the judgement leaves out of every run."""
     not_checked = () if loaded.results is None else loaded.results.not_checked
     return tuple(each for each in not_checked if each in NOT_COMPARED)
 
@@ -184,7 +184,7 @@ def witnesses_of(loaded: Loaded) -> tuple[Witness, ...]:
 
 
 def summary(loaded: Loaded) -> str:
-    """What was played, in one sentence."""
+    """The scenario in one sentence."""
     run = loaded.run
     count = len(run.brokers)
     text = ", ".join([run.entry or "a scenario", *([f"case {run.case}"] if run.case else [])])
@@ -200,7 +200,7 @@ def summary(loaded: Loaded) -> str:
 
 
 def outcome_of(loaded: Loaded) -> str:
-    """What happened, in the words that the page begins with."""
+    """The outcome in the words that the page begins with."""
     if not loaded.directory.is_sealed:
         return "This run has not ended: nothing is known"
     return "This run has not been judged" if loaded.results is None else loaded.results.outcome

@@ -124,7 +124,7 @@ def link_stretches(loaded: Loaded) -> tuple[Stretch, ...]:
 
 
 def story_names(loaded: Loaded) -> Mapping[int, str]:
-    """What the story calls the brokers: the letters with which its faults are named.
+    """Names of brokers in the story: the letters with which its faults are named.
 
     A fault "B-down" on broker 1 says that B is broker 1, and a cut "A-B" between 0 and 1 who both
     are. Letters that two brokers would have are no names.
@@ -150,7 +150,7 @@ def story_names(loaded: Loaded) -> Mapping[int, str]:
 
 
 def acts_of(loaded: Loaded) -> tuple[tuple[float, object], ...]:
-    """What the harness did, with its times; nothing where the file cannot be read.
+    """Acts of the harness, with their times; nothing where the file cannot be read.
 
     Cuts from ZooKeeper are no actions of the model, and stand only among the observations.
     """

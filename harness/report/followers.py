@@ -20,7 +20,7 @@ _SAME_LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowRow:
-    """What one solution would have done in one leader's term.
+    """One solution's course in one leader's term.
 
     Attributes:
         term: The partition and the leader.

@@ -112,7 +112,7 @@ def join_equal(spans: Iterable[LogSpan]) -> list[LogSpan]:
 
 
 def identity(batch: Batch | PredictedBatch) -> tuple[int, int, int, int, str | None]:
-    """What two batches have in common that count as the same."""
+    """Values that two batches have in common if they count as the same."""
     place = (batch.base_offset, batch.last_offset, batch.leader_epoch)
     return (*place, batch.magic, batch.payload)
 

@@ -21,7 +21,7 @@ from kchaos.harness.report.loading import Loaded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decisions:
-    """What ZooKeeper's log says of one run, in zxid order, or KRaft's metadata log by its offsets.
+    """Decisions of one run in ZooKeeper's log, in zxid order, or in KRaft's, by its offsets.
 
     Attributes:
         events: Partition states, registrations and controllers, with their writer's times.
@@ -35,16 +35,16 @@ class Decisions:
 
     @property
     def registration(self) -> str:
-        """What the number of a registration is called."""
+        """Name of a registration's number."""
         return "broker epoch" if self.is_kraft else "czxid"
 
     @property
     def position(self) -> str:
-        """What the number of a decision is called."""
+        """Name of a decision's number."""
         return "offset" if self.is_kraft else "zxid"
 
     def eligible(self, state: PartitionState) -> tuple[int, ...]:
-        """Who might lead besides the ISR when the state was written."""
+        """Brokers that might lead besides the ISR when the state was written."""
         eligible: tuple[int, ...] = ()
         for timed in self.events:
             match timed.event:
@@ -83,7 +83,7 @@ class Incarnation:
 
 
 def decisions_of(loaded: Loaded) -> Decisions:
-    """What was decided, from the log of who kept the metadata; Kafka's own topics left out."""
+    """Decisions in the log of whoever kept the metadata; Kafka's own topics left out."""
     is_kraft = False
     try:
         is_kraft = loaded.evidence.is_kraft

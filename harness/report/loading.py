@@ -41,7 +41,7 @@ class Loaded:
 
     @property
     def run(self) -> RunAbout:
-        """What was run."""
+        """Description of the run."""
         return self.evidence.description
 
     @property

@@ -210,7 +210,7 @@ def moments(
 
 
 def story_of(loaded: Loaded) -> tuple[str, ...]:
-    """What the scenario tells while it is played, in order."""
+    """Sentences that the scenario tells while it is played, in order."""
     steps = _specs(loaded)
     return tuple(str(step.get("text", "")) for step in steps if step.get("step") == "Tell")
 

@@ -46,7 +46,7 @@ def style_of_epoch(leader_epoch: int | None) -> str:
 
 
 def label_width(label: str) -> float:
-    """How much of the width a label needs, in percent of a narrow page."""
+    """Width that a label needs, in percent of a narrow page."""
     return len(label) * PERCENT_PER_LETTER + 1.0 if label else 0.0
 
 

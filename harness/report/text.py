@@ -60,7 +60,7 @@ def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str
 
 
 def damaged_text(loaded: Loaded, error: CheckError, paper: Paper) -> str:
-    """What the judgement said of a run whose evidence cannot be read any more."""
+    """Text of the judgement of a run whose evidence cannot be read any more."""
     paper.add(loaded.name, style="quiet")
     paper.add(answers.outcome_of(loaded), style="bold")
     for each in answers.answers_of(loaded):

@@ -100,7 +100,7 @@ def remote_views(
 
 
 def boxes_of_segment(remote: RemoteView, place: Place) -> tuple[Box, ...]:
-    """What the store has of a segment; a hatched box over all of it where it has nothing."""
+    """Boxes of a segment's records in the store; a hatched one where it has nothing."""
     if not remote.batches:
         return (
             _box(
@@ -121,7 +121,7 @@ def boxes_found(
     segments: Sequence[RemoteView],
     place: Place,
 ) -> tuple[Box, ...]:
-    """What a broker finds in the tier of the offsets below its own log, by its epoch cache.
+    """Boxes of offsets below its own log that a broker finds in the tier, by its epoch cache.
 
     Args:
         entries: Its cache; None for none.

@@ -34,7 +34,7 @@ _FAULT_HAS = ("lasting", "performs", "available", "inject")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnParts:
-    """What a file or a package brings.
+    """Steps and faults that a file or a package brings.
 
     Attributes:
         name: The file's name, or the package's.
@@ -57,7 +57,7 @@ class OwnParts:
     lines: Mapping[str, int]
 
     def to_json(self) -> dict[str, Any]:
-        """What a scenario with some of its steps carries."""
+        """The JSON that a scenario with some of its steps carries."""
         comes_from = {"source": self.source} if self.source else {"version": self.version}
         return {"name": self.name, "defines": [*self.steps, *self.faults], **comes_from}
 
@@ -93,7 +93,7 @@ def parts_of_file(file: Path) -> OwnParts:
 
 
 def parts_named(name: str) -> OwnParts:
-    """What a file brings, or the installed package of that name.
+    """Parts of a file, or of the installed package of that name.
 
     Raises:
         UsageError: As of `parts_of_file`, or there is no such package.
@@ -112,7 +112,7 @@ def parts_named(name: str) -> OwnParts:
 
 
 def installed_parts() -> tuple[OwnParts, ...]:
-    """What installed packages bring by entry points of `GROUP`; `broken_parts` has the others."""
+    """Parts of installed packages, by entry points of `GROUP`; `broken_parts` has the others."""
     return tuple(parts for parts in _of_packages() if isinstance(parts, OwnParts))
 
 
@@ -133,12 +133,12 @@ def _of_packages() -> Iterator[OwnParts | UsageError]:
 
 
 def left_out() -> str:
-    """What a message adds where something is not known: packages that could not be used."""
+    """Addition to a message where something is not known: packages that could not be used."""
     return "".join(f"; {why}" for why in broken_parts())
 
 
 def carried_parts(carried: Any, *, trusted: bool) -> tuple[OwnParts, ...]:
-    """What a scenario carries, or needs of a package.
+    """Parts that a scenario carries, or needs of a package.
 
     Args:
         carried: The scenario's field `parts`.

@@ -49,7 +49,7 @@ _NAME_LENGTH = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How scenarios are played, whichever they are.
+    """Options of playing scenarios, whichever they are.
 
     Attributes:
         runs_directory: Where run directories go; a link `latest` names the newest.

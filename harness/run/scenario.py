@@ -32,7 +32,7 @@ _EXPECTED = {"safe", "findings", "witness", "source", "availability"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What is played.
+    """A scenario as it is played.
 
     Attributes:
         entry: The catalogue's name for it, or a name of the caller's.

@@ -54,7 +54,7 @@ class StartClients:
 
     @property
     def kinds(self) -> dict[str, int]:
-        """How many clients of each kind."""
+        """Number of clients of each kind."""
         return {kind: getattr(self, kind.replace("-", "_")) for kind in (*PRODUCERS, *CONSUMERS)}
 
     def perform(self, play: Play) -> None:

@@ -316,7 +316,7 @@ class TakeSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitQuiet:
-    """What the acts so far have set off is over, as far as nothing keeps it back.
+    """The effects of the acts so far are over, as far as nothing keeps them back.
 
     Attributes:
         level: Also that every follower's log ends where its leader's does.

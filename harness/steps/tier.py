@@ -170,7 +170,7 @@ class AwaitOffsets:
 
 
 def segments_of(play: Play, partition: TopicPartition) -> list[RemoteSegmentMetadata]:
-    """What the brokers' metadata topic says of a partition's remote segments, oldest copy first."""
+    """A partition's remote segments by the brokers' metadata topic, oldest copy first."""
     for broker in play.cluster.brokers.values():
         if (broker.log_directory / METADATA_DIRECTORY).is_dir():
             try:

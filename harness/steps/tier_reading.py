@@ -220,7 +220,7 @@ def listed(
     *,
     from_follower: bool = False,
 ) -> ListedOffset:
-    """What a broker answers to ListOffsets; see `list_offset`.
+    """A broker's answer to ListOffsets; see `list_offset`.
 
     Raises:
         ScenarioError: It gave no answer.

@@ -234,7 +234,7 @@ class _Producer:
         )
 
     def high_watermark(self, partition: int) -> int:
-        """What the leader tells a consumer that reads from the beginning."""
+        """The high watermark that the leader tells a consumer that reads from the beginning."""
         answer = fetch(self.leader, topic=self.step.topic, partition=partition, offset=0)
         return answer.high_watermark
 

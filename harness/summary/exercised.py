@@ -26,7 +26,7 @@ _FEWEST_RUNS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exercised:
-    """How often what was exercised.
+    """Counts of what was exercised.
 
     Attributes:
         runs: Of how many runs.
@@ -44,7 +44,7 @@ class Exercised:
 
 
 def exercised_by(lines: Sequence[Line]) -> Exercised:
-    """What the runs of a night exercised, together; the frequent ones first."""
+    """Coverage of a night's runs together; the frequent ones first."""
     in_runs, times, pairs = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     asked, in_force = Counter[str](), Counter[str]()
     for line in lines:
@@ -73,7 +73,7 @@ def rules_of(path: Path) -> dict[str, list[str]]:
 
 
 def leaning_after(lines: Sequence[Line], kinds: Sequence[str]) -> dict[str, float]:
-    """How much more often kinds of steps are to be drawn, after the runs of an earlier night.
+    """Factors for the weights of steps in the next night, after the runs of an earlier one.
 
     A kind that was in half as many runs as the median one counts twice, and so on up to four times,
     and one that was in no run counts four times. Kinds that inject nothing are left as they are, as

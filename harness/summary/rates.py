@@ -31,32 +31,32 @@ class Rate:
 
     @property
     def runs(self) -> int:
-        """How many runs there are."""
+        """Number of runs."""
         return len(self.lines)
 
     @property
     def safe(self) -> int:
-        """How many are known to be safe."""
+        """Number of runs that are known to be safe."""
         return sum(line["safe"] is True for line in self.lines)
 
     @property
     def unsafe(self) -> int:
-        """How many are known not to be safe."""
+        """Number of runs that are known not to be safe."""
         return sum(line["safe"] is False for line in self.lines)
 
     @property
     def conforming(self) -> int:
-        """How many are known to conform."""
+        """Number of runs that are known to conform."""
         return sum(line["conforms"] is True for line in self.lines)
 
     @property
     def not_conforming(self) -> int:
-        """How many are known not to conform."""
+        """Number of runs that are known not to conform."""
         return sum(line["conforms"] is False for line in self.lines)
 
     @property
     def unknown(self) -> int:
-        """How many have no answer to one of the two questions, or to both."""
+        """Number of runs without an answer to one of the two questions, or to both."""
         return sum(map(is_unknown, self.lines))
 
     @property
@@ -94,7 +94,7 @@ def interval(count: int, of: int) -> tuple[float, float] | None:
 
 
 def mix_of(line: Line) -> str:
-    """What kind of schedule it was: a drawn one's mix, else entry and case."""
+    """Kind of schedule: a drawn one's mix, else entry and case."""
     entry, case = str(line["entry"]), str(line["case"])
     return case if entry == DRAWN else f"{entry} {case}".strip()
 

@@ -271,7 +271,7 @@ def junit_of(summary: Summary) -> str:
 
 
 def headline(summary: Summary) -> str:
-    """What matters most, in a few words."""
+    """The most important sentence, in a few words."""
     counts = _counts(summary)
     said = [f"{counts[name]} {name}" for name in ("unsafe", "not conforming", "unknown")]
     said = [words for words in said if not words.startswith("0 ")]

@@ -20,7 +20,7 @@ _MOST_GATES = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seconds:
-    """How long runs had no service of one kind.
+    """Seconds for which runs had no service of one kind.
 
     Attributes:
         runs: In how many it was measured.
@@ -68,7 +68,7 @@ class Bug:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What is said of a night.
+    """Summary of a night.
 
     Attributes:
         fail_on: Which of `FAIL_ON` make a run fail.

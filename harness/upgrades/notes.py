@@ -134,7 +134,7 @@ CHANGES: tuple[NotableChange, ...] = (
 
 
 def changes_between(older: Release, newer: Release) -> tuple[NotableChange, ...]:
-    """What the notes say of releases after the older one, up to the newer one, oldest first.
+    """Notes of releases after the older one, up to the newer one, oldest first.
 
     Nothing for a way back: the notes tell of one direction.
     """

@@ -14,7 +14,7 @@ _ZOOKEEPER_3_8, _BEFORE_ZOOKEEPER_3_8 = (3, 6), (2, 4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
-    """What the notes of one release line say of clusters with ZooKeeper.
+    """Notes of one release line on clusters with ZooKeeper.
 
     Attributes:
         line: The release line to which they lead.

@@ -71,7 +71,7 @@ _FAULTS = (1, 3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgrade:
-    """What is to be played.
+    """Plan of an upgrade.
 
     Attributes:
         older: The Kafka that the cluster runs at first: a release or a path.

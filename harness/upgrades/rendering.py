@@ -121,7 +121,7 @@ def supported(told: SignOff) -> str:
 
 
 def clients(told: SignOff) -> str:
-    """What clients did meanwhile, in one sentence."""
+    """Work of the clients meanwhile, in one sentence."""
     if told.upgrade.stepped:
         return "Clients wrote between the rolls alone (--stepped)."
     return (

@@ -173,7 +173,7 @@ class SignOff:
         return phases(self.upgrade)
 
     def count(self, answer: str) -> int:
-        """How many runs have this answer."""
+        """Number of runs that have this answer."""
         return sum(run.answer == answer for run in self.runs)
 
 
@@ -188,7 +188,7 @@ def sign_off(
     notes: Sequence[str] = (),
     digests: Mapping[str, str] | None = None,
 ) -> SignOff:
-    """What the newest judgements of some runs say."""
+    """Sign-off from the newest judgements of some runs."""
     return SignOff(
         upgrade=upgrade,
         command=command,

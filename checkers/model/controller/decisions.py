@@ -36,7 +36,7 @@ class LeaderAndIsr:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerContext:
-    """What a controller knows of the cluster when it decides about one partition.
+    """A controller's knowledge of the cluster when it decides about one partition.
 
     Attributes:
         assignment: The partition's replicas, the preferred one first.

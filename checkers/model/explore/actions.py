@@ -361,7 +361,7 @@ class Serve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachController:
-    """What a broker asks of the controller gets into the controller's event queue."""
+    """A broker's request to the controller gets into the controller's event queue."""
 
     broker: int
     api: Literal["AlterPartition", "ControlledShutdown"]

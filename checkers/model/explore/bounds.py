@@ -57,7 +57,7 @@ class Grain(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """How often there may happen what a cluster does not do by itself.
+    """Number of times that each fault may happen.
 
     Attributes:
         kills: Processes that end at once (SIGKILL). When one starts again is open.

@@ -15,7 +15,7 @@ PROCESS_TIME_MS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """What a leader does about followers whose fetches it is slow to read.
+    """A solution for followers whose fetches their leader is slow to read.
 
     Attributes:
         keeps_who_waits: First half of solution 1: a follower is in sync while a fetch of its is
@@ -41,7 +41,7 @@ SOLUTION_2 = replace(SOLUTION_1, name="solution 2", gives_up_after_s=PROCESS_TIM
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follower:
-    """What a leader knows of one follower, as kafka.cluster.Replica has it.
+    """A leader's knowledge of one follower, as kafka.cluster.Replica has it.
 
     Attributes:
         log_end_offset: The offset of its last fetch that was counted, -1 for none.

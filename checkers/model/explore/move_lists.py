@@ -48,7 +48,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovesPlayed:
-    """What came of a list of moves.
+    """Result of a list of moves.
 
     Attributes:
         timeline: Every event, decisions included.

@@ -25,7 +25,7 @@ Promised = frozenset[tuple[int, str]]
 
 
 class Playing:
-    """What is remembered from one play of an act to the next, for the same brokers.
+    """Memory that is kept from one play of an act to the next, for the same brokers.
 
     Args:
         generations: Broker id to what it does.

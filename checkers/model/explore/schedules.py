@@ -30,7 +30,7 @@ from kchaos.checkers.model.state.world import World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedules:
-    """What schedules are looked at.
+    """The search space of schedules: brokers and bounds.
 
     Attributes:
         generations: As in `ActedBrokers`.

@@ -20,7 +20,7 @@ from kchaos.checkers.model.values.replica import Replica, WantedIsr
 
 
 class Asking:
-    """What a leader does when a follower that it fetches for has come far enough for the ISR.
+    """A leader's choice when a follower that it fetches for has come far enough for the ISR.
 
     Attributes:
         is_open: Whether it may as well have asked for nobody, since no request was seen that says

@@ -31,7 +31,7 @@ With acks=all it may have been, and the broker stopped leading before the high w
 
 
 class Fate(StrEnum):
-    """What became of a message at a link."""
+    """Fate of a message at a link."""
 
     WAITS = "waits"
     """A cut or a hold keeps it: its sender has sent it."""
@@ -259,7 +259,7 @@ class ClientAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """What one replica's files held in a snapshot.
+    """Content of one replica's files in a snapshot.
 
     Attributes:
         batches: (base offset, last offset, leader epoch, magic) of each batch.

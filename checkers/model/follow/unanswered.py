@@ -81,7 +81,7 @@ class _Fetched:
 
 
 class Unanswered:
-    """What is known of leaders and of who fetches from them, up to an observation."""
+    """Knowledge of leaders and of their fetchers, up to an observation."""
 
     def __init__(self, lookahead: Lookahead, generations: Mapping[int, Generation]) -> None:
         self._lookahead = lookahead

@@ -71,7 +71,7 @@ class _Wrong(NamedTuple):
 
 
 class Decisive(NamedTuple):
-    """What is wrong in the end although everything is healed, with the step that did it.
+    """A harm that stays although everything is healed, with the step that did it.
 
     Attributes:
         never_rests: Whether a state that was asked for did not come to rest once it was healed. Of

@@ -10,7 +10,7 @@ from kchaos.checkers.model.releases.generation import Generation
 
 @dataclass(slots=True)
 class RulesAsked:
-    """What was asked while it was watched.
+    """Rules that were asked while somebody watched.
 
     Attributes:
         in_force: Rules that a broker of the run goes by at some decision point.
@@ -48,7 +48,7 @@ def watching_rules() -> Iterator[RulesAsked]:
 
 
 def who_watches() -> RulesAsked | None:
-    """Who notes now which rules are asked."""
+    """Return the note of asked rules that is kept now, None where there is none."""
     return _ASKED.get()
 
 

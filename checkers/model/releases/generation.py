@@ -20,7 +20,7 @@ from kchaos.checkers.model.values.requests import Asked, FetchAnswer, RemoteSegm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """What a broker's generation is composed from.
+    """Versions that a broker's generation is composed from.
 
     Attributes:
         release: The binary, as four numbers: 1.1.1 is (1, 1, 1, 0), 0.10.2.2 is (0, 10, 2, 2).
@@ -35,7 +35,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncationState:
-    """What a follower does with an epoch's end: truncate to the offset, and whether that is all.
+    """A follower's reaction to an epoch's end: the offset to truncate to, and whether that is all.
 
     Attributes:
         asks_below: As in `FetchState`, for the round after one that is not completed.
@@ -48,7 +48,7 @@ class TruncationState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowerLog:
-    """What a follower's truncation rule looks at.
+    """The part of a follower's log that its truncation rule looks at.
 
     Attributes:
         end_of_epoch: The follower's own answer to an epoch, from its own cache.
@@ -78,7 +78,7 @@ Failed = frozenset[TopicPartition]
 
 
 class Stopped(NamedTuple):
-    """How a fetcher thread stands after something stopped, and which partitions fetch no more."""
+    """State of a fetcher thread after something stopped, and partitions that fetch no more."""
 
     thread: FetcherThread
     failed: Failed
@@ -86,7 +86,7 @@ class Stopped(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Generation:
-    """What one broker does, one field a decision point.
+    """Behaviour of one broker, one field a decision point.
 
     Attributes:
         name: Release, then what differs from that release's own protocol and format.

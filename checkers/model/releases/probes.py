@@ -87,7 +87,7 @@ place first."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What must be, or must not be, in one of the files.
+    """A pattern that must be, or must not be, in one of the files.
 
     Attributes:
         file: Names in `KAFKA_FILES`, separated by spaces.

@@ -55,7 +55,7 @@ def keep_nobody(_offset: int, _leader_end_offset: int) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Proposed:
-    """What one broker does at these points, as all releases do it by default.
+    """Behaviour of one broker at these points, as all releases have it by default.
 
     Attributes:
         magic_of_append: (log, magic of the configured format) to the magic in which a leader

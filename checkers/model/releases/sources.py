@@ -41,7 +41,7 @@ _MODULES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcesRead:
-    """What was looked up.
+    """Places of rules in Kafka's source, by release.
 
     Attributes:
         read_at: For each release that could be read, "tag" or "source jar".

@@ -19,7 +19,7 @@ _PLAYED_FILE = files("kchaos.checkers.model.releases") / "played.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What stands behind a prediction for a release.
+    """Backing of predictions for a release: comparison with its source, and plays.
 
     Attributes:
         read_at: Where its source was compared with every rule, "tag" or "source jar"; None where

@@ -78,7 +78,7 @@ Read = Callable[[Component], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What `replication-offset-checkpoint` may hold for one replica.
+    """Values that `replication-offset-checkpoint` may hold for one replica.
 
     Attributes:
         known: The value when it was last known.

@@ -32,7 +32,7 @@ UNDEFINED = EpochEnd(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
 
 
 class EpochQuestion(NamedTuple):
-    """What a follower asks about leader epochs: one epoch's end, or, in a proposal, about several.
+    """A follower's question about leader epochs: one epoch's end, or, in a proposal, several.
 
     Attributes:
         epoch: The epoch whose end is asked for.

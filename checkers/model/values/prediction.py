@@ -71,7 +71,7 @@ class PredictedReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedRead:
-    """What a reader of a tiered log gets from one broker.
+    """Records that a reader of a tiered log gets from one broker.
 
     Attributes:
         operation: Of the read.
@@ -194,7 +194,7 @@ class ImpossibleHighWatermark:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What one broker's replicas were when a snapshot copied its files."""
+    """State of one broker's replicas when a snapshot copied its files."""
 
     label: str
     broker: int
@@ -203,7 +203,7 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class RemoteCopied:
-    """What was in the remote tier when a snapshot was taken."""
+    """Content of the remote tier when a snapshot was taken."""
 
     label: str
     segments: tuple[PredictedRemoteSegment, ...]
@@ -230,7 +230,7 @@ class EmptiedBy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unavoidable:
-    """What is wrong at the end of a run that was followed, and the step that made it so for good.
+    """A harm at the end of a run that was followed, and the step that made it so for good.
 
     Attributes:
         brokers: A leader and its follower that differ; none for what no member of the ISR has.

@@ -17,7 +17,7 @@ _LARGEST_SEQUENCE = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerMark:
-    """What a batch of magic 2 says of its producer, or of the transaction that it ends.
+    """A batch's mark of its producer, or of the transaction that it ends (magic 2).
 
     Attributes:
         base_sequence: Of its first record; -1 in a marker.
@@ -74,7 +74,7 @@ class SentBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerState:
-    """What a log knows of one producer.
+    """A log's knowledge of one producer.
 
     Attributes:
         producer_epoch: Of its last batch or marker, -1 where the log has none.
@@ -101,7 +101,7 @@ class ProducerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSnapshot:
-    """What a broker's process found beside a log when it began, of each producer.
+    """Producers that a broker's process found beside a log when it began.
 
     A process that ends writes it, or one that recovers a log. Left out is that a roll writes one
     too, which a truncation reads, and that a running process looks every ten minutes who expired.

@@ -10,7 +10,7 @@ from kchaos.checkers.model.values.requests import Answer, Asked
 
 
 class Role(StrEnum):
-    """What a replica believes to be."""
+    """Role that a replica believes to have."""
 
     NONE = "none"
     LEADER = "leader"
@@ -20,14 +20,14 @@ class Role(StrEnum):
 
 
 class FetcherState(StrEnum):
-    """How a partition stands with the fetcher thread that it was given to."""
+    """State of a partition at the fetcher thread that it was given to."""
 
     TRUNCATING = "truncating"
     FETCHING = "fetching"
 
 
 class LastFetchedEpoch(StrEnum):
-    """What a fetcher thread knows of the epoch of the last batch in a follower's log."""
+    """A fetcher thread's knowledge of the epoch of the last batch in a follower's log."""
 
     KNOWN = "known"
     FORGOTTEN_NEXT = "forgotten next"
@@ -37,7 +37,7 @@ class LastFetchedEpoch(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowerView:
-    """What a leader knows of one follower.
+    """A leader's knowledge of one follower.
 
     Attributes:
         log_end_offset: Offset of its last fetch, -1 before the first.
@@ -150,7 +150,7 @@ class FetchState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetReset:
-    """What a fetcher thread is at after OFFSET_OUT_OF_RANGE: it asks with ListOffsets.
+    """State of a fetcher thread after OFFSET_OUT_OF_RANGE: it asks with ListOffsets.
 
     Attributes:
         partition: Which one is out of range.

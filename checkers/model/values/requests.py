@@ -11,7 +11,7 @@ from kchaos.checkers.model.values.prediction import PredictedBatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a request says of one partition.
+    """Content of a request about one partition.
 
     Attributes:
         leader_epoch: Under which the follower asks; it knows that whatever the request carries.
@@ -63,7 +63,7 @@ class RemoteSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchAnswer:
-    """What a leader answers to a Fetch for one partition.
+    """A leader's answer to a Fetch for one partition.
 
     Attributes:
         noted: Of how many of the batches the follower has noted the epochs, and not yet written
@@ -80,7 +80,7 @@ class FetchAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochAnswer:
-    """What a leader answers to an OffsetForLeaderEpoch for one partition."""
+    """A leader's answer to an OffsetForLeaderEpoch for one partition."""
 
     error: str = ""
     end: EpochEnd = UNDEFINED
@@ -88,7 +88,7 @@ class EpochAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetAnswer:
-    """What a leader answers to a ListOffsets for one partition."""
+    """A leader's answer to a ListOffsets for one partition."""
 
     error: str = ""
     offset: int = -1
@@ -98,7 +98,7 @@ Answer = FetchAnswer | EpochAnswer | OffsetAnswer
 
 
 class Stage(StrEnum):
-    """How far a request of a fetcher thread has come."""
+    """Progress of a fetcher thread's request."""
 
     SENT = "sent"
     """It is on its way; a cut or a hold may keep it."""
@@ -247,7 +247,7 @@ class Outbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Controller:
-    """What one controller believes.
+    """Belief of one controller.
 
     Attributes:
         broker: Whose process it is part of.

@@ -34,7 +34,7 @@ def cause_of(
     rounds: Sequence[AskedRound],
     faults: Sequence[FaultSpan],
 ) -> tuple[CauseStep, ...]:
-    """What led to the worst safety finding, oldest first; nothing for a run without any.
+    """The cause of the worst safety finding, oldest first; nothing for a run without any.
 
     Each sentence says what a file of the run holds: a decision, a batch, a question for a leader
     epoch with its answer. A kind of finding that this does not explain, or evidence that is too

@@ -7,7 +7,7 @@ from kchaos.harness.report.cause.story import CauseStep, Story
 
 
 def taken_from_disk(story: Story) -> Iterator[CauseStep]:
-    """What a fault took of the finding's offsets from the end of a log."""
+    """Step of a fault that took some of the finding's offsets from the end of a log."""
     partition = story.partition
     for timed in story.loaded.evidence.events:
         lost = timed.event

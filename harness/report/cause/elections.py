@@ -23,7 +23,7 @@ def uncleanly(story: Story, term: Term) -> str:
 
 
 def election_step(story: Story, term: Term, *, is_fatal: bool = False) -> CauseStep:
-    """Who was elected with which ISR, under which faults, and whether that was unclean."""
+    """Step of an election: the leader, its ISR, acting faults, and whether it was unclean."""
     return CauseStep(
         time=term.time,
         section="time",

@@ -29,7 +29,7 @@ def together_in_sync(story: Story, since: float) -> Iterator[CauseStep]:
 
 
 def joined_later(story: Story, elected: Sequence[Term], promised_at: float) -> Iterator[CauseStep]:
-    """How the first of later leaders came into the ISR, if that was after the promise."""
+    """Step by which the first of later leaders came into the ISR, if that was after the promise."""
     for term in elected:
         members = [(time, state) for time, state in story.states if time < term.time]
         before = [state for time, state in members if time <= promised_at]

@@ -90,7 +90,7 @@ class Story:
 
     @property
     def truncations(self) -> tuple[Truncation, ...]:
-        """What the partition's replicas cut off by the prediction; nothing where there is none."""
+        """Truncations of the partition's replicas by the prediction; nothing without one."""
         cuts = () if self.loaded.prediction is None else self.loaded.prediction.truncations
         return tuple(cut for cut in cuts if (cut.topic, cut.partition) == self.partition)
 

@@ -71,7 +71,7 @@ def below_high_watermark(story: Story) -> Iterator[CauseStep]:
 
 
 def kept_after(story: Story, asked: AskedRound) -> Iterator[CauseStep]:
-    """What the follower cut off after the answer, by the prediction, or what it still has."""
+    """The part that the follower cut off after the answer, by the prediction, or still has."""
     first, last = story.finding.first_offset, story.finding.last_offset
     answer = asked.end_offset or 0
     stays = answer > last and story.finding.kind == "divergence"

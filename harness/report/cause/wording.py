@@ -19,7 +19,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def finding_step(finding: Finding) -> CauseStep:
-    """What a finding says, as the last sentence of a cause."""
+    """The finding as the last sentence of a cause."""
     return CauseStep(
         section="findings", text=f"{finding.message[:1].upper()}{finding.message[1:]}."
     )
