@@ -20,6 +20,8 @@ from kchaos.faults import (
     CutLink,
     CutZooKeeper,
     ExpireSession,
+    FastBounce,
+    HoldController,
     HoldRequests,
     KillBroker,
     PreferredElection,
@@ -31,6 +33,7 @@ from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.observing import AwaitFetches
 from kchaos.harness.steps.scenario_steps import (
+    AwaitHeld,
     AwaitHighWatermark,
     AwaitQuiet,
     AwaitReplicated,
@@ -68,7 +71,10 @@ def scenario_of(schedule: Schedule, releases: Sequence[str]) -> Scenario:
 
 
 def cluster_of(
-    schedule: Schedule, releases: Sequence[str], properties: Mapping[str, str]
+    schedule: Schedule,
+    releases: Sequence[str],
+    properties: Mapping[str, str],
+    own: Mapping[int, Mapping[str, str]] | None = None,
 ) -> ClusterSpec:
     """The brokers of a schedule, and the one more that is the controller.
 
@@ -76,13 +82,18 @@ def cluster_of(
         schedule: What is done.
         releases: Broker 0's first; the controller has broker 0's, and so have brokers beyond them.
         properties: Of each broker, besides those that scenarios have in common.
+        own: Those of single brokers.
     """
     replicas = sorted(World(schedule.states[0]).assignment(PARTITION))
-    controller = replicas[-1] + 1
+    controller = _controller_of(schedule.states[0])
     kafkas = dict(enumerate(releases))
     return ClusterSpec(
         brokers=tuple(
-            BrokerSpec(id=broker, kafka=kafkas.get(broker, releases[0]))
+            BrokerSpec(
+                id=broker,
+                kafka=kafkas.get(broker, releases[0]),
+                properties=(own or {}).get(broker, {}),
+            )
             for broker in (*replicas, controller)
         ),
         first_broker=controller,
@@ -114,6 +125,8 @@ def text_of(act: ChaosMove) -> str:  # noqa: C901
             return f"broker {act.broker} stops, without a controlled shutdown"
         case "restart":
             return f"broker {act.broker} is started again"
+        case "bounce":
+            return f"broker {act.broker} is killed and back before the controller looks"
         case "expire":
             return f"broker {act.broker} is cut off from ZooKeeper and its session ends"
         case "register":
@@ -196,6 +209,8 @@ def _done(act: ChaosMove, operation: str, after: State) -> Iterator[Step]:
             yield Inject(name=f"down-{act.broker}", fault=StopBroker(broker=act.broker))
         case "restart":
             yield Heal(name=f"down-{act.broker}")
+        case "bounce":
+            yield from _bounce(act, after, operation)
         case "expire" | "register":
             yield from _session(act)
         case "cut" | "heal":
@@ -206,6 +221,20 @@ def _done(act: ChaosMove, operation: str, after: State) -> Iterator[Step]:
             yield _hold(act, after)
         case "release":
             yield Heal(name=f"hold-{act.broker}")
+
+
+def _bounce(act: ChaosMove, after: State, operation: str) -> Iterator[Step]:
+    """A controller that stands still from the broker's end on, until the broker is back."""
+    hold, controller = f"controller-{operation}", _controller_of(after)
+    yield Inject(name=hold, fault=HoldController(broker=controller))
+    yield Inject(name=f"bounce-{operation}", fault=FastBounce(broker=act.broker))
+    yield AwaitHeld(name=hold)
+    yield Heal(name=hold)
+
+
+def _controller_of(state: State) -> int:
+    """The one more broker, which has no replica."""
+    return max(World(state).assignment(PARTITION)) + 1
 
 
 def _session(act: ChaosMove) -> Iterator[Step]:

@@ -148,7 +148,7 @@ def _keep(text: str) -> int | None:
     type=_Read("MIX[=WEIGHT]", _mix),
     multiple=True,
     help="May be repeated.  [default: mixed=4, walks=2, and each other one but rare, "
-    "upgrades and slow-disks]",
+    "upgrades, slow-disks and wide-walks]",
 )
 @acts_of_schedules
 @gates_of_schedules
@@ -209,8 +209,8 @@ def nightly(
         raise click.UsageError("say how long with --for 2h, or how many with --runs 100")
     if shard[1] > 1 and seed is None:
         raise click.UsageError("--shard needs --seed: the parts of a night share its seed")
-    # Slow disks need FUSE, the other two another release; more of the runs of all are unknown.
-    seldom = ("rare", "upgrades", "slow-disks")
+    # Slow disks need FUSE, two others another release; wide walks take long to draw.
+    seldom = ("rare", "upgrades", "slow-disks", "wide-walks")
     usual = {name: 1.0 for name in MIX_NAMES if name not in seldom}
     usual |= {"mixed": 4.0, "walks": 2.0}
     made = play_night(

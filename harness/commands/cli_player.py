@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MIX_NAMES = (
     *("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds", "formats"),
     *("disks", "throttles", "topics", "logs", "rare", "upgrades", "slow-disks", "walks"),
+    "wide-walks",
 )
 kafkas_of_schedules = click.option(
     "--kafka",
@@ -144,7 +145,8 @@ def _runs_wanted(command: Callable[..., int]) -> Callable[..., int]:
         default="mixed",
         show_default=True,
         help=f"What schedules are mostly made of: {', '.join(MIX_NAMES)}. shutdowns: brokers that "
-        "stop ask their controller first. walks: only acts that the model says are possible.",
+        "stop ask their controller first. walks: only acts that the model says are possible. "
+        "wide-walks: the same with more that may go wrong.",
     )
     @gates_of_schedules
     @_free_clients

@@ -44,6 +44,7 @@ from kchaos.harness.player.drawn_settings import (
     DrawnSettings,
     case_of,
     draw_settings,
+    message_formats,
     title_of,
 )
 from kchaos.harness.player.legal import after, refusal
@@ -57,7 +58,7 @@ from kchaos.harness.player.rare import (
     tiered_configuration,
 )
 from kchaos.harness.player.view import View, new_view
-from kchaos.harness.player.walks import WALKS, draw_walk
+from kchaos.harness.player.walks import WALKS, WIDE_WALKS, draw_walk
 from kchaos.harness.run.own_parts import OwnParts, require_apart
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
@@ -69,7 +70,8 @@ DRAWN = "DRAWN"
 _END_SESSION = 0.65
 _LONGER = (2, 6)
 _WRITES = ("produce", "produce-to-zombie")
-WITHOUT_KRAFT = (*WITH_ZOOKEEPER, WALKS)
+_WALKED = (WALKS, WIDE_WALKS)
+WITHOUT_KRAFT = (*WITH_ZOOKEEPER, *_WALKED)
 """The mixes that are not drawn with KRaft."""
 _SELDOM_POSSIBLE = ("lose-tail", "tear-epochs", "lose-epochs", "wipe", "delete-topic")
 _SEIZED = 6
@@ -99,7 +101,7 @@ def draw(
     Args:
         kafka: A release, or a path to a distribution.
         steps: How many acts; the first topic and the gates do not count.
-        mix: One of `MIXES`, or `WALKS`.
+        mix: One of `MIXES`, or `WALKS` or `WIDE_WALKS`.
         gated: Whether each act is followed by gates; else the next one follows at once.
         release: The release of the distribution at the path; "" if `kafka` is a release.
         mode: Where the cluster keeps its metadata; None for what is usual with the release.
@@ -115,13 +117,15 @@ def draw(
     is_kraft = has_kraft(known, mode)
     check_mix(mix, known.text, is_kraft=is_kraft)
     kinds = own_kinds(own)
-    if mix == WALKS:
+    if mix in _WALKED:
         if own:
             raise UsageError(
-                f"the mix {WALKS} has only acts that the model says are possible, and it knows "
+                f"the mix {mix} has only acts that the model says are possible, and it knows "
                 "none of your own: take another mix, such as mixed"
             )
-        return draw_walk(seed, kafka=kafka, steps=steps, gated=gated, release=release or kafka)
+        return draw_walk(
+            seed, kafka=kafka, steps=steps, gated=gated, release=release or kafka, mix=mix
+        )
     drawing, cluster = _begin(
         seed, kafka, known, mix, is_kraft=is_kraft, own=kinds, leaning=leaning or {}
     )
@@ -225,8 +229,8 @@ def check_mix(mix: str, release: str, *, is_kraft: bool) -> None:
             f"the mix {mix} is not drawn for {release} with KRaft. It is made of "
             "what does not act with KRaft, or of what the model predicts; take another, as mixed"
         )
-    if mix not in (*MIXES, WALKS):
-        raise UsageError(f"no mix named {mix!r}; known: {', '.join((*MIXES, WALKS))}")
+    if mix not in (*MIXES, *_WALKED):
+        raise UsageError(f"no mix named {mix!r}; known: {', '.join((*MIXES, *_WALKED))}")
     if mix == UPGRADES and older_release(release) is None:
         raise UsageError(
             f"the mix {mix} begins on the release line before {release}, and none is known; take a "
@@ -306,7 +310,7 @@ def _view_of(cluster: ClusterSpec, kafka: str, release: Release) -> View:
         has_epochs=number >= (0, 11),
         outlives_disks=number >= (1, 0) and all(b.log_directories > 1 for b in cluster.brokers),
         unclean=cluster.properties.get("unclean.leader.election.enable") == "true",
-        formats=() if is_mixed or cluster.tiered else _formats(number),
+        formats=() if is_mixed or cluster.tiered else message_formats(number),
         kafkas=kafkas if is_mixed else (),
         asked=kafka if is_mixed else "",
         asked_protocol=release.protocol_version if is_mixed else "",
@@ -318,7 +322,7 @@ def _view_of(cluster: ClusterSpec, kafka: str, release: Release) -> View:
 def no_formats(mix: str, release: str) -> str:
     """Why the mix `formats` changes no message format on a release, for people; "" if it does."""
     number = release_of(release).number
-    if mix != "formats" or _formats(number):
+    if mix != "formats" or message_formats(number):
         return ""
     why = (
         "there is no older one with leader epochs to go back from"
@@ -328,10 +332,6 @@ def no_formats(mix: str, release: str) -> str:
         else "brokers ignore it there (KIP-724)"
     )
     return f"the mix formats draws no message format on {release}: {why}"
-
-
-def _formats(number: tuple[int, ...]) -> tuple[str, ...]:
-    return ("0.10.2", "0.11.0") if (0, 11) <= number < (2, 7) else ()
 
 
 def played(act: Step, *, gated: bool) -> Iterator[Step]:

@@ -39,6 +39,15 @@ _UNCLEAN = 0.25
 _TWO_IN_SYNC = 0.35
 
 
+def message_formats(release: tuple[int, ...]) -> tuple[str, ...]:
+    """The message formats between which a schedule chooses on a release, by its number.
+
+    There are none where no older one has other leader epochs, where an older one stops replication
+    (KAFKA-7601, KIP-595: 2.7), and where brokers ignore it (KIP-724).
+    """
+    return ("0.10.2", "0.11.0") if (0, 11) <= release < (2, 7) else ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnSettings:
     """A seed's choice of the brokers' settings; `properties` adds those that none decides.
@@ -80,6 +89,14 @@ def draw_settings(random: Random) -> DrawnSettings:
 def case_of(mix: str, gated: bool, mode: str | None = None) -> str:
     """The case of a scenario of a mix; `mode` is named where it was asked for."""
     return "-".join([mix, *([mode] if mode else []), *([] if gated else [NO_GATES])])
+
+
+def mix_of_case(case: str) -> str:
+    """The mix of such a case; a mix may have a hyphen in its name."""
+    mix, *_ = case.removesuffix(f"-{NO_GATES}").split("-with-")
+    for mode in ("kraft", "zookeeper"):
+        mix = mix.removesuffix(f"-{mode}")
+    return mix
 
 
 def title_of(what: str, mix: str, gated: bool, seed: int) -> str:

@@ -5,7 +5,7 @@ Each schedule leaves out about half of the kinds of faults and draws some of the
 schedule of thousands if each had its small chance in all of them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -86,12 +86,20 @@ class Wide:
     tiered: bool
 
 
-def swarm(random: Random, weights: Mapping[str, float]) -> dict[str, float]:
-    """The weights of one schedule: about half of the kinds, some of them more often."""
+def swarm(
+    random: Random, weights: Mapping[str, float], always: Container[str] = _ALWAYS
+) -> dict[str, float]:
+    """The weights of one schedule: about half of the kinds, some of them more often.
+
+    Args:
+        random: Draws.
+        weights: By kind.
+        always: Kinds that keep their weight.
+    """
     drawn = {}
     for kind, weight in weights.items():
         factor = random.choice((1, 1, 2, 4)) * (random.random() >= _LEFT_OUT)
-        drawn[kind] = weight if kind in _ALWAYS else weight * factor
+        drawn[kind] = weight if kind in always else weight * factor
     return drawn
 
 

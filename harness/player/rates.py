@@ -5,7 +5,7 @@ from itertools import groupby
 from pathlib import Path
 from statistics import median
 
-from kchaos.harness.player.drawn_settings import NO_GATES
+from kchaos.harness.player.drawn_settings import NO_GATES, mix_of_case
 from kchaos.harness.player.lines import Line
 from kchaos.harness.summary.rates import Rate, rates_of, release_of
 
@@ -124,7 +124,9 @@ def commands_of(rate: Rate) -> str:
     commands, group = [], rate.lines
     for acts in sorted({int(line["acts"]) for line in group}):
         seeds = sorted({int(line["seed"]) for line in group if int(line["acts"]) == acts})
-        mix, _, more = str(group[0]["case"]).partition("-")
+        case = str(group[0]["case"])
+        mix = mix_of_case(case)
+        more = case.removeprefix(mix)
         mode = next((f" --mode {word}" for word in ("kraft", "zookeeper") if word in more), "")
         for first, count in _rows(seeds):
             command = f"kchaos chaos --kafka {group[0]['kafka']}{mode} --mix {mix} --seed {first}"

@@ -1,24 +1,42 @@
-"""The mix whose schedules are random walks over what the model's machine says may happen next."""
+"""The mixes whose schedules are random walks over what the model's machine says may happen next."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.explore import ActedBrokers, ActedCluster, Schedule, walk
+from kchaos.checkers.model.explore.schedules import wrong_at_end
+from kchaos.checkers.model.explore.walk import WIDE_WEIGHTS, conflicts
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.settings import BROKER_FORMAT
 from kchaos.harness.player.drawn_settings import (
     ENTRY,
     DrawnSettings,
     case_of,
     draw_settings,
+    message_formats,
     title_of,
 )
+from kchaos.harness.player.rare import swarm
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.schedule_scenarios import cluster_of, steps_of
 
 WALKS = "walks"
+WIDE_WALKS = "wide-walks"
+"""The mix of walks with more replicas, older message formats, and bounces that nobody sees."""
 _REPLICAS = (2, 3)
+_WIDE_REPLICAS = (2, 3, 4)
+_ALWAYS = ("write-one", "write-pair", "write-all", "restart", "register", "heal", "release")
+"""Kinds that no wide walk leaves out: there is data to lose, and damage is healed."""
+_WALKS_OF_A_SEED = 8
+_READS_WHEN_IT_LOOKS = (0, 11)
+"""Up to 0.10.2 a controller has read who is registered before it can be held (KAFKA-5502)."""
 
 
-def draw_walk(seed: int, *, kafka: str, release: str, steps: int, gated: bool) -> Scenario:
+def draw_walk(
+    seed: int, *, kafka: str, release: str, steps: int, gated: bool, mix: str = WALKS
+) -> Scenario:
     """The walk of a seed; as `drawing.draw`.
 
     Args:
@@ -26,17 +44,23 @@ def draw_walk(seed: int, *, kafka: str, release: str, steps: int, gated: bool) -
         release: Whose rules the model follows.
         steps: How many acts; healing at the end and the gates do not count.
         gated: Whether each act is followed by what the model predicts of it.
+        mix: `WALKS` or `WIDE_WALKS`.
 
     Raises:
         ReleaseError: There is no such release.
     """
-    schedule, settings = walk_of(seed, release=release, steps=steps)
+    formats: Mapping[int, str] = {}
+    if mix == WIDE_WALKS:
+        schedule, settings, formats = wide_walk_of(seed, release=release, steps=steps)
+    else:
+        schedule, settings = walk_of(seed, release=release, steps=steps)
+    own = {broker: {BROKER_FORMAT: text} for broker, text in formats.items()}
     return Scenario(
         entry=ENTRY,
-        case=case_of(WALKS, gated),
-        title=title_of(schedule.message, WALKS, gated, seed),
+        case=case_of(mix, gated),
+        title=title_of(schedule.message, mix, gated, seed),
         release=kafka,
-        cluster=cluster_of(schedule, [kafka], settings.properties),
+        cluster=cluster_of(schedule, [kafka], settings.properties, own),
         steps=steps_of(schedule, gated=gated),
         seed=seed,
     )
@@ -53,3 +77,40 @@ def walk_of(seed: int, *, release: str, steps: int) -> tuple[Schedule, DrawnSett
         min_insync_replicas=settings.min_insync_replicas,
     )
     return walk(ActedCluster(setup), random, steps=steps), settings
+
+
+WideWalk = tuple[Schedule, DrawnSettings, Mapping[int, str]]
+"""The acts, what all brokers are set to, and the message format of each that has its own."""
+
+
+def wide_walk_of(seed: int, *, release: str, steps: int) -> WideWalk:
+    """The acts of a seed: of some walks one after which the model says that something is wrong.
+
+    Else it is the one in which replicas had most records to disagree upon. Each walk leaves out
+    about half of the kinds of acts (as the mix `rare`). Elections are clean, for with others losses
+    are what was asked for. Where a release writes several message formats each broker has one of
+    them, as during an upgrade.
+    """
+    random = Random(f"wide {seed}")
+    drawn = [_wide_walk(random, release, steps) for _ in range(_WALKS_OF_A_SEED)]
+    return max(drawn, key=lambda walked: (wrong_at_end(walked[0]) != "", conflicts(walked[0])))
+
+
+def _wide_walk(random: Random, release: str, steps: int) -> WideWalk:
+    number = release_of(release).number
+    replicas = range(random.choice(_WIDE_REPLICAS))
+    settings = replace(draw_settings(random), is_unclean=False)
+    known = message_formats(number)
+    formats = {broker: random.choice(known) for broker in replicas} if known else {}
+    weights = swarm(random, WIDE_WEIGHTS, _ALWAYS)
+    if number < _READS_WHEN_IT_LOOKS:
+        weights["bounce"] = 0
+    setup = ActedBrokers(
+        generations={
+            broker: generation_for(release, message_format=formats.get(broker))
+            for broker in replicas
+        },
+        min_insync_replicas=settings.min_insync_replicas,
+    )
+    schedule = walk(ActedCluster(setup), random, steps=steps, weights=weights)
+    return schedule, settings, formats

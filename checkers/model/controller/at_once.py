@@ -5,7 +5,7 @@ as soon as its release allows (kafka.cluster.Partition).
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kchaos.checkers.acts import StartBroker, TopicPartition
 from kchaos.checkers.model.controller.decisions import (
@@ -21,7 +21,6 @@ from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
-    BrokerUnregistered,
     ControllerElected,
     Event,
     PartitionState,
@@ -81,15 +80,21 @@ class InstantController:
         self._expand()
 
     def follow(self, event: Event) -> None:
-        """Let an event happen, and then everything that is decided because of it."""
+        """Let an event happen, and then everything that is decided because of it.
+
+        A broker that left and came back while the controller looked at nobody is gone for it only
+        if its release sees that (KIP-380).
+        """
+        before = self._seen()
         self.add(event)
-        context, known = self._context(self.replicas), _leader_and_isr(self._known())
-        match event:
-            case BrokerUnregistered():
-                self._write(after_brokers_left(context, known, {event.broker}))
-            case BrokerRegistered() if known.leader == NO_LEADER:
-                elected = elect_for_offline(context, known)
-                self._write(() if elected is None else (elected,))
+        now = self._seen()
+        gone = {broker for broker, czxid in before.items() if self._is_gone(czxid, now.get(broker))}
+        context = self._context(self.replicas)
+        left = replace(context, live=context.live - gone)
+        self._write(after_brokers_left(left, _leader_and_isr(self._known()), gone))
+        if now.items() - before.items() and self._known().leader == NO_LEADER:
+            elected = elect_for_offline(context, _leader_and_isr(self._known()))
+            self._write(() if elected is None else (elected,))
         self._expand()
 
     def shrink(self, follower: int) -> Iterator[Event]:
@@ -127,6 +132,16 @@ class InstantController:
         for decided in decisions:
             epoch = self._known().leader_epoch + 1
             self.add(self._state(decided.leader, epoch, decided.isr))
+
+    def _seen(self) -> dict[int, int]:
+        """Return whom the controller has seen registered, with the czxid of each."""
+        world = self.world()
+        return dict(world.controller(world.controller_epochs()[-1]).seen)
+
+    def _is_gone(self, czxid: int, now: int | None) -> bool:
+        acting = self.world().broker(self.controller)
+        assert acting is not None
+        return now is None or acting.generation.sees_bounce(czxid, now)
 
     def _context(self, assignment: tuple[int, ...]) -> ControllerContext:
         world = self.world()

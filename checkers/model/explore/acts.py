@@ -29,11 +29,13 @@ EXPLORED_KINDS = ("write-one", "write-all", "prefer", "expire", "register", "cut
 KINDS = (
     *EXPLORED_KINDS,
     *("write-pair", "reorder", "kill", "terminate", "restart"),
-    *("hold-answers", "hold-next-answers", "release"),
+    *("hold-answers", "hold-next-answers", "release", "bounce"),
 )
 """What there is to be done. Of what ends a process the session ends too: nobody waits for that."""
 _BETWEEN_TWO = ("cut", "heal")
 _ENDS_OF_PROCESSES = ("kill", "terminate")
+_ELECTS = ("bounce", "expire", "prefer", "reorder", *_ENDS_OF_PROCESSES)
+"""Kinds of acts that may bring another leader epoch; those that heal are not among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,11 +172,23 @@ def healing(world: World) -> ChaosMove | None:
     return None
 
 
+def untold(world: World) -> set[int]:
+    """Return the registered brokers whose process nobody told that it has a replica (KIP-380)."""
+    return {
+        broker
+        for broker in set(world.registered()) & set(world.assignment(PARTITION))
+        if world.running(broker) is not None
+        and not world.known_replica(broker, PARTITION).is_hosted
+    }
+
+
 def _can_be_forced(world: World, act: ChaosMove) -> bool:
     """Tell whether a scenario can do it: steps ask more of a cluster than the model does."""
     registered = world.registered()
+    if _reaches_untold(world, act):
+        return False
     match act.kind:
-        case "kill" | "terminate":
+        case "kill" | "terminate" | "bounce":
             # Cut off from ZooKeeper it could not register when it is started again.
             return act.broker in registered
         case "hold-answers" | "hold-next-answers":
@@ -190,6 +204,18 @@ def _can_be_forced(world: World, act: ChaosMove) -> bool:
             is_reached = not world.cuts() and not world.holds()
             return is_whole and is_reached and replicas[0] != act.broker
     return True
+
+
+def _reaches_untold(world: World, act: ChaosMove) -> bool:
+    """Tell whether a broker that nobody told anything hears of a decision because of an act.
+
+    The controller takes it for the process of before, and names a leader. The metadata cache of the
+    broker is empty: it does not follow, and the UpdateMetadata that comes next does not make up for
+    that (ReplicaManager.makeFollowers, 2.1.1). The model's controller sends that one at once.
+    """
+    if act.kind not in _ELECTS:
+        return False
+    return bool(untold(world) - {act.broker})
 
 
 def _waits_for_zookeeper(world: World, broker_id: int) -> bool:

@@ -4,12 +4,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kchaos.checkers.acts import (
+    CONTROLLER_BROKER_CHANGE,
     CutLink,
     HealLink,
     Hold,
+    HoldPoint,
     PauseBroker,
     ReleaseHold,
+    ReleasePoint,
     ResumeBroker,
+    StartBroker,
     StopBroker,
 )
 from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
@@ -22,8 +26,9 @@ class ChaosMove(NamedTuple):
     """One thing that a chaos run does.
 
     Attributes:
-        kind: One of `KINDS`; "restart-if-down" is in no drawn list; "reorder" (another
-            replica becomes the preferred one) is drawn by walks alone.
+        kind: One of `KINDS`; "restart-if-down" is in no drawn list. Walks alone draw
+            "reorder" (another replica becomes the preferred one) and "bounce" (killed and
+            registered anew while the controller looks at nobody).
         broker: Whom it is done to.
         other: The second broker, for moves between two.
     """
@@ -78,19 +83,14 @@ def events_of(  # noqa: C901
         case "write-one" | "write-all" | "write-pair":
             yield from _write(world, move, operation)
         case "kill" | "terminate" if broker.is_running and not broker.is_paused:
-            yield StopBroker(
-                broker=move.broker,
-                clean=move.kind == "terminate",
-                checkpointed=tuple(
-                    (tp.topic, tp.partition, world.known_replica(move.broker, tp).high_watermark)
-                    for tp in world.partitions(move.broker)
-                ),
-            )
+            yield _stop(world, move.broker, clean=move.kind == "terminate")
         case "restart" | "restart-if-down" if not broker.is_running:
             if is_registered:
                 yield BrokerUnregistered(broker=move.broker)
             yield broker.configuration
             yield BrokerRegistered(broker=move.broker, czxid=deciding.next_czxid())
+        case "bounce" if broker.is_working and is_registered:
+            yield from _bounce(world, deciding, broker.configuration)
         case "expire" if is_registered:
             yield BrokerUnregistered(broker=move.broker)
         case "register" if broker.is_running and not broker.is_paused and not is_registered:
@@ -128,6 +128,25 @@ def _write(world: World, move: ChaosMove, operation: str) -> Iterator[Event]:
         records=tuple(f"{operation}-{index}" for index in range(count)),
         acks=-1 if move.kind == "write-all" else 1,
     )
+
+
+def _stop(world: World, broker_id: int, *, clean: bool) -> StopBroker:
+    checkpointed = tuple(
+        (partition.topic, partition.partition, replica.high_watermark)
+        for partition in world.partitions(broker_id)
+        for replica in [world.known_replica(broker_id, partition)]
+    )
+    return StopBroker(broker=broker_id, clean=clean, checkpointed=checkpointed)
+
+
+def _bounce(world: World, deciding: InstantController, start: StartBroker) -> Iterator[Event]:
+    name = f"controller-{deciding.controller}"
+    yield HoldPoint(name=name, broker=deciding.controller, point=CONTROLLER_BROKER_CHANGE)
+    yield _stop(world, start.broker, clean=False)
+    yield BrokerUnregistered(broker=start.broker)
+    yield start
+    yield BrokerRegistered(broker=start.broker, czxid=deciding.next_czxid())
+    yield ReleasePoint(name=name)
 
 
 def _link(world: World, is_cut: bool, source: int, target: int) -> Iterator[Event]:

@@ -19,6 +19,7 @@ from kchaos.checkers.model.explore.acts import (
     ActedBrokers,
     ActedCluster,
     healing,
+    untold,
 )
 from kchaos.checkers.model.explore.canonical import without_counts
 from kchaos.checkers.model.explore.moves import ChaosMove as Act
@@ -170,6 +171,15 @@ class _Playing:
     def healed(self, state: State) -> list[tuple[Act, State]]:
         """Return the acts that heal every fault, sessions first, and the state after each."""
         return self._cluster.healed(state)
+
+
+def wrong_at_end(schedule: Schedule) -> str:
+    """Return what is wrong in the last state of a schedule, after all is healed, or ""."""
+    last = schedule.states[-1]
+    forgotten = sorted(untold(World(last)))
+    return _broken(World(last), last(PROMISED)) or (
+        f"broker {forgotten[0]} was told nothing" if forgotten else ""
+    )
 
 
 def _broken(world: World, promised: Promised) -> str:

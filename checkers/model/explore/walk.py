@@ -9,6 +9,7 @@ from kchaos.checkers.model.explore.moves import KINDS as MOVES
 from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.explore.schedules import Schedule
 from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.world import World
 
 WEIGHTS: Mapping[str, float] = {
     "write-one": 3,
@@ -28,6 +29,8 @@ WEIGHTS: Mapping[str, float] = {
     "release": 3,
 }
 """How often each kind of act is drawn where it is possible, relative to the others."""
+WIDE_WEIGHTS: Mapping[str, float] = {**WEIGHTS, "bounce": 2}
+"""The same with every kind of act that there is."""
 MOVE_WEIGHTS: Mapping[str, float] = {
     **dict.fromkeys(MOVES, 1),
     **dict.fromkeys(("write-one", "write-all", "write-pair"), 3),
@@ -55,11 +58,12 @@ def walk(
         weights: By kind of act.
     """
     state = cluster.begin()
+    drawn = tuple(kind for kind in KINDS if weights.get(kind, 0) > 0)
     acts: list[ChaosMove] = []
     states = [state]
     while len(acts) < steps:
-        possible = dict(possible_acts(cluster, state, f"record-{len(acts)}"))
-        kinds = sorted({act.kind for act in possible if weights.get(act.kind, 0) > 0})
+        possible = dict(possible_acts(cluster, state, f"record-{len(acts)}", drawn))
+        kinds = sorted({act.kind for act in possible})
         if not kinds:
             break
         writes = [kind for kind in kinds if kind.startswith("write")]
@@ -77,6 +81,20 @@ def walk(
         healing=len(healing),
         message=f"{len(acts)} acts{ended}",
     )
+
+
+def conflicts(schedule: Schedule) -> int:
+    """Return at how many offsets replicas had different records, at any time.
+
+    Only such replicas can come to differ: a walk without any shows no divergence on any release.
+    """
+    payloads: dict[int, set[str]] = {}
+    for state in schedule.states:
+        world = World(state)
+        for broker in world.assignment(PARTITION):
+            for batch in world.known_replica(broker, PARTITION).log.batches:
+                payloads.setdefault(batch.base_offset, set()).add(batch.payload)
+    return sum(len(different) > 1 for different in payloads.values())
 
 
 def drawn_moves(
@@ -114,10 +132,10 @@ def drawn_kind(
 
 
 def possible_acts(
-    cluster: ActedCluster, state: State, operation: str
+    cluster: ActedCluster, state: State, operation: str, kinds: tuple[str, ...] = KINDS
 ) -> Iterator[tuple[ChaosMove, State]]:
-    """Yield every act that is possible in a state, and the state after it, in a fixed order."""
-    for act in cluster.acts(KINDS):
+    """Yield every act of these kinds that is possible, and the state after it, in a fixed order."""
+    for act in cluster.acts(kinds):
         after = cluster.after(state, act, operation)
         if after is not None:
             yield act, after

@@ -8,7 +8,7 @@ import pytest
 from kchaos.harness.commands.cli_player import MIX_NAMES
 from kchaos.harness.player.candidates import MIXES
 from kchaos.harness.player.rates import commands_of, page_of, table_text
-from kchaos.harness.player.walks import WALKS
+from kchaos.harness.player.walks import WALKS, WIDE_WALKS
 from kchaos.harness.summary.rates import rates_of
 
 GOOD: dict[str, Any] = {
@@ -77,6 +77,11 @@ def test_rates_count_each_answer_and_hide_nothing() -> None:
             [OLD],
             "`kchaos chaos --kafka 0.10.2.2 --mix cuts --seed 4 --runs 1 --steps 25 --no-gates`",
         ),
+        (
+            [GOOD | {"case": "slow-disks-kraft-no-gates"}],
+            "`kchaos chaos --kafka 2.8.2 --mode kraft --mix slow-disks --seed 7 --runs 1 "
+            "--steps 25 --no-gates`",
+        ),
     ],
 )
 def test_a_rate_has_the_commands_that_play_its_schedules_again(
@@ -105,4 +110,4 @@ def test_the_page_has_the_rates_and_names_its_file() -> None:
 
 
 def test_the_command_line_knows_every_mix() -> None:
-    assert set(MIX_NAMES) == {*MIXES, WALKS}
+    assert set(MIX_NAMES) == {*MIXES, WALKS, WIDE_WALKS}

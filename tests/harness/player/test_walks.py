@@ -11,11 +11,13 @@ from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.explore import ActedBrokers, ActedCluster, Schedule
 from kchaos.checkers.model.explore.acts import KINDS
 from kchaos.checkers.model.explore.moves import ChaosMove
-from kchaos.faults import CutLink, HoldRequests, PreferredElection
+from kchaos.checkers.model.explore.schedules import wrong_at_end
+from kchaos.checkers.model.explore.walk import conflicts
+from kchaos.faults import CutLink, FastBounce, HoldController, HoldRequests, PreferredElection
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.player.shrinking import coherent
-from kchaos.harness.player.walks import draw_walk, walk_of
+from kchaos.harness.player.walks import draw_walk, walk_of, wide_walk_of
 from kchaos.harness.run.runner import RunOptions, play
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.schedule_scenarios import steps_of, text_of
@@ -23,6 +25,7 @@ from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.observing import AwaitFetches
 from kchaos.harness.steps.scenario_steps import (
+    AwaitHeld,
     AwaitHighWatermark,
     AwaitQuiet,
     AwaitReplicated,
@@ -254,6 +257,74 @@ def test_with_gates_and_without_the_same_is_done_and_all_of_it_is_healed(seed: i
         if isinstance(step, Heal):
             acting.remove(step.name)
     assert acting == set()
+
+
+def test_a_bounce_is_over_before_the_controller_goes_on() -> None:
+    _, _, *steps = steps_of(schedule_of(ChaosMove("bounce", 1), release="2.1.1"), gated=True)
+    assert [step for step in steps if isinstance(step, Inject | Heal | AwaitHeld)] == [
+        Inject(name="controller-record-0", fault=HoldController(broker=2)),
+        Inject(name="bounce-record-0", fault=FastBounce(broker=1)),
+        AwaitHeld(name="controller-record-0"),
+        Heal(name="controller-record-0"),
+    ]
+
+
+def wide(seed: int, **more: Any) -> Scenario:
+    return drawn(seed, **{"mix": "wide-walks", "steps": 8, **more})
+
+
+def formats_in(scenario: Scenario) -> set[str | None]:
+    """What brokers write, the controller's own not."""
+    return {
+        broker.properties.get("log.message.format.version") for broker in scenario.cluster.brokers
+    } - {None}
+
+
+def test_a_wide_walk_is_the_same_each_time_and_another_one_than_the_walk_of_its_seed() -> None:
+    assert wide(3) == wide(3)
+    assert wide(3).case == "wide-walks"
+    assert wide(3).steps != drawn(3, steps=8).steps
+
+
+def test_wide_walks_have_more_replicas_and_clean_elections_alone() -> None:
+    clusters = [wide(seed, kafka="2.2.0", steps=2).cluster for seed in range(25)]
+    assert {len(cluster.brokers) for cluster in clusters} == {3, 4, 5}
+    unclean = {cluster.properties["unclean.leader.election.enable"] for cluster in clusters}
+    assert unclean == {"false"}
+
+
+def test_wide_walks_write_two_message_formats_where_a_release_has_two() -> None:
+    written = [formats_in(wide(seed, kafka="2.2.0", steps=2)) for seed in range(12)]
+    assert {"0.10.2", "0.11.0"} in written
+    assert [formats_in(wide(seed, kafka="2.8.2", steps=2)) for seed in range(3)] == [set()] * 3
+
+
+def test_of_the_walks_of_a_seed_one_that_goes_wrong_is_taken_else_the_one_with_most_conflicts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept: list[Schedule] = []
+
+    def counted(schedule: Schedule) -> int:
+        kept.append(schedule)
+        return conflicts(schedule)
+
+    monkeypatch.setattr("kchaos.harness.player.walks.conflicts", counted)
+    for seed in range(3):
+        kept.clear()
+        schedule, _, _ = wide_walk_of(seed, release="1.1.1", steps=15)
+        assert len(kept) == 8
+        wrong = [each for each in kept if wrong_at_end(each)]
+        assert schedule in (wrong or kept)
+        assert conflicts(schedule) == max(map(conflicts, wrong or kept))
+
+
+def test_wide_walks_bounce_brokers_except_where_a_controller_reads_before_it_is_held() -> None:
+    def bounces(release: str) -> int:
+        drawn_walks = [wide_walk_of(seed, release=release, steps=25)[0] for seed in range(4)]
+        return sum(act.kind == "bounce" for walked in drawn_walks for act in walked.acts)
+
+    assert bounces("2.1.1") > 0
+    assert bounces("0.10.2.2") == 0
 
 
 def test_every_kind_of_act_can_be_said() -> None:

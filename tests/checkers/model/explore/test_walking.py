@@ -10,10 +10,12 @@ from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.explore import ActedBrokers, ActedCluster, Schedule, walk
 from kchaos.checkers.model.explore.acts import KINDS, RECORDS, healing
 from kchaos.checkers.model.explore.moves import ChaosMove
-from kchaos.checkers.model.explore.walk import WEIGHTS, possible_acts
+from kchaos.checkers.model.explore.schedules import wrong_at_end
+from kchaos.checkers.model.explore.walk import WEIGHTS, WIDE_WEIGHTS, conflicts, possible_acts
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.model.values.replica import Role
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +78,8 @@ def test_a_walk_is_as_long_as_it_was_to_be_and_ends_with_nothing_left_to_heal() 
 
 def test_every_kind_of_act_is_drawn() -> None:
     drawn = Counter(act.kind for seed in range(30) for act in walked(seed, replicas=2).acts)
-    assert set(drawn) == set(KINDS) == set(WEIGHTS)
+    assert set(drawn) == set(WEIGHTS) == set(KINDS) - {"bounce"}
+    assert set(WIDE_WEIGHTS) == set(KINDS)
 
 
 def test_where_nothing_that_is_drawn_is_possible_any_more_it_stops_and_says_so() -> None:
@@ -167,3 +170,63 @@ def test_the_last_member_stays_in_the_isr_except_for_unclean_elections_up_to_1_0
     ended = [ChaosMove("kill", 1), ChaosMove("kill", 0)]
     state = partition_state(after(cluster(release, is_unclean=is_unclean), *ended))
     assert (state.leader, state.isr) == (-1, isr)
+
+
+def roles(state: State) -> list[Role]:
+    return [World(state).known_replica(broker, PARTITION).role for broker in (0, 1)]
+
+
+def test_up_to_2_1_a_leader_that_is_back_before_the_controller_looks_is_told_nothing() -> None:
+    state = after(cluster("2.1.1"), ChaosMove("write-all", 0), ChaosMove("bounce", 0))
+    assert state is not None
+    known = partition_state(state)
+    assert (known.leader, known.isr) == (0, (0, 1))
+    assert roles(state) == [Role.NONE, Role.FOLLOWER]
+    assert World(state).registered()[0] > World(state).registered()[1]
+
+
+def test_from_2_2_on_a_controller_sees_that_a_broker_bounced_and_elects_another_one() -> None:
+    state = after(cluster("2.2.2"), ChaosMove("write-all", 0), ChaosMove("bounce", 0))
+    assert state is not None
+    known = partition_state(state)
+    assert (known.leader, set(known.isr)) == (1, {0, 1})
+    assert roles(state) == [Role.FOLLOWER, Role.LEADER]
+
+
+def test_a_broker_that_nobody_told_anything_hears_of_its_replicas_when_it_is_killed_again() -> None:
+    bounced = ChaosMove("bounce", 1)
+    state = after(cluster("2.1.1"), bounced, ChaosMove("kill", 1), ChaosMove("restart", 1))
+    assert state is not None
+    assert roles(state) == [Role.LEADER, Role.FOLLOWER]
+
+
+def course(*acts: ChaosMove) -> Schedule:
+    each = cluster("1.1.1")
+    states = [each.begin()]
+    for number, act in enumerate(acts):
+        state = each.after(states[-1], act, f"record-{number}")
+        assert state is not None
+        states.append(state)
+    return Schedule(acts=acts, states=tuple(states), healing=0, message="")
+
+
+def test_a_schedule_is_wrong_at_its_end_where_a_broker_was_told_nothing() -> None:
+    assert wrong_at_end(course(ChaosMove("kill", 1), ChaosMove("restart", 1))) == ""
+    assert wrong_at_end(course(ChaosMove("bounce", 1))) == "broker 1 was told nothing"
+
+
+def test_only_different_records_at_one_offset_are_a_conflict() -> None:
+    first = (CUT, ChaosMove("write-one", 0), ChaosMove("prefer", -1))
+    assert conflicts(course(*first)) == 0
+    assert conflicts(course(*first, ChaosMove("write-one", 1))) == 1
+    healed = (*first, ChaosMove("write-one", 1), ChaosMove("heal", 0, 1))
+    assert conflicts(course(*healed)) == 1
+
+
+@pytest.mark.parametrize("act", [ChaosMove("prefer", -1), ChaosMove("kill", 0)])
+def test_what_would_be_told_to_a_broker_that_was_told_nothing_is_not_possible(
+    act: ChaosMove,
+) -> None:
+    assert after(cluster("2.1.1"), act) is not None
+    assert after(cluster("2.1.1"), ChaosMove("bounce", 1), act) is None
+    assert after(cluster("2.2.2"), ChaosMove("bounce", 1), act) is not None
