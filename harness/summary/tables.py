@@ -8,8 +8,8 @@ A table is a folder with a part for each day on which runs began. A run's rows t
 those that it had, so that a second judgement doubles nothing.
 
 On a disk each part is one file, and a lock keeps all but one process away. An object store has no
-lock: there each call adds a file of its own, named after its runs, so that jobs which add different
-runs at once do not meet.
+lock: there each call adds a file of its own, named after its runs, and looks once more whether a
+call at the same time added one of these runs too.
 """
 
 import contextlib
@@ -46,6 +46,7 @@ NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 _TEXT, _WHOLE, _NUMBER, _YES = "text", "whole number", "number", "yes or no"
 _TIME, _TEXTS, _WHOLES = "time", "texts", "whole numbers"
 _VERSION = b"kchaos.schema"
+_TURN = b"kchaos.turn"
 _OF_AN_OPERATION = (
     *("operation", "function", "broker", "topic", "partition", "acks", "codec", "outcome"),
     *("promised", "error", "is_probe"),
@@ -309,29 +310,65 @@ def rows_in(folder: Path) -> Iterator[tuple[str, Rows]]:
 
 
 def _write(folder: Place, name: str, rows: Sequence[Mapping[str, Any]], runs: set[str]) -> None:
-    arrow, compute, parquet = _pyarrow()
-    table = arrow.Table.from_pylist([dict(row) for row in rows], schema=_schema(arrow, name))
+    """Puts the rows of runs into a part; of the rows that these runs had, none stay.
+
+    Two calls on a store may have the same run at once. Each looks again once its own file is there,
+    so that at least one of them sees both, and both take the rows from the same one: the file that
+    knew of fewer before it, or else whose name comes first.
+    """
+    arrow = _pyarrow()[0]
     own = _own_file(folder, runs)
-    changed = {}
-    for file in files_in(folder, ".parquet"):
-        there = parquet.ParquetFile(arrow.BufferReader(file.read_bytes())).read()
-        version = (there.schema.metadata or {}).get(_VERSION)
-        if version != str(SCHEMA).encode():
-            raise UsageError(
-                f"{file} has tables of another version than {SCHEMA}: name another folder"
-            )
-        others = there.filter(
-            compute.invert(compute.is_in(there["run"], arrow.array(sorted(runs))))
-        )
-        if file == own:
-            table = arrow.concat_tables([others, table])
-        elif len(others) < len(there):
-            changed[file] = others
+    there = {file: _read(file) for file in files_in(folder, ".parquet")}
+    turn = 1 + max(map(_turn, there.values()), default=0)
+    schema = _schema(arrow, name)
+    table = arrow.Table.from_pylist([dict(row) for row in rows], schema=schema)
+    if own in there:
+        table = arrow.concat_tables([_without(there[own], runs), table])
+    table = table.replace_schema_metadata(schema.metadata | {_TURN: str(turn).encode()})
     # What is new comes first, so that an error leaves rows twice and never takes any.
-    for file, content in {own: table, **changed}.items():
-        written = arrow.BufferOutputStream()
-        parquet.write_table(content.sort_by("run"), written, compression="zstd")
-        replace(file, written.getvalue().to_pybytes())
+    _put(own, table)
+    lost: set[str] = set()
+    for file in files_in(folder, ".parquet"):
+        if file == own:
+            continue
+        other = _read(file)
+        twice = runs & {*other["run"].to_pylist()}
+        if (_turn(other), str(file)) > (turn, str(own)):
+            lost |= twice
+        elif twice:
+            _put(file, _without(other, twice))
+    if lost:
+        _put(own, _without(table, lost))
+
+
+def _read(file: Place) -> Any:
+    """The rows of a file of a part.
+
+    Raises:
+        UsageError: It has those of another version.
+    """
+    arrow, _, parquet = _pyarrow()
+    table = parquet.ParquetFile(arrow.BufferReader(file.read_bytes())).read()
+    if (table.schema.metadata or {}).get(_VERSION) != str(SCHEMA).encode():
+        raise UsageError(f"{file} has tables of another version than {SCHEMA}: name another folder")
+    return table
+
+
+def _turn(table: Any) -> int:
+    """How many calls at least had written to the part when the file was written, with its own."""
+    return int(table.schema.metadata.get(_TURN, 0))
+
+
+def _without(table: Any, runs: set[str]) -> Any:
+    arrow, compute, _ = _pyarrow()
+    return table.filter(compute.invert(compute.is_in(table["run"], arrow.array(sorted(runs)))))
+
+
+def _put(file: Place, table: Any) -> None:
+    arrow, _, parquet = _pyarrow()
+    written = arrow.BufferOutputStream()
+    parquet.write_table(table.sort_by("run"), written, compression="zstd")
+    replace(file, written.getvalue().to_pybytes())
 
 
 def _own_file(folder: Place, runs: set[str]) -> Place:

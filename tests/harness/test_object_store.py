@@ -13,7 +13,7 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.packs import pack, packed
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.checkers.store import Place, StoredPlace, files_in
+from kchaos.checkers.store import Place, StoredPlace, files_in, replace
 from kchaos.harness.commands import nightly as module
 from kchaos.harness.commands.cli import run as kchaos
 from kchaos.harness.commands.exits import AS_EXPECTED, MACHINE, UNKNOWN, USAGE
@@ -301,6 +301,36 @@ def rows_in(place: StoredPlace, table: str) -> list[dict[str, Any]]:
     exec(code.replace("BUCKET/PREFIX", f"{place.bucket}/{place.key}"), names)
     answer = duckdb.table(table).to_arrow_table().to_pylist()
     return sorted(answer, key=lambda row: json.dumps(row, default=str))
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_two_jobs_that_add_the_same_run_at_once_leave_its_rows_once(
+    when: str, runs: list[RunDirectory], place: StoredPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One job does all of its work while the other writes its first file."""
+    first, second = (rows_at(run.path) for run in runs)
+    met: list[Place] = []
+
+    def meeting(file: Place, content: bytes) -> None:
+        if met:
+            replace(file, content)
+            return
+        met.append(file)
+        if when == "after":
+            replace(file, content)
+        append([first, second], place)
+        if when == "before":
+            replace(file, content)
+
+    append([first], place)
+    monkeypatch.setattr("kchaos.harness.summary.tables.replace", meeting)
+    append([second], place)
+    assert met
+    for name in TABLES:
+        once = sorted(row["run"] for _, of_run in (first, second) for row in of_run[name])
+        assert sorted(row["run"] for row in rows_in(place, name)) == once
+    append([second, first], place)
+    assert len(rows_in(place, "runs")) == 2
 
 
 def test_tables_on_the_store_have_the_rows_of_those_on_a_disk_and_none_twice(
