@@ -15,7 +15,7 @@ ZooKeeperCutStyle = Literal["silent", "reset", "dropped"]
 """With "dropped" connections that are open are reset, and new ones stay open and nothing passes."""
 Direction = Literal["request", "response"]
 Manner = Literal["hold", "delay", "skip", "fail"]
-"""What becomes of a thread at a point: it waits until it is let on, or so long, or turns back."""
+"""Fate of a thread at a point: it waits until it is let on, or so long, or turns back."""
 Readers = Literal["all", "followers", "consumers"]
 CONTROLLER_BROKER_CHANGE = "controller-broker-change"
 """The point at which a controller begins to handle that brokers came or went."""

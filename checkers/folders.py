@@ -24,7 +24,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./+@=-]+")
 _TRIES = 100
 
 WORKING = ".working-"
-"""How the name of a judgement begins that is not complete yet."""
+"""Beginning of the name of a judgement that is not complete yet."""
 
 
 class NoPlainPath(OSError):

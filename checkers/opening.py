@@ -16,12 +16,12 @@ from typing import Any
 from kchaos.checkers.errors import RunDirectoryError
 
 MOST_FILE_BYTES = 256 << 20
-"""How large a file that is read whole may be. Segments and brokers' logs are read in pieces."""
+"""Largest file that is read whole, in bytes. Segments and brokers' logs are read in pieces."""
 MOST_FILES = 200_000
-"""How many files and folders a run may have."""
+"""Most files and folders of a run."""
 MOST_NESTED_FOLDERS = 8
 MOST_NESTED_JSON = 64
-"""How deep lists and objects may be nested in JSON."""
+"""Most levels of lists and objects in JSON."""
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[^][{}"]+', re.DOTALL)

@@ -33,7 +33,7 @@ LINE_FIELDS = (
     *("conforms", "safe", "expected", "reason", "unknown"),
     *("witness", "not_checked", "crashes", "seconds"),
 )
-"""What the object of `--json` has of results.json as it is."""
+"""Fields of results.json that the object of `--json` has as they are."""
 
 _T = TypeVar("_T")
 _MOST_FACTS = 2

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from kchaos.checkers.errors import ScenarioDataError
 
 SEARCH_TIMEOUT_S = 20.0
-"""How long one expression may take over the logs of all brokers, in seconds."""
+"""Time of one expression over the logs of all brokers, in seconds."""
 
 _MEMORY_BYTES = 1 << 30
 # It imports the standard library alone: where this package comes from does not matter to it.

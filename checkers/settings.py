@@ -43,7 +43,7 @@ WAITS_MS: Mapping[str, int] = {
     "request.timeout.ms": 30_000,
     "zookeeper.session.timeout.ms": 18_000,
 }
-"""What a healthy broker may wait for in silence, with Kafka's defaults: an answer to its
+"""Waits of a healthy broker in silence, in milliseconds, with Kafka's defaults: an answer to its
 AlterPartition from a controller that is gone, an answer to its Fetch, the controller for one to a
 LeaderAndIsr, ZooKeeper for the end of a session (6 s before 2.5)."""
 OUTLASTS = 1.5

@@ -31,7 +31,7 @@ _LIST = "classes.lst"
 _MOST = 3
 """So many archives of a release are kept, each some 50 MiB; jars at another place need another."""
 _KEPT_S = 3600.0
-"""What was used within this time stays: others may be at it."""
+"""Seconds for which a used file stays: others may be at it."""
 
 
 class ClassSharing:

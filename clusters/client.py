@@ -23,7 +23,7 @@ _PACKAGES = {
     "lz4": (codecs.has_lz4, "lz4"),
     "zstd": (codecs.has_zstd, "zstandard"),
 }
-"""What kafka-python compresses with, beside gzip: how it is asked for, and what brings it."""
+"""Codecs of kafka-python beside gzip: how each is asked for, and the package that brings it."""
 _FETCH_BYTES = 50 << 20
 _CONSUMER, _DEBUGGING = -1, -2
 """Replica ids of ListOffsets; the second one is answered by followers as well."""
@@ -31,7 +31,7 @@ _ALSO_FOLLOWERS = 11
 """The FetchRequest from which on followers answer consumers (KIP-392)."""
 _ZSTD_SINCE = 2
 _LATE_S = 3.0
-"""How much later than its own timeout a broker may answer, in seconds."""
+"""Seconds by which a broker may answer later than its own timeout."""
 _ATTRIBUTES_SINCE = 2
 """Sets of messages of older formats are compressed whatever comes of it."""
 _ATTRIBUTES, _ATTRIBUTES_AT, _CODEC_BITS = struct.Struct(">h"), 21, 7

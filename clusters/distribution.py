@@ -30,7 +30,7 @@ _CLASSES = {
     "scala-library-": "scala/Option.class",
     "zookeeper-": "org/apache/zookeeper/server/quorum/QuorumPeerMain.class",
 }
-"""What jars that a distribution needs begin with, and a class that they have in every release."""
+"""Beginnings of the jars that a distribution needs, each with a class of every release."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What asks a process to heal, stop and end: Ctrl-C, kill, and a terminal that is closed."""
+"""Signals that ask a process to heal, stop and end: Ctrl-C, kill, and a closed terminal."""
 
 _remembered = threading.Event()
 _raised = threading.Event()

@@ -244,7 +244,7 @@ REQUESTS: Mapping[ApiKey, Layout] = {
         response=_ALTER_PARTITION_REASSIGNMENTS_RESPONSE,
     ),
 }
-"""What kchaos sends, each with the newest version that is written here."""
+"""APIs that kchaos sends, each with the newest version that is written here."""
 
 
 def send(

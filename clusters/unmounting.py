@@ -11,7 +11,7 @@ from pathlib import Path
 from kchaos.clusters.errors import MachineError
 
 FILE_SYSTEM = "kchaos"
-"""What our mounts are called in the kernel's list."""
+"""Name of our mounts in the kernel's list."""
 _MOUNTS = Path("/proc/self/mountinfo")
 _MNT_DETACH = 2
 _HELPERS = ("fusermount3", "fusermount")

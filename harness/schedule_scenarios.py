@@ -50,7 +50,7 @@ from kchaos.harness.steps.scenario_steps import (
 EXPLORED = "explored"
 _TOPIC, _INDEX = PARTITION
 _AT_ONCE_S = 3.0
-"""How long a write may take that nobody knows to be possible."""
+"""Seconds that a write may take that nobody knows to be possible."""
 
 
 def scenario_of(schedule: Schedule, releases: Sequence[str]) -> Scenario:

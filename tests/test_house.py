@@ -88,6 +88,14 @@ def test_a_module_s_docstring_begins_with_its_subject() -> None:
     assert chosen == []
 
 
+def test_the_text_below_a_constant_begins_with_its_subject() -> None:
+    below = re.compile(r'^"""(What|Who|Whose|How)\b', re.MULTILINE)
+    rooms = [room for room in _ROOMS_AND_TESTS if room != "tests"]
+    files = [file for room in rooms for file in ROOT.glob(f"{room}/**/*.py")]
+    chosen = [str(file.relative_to(ROOT)) for file in files if below.search(file.read_text())]
+    assert chosen == []
+
+
 @pytest.mark.slow
 def test_a_public_docstring_begins_with_its_subject() -> None:
     chosen = [

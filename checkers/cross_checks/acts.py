@@ -65,7 +65,7 @@ _LEFT = {
     "Inject": "injected",
     "ReorderReplicas": "state",
 }
-"""What a step leaves in the observations when it is done."""
+"""Observations that steps leave when they are done."""
 
 
 def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:

@@ -14,7 +14,7 @@ from kchaos.checkers.evidence.said import contradictions
 from kchaos.checkers.model.values.events import Produce
 
 _CLOCK_S = 10.0
-"""How far the clock may be put while one operation begins."""
+"""Most seconds by which the clock may be put while one operation begins."""
 _WRITES = ("Produce", "WriteUntil", "WriteWhereTold")
 STEPS_OF_KCHAOS = frozenset(
     {
@@ -72,7 +72,7 @@ STEPS_OF_KCHAOS = frozenset(
         "AwaitQuiet",
     }
 )
-"""What each class of a step is named: no file or package may define another one of that name."""
+"""Names that steps of kchaos have: no file or package may define another one of that name."""
 
 
 def client_disagreements(evidence: RunEvidence) -> Iterator[str]:

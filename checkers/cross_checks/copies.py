@@ -38,10 +38,10 @@ _OF_PARTITIONS = re.compile(
 )
 _METADATA = "partition.metadata"
 _ALWAYS = (_META, HIGH_WATERMARKS, RECOVERY_POINTS)
-"""What a broker makes when it starts, in every release."""
+"""Files that a broker makes when it starts, in every release."""
 _BEFORE_HEALING = "before-healing"
 _WHY = "snapshot "
-"""What begins the reason for which every broker is looked at while a snapshot is taken."""
+"""Beginning of the reason for which every broker is looked at while a snapshot is taken."""
 _HEALING = (HealLink, ReleaseHold, EndForgery, ResumeBroker, StartBroker)
 
 

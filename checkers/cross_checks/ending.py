@@ -12,7 +12,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 
 _LEAST_BOUND_S = 20.0
 _SET = "set for this run"
-"""What the source of a bound begins with that somebody chose."""
+"""Beginning of a bound's source if somebody chose the bound."""
 _STATES = ("converged", "failed", "stalled")
 
 

@@ -14,7 +14,7 @@ from kchaos.checkers.model.follow.observations import FetchAsked, Question
 from kchaos.checkers.model.values.events import TopicCreated
 
 _ASIDE_S = 10.0
-"""How far a leader's clock may be from that of the harness when it tells what it knows."""
+"""Most seconds between a leader's clock and that of the harness when it tells what it knows."""
 _CLOCK_S = 1.0
 _HELLO = "hello"
 _ALL_WRITTEN = (_HELLO, FETCH_COUNTED, ISR_CHECK)

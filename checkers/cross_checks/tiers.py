@@ -11,7 +11,7 @@ from kchaos.checkers.model.values.events import TierRead
 from kchaos.checkers.segments.tier import FINISHED, RemoteSegmentMetadata
 
 _ASKED = {"-2": "earliest", "-4": "earliest_local", "-5": "latest_tiered"}
-"""What each timestamp of ListOffsets is named in the step that asks."""
+"""Name of each timestamp of ListOffsets in the step that asks."""
 _SINCE_3_9 = "-5"
 _ALIKE = (
     *("operation", "broker", "topic", "partition", "manner", "source"),

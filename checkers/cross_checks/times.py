@@ -13,13 +13,13 @@ from kchaos.checkers.evidence.tier import TIER
 
 _OUTSIDE_S = 120.0
 _CLOCK_S = 10.0
-"""How far the clock of this machine may be put during a run."""
+"""Most seconds by which the clock of this machine may be put during a run."""
 _STOPPING_S = 120.0
-"""How long a cluster may take to stop, and its logs to be copied."""
+"""Most seconds for a cluster to stop, and its logs to be copied."""
 _BY_KCHAOS = (ACTIONS, HISTORY, OBSERVATIONS, TIER)
-"""What the process writes that says when the run began and how long it took."""
+"""Files of the process, which show when the run began and how long it took."""
 _ASIDE_S = 1.0
-"""How long the harness may wait for its turn between asking for a zxid and looking at its clock."""
+"""Most seconds for which the harness waits for its turn between a zxid and its clock."""
 
 
 def time_disagreements(evidence: RunEvidence) -> Iterator[str]:

@@ -30,7 +30,7 @@ _APIS = ("LeaderAndIsr", "UpdateMetadata", "StopReplica", "ControlledShutdown")
 _CLOCKS_S = 0.015
 """ZooKeeper's times are cut to milliseconds, and a link writes before it sends."""
 _LEARNS_S = 1.0
-"""How long a process that registers again may still act in its last generation (KAFKA-9839).
+"""Seconds for which a process that registers again may act in its last generation (KAFKA-9839).
 
 ZooKeeper has the new registration before its answer gets to the broker.
 """

@@ -193,9 +193,9 @@ class _Message:
 
 
 MESSAGE_FIELDS = frozenset(field.name for field in fields(_Message))
-"""What a message may say as a whole."""
+"""Fields of a message as a whole."""
 MESSAGE_PARTITION_FIELDS = frozenset(field.name for field in fields(_MessagePartition))
-"""What a message may say of one partition."""
+"""Fields of a message about one partition."""
 
 
 def check_step(step: Mapping[str, Any]) -> None:

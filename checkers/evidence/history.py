@@ -31,11 +31,11 @@ from kchaos.checkers.segments.batch import Record, payload_digest
 
 HISTORY = "history.jsonl"
 _APART_S = 60.0
-"""How far the line of a produce and its action in an older run may lie apart."""
+"""Most seconds between the line of a produce and its action in an older run."""
 _CLOCK_STEPS_BACK_S = 1.0
 _DIGEST = re.compile(r"[0-9a-f]{16}")
 _PROBE_PREFIX = "settle-"
-"""How settling names its writes; older histories mark them by nothing else."""
+"""Beginning of the names of settling's writes; older histories mark them by nothing else."""
 
 
 Transaction = Literal["", "open", "committed", "aborted", "none"]

@@ -42,7 +42,7 @@ from kchaos.checkers.model.values.requests import StopReplica
 
 LINKS = "links.jsonl"
 ARRIVED = ("passed", "released", "delayed")
-"""What became of a message that went on."""
+"""Fates of a message that went on."""
 _Detail = Mapping[str, Any]
 _FETCHERS = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
 _CONTROL = ("LeaderAndIsr", "UpdateMetadata", "StopReplica")

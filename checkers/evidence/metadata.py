@@ -67,7 +67,7 @@ _OF_BROKERS = frozenset(
 )
 _OF_PARTITIONS = frozenset({"PartitionRecord", "PartitionChangeRecord", "ClearElrRecord"})
 EVERY_BROKER = "<default>"
-"""Whose a configuration is that all brokers were given together."""
+"""Name of a configuration that all brokers were given together."""
 Settings = tuple[tuple[str, str], ...]
 
 

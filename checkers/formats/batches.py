@@ -49,7 +49,7 @@ MINIMUM_LENGTH = {0: 14, 1: 22, 2: BATCH_HEADER.size - LOG_OVERHEAD_BYTES}
 SMALLEST_LENGTH = min(MINIMUM_LENGTH.values())
 
 MOST_RECORDS = 1_000_000
-"""How many records of one entry are read, so that a few bytes cannot stand for any number."""
+"""Most records of one entry that are read, so that a few bytes cannot stand for any number."""
 LARGEST_OFFSET = (1 << 63) - 2
 """The log end offset behind it must be an int64 too."""
 SMALLEST_OFFSET = -(1 << 63)

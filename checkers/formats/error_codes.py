@@ -158,7 +158,7 @@ _BEFORE_APPEND = (
     ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     ErrorCode.UNKNOWN_PRODUCER_ID,
 )
-"""What a broker says before it appends; after any other error the record may be there."""
+"""Errors of a broker before it appends; after any other error the record may be there."""
 
 
 def appended_nothing(code: int, *, acks: int) -> bool:

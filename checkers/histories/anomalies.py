@@ -39,7 +39,7 @@ NOT_KEPT_APART = (
     "records of several transactions are mixed in a log, so the order of writes may close a circle"
 )
 _MOST_NAMED = 8
-"""How many values a sentence names."""
+"""Most values that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

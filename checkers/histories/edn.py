@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 MOST_NESTED = 64
-"""How deep collections may be nested."""
+"""Most levels of collections."""
 _MOST_DIGITS = 400
 _TOKEN = re.compile(
     r"""

@@ -14,7 +14,7 @@ from kchaos.checkers.histories.files import read_history
 from kchaos.checkers.histories.operations import History
 
 MOST_TOLD = 8
-"""How many anomalies of a name are findings; the others are counted."""
+"""Most anomalies of a name that are findings; the others are counted."""
 _MOST_DOUBTS = 3
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Value = int | float | bool | str | None
-"""What a record holds. In a history each value is sent to a key once."""
+"""Content of a record. In a history each value is sent to a key once."""
 Outcome = Literal["ok", "fail", "info"]
 Function = Literal["txn", "poll", "send", "assign", "subscribe"]
 

@@ -17,7 +17,7 @@ NOT_COMPARED = (
     "write that no replica and no link shows is not noticed",
     "indexes, time indexes, transaction indexes, producer snapshots and recovery points",
 )
-"""What no rule compares with what was sent, a sentence each."""
+"""Fields that no rule compares with the sent ones, a sentence each."""
 
 _APART_MS = 2_000
 

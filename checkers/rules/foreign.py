@@ -21,7 +21,7 @@ from kchaos.checkers.segments.batch import join_payload_digests
 
 FOREIGN = "foreign-write"
 _MADE_UP = ("forged", "replaced")
-"""What became of a message whose content kchaos made itself."""
+"""Fate of a message whose content kchaos made itself."""
 
 
 def foreign_batches(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 
 MOST_BYTES = 64 << 20
-"""How much one batch may decompress to, in bytes.
+"""Most bytes that one batch may decompress to.
 
 A broker takes batches of up to 1 MiB (message.max.bytes), and a producer fills a batch by its size
 before compression.

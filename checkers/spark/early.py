@@ -17,7 +17,7 @@ from kchaos.checkers.errors import SparkError
 from kchaos.checkers.spark.tasks import Run, Told
 
 Judging = Callable[[Iterable[Run]], Iterable[Told]]
-"""What judges runs and yields what is to be told of them; it ends when the runs do."""
+"""Function that judges runs and yields what is to be told of them; it ends when the runs do."""
 
 _ALL = -1
 

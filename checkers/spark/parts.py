@@ -33,10 +33,10 @@ from kchaos.checkers.segments.reader import SegmentSlice, read_segment, split_se
 from kchaos.checkers.spark.rows import SNAPSHOT_AFTER, error_row, told_error
 
 PART_BYTES = 32 * 1024 * 1024
-"""How many bytes of segments one task reads, about."""
+"""Bytes of segments that one task reads, about."""
 
 _FILE_COST_BYTES = 64 * 1024
-"""What opening a directory costs, counted as if it were bytes to read."""
+"""Cost of opening a directory, counted as if it were bytes to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,7 @@ class Refused:
 
 
 Told = int | Refused
-"""What a task tells besides its tables: the position of a run that it left alone, or a refusal."""
+"""A task's word besides its tables: the position of a run that it left alone, or a refusal."""
 
 
 class PartError(CheckError):

@@ -15,7 +15,7 @@ from kchaos.clusters.releases import Release
 
 COORDINATES = "org.jboss.byteman:byteman:4.0.24"
 HELLO = "hello"
-"""What a JVM says at the gate before it begins: the agent works, and the gate is reachable."""
+"""Greeting of a JVM at the gate before it begins: the agent works, and the gate is reachable."""
 GO, SKIP = b"g", b"s"
 SCRIPT = "agent.btm"
 

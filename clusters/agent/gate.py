@@ -20,7 +20,7 @@ from kchaos.clusters.errors import ClusterError
 
 _MOST_BYTES = 1 << 16
 _SKIP_S = 0.05
-"""How long a thread whose work is left undone waits, since it comes again at once."""
+"""Seconds that a thread whose work is left undone waits, since it comes again at once."""
 _CLOSE_S = 5.0
 _SAYS_WITHIN_S = 10.0
 """A thread says all at once; whoever connects and says less is hung up on."""

@@ -150,4 +150,4 @@ QUORUM_EPOCH_RESPONSE = (
     plain("error_code", "int16"),
     per_partition(*_QUORUM_ANSWER),
 )
-"""What answers BeginQuorumEpoch and EndQuorumEpoch."""
+"""Response to BeginQuorumEpoch and EndQuorumEpoch."""

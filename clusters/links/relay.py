@@ -34,7 +34,7 @@ _SMALL_BYTES = 64 * 1024
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 Blocker = Cut | Hold | Delay
-"""What can stop a message."""
+"""Rules that can stop a message."""
 
 
 class LinkOver(Exception):

@@ -19,7 +19,7 @@ _WITH_KRAFT = {
     CONTROLLED_SHUTDOWN: "hold BrokerHeartbeat with HoldRequests",
     REGISTERED: "hold BrokerRegistration responses with HoldRequests",
 }
-"""What to do where a point is not reached."""
+"""Remedy where a point is not reached."""
 
 
 def unholdable(view: ClusterView, act: acts.HoldPoint) -> str:

@@ -22,7 +22,7 @@ from kchaos.faults.observation import observe_broker
 from kchaos.faults.view import ClusterView, down, needs_zookeeper, unable
 
 Epoch = Literal["own", "unknown", "ahead"]
-"""What the request says of the generation: its czxid, -1, or one that has not been given yet."""
+"""Generation named in the request: its czxid, -1, or one that has not been given yet."""
 
 _ANSWER_S = 15.0
 

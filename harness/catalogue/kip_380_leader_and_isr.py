@@ -38,7 +38,7 @@ from kchaos.harness.steps.scenario_steps import (
 
 _LEADS, _FORGETS, _SENT = "leads-again", "forgets-high-watermarks", "sent-by-controller"
 _NEVER_TIMES_OUT = {"controller.socket.timeout.ms": "120000"}
-"""What is held is sent again because its receiver has gone, and for no other reason."""
+"""A held request is sent again because its receiver has gone, and for no other reason."""
 
 
 def _topic(topic: str, both: tuple[int, int] = (BOUNCING, OTHER)) -> tuple[Step, ...]:

@@ -22,7 +22,7 @@ from kchaos.harness.steps.tier import AwaitLocalStart, AwaitTiered
 from kchaos.harness.steps.tier_reading import TierRead
 
 MESSAGE_BYTES = 84
-"""What a batch of one record of 16 bytes takes in a segment (magic 2)."""
+"""Bytes of a batch of one record of 16 bytes in a segment (magic 2)."""
 TOPIC, PARTITION = "t", 0
 
 TIERED: Mapping[str, str] = {

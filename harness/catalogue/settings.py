@@ -45,7 +45,7 @@ SLOW_READS: Mapping[str, str] = {
     # A held read keeps a handler thread; two of two held would stop the broker.
     "num.io.threads": "8",
 }
-"""What the scenarios of KIP-501 have in common."""
+"""Settings that the scenarios of KIP-501 share."""
 
 
 def why_not_of_mode(case: str, release: str) -> str:

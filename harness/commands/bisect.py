@@ -183,7 +183,7 @@ def lines_between(first: str, other: str) -> list[list[str]]:
 _RELEASES = (*RELEASED, *(release for release in KRAFT_RELEASES if release not in RELEASED))
 _ARCHIVE = ".tgz"
 _STAGES = ("snapshot", "alpha", "beta", "rc")
-"""What a build is called before its release, the earliest first."""
+"""Stages of a build before its release, the earliest first."""
 _SPAN = f"{_RELEASES[0]} to {_RELEASES[-1]}"
 
 

@@ -30,7 +30,7 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.schedule_scenarios import scenario_of, text_of
 
 DEFAULT_BOUNDS: Mapping[int, int] = {2: 3, 3: 2}
-"""How many records, leader epochs after the first and offsets, by the number of replicas."""
+"""Numbers of records, leader epochs after the first and offsets, by the number of replicas."""
 _SAY_EVERY_S = 2.0
 _MOST_BROKERS = 4
 _LEAST_TO_REASSIGN = 3
@@ -49,14 +49,14 @@ _NEEDED_FAULTS: Mapping[str, tuple[str, ...]] = {
     "droppable": ("kill", "lag"),
     "moves-once": (),
 }
-"""What the properties of KIP-501 are about."""
+"""Faults without which a property of KIP-501 cannot break."""
 # Brokers of a schedule: how many states are looked at for it, and records that are written.
 _SCHEDULES = {2: (10_000, 3), 3: (60_000, 2)}
 _SCHEDULE_EPOCH = 4
 _NO_REASON = "error return without exception set"
-"""What the interpreter says where it had no memory even for a MemoryError."""
+"""The interpreter's message where it had no memory even for a MemoryError."""
 _BOUNDS = {"most_states": "--most-states", "most_memory_mib": "--memory"}
-"""What the command calls the bounds of an exploration."""
+"""The command's names for the bounds of an exploration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

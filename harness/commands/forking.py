@@ -24,7 +24,7 @@ NEEDED = (
     "kchaos.harness.commands.show",
     "kchaos.harness.run.settings",
 )
-"""What `kchaos replay` imports, and by them all the rest."""
+"""Modules that `kchaos replay` imports, and by them all the rest."""
 
 
 def serve(main: Callable[[Sequence[str]], Any]) -> None:

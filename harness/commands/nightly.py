@@ -44,7 +44,7 @@ _ROWS = ".rows"
 """In a night's folder: tables with the rows of its runs, until they are in those of `--tables`."""
 _SEEDS = 1_000_000_000
 FIRST_PLAY_S = 90.0
-"""How long a play is taken to need while none has been played, and no baseline says."""
+"""Seconds that a play is taken to need while none has been played, and no baseline says."""
 _LOOK_S = 1.0
 _Drawn = tuple[int, str, str]
 """Seed, Kafka and mix of a schedule."""

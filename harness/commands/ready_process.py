@@ -16,7 +16,7 @@ from pathlib import Path
 from kchaos.clusters.processes import Child, process_start_time, spawn
 
 SERVE = (sys.executable, "-m", "kchaos.harness.commands.forking")
-"""What has everything imported; see `harness.commands.forking`."""
+"""Command of the process that has everything imported; see `harness.commands.forking`."""
 
 
 @dataclass(slots=True)

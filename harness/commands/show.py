@@ -18,7 +18,7 @@ _EXPECTED = {
     "model": "no outcome is stated for this run: what the model predicts is expected",
     "safety": "nothing is predicted of this run: it is expected to be safe",
 }
-"""What is said of an expectation that the scenario does not state, by where it comes from."""
+"""Origin of an expectation that the scenario does not state, in words."""
 ANSWERS = {True: "yes", False: "no", None: "unknown"}
 _MARKS = {
     frozenset[bool](): "·",

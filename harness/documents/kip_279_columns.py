@@ -32,7 +32,7 @@ COLUMNS = (
     Column(key=SHIPPED, title=f"what was released, with KAFKA-7415; over {FENCED} that release"),
 )
 FAILOVERS = (1, 2, 3, 4, 5)
-"""How often the leader changes in the rows that go on from scenario 3."""
+"""Changes of leader in the rows that go on from scenario 3."""
 TELLING = ("proposal", SHIPPED)
 """The columns whose responses have an epoch."""
 
@@ -49,7 +49,7 @@ _RESPONSE_BITS = {"error_code": 16, "partition": 32, "end_offset": 64}
 _EPOCH_BITS = 32
 _END_BITS = _EPOCH_BITS + 64
 COUNT_BITS = 32
-"""What Kafka's protocol writes before the items of an array; the document leaves it out."""
+"""Bytes of Kafka's protocol before the items of an array; the document leaves them out."""
 
 
 def generations(base: str = BASE) -> Mapping[str, Generation]:

@@ -19,7 +19,7 @@ from kchaos.harness.documents.kip_501_courses import Fetch, TimeLine
 TX, TY, TOOK_S = 0.0, 0.5, 25.0
 """The example's tx and ty, and how long the fetch at ty takes, in seconds."""
 EVERY_S, ENDED_S = 0.5, 60.0
-"""How often a follower fetches that waits for nothing, and where the time line ends."""
+"""Seconds between fetches of a follower that waits for nothing, and until the time line ends."""
 
 
 def solution_of(properties: Mapping[str, str]) -> Solution:

@@ -14,7 +14,7 @@ from kchaos.harness.documents.comparison import Cell, Result
 
 Say = Callable[[str], None]
 MOVES = 30
-"""How many moves a random schedule has."""
+"""Moves of a random schedule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,10 +19,10 @@ from kchaos.harness.gates import applied
 from kchaos.harness.play.play import Play
 
 GATE_S = 45.0
-"""How long a step's gate may take unless the step says otherwise, in seconds."""
+"""Seconds that a step's gate may take unless the step says otherwise."""
 GONE_ON = ("passed", "released", "delayed")
 _MOST_LOOKS = 20
-"""How often a disk is read that loses files meanwhile."""
+"""Most readings of a disk that loses files meanwhile."""
 
 
 def await_state(

@@ -20,7 +20,7 @@ from kchaos.harness.play.play import Play
 
 _PROBE_S = 10.0
 _RETRY_S = 0.25
-"""How often a refused probe is written again, in seconds."""
+"""Seconds until a refused probe is written again."""
 _ASKED_AGAIN = (
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,

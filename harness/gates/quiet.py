@@ -17,7 +17,7 @@ from kchaos.harness.gates.cluster_look import PartitionLook, look_at
 from kchaos.harness.play.play import Play
 
 QUIET_S = 10.0
-"""How long quiet may take until the scenario goes on without it, in seconds."""
+"""Seconds that quiet may take until the scenario goes on without it."""
 
 
 def await_quiet_without_links(play: Play, *, level: bool = False) -> None:

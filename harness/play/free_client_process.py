@@ -35,7 +35,7 @@ _SOON: dict[str, Any] = {
     "metadata_max_age_ms": 5_000,
     "reconnect_backoff_max_ms": 1_000,
 }
-"""What makes clients try again soon: a broker that is gone is no reason to be silent for long."""
+"""Settings with which clients try again soon: a broker that is gone must not silence them."""
 
 
 class Client:

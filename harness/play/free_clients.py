@@ -30,7 +30,7 @@ Kind = Literal[
 PRODUCERS: tuple[Kind, ...] = ("plain", "idempotent", "transactional")
 CONSUMERS: tuple[Kind, ...] = ("alone", "in-group", "alone-committed", "in-group-committed")
 STOP_S = 30.0
-"""How long clients have to send what they hold and to end; then they are killed."""
+"""Seconds for clients to send what they hold and to end; then they are killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,7 +108,7 @@ _IN_PLACE: Mapping[str, tuple[str, ...]] = {
     "hold-epochs": ("hold-heartbeats",),
     "hold-leader-and-isr": ("hold-metadata", "hold-alter-partition"),
 }
-"""What is drawn with KRaft in place of a kind that does not act there."""
+"""Kinds that are drawn with KRaft in place of one that does not act there."""
 SHUTDOWNS = "shutdowns"
 """The mix whose brokers ask their controller before they stop; in the others none does."""
 THROTTLES = "throttles"

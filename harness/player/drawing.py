@@ -75,7 +75,7 @@ WITHOUT_KRAFT = (*WITH_ZOOKEEPER, *_WALKED)
 """The mixes that are not drawn with KRaft."""
 _SELDOM_POSSIBLE = ("lose-tail", "tear-epochs", "lose-epochs", "wipe", "delete-topic")
 _SEIZED = 6
-"""How much more often than its weight the mix `rare` draws what is seldom possible, when it is."""
+"""Factor of the mix `rare` on the weight of a kind that is seldom possible, when it is."""
 _HELD = (RARE, SLOW_DISKS)
 """Mixes in which what is held inside brokers is let go by a step: a fault that had no effect until
 then says so when it is healed, which is an observation there, and would end the run later."""

@@ -31,11 +31,11 @@ FREE_MIXES = ("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", 
 """Mixes whose acts leave clients their topic and its records."""
 SHORTEST_S = 10.0
 _STEADY_S = 3.0
-"""How long clients run before the first act."""
+"""Seconds that clients run before the first act."""
 _LEAST_GAP_S, _MEAN_GAP_S = 1.0, 8.0
 _BACK_S = 90.0
 LEFT_OUT = ("produce", "produce-to-zombie", "create-topic", "delete-topic", "snapshot")
-"""What clients do themselves, what takes their topic away, and copies of logs that they write."""
+"""Kinds left out: acts of clients, loss of their topic, and copies of logs that they write."""
 _PROPERTIES = {
     # Kafka's own until 2.5: who cannot follow leaves the ISR, and writes go on without it.
     "replica.lag.time.max.ms": "10000",

@@ -63,7 +63,7 @@ RARE_KINDS: Mapping[str, float] = {
     "hold-controlled-shutdown": 1,
     "hold-isr-change": 1,
 }
-"""How often each is drawn in the mix `rare`, relative to the weights of the mix `mixed`."""
+"""Weight of each in the mix `rare`, relative to the weights of the mix `mixed`."""
 ALSO_RARE: Mapping[str, float] = {
     **dict.fromkeys(("forge-epochs", "configure-format", "roll-format", "wipe"), 1.0),
     **dict.fromkeys(("lose-epochs", "delete-topic"), 2.0),
@@ -360,4 +360,4 @@ RARE_CANDIDATES: Mapping[str, Candidates] = {
     ),
     "hold-isr-change": _holds("AlterPartition", "hold-isr-change", of_sender=True),
 }
-"""What makes the steps of each of `RARE_KINDS`."""
+"""Candidates of each of `RARE_KINDS`."""

@@ -12,7 +12,7 @@ T = TypeVar("T")
 EPOCH_COLOURS = 7
 """So many colours follow one another; an epoch has the colour of its number modulo this."""
 PERCENT_PER_LETTER = 1.25
-"""How wide a letter of a label is, in percent of a narrow page's lane."""
+"""Width of a letter of a label, in percent of a narrow page's lane."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from kchaos.harness.steps.tier_reading import read_tiered_logs
 BEFORE_HEALING = "before-healing"
 FINAL = "final"
 PLANNED = (ClusterError, FaultError, HarnessError, ExceptionGroup)
-"""What may end a run early. Anything else is a defect of kchaos, or Ctrl-C."""
+"""Errors that may end a run early. Anything else is a defect of kchaos, or Ctrl-C."""
 _MOST_MOVES = 10
 """So often a partition may move between settling and the last snapshot."""
 

@@ -27,7 +27,7 @@ FILES = ".py"
 _MOST_BYTES = 1 << 20
 _PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VERSION = re.compile(r"[A-Za-z0-9.!+_-]*")
-"""What a message with a command may say of a package that a stranger's run names."""
+"""Version of a package that a message may repeat from a stranger's run in a command."""
 _MODULES = "kchaos_own_parts_"
 _FAULT_HAS = ("lasting", "performs", "available", "inject")
 

@@ -19,9 +19,9 @@ from kchaos.harness.gates.cluster_look import ClusterLook, PartitionLook, look_a
 from kchaos.harness.play.play import Play
 
 POSSIBLE_S = 15.0
-"""How long a gate of this module waits unless it says otherwise, in seconds."""
+"""Seconds that a gate of this module waits unless it says otherwise."""
 NOT_NOW = (AwaitTimeout, NoAnswer, NotSent, FaultError, NotPossible)
-"""What says that a step could not be done, or that its gate did not hold in time."""
+"""Errors of a step that could not be done, or whose gate did not hold in time."""
 
 
 class Performed(Protocol):

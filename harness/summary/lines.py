@@ -28,12 +28,12 @@ WITHOUT_SERVICE = {
     "without_acknowledged_write_s": "without acknowledged write",
     "longest_stall_s": "longest stall",
 }
-"""What a line says of availability, and how people are told; `line_of` has the meaning."""
+"""Fields of a line about availability, and their names for people; `line_of` has the meaning."""
 
 LINES = "night.jsonl"
 """The file in a night's folder that has a line for each run that was judged."""
 NEEDED = frozenset({"run", "release", "safe", "conforms", "findings"})
-"""What every line has."""
+"""Fields of every line."""
 _MOST_GATES = 5
 _TOLD = (
     *("entry", "case", "release", "build", "driver", "seed", "started_at", "played_by"),

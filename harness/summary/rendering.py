@@ -27,9 +27,9 @@ _RATE = (
     *("release", "mode", "mix", "runs", "safe", "unsafe", "conforming", "not_conforming"),
     *("unknown", "unsafe_between", "not_conforming_between"),
 )
-"""What the JSON has of a rate."""
+"""Fields of a rate in the JSON."""
 _SHOWN_S = 0.05
-"""What is less is 0.0 for people."""
+"""Seconds below this are 0.0 for people."""
 _MOST_SHOWN = 60
 """So many runs that fail, each standing for those that show the same, have a time line."""
 

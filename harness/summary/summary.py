@@ -12,7 +12,7 @@ from kchaos.harness.summary.rates import Rate, rates_of
 UNSAFE, NOT_CONFORMING, IS_UNKNOWN, NEW = "unsafe", "not-conforming", "unknown", "new"
 FAIL_ON = (UNSAFE, NOT_CONFORMING, IS_UNKNOWN, NEW)
 BY_DEFAULT = (UNSAFE, NOT_CONFORMING, IS_UNKNOWN)
-"""What fails a night unless it says otherwise: all that is known to be wrong, or is not known."""
+"""Reasons to fail a night unless it says otherwise: all that is known to be wrong, or unknown."""
 FAILS, PASSES = "fails", "passes"
 STILL, GONE = "still there", "gone"
 _MOST_GATES = 12

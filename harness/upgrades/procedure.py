@@ -48,7 +48,7 @@ PRODUCTION: Mapping[str, str] = {
     "replica.lag.time.max.ms": "30000",
     "min.insync.replicas": "2",
 }
-"""What brokers are set to beside what gates need."""
+"""Settings of brokers beside those that gates need."""
 _OF_WORKLOADS = {
     "auto.create.topics.enable": "true",
     "default.replication.factor": "3",

@@ -24,14 +24,14 @@ from kchaos.checkers.model.values.requests import (
 OFFLINE_STOPPED = "OFFLINE_STOPPED"
 """Stands for what is answered to a StopReplica of a replica whose log directory has failed."""
 Errors = tuple[tuple[TopicPartition | None, str], ...]
-"""What a broker answers: (partition, or None for the whole request; Kafka's error or "")."""
+"""Answer of a broker: (partition, or None for the whole request; Kafka's error or "")."""
 
 
 _OF_A_LEADER = (
     *("isr change", "isr answer", "isr wanted", "isr unanswered", "isr refused"),
     *("appended", "shortened"),
 )
-"""What else is known of a replica, and goes with it."""
+"""Further knowledge of a replica, which goes with it."""
 
 
 def may_handle(world: World, broker_id: int, received: Received) -> bool:

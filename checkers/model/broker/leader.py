@@ -45,7 +45,7 @@ _UNVERIFIED = (
     # An earlier batch is being asked about (ProducerAppendInfo.checkSequence, 3.8.0).
     "OUT_OF_ORDER_SEQUENCE_NUMBER",
 )
-"""What a client is told of a transaction that the coordinator does not vouch for."""
+"""Answer to a client about a transaction that the coordinator does not vouch for."""
 NO_FETCH_YET = 1 << 62
 """Stands for the leader's end at the fetch before the first: no offset reaches it."""
 

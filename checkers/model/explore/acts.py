@@ -25,13 +25,13 @@ PROMISED = ("promised",)
 CZXID = 1
 """That of every registration at first; a broker that registers again has a greater one."""
 EXPLORED_KINDS = ("write-one", "write-all", "prefer", "expire", "register", "cut", "heal")
-"""What a search for a shortest schedule looks at."""
+"""Kinds of acts in a search for a shortest schedule."""
 KINDS = (
     *EXPLORED_KINDS,
     *("write-pair", "reorder", "kill", "terminate", "restart"),
     *("hold-answers", "hold-next-answers", "release", "bounce"),
 )
-"""What there is to be done. Of what ends a process the session ends too: nobody waits for that."""
+"""All kinds of acts. One that ends a process ends its session too: nobody waits for that."""
 _BETWEEN_TWO = ("cut", "heal")
 _ENDS_OF_PROCESSES = ("kill", "terminate")
 _ELECTS = ("bounce", "expire", "prefer", "reorder", *_ENDS_OF_PROCESSES)

@@ -59,7 +59,7 @@ KINDS = (
     "cut-controller",
     "heal-controller",
 )
-"""What moves there are.
+"""Kinds of moves.
 
 write-one, write-pair: acks=1, one batch of one or two records, to a broker that believes to lead.
 write-all: acks=all, one record. kill: SIGKILL, high watermark checkpointed. terminate: SIGTERM

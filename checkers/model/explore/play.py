@@ -21,7 +21,7 @@ from kchaos.checkers.model.values.events import Event
 from kchaos.checkers.model.values.prediction import PredictedProduce, Promise
 
 Promised = frozenset[tuple[int, str]]
-"""What was acknowledged with acks=all: (offset, payload)."""
+"""Records that were acknowledged with acks=all: (offset, payload)."""
 
 
 class Playing:

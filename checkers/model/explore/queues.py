@@ -40,7 +40,7 @@ from kchaos.checkers.model.values.requests import Received, Stage
 EVENTS = ("events",)
 """The component with the newest controller's events that wait, the oldest first."""
 MOST_WAITING = 2
-"""How many requests of one controller may stand in a broker's queue."""
+"""Requests of one controller that may stand in a broker's queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

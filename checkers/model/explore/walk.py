@@ -28,7 +28,7 @@ WEIGHTS: Mapping[str, float] = {
     "hold-next-answers": 2,
     "release": 3,
 }
-"""How often each kind of act is drawn where it is possible, relative to the others."""
+"""Weight of each kind of act where it is possible, relative to the others."""
 WIDE_WEIGHTS: Mapping[str, float] = {**WEIGHTS, "bounce": 2}
 """The same with every kind of act that there is."""
 MOVE_WEIGHTS: Mapping[str, float] = {
@@ -39,7 +39,7 @@ MOVE_WEIGHTS: Mapping[str, float] = {
 }
 """The same for moves that need not be possible: damage is healed, and there is data to lose."""
 _EAGER = 2.5
-"""How much more often an eager kind: writes where records of a leader epoch are still missing, for
+"""Factor of eager kinds: writes where records of a leader epoch are still missing, for
 in those replicas may come to differ."""
 
 

@@ -61,7 +61,7 @@ from kchaos.checkers.model.values.requests import (
 )
 
 _KNOWN_LATER = NOT_HERE | {ErrorCode.UNKNOWN_LEADER_EPOCH}
-"""What a broker answers of a partition that it is yet to lead, or to lead in the asked epoch."""
+"""Answers of a broker about a partition that it is yet to lead, or to lead in the asked epoch."""
 _SAID_OF_APPENDED = (
     ErrorCode.REQUEST_TIMED_OUT.name,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND.name,

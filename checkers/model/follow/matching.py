@@ -41,7 +41,7 @@ NOT_HERE = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
-"""What a broker answers about a partition that it does not have, or does not lead."""
+"""Answers of a broker about a partition that it does not have, or does not lead."""
 _CODES: Mapping[str, frozenset[int]] = {
     # A broker without the replica says one or the other, by release and by what it has heard.
     # While it handles the LeaderAndIsr that names it, it has no epoch, and any is unknown.

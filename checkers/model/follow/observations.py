@@ -23,7 +23,7 @@ NOT_LEADING = (
     "UNKNOWN_TOPIC_OR_PARTITION",
     "LEADER_NOT_AVAILABLE",
 )
-"""What a broker answers that does not lead, or has not heard so: nothing was appended.
+"""Errors of a broker that does not lead, or has not heard so: nothing was appended.
 
 With acks=all it may have been, and the broker stopped leading before the high watermark covered it
 (kafka.cluster.Partition.checkEnoughReplicasReachOffset, 1.1.1 and 2.8.2).

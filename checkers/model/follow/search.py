@@ -40,17 +40,17 @@ from kchaos.checkers.model.values.prediction import (
 )
 
 CLOCKS_AGREE_S = 0.015
-"""How far apart two times may be for the order of what they belong to to be open, in seconds.
+"""Seconds between two times up to which the order of their events is open.
 
 ZooKeeper's are cut to milliseconds, and a link writes a message down before it sends it on.
 """
 _MOST_REASONS = 200
 _PATIENCE = 500
-"""How many states may explain no more of a run until an unlikely branch is searched."""
+"""States that may explain no more of a run until an unlikely branch is searched."""
 _PATIENCE_IF_REFUTED = 2 * _PATIENCE
-"""How many may do so until a search ends of which it is known that nothing explains the record."""
+"""States that may do so once it is known that nothing explains the record."""
 MOST_STATES = 60_000
-"""How many states may be looked at for one run until the answer is unknown."""
+"""States that may be looked at for one run until the answer is unknown."""
 
 
 class _Node(NamedTuple):

@@ -37,7 +37,7 @@ from kchaos.checkers.model.values.requests import Asked
 
 _NEVER = 1 << 62
 _FORGOTTEN = (-2, -1)
-"""What a connection knows of a partition after an error; a leader may tell -1 (KAFKA-3978)."""
+"""A connection's knowledge of a partition after an error; a leader may tell -1 (KAFKA-3978)."""
 
 
 @dataclass(slots=True)

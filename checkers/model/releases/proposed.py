@@ -94,4 +94,4 @@ class Proposed:
 
 
 AS_RELEASED = Proposed()
-"""What all releases do."""
+"""Behaviour of all releases."""

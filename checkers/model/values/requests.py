@@ -38,7 +38,7 @@ EARLIEST = -2
 """The one that asks for its log start, which of a tiered log may be remote."""
 
 MOVED_TO_TIER = "OFFSET_MOVED_TO_TIERED_STORAGE"
-"""What a leader answers a follower that asks for what is in the remote tier only (KIP-405)."""
+"""A leader's answer to a follower that asks for offsets in the remote tier only (KIP-405)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

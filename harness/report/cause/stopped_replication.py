@@ -17,7 +17,7 @@ _OWN_WORDS = (
     r"Unable to start fetching {name} with topic ID [^(]*",
     r"Error while processing LeaderAndIsr request [^(]*for partition {name}\b",
 )
-"""What a broker logs when it gives a replica up: ReplicaFetcherThread.handleOffsetOutOfRange up to
+"""Log line of a broker that gives a replica up: ReplicaFetcherThread.handleOffsetOutOfRange up to
 1.1, AbstractFetcherThread, StateChangeLogger's lines of ReplicaManager."""
 
 
@@ -25,7 +25,7 @@ _UNREAD = re.compile(
     r"Error getting request for apiKey: (LEADER_AND_ISR|UPDATE_METADATA|STOP_REPLICA), "
     r"apiVersion: (\d+)"
 )
-"""What a broker logs of a controller's request in a version that it does not know (RequestContext.
+"""Log line about a controller's request in a version that the broker does not know (RequestContext.
 parseRequest, 1.0.0 to 3.8.0); it closes the connection then."""
 
 

@@ -26,7 +26,7 @@ MOST_OPERATIONS = 3
 MOST_ROUNDS = 2
 MOST_CUTS = 2
 MOST_STEPS = 6
-"""How many of each a cause tells, and how many sentences it may have."""
+"""Most of each that a cause tells, and most sentences that it may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
