@@ -25,8 +25,10 @@ from kchaos.checkers.spark.rows import (
     finding_of_row,
     finding_row,
 )
+from kchaos.checkers.store import Place, StoredPlace
 from tests.golden.stored import unpacked
 from tests.support.clean_runs import clean_run, clean_snapshot
+from tests.support.object_store import environment_for
 
 
 def of_run(
@@ -122,7 +124,7 @@ RUNS = [(number, f"/nowhere/{number}") for number in range(3)]
 """Runs as Spark gives them to a task; there is none at these paths."""
 
 
-def judged(runs: Iterable[tuple[int, str]], folder: Path, **bounds: int) -> list[tasks.Told]:
+def judged(runs: Iterable[tuple[int, str]], folder: Place, **bounds: int) -> list[tasks.Told]:
     bounds = {"most_states": MOST_STATES, "most_bytes": PART_BYTES} | bounds
     return [*tasks.whole_runs(runs, folder=folder, **bounds)]
 
@@ -173,3 +175,23 @@ def test_a_task_that_is_tried_again_leaves_no_row_twice_and_counts_no_run_twice(
         judged(RUNS, tmp_path)
     assert tasks.runs_ended(tmp_path) == 3
     assert dataset.dataset(tmp_path / RESULTS).count_rows() == 3
+
+
+@pytest.mark.slow
+def test_a_store_that_cannot_take_the_tables_is_told_before_a_run_is_judged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("pyarrow")
+    for name, value in environment_for(9).items():
+        monkeypatch.setenv(name, value)
+    begun: list[tuple[int, str]] = []
+
+    def given() -> Iterator[tuple[int, str]]:
+        for run in RUNS:
+            begun.append(run)
+            yield run
+
+    (refused,) = judged(given(), StoredPlace("bucket", "judged"))
+    assert isinstance(refused, tasks.Refused)
+    assert "(http://127.0.0.1:9) does not answer" in refused.why
+    assert begun == []
