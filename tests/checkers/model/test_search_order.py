@@ -1325,7 +1325,7 @@ def test_a_fetch_may_be_told_what_another_has_moved_by_then(
         ((1, 1, 1), []),
         ((0, 0, 0), []),
     ],
-    ids=str,
+    ids=["two-left", "one-left", "all-told", "none-told"],
 )
 def test_of_a_fetch_only_that_is_left_to_count_which_another_is_not_told_yet(
     told: tuple[int, int, int], left: list[set[TopicPartition]]
