@@ -100,6 +100,7 @@ class JvmCluster:
         self._zookeepers: list[ZooKeeperMember] = []
         self._controllers: dict[int, JvmController] = {}
         self._kraft: KraftMetadata | None = None
+        self._zookeeper_metadata: ZooKeeperMetadata | None = None
         self._definitions: Mapping[str, bytes] = {}
         self._voters: dict[int, str] = {}
         self._cluster_id = kraft_storage.new_id() if spec.is_kraft else ""
@@ -189,7 +190,10 @@ class JvmCluster:
             if self._kraft is None:
                 raise ClusterError("the cluster is not started, so it has no metadata")
             return self._kraft
-        return ZooKeeperMetadata(self.zookeeper())
+        client = self.zookeeper()
+        if self._zookeeper_metadata is None or self._zookeeper_metadata.client is not client:
+            self._zookeeper_metadata = ZooKeeperMetadata(client)
+        return self._zookeeper_metadata
 
     def start(self) -> None:
         """Start everything; on any failure, Ctrl-C included, stop what was started."""

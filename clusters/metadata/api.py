@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -61,6 +62,9 @@ class ClusterMetadata(Protocol):
 
     Every call may raise MetadataUnavailable.
     """
+
+    def one_look(self) -> AbstractContextManager[None]:
+        """Return a context for a gate's look, in which nothing need be read that cannot be new."""
 
     def position(self) -> int:
         """Return the number (zxid) of the newest change that a read shows."""

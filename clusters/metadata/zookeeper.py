@@ -6,9 +6,11 @@ the same from 0.10.2 to 3.9.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -38,15 +40,42 @@ _LOOKS_S = 5.0
 """So long what is only read is asked for again, when its member of the ensemble ends meanwhile."""
 
 
+class _Seen(threading.local):
+    """What a thread has read of ZooKeeper as it was at one zxid."""
+
+    def __init__(self) -> None:
+        self.zxid = -1
+        self.is_looking = False
+        self.answers: dict[tuple[str, str], Any] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class ZooKeeperMetadata:
     """See ``clusters.metadata.api.ClusterMetadata``; ``client`` is started and somebody else's."""
 
     client: KazooClient
+    _seen: _Seen = field(default_factory=_Seen, repr=False)
+
+    @contextlib.contextmanager
+    def one_look(self) -> Iterator[None]:
+        """Ask for the newest zxid; what was read at that zxid is not read again in the block.
+
+        A change of any znode has a zxid of its own, so nothing else can be there.
+        """
+        seen = self._seen
+        zxid = self.position()
+        if zxid != seen.zxid:
+            seen.answers.clear()
+            seen.zxid = zxid
+        seen.is_looking = True
+        try:
+            yield
+        finally:
+            seen.is_looking = False
 
     def position(self) -> int:
         """Return the last zxid."""
-        self._look(self.client.exists, "/")
+        self._ask_again(self.client.exists, "/")
         return int(self.client.last_zxid)
 
     def controller(self) -> int | None:
@@ -205,6 +234,17 @@ class ZooKeeperMetadata:
         self._ask(partial(self.client.create, makepath=True), path, json.dumps(value).encode())
 
     def _look(self, question: Callable[..., Any], path: str) -> Any:
+        """As `_ask_again`, of what need not be asked at all in a look; see `one_look`."""
+        seen, what = self._seen, (question.__qualname__, path)
+        if seen.is_looking and what in seen.answers:
+            return seen.answers[what]
+        answer = self._ask_again(question, path)
+        # A read shows no older state than the look, and none newer than the zxid of its answer.
+        if seen.is_looking and self.client.last_zxid == seen.zxid:
+            seen.answers[what] = answer
+        return answer
+
+    def _ask_again(self, question: Callable[..., Any], path: str) -> Any:
         """As `_ask`, of what may be asked twice."""
         again = KazooRetry(max_tries=-1, delay=0.05, max_delay=0.5, deadline=_LOOKS_S)
         return self._ask(partial(again, question), path)

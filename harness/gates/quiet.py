@@ -44,7 +44,8 @@ def await_quiet(play: Play, *, level: bool = False) -> None:
     missing: list[str] = []
 
     def is_quiet() -> bool:
-        missing[:] = _missing(play, level=level)
+        with play.cluster.metadata.one_look():
+            missing[:] = _missing(play, level=level)
         return not missing
 
     try:

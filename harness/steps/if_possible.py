@@ -174,6 +174,10 @@ def _await(play: Play, what: str, timeout_s: float, lacks: Lacks) -> None:
     lacking: list[str] = []
 
     def holds() -> bool:
+        with play.cluster.metadata.one_look():
+            return not look_again()
+
+    def look_again() -> list[str]:
         look = look_at(play)
         lacking[:] = _unregistered(look) if lacks is _in_sync else []
         if look.will_elect_controller:
@@ -182,7 +186,7 @@ def _await(play: Play, what: str, timeout_s: float, lacks: Lacks) -> None:
         # quorum has another leader.
         if look.controller is None or look.can_decide:
             lacking.extend(lack for partition in look.partitions() for lack in lacks(partition))
-        return not lacking
+        return lacking
 
     await_until(
         holds,

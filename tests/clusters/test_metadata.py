@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -26,6 +27,8 @@ class ZooKeeper:
     def __init__(self, nodes: dict[str, Any], problem: Exception | None = None) -> None:
         self.nodes = {path: json.dumps(value).encode() for path, value in nodes.items()}
         self.problem = problem
+        self.last_zxid = 1
+        self.asked: list[str] = []
 
     def _ask(self, path: str) -> None:
         if self.problem is not None:
@@ -34,6 +37,7 @@ class ZooKeeper:
             raise NoNodeError(path)
 
     def get(self, path: str, timeout: float | None = None) -> tuple[bytes, Any]:
+        self.asked.append(path)
         self._ask(path)
         return self.nodes[path], SimpleNamespace(czxid=9, ephemeralOwner=0x77, version=4)
 
@@ -49,6 +53,7 @@ class ZooKeeper:
         self.nodes[path] = data
 
     def exists(self, path: str) -> Any:
+        self.asked.append(path)
         return self.nodes.get(path)
 
     def delete(self, path: str) -> None:
@@ -81,6 +86,40 @@ def test_what_the_znodes_say_is_read() -> None:
     state_of_9 = metadata.state("t", 9)
     assert state_of_9 is not None
     assert state_of_9.version == 4
+
+
+def test_what_was_read_at_the_newest_zxid_is_not_read_again_by_a_look() -> None:
+    metadata = metadata_of({"/controller": {"brokerid": 3}})
+    client = cast(Any, metadata.client)
+
+    def asked_by_a_look(*, zxid: int, controller: int, written: int = 0) -> list[str]:
+        """What is asked of ZooKeeper by a look, the second time; a write may come in between."""
+        client.last_zxid, client.asked = zxid, []
+        client.nodes["/controller"] = json.dumps({"brokerid": controller}).encode()
+        with metadata.one_look():
+            client.last_zxid += written
+            assert (metadata.controller(), metadata.registration(1)) == (controller, None)
+        return list(client.asked)
+
+    both = ["/controller", "/brokers/ids/1"]
+    assert asked_by_a_look(zxid=5, controller=3) == ["/", *both]
+    assert asked_by_a_look(zxid=5, controller=3) == ["/"]
+    assert asked_by_a_look(zxid=6, controller=2) == ["/", *both]
+    # What was written after the look began may or may not have been read: it is read again.
+    assert asked_by_a_look(zxid=7, controller=1, written=1) == ["/", *both]
+    assert asked_by_a_look(zxid=8, controller=0) == ["/", *both]
+    client.asked = []
+    assert (metadata.controller(), metadata.position()) == (0, 8)
+    assert client.asked == ["/controller", "/"], "outside of a look everything is read"
+
+
+def test_what_one_thread_has_seen_is_not_told_to_another() -> None:
+    metadata = metadata_of({"/controller": {"brokerid": 3}})
+    client = cast(Any, metadata.client)
+    with metadata.one_look(), ThreadPoolExecutor(1) as pool:
+        assert metadata.controller() == 3
+        client.nodes["/controller"] = json.dumps({"brokerid": 2}).encode()
+        assert pool.submit(metadata.controller).result() == 2
 
 
 def test_what_is_not_there_is_none_and_not_an_error() -> None:

@@ -35,6 +35,10 @@ class ZooKeeper:
         self.state = state
         self.controller_epoch = controller_epoch
 
+    last_zxid = 7
+
+    def exists(self, path: str) -> None: ...
+
     def get_children(self, path: str) -> list[str]:
         return ["t"] if path == "/brokers/topics" else [str(each) for each in self.registered]
 

@@ -1,5 +1,6 @@
 """Steps that are only tried, and gates that ask for what the cluster can still do."""
 
+import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -45,6 +46,7 @@ def metadata_with(
     registered: Sequence[int], state: LeaderAndIsr, controller: int, forgotten: Sequence[int]
 ) -> SimpleNamespace:
     return SimpleNamespace(
+        one_look=contextlib.nullcontext,
         controller=lambda: controller,
         controller_epoch=lambda: 2,
         registered=lambda: frozenset(registered),
