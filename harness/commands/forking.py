@@ -61,7 +61,9 @@ def _take_over(log_file: Path) -> None:
 
 if __name__ == "__main__":
     from kchaos.harness.commands.process import main as main_of_the_process
+    from kchaos.harness.report.page import compile_beforehand
 
     for needed in NEEDED:
         importlib.import_module(needed)
+    compile_beforehand()
     serve(main_of_the_process)

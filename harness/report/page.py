@@ -63,6 +63,11 @@ def render(run: RunDirectory, judgement: str | None = None) -> str:
         )
 
 
+def compile_beforehand() -> None:
+    """Compiles what `render` fills in, in a process that forks: each of many would do it again."""
+    _template("report.html")
+
+
 @cache
 def _template(name: str) -> jinja2.Template:
     environment = jinja2.Environment(
