@@ -183,19 +183,28 @@ def look(
     source: int,
     exchange: Exchange,
     withheld: frozenset[TopicPartition] = frozenset(),
+    *,
+    but: Collection[TopicPartition] = (),
 ) -> Exchange:
-    """Let the leader look at its log for a request that has arrived.
+    """Let the leader look at its log for a request that has arrived, or for the rest of one.
 
     What it finds is fixed then, with the high watermark of before (KAFKA-7104). How far the
     follower is counts only after it (ReplicaManager.fetchMessages: readFromLocalLog, then
     updateFollowerLogReadResults), and others may come in between. Of `withheld`
-    partitions it sends no records (`leader.may_throttle`).
+    partitions it sends no records (`leader.may_throttle`). With `but` it is yet to look at these
+    (`Generation.counts_before_next_read`).
     """
-    leader = leader_of(source)
+    leader, known = leader_of(source), dict(exchange.answers)
     answers: list[tuple[TopicPartition, Answer]] = []
-    refused = exchange.refused | not_told(world, leader, exchange)
+    refused = exchange.refused
+    if exchange.stage is not Stage.READ:
+        refused |= not_told(world, leader, exchange)
     for partition, asked in exchange.asked:
-        if partition in refused:
+        if partition in known:
+            answers.append((partition, known[partition]))
+        elif partition in but:
+            continue
+        elif partition in refused:
             answers.append((partition, FetchAnswer(error=_NOT_TOLD)))
         elif exchange.api == FETCH:
             fetched = leading.read(world, leader, partition, asked)

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.broker import leader
+from kchaos.checkers.model.broker import exchange, leader
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.matching import answer_as_seen
+from kchaos.checkers.model.follow.observations import Reply
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
+from kchaos.checkers.model.values.replica import Replica
 from kchaos.checkers.model.values.requests import Exchange, FetchAnswer, Stage
 
 
@@ -60,7 +63,7 @@ def left_uncounted(
         index: How many observations were taken.
     """
     leader_id, asked = leader_of(source), dict(looked.asked)
-    uncounted = [partition for partition in asked if partition not in looked.counted]
+    uncounted = [known for known, _ in looked.answers if known not in looked.counted]
     if len(uncounted) < 2:
         return
     moved = _moved(world, follower, leader_id, looked)
@@ -84,6 +87,35 @@ def left_uncounted(
                 yield left
 
 
+def yet_to_read(
+    world: World,
+    follower: int,
+    source: int,
+    request: Exchange,
+    seen: Reply,
+    withheld: frozenset[TopicPartition],
+) -> frozenset[TopicPartition]:
+    """Return what a leader is yet to read of a Fetch, since it would not answer it as was seen.
+
+    From KAFKA-13837 on it counts what it has read before it reads on. What it reads then comes of
+    that only where a high watermark has moved: else it may as well read all of them later.
+    """
+    leader_id = leader_of(source)
+    broker = world.broker(leader_id)
+    if broker is None or not broker.generation.counts_before_next_read or seen.error_code:
+        return frozenset()
+    if not any(_may_move(world.replica(leader_id, partition)) for partition, _ in request.asked):
+        return frozenset()
+    after = World(world.get)
+    looked = exchange.look(after, follower, source, request, withheld)
+    yet = frozenset(
+        partition
+        for partition, answer in looked.answers
+        if partition not in dict(request.answers) and answer_as_seen(partition, answer, seen)[1]
+    )
+    return yet if yet and _moved(after, follower, leader_id, looked).keys() - yet else frozenset()
+
+
 def _moved(
     world: World, follower: int, leader_id: int, looked: Exchange
 ) -> Mapping[TopicPartition, int]:
@@ -94,7 +126,7 @@ def _moved(
         before = world.replica(leader_id, partition)
         if broker is None or before is None or partition in looked.counted:
             continue
-        if before.high_watermark >= before.log.log_end_offset:
+        if not _may_move(before):
             continue
         if not isinstance(answer, FetchAnswer) or not broker.generation.counts_fetch(answer):
             continue
@@ -105,6 +137,10 @@ def _moved(
         if after.high_watermark != before.high_watermark:
             moved[partition] = after.high_watermark
     return moved
+
+
+def _may_move(replica: Replica | None) -> bool:
+    return replica is not None and replica.high_watermark < replica.log.log_end_offset
 
 
 def _other(

@@ -7,7 +7,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker import exchange, leader, log_start, tier
 from kchaos.checkers.model.broker.exchange import FETCH
-from kchaos.checkers.model.follow.counted_in_part import left_uncounted
+from kchaos.checkers.model.follow.counted_in_part import left_uncounted, yet_to_read
 from kchaos.checkers.model.follow.isr_requests import Asking
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import (
@@ -125,17 +125,22 @@ def _go_on(  # noqa: C901
         yield from _refused_first(state, follower, source, request, seen)
     if request.stage is Stage.ARRIVED and seen is not None:
         yield from _refused_while_told(state, follower, source, request, seen)
-    if request.stage is Stage.ARRIVED:
+    is_uncounted = request.stage in (Stage.ARRIVED, Stage.READ)
+    if is_uncounted and request.api == FETCH and seen is not None:
+        unread = yet_to_read(world, follower, source, request, seen, withheld)
+        if unread:
+            yield from _counted_in_part(
+                state, follower, source, request, lookahead, index, asking, withheld, unread
+            )
+    if is_uncounted:
         after, _ = exchange.read(world, follower, source, request, asking, withheld)
-    elif request.stage is Stage.READ:
-        after, _ = exchange.count(world, follower, source, request, asking)
     else:
         after = exchange.answer_waiting(world, follower, source, request, withheld)
     if request.stage is Stage.WAITING and _would_be_seen(follower, source, after, lookahead, index):
         return
     if not _may_be_answered(world, follower, source, request, after, seen, lookahead, index):
         return
-    world.is_unlikely = request.stage in (Stage.ARRIVED, Stage.READ) and _is_counted_later(
+    world.is_unlikely = is_uncounted and _is_counted_later(
         state, follower, source, request, lookahead, index
     )
     yield world
@@ -146,7 +151,7 @@ def _go_on(  # noqa: C901
         looked = World(state)
         exchange.look(looked, follower, source, request, withheld)
         yield looked
-    if request.stage in (Stage.ARRIVED, Stage.READ) and request.api == FETCH:
+    if is_uncounted and request.api == FETCH:
         yield from _counted_in_part(
             state, follower, source, request, lookahead, index, asking, withheld
         )
@@ -161,17 +166,33 @@ def _counted_in_part(
     index: int,
     asking: Asking,
     withheld: frozenset[TopicPartition],
+    unread: frozenset[TopicPartition] = frozenset(),
 ) -> Iterator[World]:
-    """A leader has counted some partitions of a Fetch, and others come in between."""
-    looked, before = request, World(state)
-    if request.stage is Stage.ARRIVED:
-        looked = exchange.look(before, follower, source, request, withheld)
+    """A leader has counted some partitions of a Fetch, and others come in between.
+
+    It has not read `unread` ones by then.
+    """
+    before = World(state)
+    looked = exchange.look(before, follower, source, request, withheld, but=unread)
     for left in left_uncounted(before, follower, source, looked, lookahead, index):
-        world = World(state)
-        world.changes.update(before.changes)
-        exchange.count(world, follower, source, looked, asking, but=left)
-        world.is_unlikely = True
-        yield world
+        yield _left(before, follower, source, looked, asking, left | unread)
+    if unread:
+        yield _left(before, follower, source, looked, asking, unread)
+
+
+def _left(
+    before: World,
+    follower: int,
+    source: int,
+    looked: Exchange,
+    asking: Asking,
+    left: frozenset[TopicPartition],
+) -> World:
+    world = World(before.get)
+    world.changes.update(before.changes)
+    exchange.count(world, follower, source, looked, asking, but=left)
+    world.is_unlikely = True
+    return world
 
 
 def _is_counted_later(
@@ -319,9 +340,7 @@ def _at_once(
     finds_others = seen is not None and seen.answers_others
     if broker is None or not (broker.generation.answers_nothing_at_once or finds_others):
         return
-    looked = request
-    if request.stage is Stage.ARRIVED:
-        looked = exchange.look(world, follower, source, request, withheld)
+    looked = exchange.look(world, follower, source, request, withheld)
     waiting, _ = exchange.count(world, follower, source, looked, asking)
     answered = replace(waiting, stage=Stage.ANSWERED, answers=looked.answers)
     if seen is None:

@@ -119,7 +119,7 @@ def _asked_differs(asked: Asked, said: observations.Asked) -> str:
     return ""
 
 
-def answers_as_seen(  # noqa: C901
+def answers_as_seen(
     exchange: Exchange, seen: Reply
 ) -> tuple[tuple[tuple[TopicPartition, Answer], ...], str]:
     """Return the answers as they reached the follower, and how they differ from what was seen.
@@ -133,33 +133,11 @@ def answers_as_seen(  # noqa: C901
         return (), ""
     kept: list[tuple[TopicPartition, Answer]] = []
     for partition, answer in exchange.answers:
-        said = seen.partitions.get(partition)
-        if said is None:
-            if seen.api != "Fetch":
-                return (), f"no answer for {_name(partition)}"
-            if isinstance(answer, FetchAnswer) and (
-                answer.error or (answer.batches and not _is_full(partition, seen))
-            ):
-                return (), f"nothing for {_name(partition)}, possible was {_told(answer)}"
-            continue
-        if isinstance(said, FetchAnswered) and isinstance(answer, FetchAnswer):
-            shortened = _as_far_as(answer, said)
-            if said.last_offset is None and _is_full(partition, seen):
-                shortened = replace(answer, batches=())
-            differs = _fetch_differs(shortened, said)
-            if differs:
-                return (), f"{_name(partition)}: {differs}"
-            kept.append((partition, shortened))
-        elif isinstance(said, EpochAnswered) and isinstance(answer, EpochAnswer):
-            differs = _epoch_differs(answer, said)
-            if differs:
-                return (), f"{_name(partition)}: {differs}"
-            kept.append((partition, answer))
-        elif isinstance(said, OffsetAnswered) and isinstance(answer, OffsetAnswer):
-            differs = _offset_differs(answer, said)
-            if differs:
-                return (), f"{_name(partition)}: {differs}"
-            kept.append((partition, answer))
+        told, differs = answer_as_seen(partition, answer, seen)
+        if differs:
+            return (), differs
+        if told is not None:
+            kept.append((partition, told))
     unknown = set(seen.partitions) - {partition for partition, _ in exchange.answers}
     if unknown:
         return (), f"an answer for {sorted(map(_name, unknown))}, which was not asked for"
@@ -168,6 +146,35 @@ def answers_as_seen(  # noqa: C901
         order = list(seen.partitions)
         kept.sort(key=lambda item: order.index(item[0]))
     return tuple(kept), ""
+
+
+def answer_as_seen(
+    partition: TopicPartition, answer: Answer, seen: Reply
+) -> tuple[Answer | None, str]:
+    """Return the answer for one partition as it reached the follower, and how it differs, or "".
+
+    None is what an answer leaves out. For the rest see `answers_as_seen`.
+    """
+    said, differs = seen.partitions.get(partition), ""
+    if said is None:
+        if seen.api != "Fetch":
+            return None, f"no answer for {_name(partition)}"
+        if isinstance(answer, FetchAnswer) and (
+            answer.error or (answer.batches and not _is_full(partition, seen))
+        ):
+            return None, f"nothing for {_name(partition)}, possible was {_told(answer)}"
+        return None, ""
+    told: Answer | None = None
+    if isinstance(said, FetchAnswered) and isinstance(answer, FetchAnswer):
+        told = shortened = _as_far_as(answer, said)
+        if said.last_offset is None and _is_full(partition, seen):
+            told = shortened = replace(answer, batches=())
+        differs = _fetch_differs(shortened, said)
+    elif isinstance(said, EpochAnswered) and isinstance(answer, EpochAnswer):
+        told, differs = answer, _epoch_differs(answer, said)
+    elif isinstance(said, OffsetAnswered) and isinstance(answer, OffsetAnswer):
+        told, differs = answer, _offset_differs(answer, said)
+    return told, f"{_name(partition)}: {differs}" if differs else ""
 
 
 def errors_differ(

@@ -273,9 +273,12 @@ def _is_missed(
         return False
     if request.stage is Stage.READ and not answers_as_seen(request, seen)[1]:
         return False
+    # What was read is answered as it was then, if the rest was not read yet.
+    read = dict(request.answers) if len(request.answers) < len(request.asked) else {}
     return any(
         _has_passed(world, follower, leader_id, partition, asked, said)
         for partition, asked in request.asked
+        if partition not in read
         for said in [seen.partitions.get(partition)]
         if isinstance(said, FetchAnswered)
         # What is there now may be deleted before the leader answers.

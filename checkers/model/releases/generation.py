@@ -125,6 +125,8 @@ class Generation:
             high watermark.
         answers_with_moved_high_watermark: Whether the answer to a fetch that moves the high
             watermark has it as it is then, and not as it was when the log was read.
+        counts_before_next_read: Whether a leader counts how far a follower is in one partition of
+            a fetch before it reads the next one.
 
     A leader, its ISR and its high watermark:
 
@@ -266,6 +268,7 @@ class Generation:
     forgets_end_of_refused: bool = True
     advances_after_fetch: Callable[[int, int], bool]
     answers_with_moved_high_watermark: bool = False
+    counts_before_next_read: bool = False
 
     high_watermark_beyond_log: Callable[[Log], int]
     effective_min_isr: Callable[[int, int], int]

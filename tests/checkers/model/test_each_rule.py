@@ -35,6 +35,8 @@ from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Machine
 from kchaos.checkers.model.explore.machine import initial_state, next_state
 from kchaos.checkers.model.explore.move_lists import Setup, play
 from kchaos.checkers.model.explore.moves import ChaosMove
+from kchaos.checkers.model.follow.counted_in_part import yet_to_read
+from kchaos.checkers.model.follow.observations import Fate, FetchAnswered, Reply
 from kchaos.checkers.model.releases.every_rule import RULES
 from kchaos.checkers.model.releases.generation import FollowerLog, Generation
 from kchaos.checkers.model.settle.apply_event import happen
@@ -62,6 +64,7 @@ from kchaos.checkers.model.values.requests import (
     Exchange,
     FetchAnswer,
     RemoteSegment,
+    Stage,
     StopReplica,
 )
 from tests.golden.stored import BORDERS, HARD, recorded
@@ -490,6 +493,33 @@ def follower_whose_fetch_fails(known: Generation) -> tuple[int, bool]:
     return view.log_end_offset, view.is_caught_up
 
 
+def partitions_read_later(known: Generation) -> set[int]:
+    """A Fetch moves the high watermark of t-0, and has a record of t-1 that is not there yet."""
+    world, other = led_by_0(known), TopicPartition("t", 1)
+    led = world.known_replica(0, T)
+    world.put_replica(0, other, led)
+    world.put_replica(0, T, replace(led, isr=(0, 1), maximal_isr=(0, 1)))
+    happen(world, write("n", 0), {})
+    asks = [
+        Asked(leader_epoch=1, carries_leader_epoch=True, fetch_offset=offset, requested_epoch=-1)
+        for offset in (2, 1)
+    ]
+    asked = ((T, asks[0]), (other, asks[1]))
+    fetch = Exchange(api=exchange.FETCH, asked=asked, stage=Stage.ARRIVED)
+    world.put_exchanges(1, 0, (fetch,))
+    nothing = FetchAnswered(error_code=0, high_watermark=1, base_offset=None, last_offset=None)
+    seen = Reply(
+        number=(7, 1),
+        fate=Fate.ARRIVES,
+        api=exchange.FETCH,
+        follower=1,
+        leader=0,
+        partitions={T: nothing, other: replace(nothing, base_offset=1, last_offset=1)},
+    )
+    later = yet_to_read(world, 1, 0, fetch, seen, frozenset())
+    return {partition.partition for partition in later}
+
+
 def waits_for_the_dead(known: Generation) -> bool:
     return known.waits_outside_isr(1, frozenset({0}))
 
@@ -573,6 +603,7 @@ MEMBERSHIP = {
     "leader's state after the fetch": Shown(
         release="1.1.0", look=explains("moved-high-watermark-1.1.0"), old=False, new=True
     ),
+    "KAFKA-13837": Shown(release="3.3.2", look=partitions_read_later, old=set(), new={1}),
     "KIP-841": Shown(
         release="3.3.2",
         look=predicted(joins_unknown_to_its_leader("3.3.2"), disallowed),

@@ -1288,7 +1288,7 @@ def high_watermarks_told(*told: int) -> Reply:
     )
 
 
-def is_explained(world: World, *items: Observation) -> bool:
+def is_explained(world: World, *items: Observation | Produce) -> bool:
     """Tell whether a search from a state on, which has seen two asked, sees these too."""
     seen = tuple(Seen(what=item, time=1.0) for item in (*TWO_ASKED, *items))
     search = _Search(Record(seen=seen, decided=()), {}, 1000)
@@ -1360,6 +1360,37 @@ def test_of_a_fetch_the_rest_is_counted_in_parts_again() -> None:
         if len(exchange.counted) > 1
     ]
     assert again == [{T, V}, {T, U}]
+
+
+@pytest.mark.parametrize(
+    ("release", "told", "sent_before", "is_possible"),
+    [
+        ("2.8.2", (1,), True, True),
+        ("2.8.2", (1,), False, False),
+        ("3.3.2", (1,), False, True),
+        ("3.9.1", (1,), False, True),
+        # It has not counted t-2 either, which it has read.
+        ("3.9.1", (1, 0, 0), False, True),
+    ],
+)
+def test_a_leader_may_count_a_partition_before_it_reads_another(
+    release: str, told: tuple[int, ...], *, sent_before: bool, is_possible: bool
+) -> None:
+    """Broker 2 is told what broker 1's Fetch has moved; then broker 1 gets what was sent later.
+
+    From KAFKA-13837 on that is one Fetch; before, a leader reads all partitions first.
+    """
+    earlier = high_watermarks_told(*told)
+    later = replace(write("n", 0), partition=1)
+    said = high_watermarks_told(0, 0, 0).partitions
+    read = FetchAnswered(error_code=0, high_watermark=0, base_offset=1, last_offset=1)
+    answer = replace(earlier, number=(7, 2), follower=1, partitions={**said, U: read})
+    items = (later, earlier, answer) if sent_before else (earlier, later, answer)
+    fetched = (T, U, V)[: len(told)]
+
+    world = two_fetch(stage=Stage.WAITING, release=release, fetched=fetched)
+
+    assert is_explained(world, *items) is is_possible
 
 
 @pytest.mark.parametrize("release", ["2.0.1", "2.8.2"])
