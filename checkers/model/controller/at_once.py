@@ -7,7 +7,7 @@ as soon as its release allows (kafka.cluster.Partition).
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from kchaos.checkers.acts import StartBroker, TopicPartition
+from kchaos.checkers.acts import ReleasePoint, StartBroker, TopicPartition
 from kchaos.checkers.model.controller.decisions import (
     NO_LEADER,
     ControllerContext,
@@ -83,17 +83,23 @@ class InstantController:
         """Let an event happen, and then everything that is decided because of it.
 
         A broker that left and came back while the controller looked at nobody is gone for it only
-        if its release sees that (KIP-380).
+        if its release sees that (KIP-380). Then the controller decides before it says anything to
+        the new process (KafkaController.BrokerChange, 2.2.0: onBrokerFailure comes first).
         """
         before = self._seen()
-        self.add(event)
-        now = self._seen()
-        gone = {broker for broker, czxid in before.items() if self._is_gone(czxid, now.get(broker))}
-        context = self._context(self.replicas)
-        left = replace(context, live=context.live - gone)
-        self._write(after_brokers_left(left, _leader_and_isr(self._known()), gone))
-        if now.items() - before.items() and self._known().leader == NO_LEADER:
-            elected = elect_for_offline(context, _leader_and_isr(self._known()))
+        if isinstance(event, ReleasePoint):
+            now = self.world().registered()
+            self._remove(
+                {broker for broker, seen in before.items() if self._is_gone(seen, now.get(broker))}
+            )
+            self.add(event)
+        else:
+            self.add(event)
+            self._remove(before.keys() - self._seen().keys())
+        if self._seen().items() - before.items() and self._known().leader == NO_LEADER:
+            elected = elect_for_offline(
+                self._context(self.replicas), _leader_and_isr(self._known())
+            )
             self._write(() if elected is None else (elected,))
         self._expand()
 
@@ -132,6 +138,12 @@ class InstantController:
         for decided in decisions:
             epoch = self._known().leader_epoch + 1
             self.add(self._state(decided.leader, epoch, decided.isr))
+
+    def _remove(self, gone: Collection[int]) -> None:
+        """Decide what follows from brokers that are gone, or count as gone."""
+        context = self._context(self.replicas)
+        left = replace(context, live=context.live - frozenset(gone))
+        self._write(after_brokers_left(left, _leader_and_isr(self._known()), gone))
 
     def _seen(self) -> dict[int, int]:
         """Return whom the controller has seen registered, with the czxid of each."""

@@ -230,3 +230,10 @@ def test_what_would_be_told_to_a_broker_that_was_told_nothing_is_not_possible(
     assert after(cluster("2.1.1"), act) is not None
     assert after(cluster("2.1.1"), ChaosMove("bounce", 1), act) is None
     assert after(cluster("2.2.2"), ChaosMove("bounce", 1), act) is not None
+
+
+def test_a_bounced_broker_is_told_of_what_was_decided_and_of_nothing_older() -> None:
+    """Its first Fetch is in the new leader epoch, so that it is back in the ISR at once."""
+    held = ChaosMove("hold-answers", 1)
+    state = after(cluster("2.2.0"), ChaosMove("write-all", 0), held, ChaosMove("bounce", 1))
+    assert set(partition_state(state).isr) == {0, 1}
