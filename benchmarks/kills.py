@@ -135,7 +135,7 @@ def _left(place: WorkerFolders) -> Iterator[tuple[str, str]]:
 
 
 def _runs(place: WorkerFolders) -> Counter[str]:
-    """How the runs of a place turned out; they are removed."""
+    """Outcome of the runs of a place; they are removed."""
     states: Counter[str] = Counter()
     for path in place.runs.glob("*"):
         # What a killed Spark job had begun is named so, and goes with the next one.

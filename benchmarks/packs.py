@@ -88,7 +88,7 @@ def _compare(
 
 
 def _processor_s(process: int) -> float:
-    """What a process, those below it and those that ended below them took of the processor."""
+    """Processor seconds of a process, those below it and those that ended below them."""
     ticks = 0
     for pid in (process, *descendants(process)):
         try:

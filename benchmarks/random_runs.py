@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _seconds(seed: int, release: str, folder: Path) -> float:
-    """How long the schedule of that seed takes; it must go as the model predicts."""
+    """Duration of that seed's schedule; it must go as the model predicts."""
     started = time.monotonic()
     run = play(
         draw(seed, kafka=release, steps=25),

@@ -390,7 +390,7 @@ class _Look:
 
 
 class _Readers:
-    """Who read what: by consumer and partition, each request for records and each that came."""
+    """Readers by consumer and partition: each request for records, and each record that came."""
 
     def __init__(self, lines: Sequence[ClientLine]) -> None:
         groups: dict[tuple[str | None, str], str] = {}

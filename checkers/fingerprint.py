@@ -154,7 +154,7 @@ def _normal(value: Any, key: str, numbers: _Numbers) -> Any:
 
 
 def _what(finding: Finding) -> Sequence[str]:
-    """What the rule says that it is about, where one rule has several such."""
+    """Subject of the rule, where one rule has several."""
     evidence = finding.evidence
     return [str(evidence[name]) for name in ("what", "point", "reason") if _is_word(evidence, name)]
 

@@ -414,7 +414,7 @@ def _foreign(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def _ran(evidence: RunEvidence) -> str:
-    """What brokers ran, where that was more than one release; else ""."""
+    """Releases of brokers, where there were more than one; else ""."""
     return evidence.ran if len(evidence.started_as) + len(evidence.rolled_to) > 1 else ""
 
 

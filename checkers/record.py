@@ -211,7 +211,7 @@ def _answers(evidence: RunEvidence) -> Iterator[Seen]:
 
 
 def _copied(evidence: RunEvidence) -> Iterator[Seen]:
-    """What was copied to the remote tier, when a broker says that it began or ended.
+    """Copies to the remote tier, when a broker says that they began or ended.
 
     A broker's time is cut to milliseconds; what let it begin came before.
     """
@@ -232,7 +232,7 @@ def _copied(evidence: RunEvidence) -> Iterator[Seen]:
 
 
 def _copies(evidence: RunEvidence, label: str, time: float) -> Iterator[Seen]:
-    """What was copied of each broker, between the times at which its last reading began and ended.
+    """Copies of each broker, between the times at which its last reading began and ended.
 
     A snapshot that does not say them was taken in the moments before `time`.
     """

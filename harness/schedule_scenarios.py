@@ -165,7 +165,7 @@ def _steps(schedule: Schedule, gated: bool) -> Iterator[Step]:
 
 
 def _before(act: ChaosMove, before: State, after: State) -> Iterator[Step]:
-    """What a prediction rests upon: who fetches on without a session is back in the ISR at once.
+    """Gate on which a prediction rests: a follower without a session rejoins the ISR at once.
 
     From 2.1 until KAFKA-9338 a leader refuses a follower's first fetch in the epoch before its own,
     and sees no epoch in those that follow it in a fetch session (KIP-320, KIP-227).
@@ -270,7 +270,7 @@ def _state_gate(of: State) -> AwaitState:
 
 
 def _gates(before: State, after: State, *, is_healing: bool) -> Iterator[Step]:
-    """What can be seen of the state after an act and differs from the one before."""
+    """Gates for the differences between the state after an act and the one before."""
     earlier, world = World(before), World(after)
     gate, known = _state_gate(after), world.partition_state(PARTITION)
     if gate == _state_gate(before) and earlier.partition_state(PARTITION) != known:

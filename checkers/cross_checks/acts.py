@@ -278,7 +278,7 @@ def _topic_settings(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _configured(evidence: RunEvidence, topic: str) -> Iterator[tuple[str, str]]:
-    """What some step may have changed of a topic's own settings."""
+    """Settings of a topic that some step may have changed."""
     for step in (step.get("do") or step for step in evidence.scenario.steps):
         fault = step.get("fault")
         if not isinstance(fault, dict) or fault.get("topic") != topic:

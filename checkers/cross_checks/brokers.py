@@ -55,7 +55,7 @@ def _starts(evidence: RunEvidence, broker: int) -> list[StartBroker]:
 
 
 def _kafkas(evidence: RunEvidence) -> Mapping[int, str]:
-    """What each broker was first started from: a release, or where its Kafka was."""
+    """Release or place of Kafka from which each broker was first started."""
     return {broker.id: broker.kafka for broker in evidence.scenario.cluster.brokers}
 
 
@@ -204,14 +204,14 @@ def _sorted(addresses: str) -> list[str]:
 
 
 def _wanted(evidence: RunEvidence, broker: int) -> Mapping[str, str]:
-    """What scenario.json sets for a broker."""
+    """Properties that scenario.json sets for a broker."""
     cluster = evidence.scenario.cluster
     own = (cluster.properties_of(spec) for spec in cluster.brokers if spec.id == broker)
     return next(own, {})
 
 
 def _rolled(evidence: RunEvidence, broker: int) -> frozenset[str]:
-    """What some step may have set otherwise when it started the broker again."""
+    """Properties that some step may have set otherwise when it started the broker again."""
     faults = [(step.get("do") or step).get("fault") for step in evidence.scenario.steps]
     return frozenset(
         str(name)

@@ -140,7 +140,7 @@ def _reads(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _said(evidence: RunEvidence) -> Iterator[str]:
-    """What a test says of its clients is what links saw of them, where they saw all."""
+    """A test's statements of its clients agree with links, where these saw all."""
     yield from contradictions(evidence.said, evidence.clients)
     for operation in evidence.said:
         partition = TopicPartition(operation.topic, operation.partition)

@@ -60,7 +60,7 @@ def ending_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _as_observed(evidence: RunEvidence) -> Iterator[str]:
-    """What settling came to is observed when it ends, and told again of the run as a whole."""
+    """The result of settling is observed when it ends, and told again of the run as a whole."""
     settle = evidence.outcome.settle
     assert settle is not None
     seen = [

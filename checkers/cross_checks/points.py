@@ -181,7 +181,7 @@ def _ends(view: LeaderView) -> Iterator[str]:
 
 
 def _asked(evidence: RunEvidence) -> set[tuple[int, TopicPartition, int, int]] | None:
-    """What each follower asked for: (leader, partition, follower, offset); None without links."""
+    """Questions of each follower: (leader, partition, follower, offset); None without links."""
     if evidence.links is None:
         return None
     return {

@@ -51,7 +51,7 @@ def rebuilding_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Rebuilding:
-    """What a follower and its leader said of one partition by now.
+    """State of a rebuild: what follower and leader have said of one partition by now.
 
     Attributes:
         listed: The timestamp that was asked for last.

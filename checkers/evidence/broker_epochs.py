@@ -322,7 +322,7 @@ class _Reader:
     def _predicted(
         self, api: str, target: int, told: int | None, in_force: int, time: float
     ) -> int:
-        """What the release that the target ran then says of the epoch."""
+        """Answer about the epoch by the release that the target ran then."""
         latest_start: StartBroker | None = None
         read_at = ""
         for timed, start in self.starts.get(target, ()):

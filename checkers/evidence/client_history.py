@@ -77,7 +77,7 @@ class _Unit:
 
 @dataclass(slots=True)
 class _Transaction:
-    """What one producer sent between two ends, and how its client ended it.
+    """Sends of one producer between two ends, and how its client ended it.
 
     A transaction without an end is over when its producer has another epoch: the coordinator gave
     it that one to fence what came before (TransactionCoordinator, 0.11.0.3 to 3.9).
@@ -365,7 +365,7 @@ def _operation(
 
 
 def _outcome(asked: ClientLine, answered: ClientPartition | None) -> Outcome:
-    """How a produce ended, as far as Kafka promises it."""
+    """Outcome of a produce, as far as Kafka promises it."""
     if answered is None:
         return "info"
     if answered.error_code:

@@ -333,7 +333,7 @@ _IMPLICIT_SINCE = 12
 
 
 def _transactions(pairs: Sequence[Exchange]) -> Mapping[str, Transaction]:
-    """How the transaction of each transactional produce ended, by the name of its operation."""
+    """Outcome of each transactional produce's transaction, by the name of its operation."""
     told: dict[str, Transaction] = {}
     waiting: dict[tuple[int, int], list[str]] = {}
     added: dict[tuple[int, int], set[TopicPartition]] = {}

@@ -44,7 +44,7 @@ class _Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Observation:
-    """What every observation may name."""
+    """Fields that every observation may have."""
 
     broker: int | None = None
     topic: str | None = None

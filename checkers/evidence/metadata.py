@@ -261,7 +261,7 @@ class MetadataLogs:
 
 @dataclass(slots=True)
 class _Folding:
-    """What records come to, one after the other, and the decisions that this shows."""
+    """State that records come to, one after the other, and the decisions that this shows."""
 
     image: MetadataImage = field(default_factory=MetadataImage)
     decisions: list[TimedEvent] = field(default_factory=list)

@@ -347,7 +347,7 @@ def external_sends(analysis: Analysis) -> Iterator[Anomaly]:
 def _still(
     last: dict[str, tuple[HistoryOperation, Value]], operation: HistoryOperation
 ) -> dict[str, tuple[HistoryOperation, Value]]:
-    """What is left of what a process did last, after it was assigned something."""
+    """Last operations of a process that still count after it was assigned something."""
     if operation.outcome == "fail":
         return last
     return {key: done for key, done in last.items() if key in operation.keys}

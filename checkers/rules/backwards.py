@@ -88,7 +88,7 @@ def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> I
 def _committed_by_leader(
     evidence: PartitionEvidence, side: Side
 ) -> tuple[set[tuple[object, ...]], int]:
-    """What the present leader has below the high watermark that it had one snapshot before.
+    """Records of the present leader below the high watermark that it had one snapshot before.
 
     Returns:
         The batches' identities, and that high watermark, -1 where it is not known.

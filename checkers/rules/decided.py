@@ -122,7 +122,7 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
 
 @dataclass(slots=True)
 class _World:
-    """What is known of cluster and controller at one zxid.
+    """Knowledge of cluster and controller at one zxid.
 
     Attributes:
         epochs: Controller epoch to the broker that took it and the zxid at which it did.
@@ -392,7 +392,7 @@ def _offline(
 
 
 def _controllers(evidence: RunEvidence) -> frozenset[tuple[IsrWithout, IsrOfPreferred, bool]]:
-    """What controllers make of an ISR, by the releases of all brokers that were started.
+    """Functions by which controllers write an ISR, by the releases of all started brokers.
 
     And whether they elect for all partitions again.
     """

@@ -184,7 +184,7 @@ def foreign_at_links(evidence: RunEvidence) -> Iterator[Finding]:
 
 @dataclass(slots=True)
 class _Written:
-    """What kchaos had sent to a partition at some moment, and what cannot be its own.
+    """Records that kchaos had sent to a partition at some moment, and those that cannot be its own.
 
     Attributes:
         waiting: Its produces that were not sent yet, in the order of invocation.

@@ -158,7 +158,7 @@ def _last_disk(evidence: PartitionEvidence, operation: Operation, offsets: Range
 
 
 def _whole_copies(evidence: PartitionEvidence, operation: Operation) -> Sequence[int]:
-    """Who acknowledged the record and kept it; nobody where too many have ended uncleanly since.
+    """Brokers that acknowledged and kept the record; none where too many ended uncleanly since.
 
     min.insync.replicas - 1 unclean ends are what acks=all is to survive. An unclean end counts
     whether it cost the disk anything or not, for no controller can know that. Whose replica was

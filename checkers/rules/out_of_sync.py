@@ -75,7 +75,7 @@ def _findings(
 
 @dataclass(slots=True)
 class _Progress:
-    """What holds at one moment, and since when each replica is out of its ISR for no reason."""
+    """State at one moment, and since when each replica is out of its ISR for no reason."""
 
     assigned: dict[TopicPartition, tuple[int, ...]]
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)

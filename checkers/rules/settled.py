@@ -90,7 +90,7 @@ def _of_state(evidence: PartitionEvidence, side: Side) -> Iterator[tuple[str, in
 
 
 def _left_outside(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]:
-    """What settling calls at rest although it cannot be: a running replica outside the ISR."""
+    """Replicas that settling calls at rest although they cannot be: running and outside the ISR."""
     settle = evidence.settle or {}
     if settle.get("state") != "converged" or evidence.leader < 0:
         return

@@ -234,7 +234,7 @@ def _shown(
 
 
 def _empty(readings: Mapping[str, TierReading], named: Sequence[str], first: int, last: int) -> str:
-    """What else empty answers may mean, and what to do; "" where the broker gave none."""
+    """Other meanings of empty answers, and a remedy; "" where the broker gave none."""
     most = max(
         (
             fetch.empty_answers

@@ -45,7 +45,7 @@ class BatchSource(DataSource):
 
 @dataclass
 class _Pack(InputPartition):
-    """What one task reads."""
+    """Input of one task."""
 
     parts: Sequence[Part]
 

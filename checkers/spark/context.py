@@ -219,7 +219,7 @@ def _context(master: str | None) -> SparkContext:
 
 
 def _defaults(master: str) -> Mapping[str, str]:
-    """What is set where neither spark-submit nor spark-defaults.conf has set it."""
+    """Settings for which neither spark-submit nor spark-defaults.conf has a value."""
     defaults = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -159,7 +159,7 @@ def judge_runs(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """What is to be judged, and where to.
+    """Runs to judge, and the place for their results.
 
     Attributes:
         tables: The folder of the tables.
@@ -190,7 +190,7 @@ class _Work:
 
 
 def _early(work: _Work, master: str | None) -> AbstractContextManager[EarlyJudge | None]:
-    """What judges on this machine while Spark starts on it; None if Spark starts elsewhere.
+    """Judge on this machine while Spark starts on it; None if Spark starts elsewhere.
 
     Nor is there any for what lies on a store: only tasks fetch from it, and write to it.
     """

@@ -307,7 +307,7 @@ def _whole_run(
 
 
 def _start(position: int, place: Place) -> dict[str, Any]:
-    """What is known of a run before it is read."""
+    """Knowledge of a run before it is read."""
     return {"position": position, "run": place.name.removesuffix(SUFFIX), "path": str(place)}
 
 
@@ -383,7 +383,7 @@ def _not_judged(start: Mapping[str, Any], error: Exception) -> dict[str, Any]:
 
 
 def _rules_from(said: Sequence[Mapping[str, Any]]) -> Rules:
-    """What stands in for the rules when they have been applied already, group by group."""
+    """Stand-in for the rules when they have been applied already, group by group."""
 
     def rules(evidence: RunEvidence, prediction: Prediction | None) -> Judged:
         errors = sorted((row["message"], row["kind"]) for row in said if row["role"] == ERROR)

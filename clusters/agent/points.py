@@ -43,7 +43,7 @@ _NOW = '"now=" + java.lang.System.currentTimeMillis() + " " + '
 
 
 def _told(end: str) -> str:
-    """What Replica.toString says from 2.4 on; before, it leaves out most of it."""
+    """Output of Replica.toString from 2.4 on; before, it leaves out most of it."""
     return (
         f'{_NOW}"Replica(replicaId=" + $0.brokerId()'
         ' + ", topic=" + $0.topicPartition().topic()'

@@ -41,7 +41,7 @@ _LOOKS_S = 5.0
 
 
 class _Seen(threading.local):
-    """What a thread has read of ZooKeeper as it was at one zxid."""
+    """A thread's readings of ZooKeeper as it was at one zxid."""
 
     def __init__(self) -> None:
         self.zxid = -1

@@ -96,7 +96,7 @@ def start_again(
 
 
 def _recovery(log: Path, logged: int) -> list[str]:
-    """What a start has said of the logs that it found, up to `_MOST_LINES` lines."""
+    """Lines of a start about the logs that it found, up to `_MOST_LINES` of them."""
     if not log.is_file():
         return []
     with log.open("rb") as file:

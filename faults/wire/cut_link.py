@@ -74,7 +74,7 @@ class CutLink(acts.CutLink):
         )
 
     def _passed(self, links: Links) -> dict[str, int]:
-        """How many messages the links let pass so far in each direction that is cut."""
+        """Number of messages that the links let pass so far in each direction that is cut."""
         ways = [(self.source, self.target)]
         if not self.one_way:
             ways.append((self.target, self.source))

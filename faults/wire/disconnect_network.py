@@ -82,7 +82,7 @@ class DisconnectNetwork:
             )
 
     def _cuts(self, cluster: Cluster) -> list[acts.CutLink]:
-        """What the model sees of it, under names that no fault at the links has."""
+        """The model's part of it, under names that no fault at the links has."""
         return [
             acts.CutLink(source=self.broker, target=other, name=f"network-{self.broker}-{other}")
             for other in cluster.brokers

@@ -53,7 +53,7 @@ _LOOKED = r"Newly added brokers: , deleted brokers: , (bounced brokers: 1, )?all
 
 
 def _news(case: str) -> tuple[Step, ...]:
-    """How a controller comes to tell broker 1 of all its partitions."""
+    """Steps by which a controller comes to tell broker 1 of all its partitions."""
     goes_on, elect = Heal(name="still"), Inject(name="elect", fault=MoveController())
     if case == _NEW_CONTROLLER:
         return (

@@ -31,7 +31,7 @@ def _cluster(kafka: str) -> ClusterSpec:
 
 
 def _hold(follower: int, leader: int) -> Inject:
-    """What the follower has truncated stays truncated: it cannot fetch it again."""
+    """Records that the follower has truncated stay away: it cannot fetch them again."""
     fault = HoldRequests(
         name="fetch", api="Fetch", source=follower, target=leader, topic="t", partition=0
     )

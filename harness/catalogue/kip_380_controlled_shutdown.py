@@ -81,7 +81,7 @@ def _session_lost() -> tuple[Step, ...]:
 
 
 def _asked_and_back(case: str) -> tuple[Step, ...]:
-    """How the request comes to be late, and broker 1 is a new generation."""
+    """Steps by which the request comes to be late, and broker 1 is a new generation."""
     if case == _ASKED:
         return (
             Tell(text="broker 1 stops; the controller has its request in hand and is slow"),

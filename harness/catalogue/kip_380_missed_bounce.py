@@ -110,7 +110,7 @@ def _dead(topic: str) -> ExpectedFinding:
 
 
 def _unsafe(*witness: Mapping[str, Any]) -> Expectation:
-    """What comes of a broker that was killed and is told nothing."""
+    """Expectation for a broker that was killed and is told nothing."""
     findings = (_untold("t"), _untold("u"), _untold("v"), _dead("t"), _dead("v"))
     return Expectation(safe=False, findings=findings, witness=witness, source=_SOURCE)
 

@@ -152,7 +152,7 @@ def _asked(when: str, request: str, error_code: int, **answer: Any) -> Mapping[s
 
 
 def _reader_of(when: str, of_leader: int, of_epoch: int, **of_consumer: Any) -> tuple[Any, ...]:
-    """What the page's reader must have got: the same on every release, but for `of_consumer`.
+    """Reading that the page's reader must have got: the same on all releases but for its consumer.
 
     Args:
         of_leader: The error of a Fetch that only leaders answer.

@@ -53,7 +53,7 @@ _SOURCE = "KIP-501, proposed changes; kafka.cluster.Partition.getOutOfSyncReplic
 
 
 def _isr_of_t(*isr: int) -> Expectation:
-    """What a release does with the follower that has everything of t."""
+    """Expectation of a release's ISR while the follower has everything of t."""
     return Expectation(
         safe=True,
         witness=(

@@ -153,7 +153,7 @@ class Children:
             return number, parent, child
 
     def _parent(self, number: int) -> ReadyProcess:
-        """What play this number is forked from: a process that is idle, or a new one."""
+        """Process that play this number is forked from: an idle one, or a new one."""
         while self._idle:
             parent = self._idle.pop()
             if parent.server.is_running:

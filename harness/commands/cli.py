@@ -107,7 +107,7 @@ def _entry_json(entry: Any) -> dict[str, Any]:
 
 
 def _of_brokers(_: Any, __: Any, values: tuple[str, ...]) -> dict[int, str]:
-    """What each broker runs, by its id."""
+    """Release of each broker, by its id."""
     kafkas: dict[int, str] = {}
     for value in values:
         broker, _, kafka = value.partition("=")

@@ -95,7 +95,7 @@ def _shard(text: str) -> tuple[int, int]:
 
 
 def _keep(text: str) -> int | None:
-    """How many of the runs in which nothing is wrong are kept; None for all."""
+    """Number of runs to keep of those in which nothing is wrong; None for all."""
     if text == "all":
         return None
     if text != "failed" and not text.isdecimal():

@@ -87,7 +87,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
 
 
 def _details(row: Row, keys: Sequence[str]) -> Iterator[str]:
-    """What went wrong, once for all columns in which it went the same way."""
+    """Details of wrong and unknown cells, once for all columns that share one."""
     keys_by_detail: dict[tuple[str, ...], list[str]] = {}
     cells: Mapping[str, object] = row.cells
     for key in keys:

@@ -171,7 +171,7 @@ def _missing_for_spark() -> str:
 
 
 def _kinds(findings: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """What identifies a finding in both forms, whatever the order."""
+    """Findings in a form that two kinds of results share, whatever the order."""
     names = ("kind", "first_offset", "last_offset")
     return sorted(
         (*(finding[name] for name in names), tuple(finding["brokers"])) for finding in findings

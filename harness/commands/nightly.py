@@ -134,7 +134,7 @@ class Limits:
 
 @dataclass(slots=True, kw_only=True)
 class _Course:
-    """How a night goes, and what is made of it."""
+    """Course of a night, and its product."""
 
     folder: Path
     limits: Limits
@@ -303,7 +303,7 @@ def nightly(
 
 @contextlib.contextmanager
 def _player(given: Callable[[Path], Player] | None, options: RunOptions) -> Iterator[Player]:
-    """What plays, with a work directory for the block."""
+    """Player of scenarios, with a work directory for the block."""
     make = given or (lambda work: Children(options=options, work=work))
     with work_directory("nightly") as work, make(work) as player:
         yield player
@@ -322,7 +322,7 @@ def _tell_early_end(course: _Course, error: BaseException) -> None:
 
 
 def _longest_s(earlier: Sequence[Line], limits: Limits) -> float:
-    """How long a play is taken to need, by an earlier night's lines.
+    """Seconds that a play is taken to need, by an earlier night's lines.
 
     Raises:
         UsageError: The night has less time than one play needs.
@@ -540,7 +540,7 @@ def _is_green(line: Line) -> bool:
 
 
 def _shows(line: Line) -> set[tuple[str, str]]:
-    """What the evidence of a run is evidence of, beside others that show it too."""
+    """Findings that the run shows, with its release; other runs may show them too."""
     shown = {finding["fingerprint"] for finding in line["findings"]}
     if line["unknown"]:
         shown.add(re.sub("[0-9]+", "N", str(line["unknown"])))

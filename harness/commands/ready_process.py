@@ -88,7 +88,7 @@ class ReadyProcess:
 
 
 def _next_line(lines: TextIOWrapper) -> str:
-    """What is told next; "" once nobody is there to tell it."""
+    """Next line of the output; "" once nobody is there to tell it."""
     try:
         return lines.readline()
     except ConnectionResetError:

@@ -158,7 +158,7 @@ def _named(table: PrintedTable, printed: PrintedCell) -> str:
 
 
 def _claims(runs: Runs) -> Iterator[Claim]:
-    """What the page says of what happens, scenario by scenario, against the newest release."""
+    """The page's claims, scenario by scenario, against the newest release."""
     newest = {
         scenario: evidence
         for (scenario, _), evidence in sorted(runs.items(), key=lambda run: _number(run[0][1]))
@@ -260,7 +260,7 @@ def _of_a_reader(evidence: RunEvidence) -> Claim:
 
 
 def _readers(runs: Runs, releases: Iterable[str]) -> Iterator[Comparison]:
-    """What the page's last reader got, in each way to ask."""
+    """Records that the page's last reader got, in each way to ask."""
     of_five = {release: runs[5, release] for release in releases if (5, release) in runs}
     if not of_five:
         return

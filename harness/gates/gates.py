@@ -295,7 +295,7 @@ def is_news_to_controller(
 
 
 def _updates_of_metadata(play: Play, controller: int) -> Iterator[LinkRecord]:
-    """What this broker has sent as controller, to whomever."""
+    """UpdateMetadata that this broker has sent as controller, to whomever."""
     if play.cluster.links is None:
         return
     for record in links_of(play.cluster).log(0):

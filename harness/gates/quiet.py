@@ -96,7 +96,7 @@ def _left_in_isr(play: Play, elected: int, known: frozenset[int]) -> frozenset[i
 def _of_partition(
     partition: PartitionLook, elected: int, left_in_isr: frozenset[int], level: bool
 ) -> Iterator[str]:
-    """What the partition still lacks.
+    """Reasons why the partition is not quiet yet.
 
     Args:
         elected: The controller.

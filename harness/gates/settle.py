@@ -162,7 +162,7 @@ class _Moved(Exception):
 def _unless_moved(
     play: Play, partition: TopicPartition, seen: Mapping[str, Any]
 ) -> Callable[[], None]:
-    """What raises `_Moved`, or says that a broker has exited."""
+    """Check that raises `_Moved`, or says that a broker has exited."""
     no_exit = gates.no_exit(play)
 
     def check() -> None:

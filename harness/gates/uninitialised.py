@@ -86,7 +86,7 @@ def _received(play: Play, broker: int) -> list[LinkRecord]:
 
 
 def _in_words(play: Play, broker: int) -> str:
-    """What is known of a broker that was told nothing yet."""
+    """Knowledge of a broker that was told nothing yet, in words."""
     znode = play.cluster.metadata.registration(broker)
     updates = sum(record.api_key == ApiKey.UPDATE_METADATA for record in _received(play, broker))
     return (

@@ -285,7 +285,7 @@ def _fetch_holds(direction: str, kind: str) -> Candidates:
 
 
 def _quorum_holds(api: str, kind: str, topic: str | None) -> Candidates:
-    """What one broker says to the controllers: heartbeats, ISRs, or fetches of the metadata."""
+    """Holds of a broker's requests to controllers: heartbeats, ISRs, or fetches of metadata."""
 
     def make(view: View, draw: Draw) -> Iterator[Step]:
         name = f"{kind}-{draw.number}"

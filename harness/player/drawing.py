@@ -459,7 +459,7 @@ class Drawing:
         return drawn if self.wide is None else self._widened(drawn, self.wide)
 
     def _widened(self, drawn: Draw, wide: Wide) -> Draw:
-        """What a schedule of the mix `rare` writes, and how large its topics are."""
+        """Writes and topic sizes of a schedule of the mix `rare`."""
         chance = self.random
         partitions = chance.choices((1, 2, 4, 10), (8, 6, 3, 1))[0]
         most = len(self.view.brokers)

@@ -156,7 +156,7 @@ def _case(free: FreeRun, mix: str, mode: Mode | None) -> str:
 
 
 def _who(free: FreeRun) -> str:
-    """Who writes, for how long and how fast."""
+    """Writers, with time and rate."""
     if free.workload:
         return f"{shlex.join(free.workload)} beside faults, for {free.for_s:g} s"
     return f"clients that never wait, for {free.for_s:g} s at {free.rate:g} records/s"

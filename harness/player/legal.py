@@ -415,7 +415,7 @@ _FAULTS: Mapping[type[Any], Callable[[View, Any], str]] = {
 
 
 def _rolled(view: View, fault: FastBounce | RollBroker) -> View:
-    """What runs where after a roll, and who speaks which protocol."""
+    """Release and protocol of each broker after a roll."""
     if isinstance(fault, RollBroker) and PROTOCOL in dict(fault.properties):
         return replace(view, raised=view.raised | {fault.broker})
     if isinstance(fault, FastBounce) or not fault.kafka:

@@ -30,7 +30,7 @@ def _waited_s(lines: Sequence[Line]) -> float:
 
 
 def _skipped(lines: Sequence[Line]) -> str:
-    """How many steps were impossible, or had a gate that never held, of all with their gates."""
+    """Number of steps that were impossible, or whose gate never held, of all with their gates."""
     skipped = sum(int(line["not_possible"]) for line in lines)
     return f"{skipped} of {sum(int(line['steps']) for line in lines)}"
 

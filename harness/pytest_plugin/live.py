@@ -402,7 +402,7 @@ class Chaos:
         return self.cluster.metadata
 
     def __str__(self) -> str:
-        """What is so now, a line each: brokers, controller, faults and every partition."""
+        """State as it is now, a line each: brokers, controller, faults and every partition."""
         if self._is_over:
             return f"run {self.path}, which has ended"
         try:

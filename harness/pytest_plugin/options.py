@@ -213,7 +213,7 @@ def _given(
 
 
 def _runs_directory(config: pytest.Config, value: str | None, place: str) -> Path:
-    """What the command line or the environment says is relative to where pytest was started."""
+    """Directory of runs; one of command line or environment is relative to pytest's start."""
     beside_ini = config.inipath.parent if config.inipath is not None else config.rootpath
     typed = place.startswith("--") or place.endswith("in the environment")
     above = config.invocation_params.dir if typed else beside_ini

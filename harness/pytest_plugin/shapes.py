@@ -183,7 +183,7 @@ def spec_for(node: pytest.Item, release: str, settings: PluginSettings) -> "Clus
 
 
 def _mixed(release: str) -> list[str]:
-    """What an option names for brokers in turn: "1.1.1+2.0.1" is two releases, a path is one."""
+    """Releases of an option for brokers in turn: "1.1.1+2.0.1" is two releases, a path is one."""
     parts = release.split("+")
     are_releases = all(_RELEASE.fullmatch(part) for part in parts)
     return parts if are_releases else [release]

@@ -109,7 +109,7 @@ def tracebacks(loaded: Loaded) -> tuple[str, ...]:
 
 
 def _not_as_sealed(run: RunDirectory) -> Iterator[str]:
-    """What was taken from the evidence since it was sealed; a judgement compares its bytes too."""
+    """Evidence that was taken away since it was sealed; a judgement compares its bytes too."""
     try:
         sealed = run.read(MANIFEST).get("files")
     except RunDirectoryError as error:

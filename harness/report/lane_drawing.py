@@ -121,7 +121,7 @@ def draw_partition(view: PartitionView, findings: Sequence[Finding]) -> DrawnPar
 
 
 def _folded(drawn: DrawnPartition, findings: Sequence[Finding]) -> str:
-    """What to say of a view that is as predicted, where no finding marks anything."""
+    """Text for a view that is as predicted, where no finding marks anything."""
     view = drawn.view
     if (
         view.remote

@@ -181,7 +181,7 @@ def _incarnation(broker: int, since: float, identity: tuple[Any, ...], why: str)
 
 
 def _seen(line: Observed) -> Iterable[tuple[dict[str, Any], str]]:
-    """What one observation says of brokers: directly, or before and after a fault."""
+    """States of brokers in one observation: directly, or before and after a fault."""
     detail = line.detail
     for value, why in (
         (detail, str(detail.get("why") or line.kind)),

@@ -305,7 +305,7 @@ def _of_late_requests(loaded: Loaded) -> Iterable[Moment]:
 
 
 def _of_told(loaded: Loaded) -> Iterable[Moment]:
-    """What a client was told by the broker that it asked, and answered where it was sent."""
+    """Answers to a client by the broker that it asked, and by the one where it was sent."""
     for line in loaded.evidence.observed:
         if line.kind != "told":
             continue

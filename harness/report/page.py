@@ -128,7 +128,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
 
 
 def _verdict(loaded: Loaded, views: Sequence[PartitionView]) -> dict[str, Any]:
-    """What was judged, with what was expected, and the findings."""
+    """Judgement, with the expectation and the findings."""
     story = story_of(loaded)
     return {
         "name": loaded.evidence.name,
@@ -173,7 +173,7 @@ def _moments(happened: Sequence[Moment]) -> dict[str, Any]:
 
 
 def _decisions(loaded: Loaded, decisions: Decisions) -> dict[str, Any]:
-    """Who led when and who was registered, and which decisions no controller could take."""
+    """Leaders and registrations over time, and decisions that no controller could take."""
     return {
         "states": decisions.states,
         "decisions": decisions,

@@ -294,7 +294,7 @@ def _draw_broker(
 
 
 def _draw_between(drawing: _Drawing, between: Sequence[Box]) -> None:
-    """What acted on links, between two lanes of brokers."""
+    """Faults on links, drawn between two lanes of brokers."""
     drawn = 1 + max((box.row for box in between), default=-1)
     for box in between:
         at = drawing.bottom + box.row * _ROW + 4

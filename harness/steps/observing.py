@@ -381,7 +381,7 @@ class AwaitHighWatermarkForgotten:
 
 @dataclass(slots=True)
 class _Checkpoint:
-    """What one broker's checkpoint file was seen to hold.
+    """Values of one broker's checkpoint file, as they were seen.
 
     Attributes:
         written: When the newest file that was seen was written, in nanoseconds.

@@ -359,7 +359,7 @@ def _run(line: Line, summary: Summary, folder: Path) -> dict[str, Any]:
 def _of_service(
     service: Service, folder: Path
 ) -> list[tuple[str, tuple[str, str, str | None] | None]]:
-    """What a row says of each kind: words, and the most seconds with their run and its report.
+    """Cells of a row for each kind: words, and the most seconds with their run and its report.
 
     What is 0.0 for people has no run.
     """

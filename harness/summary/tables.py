@@ -355,7 +355,7 @@ def _read(file: Place) -> Any:
 
 
 def _turn(table: Any) -> int:
-    """How many calls at least had written to the part when the file was written, with its own."""
+    """Least number of calls that had written to the part by the time of the file."""
     return int(table.schema.metadata.get(_TURN, 0))
 
 

@@ -238,7 +238,7 @@ def _told(upgrade: Upgrade) -> str:
 
 
 def _weights(upgrade: Upgrade) -> Mapping[str, float]:
-    """How often each kind of act is drawn in an upgrade."""
+    """Weight of each kind of act in an upgrade."""
     left_out = {} if upgrade.stepped else dict.fromkeys(LEFT_OUT, 0.0)
     return {**weights_of(upgrade.mix, is_kraft=False), **left_out} if upgrade.mix else {}
 

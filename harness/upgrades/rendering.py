@@ -104,7 +104,7 @@ def reason(told: SignOff) -> str:
 
 
 def _counted(told: SignOff, answer: str) -> str:
-    """How many runs have an answer, with the verb."""
+    """Number of runs that have an answer, with the verb."""
     count, runs = told.count(answer), len(told.runs)
     if runs == 1:
         return "The one run is"
@@ -346,7 +346,7 @@ def _rows(phase: PhaseOfRun, ids: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def _cell_of(brokers: Mapping[int, BrokerAt], broker: int) -> list[str]:
-    """What a broker is after a roll: release, protocol, format, generation."""
+    """Cell of a broker after a roll: release, protocol, format, generation."""
     at = brokers.get(broker)
     if at is None:
         return ["-"]

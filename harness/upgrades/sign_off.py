@@ -249,7 +249,7 @@ def _told(results: Results | None) -> list[Finding]:
 
 
 def _lost(results: Results | None) -> int:
-    """How many promised records findings say to be gone, each offset of a partition once."""
+    """Number of promised records that findings say to be gone, each offset of a partition once."""
     offsets = {
         (finding.topic, finding.partition, offset)
         for finding in _told(results)
@@ -328,7 +328,7 @@ def _phases(
 
 
 def _first(evidence: RunEvidence, upgrade: Upgrade) -> dict[int, BrokerAt]:
-    """What brokers were when the run began."""
+    """State of brokers when the run began."""
     cluster = evidence.scenario.cluster
     first = {}
     for broker in cluster.brokers:
@@ -400,7 +400,7 @@ def _czxid(evidence: RunEvidence, broker: int, when: float) -> int | None:
 
 
 def _controller(evidence: RunEvidence, when: float) -> int | None:
-    """Who was the controller then, by ZooKeeper's log."""
+    """Controller at that time, by ZooKeeper's log."""
     elected = [
         timed.event.broker
         for timed in evidence.decisions

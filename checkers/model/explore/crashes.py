@@ -148,6 +148,6 @@ def _register(world: World, machine: Machine, broker: int) -> None:
 
 
 def _forget(world: World, machine: Machine, broker: int) -> None:
-    """What it asked of the controller and what it was asked, and nobody had, is lost with it."""
+    """Requests to and from the controller that nobody had yet are lost with it."""
     world.put(("isr request", broker, PARTITION), None)
     queues.lose_requests(world, machine, broker)

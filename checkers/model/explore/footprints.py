@@ -13,7 +13,7 @@ from kchaos.checkers.model.state.world import World
 
 
 class _End:
-    """What came of a step: changes, notes, what it returned."""
+    """End of a step: changes, notes, and the value that it returned."""
 
     __slots__ = ("changes", "notes", "result")
 

@@ -283,7 +283,7 @@ def _reply(world: World, seen: Reply, lookahead: Lookahead) -> None:
 
 
 def _forged(world: World, request: Exchange, seen: Reply, lookahead: Lookahead) -> Exchange:
-    """What a link answered in the leader's place, if a fault said so."""
+    """Answer of a link in the leader's place, if a fault said so."""
     answers: list[tuple[TopicPartition, Answer]] = []
     for partition, _ in request.answers:
         said = seen.partitions.get(partition)

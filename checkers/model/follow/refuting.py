@@ -134,7 +134,7 @@ def first_refuted(
 
 
 class _Bounds:
-    """What a record allows at most, up to an observation."""
+    """Bounds that a record sets at most, up to an observation."""
 
     def __init__(self, decisions: int, record: Record, lookahead: Lookahead) -> None:
         self._decisions = decisions
@@ -592,7 +592,7 @@ class _TooFew:
 
 
 class _Fetchers:
-    """What the fetcher threads wait for and have asked, each on its connection."""
+    """Fetcher threads: what each waits for and has asked, on its connection."""
 
     def __init__(self) -> None:
         self._unanswered: dict[tuple[int, int], Question | Reply] = {}

@@ -62,7 +62,7 @@ class _Node(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """How a node was reached: what was noted on the way, and from where.
+    """Way to a node: the notes on it, and the node before.
 
     Attributes:
         is_late: Whether there is little hope that it leads to the end of the record.

@@ -149,7 +149,7 @@ def _unavoidable(
 
 
 class _Healed:
-    """What is wrong in the states of one explanation, once all is healed.
+    """Harm in the states of one explanation, once all is healed.
 
     Its steps often change what healing never looks at, such as a control request on its way. So
     what was said of the last state stands while all that was read of it is the same.
@@ -294,7 +294,7 @@ def _lost(world: World, promised: Iterable[Promise], is_compacted: bool) -> Iter
 
 
 def _told(before: State, reached: Reached, partition: TopicPartition) -> str:
-    """What happened in a step, in a few words."""
+    """Events of a step, in a few words."""
     what = None if reached.item is None else reached.item.what
     if isinstance(what, PartitionState):
         isr = ", ".join(map(str, what.isr))

@@ -22,7 +22,7 @@ _ROUNDS_LIMIT = 10_000
 
 
 class _Told(NamedTuple):
-    """What a fetch session told last of a partition, and the leader epoch of its follower then."""
+    """Last answer of a fetch session about a partition, and its follower's leader epoch then."""
 
     high_watermark: int
     log_start_offset: int

@@ -47,7 +47,7 @@ def difference(story: Story) -> Iterator[CauseStep]:
 
 
 def _written_by(story: Story) -> Iterator[CauseStep]:
-    """Who led while the finding's records were written, or who wrote what names no leader epoch."""
+    """Leader while the finding's records were written, or the writer of records without epoch."""
     epochs = sorted(
         {
             batch.leader_epoch

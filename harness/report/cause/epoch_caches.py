@@ -39,7 +39,7 @@ def contradicted_batches(story: Story) -> Iterator[CauseStep]:
 
 
 def _would_answer(story: Story) -> CauseStep:
-    """What the finding says, and what a follower would be answered by that cache."""
+    """The finding, and the answer that a follower would get by that cache."""
     first, last = story.finding.first_offset, story.finding.last_offset
     said = finding_step(story.finding)
     entries = [

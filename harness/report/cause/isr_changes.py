@@ -83,7 +83,7 @@ def isr_not_changed(story: Story, concerned: Sequence[int]) -> Iterator[CauseSte
 
 
 def _answer_of(message: LinkMessage, partition: TopicPartition) -> str:
-    """What an answer to AlterPartition says of a partition, in words."""
+    """Content of an answer to AlterPartition about a partition, in words."""
     detail = message.detail or {}
     of_partition = [
         entry.get("error_code")

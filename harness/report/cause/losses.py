@@ -76,7 +76,7 @@ def loss(story: Story) -> Iterator[CauseStep]:
 
 
 def _left_of(story: Story) -> CauseStep:
-    """What the replicas have in the end at the offsets of what is lost."""
+    """Records of the replicas in the end at the offsets of those that are lost."""
     first, last = story.finding.first_offset, story.finding.last_offset
     offsets = offsets_text(first, last)
     holders = {

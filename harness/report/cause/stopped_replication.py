@@ -115,7 +115,7 @@ def _made_again(story: Story) -> Iterator[CauseStep]:
 
 
 def _unread(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
-    """Who could not read what its controller sent: that speaks a newer protocol."""
+    """Broker that could not read its controller's requests, which have a newer protocol."""
     for broker in concerned:
         lines = story.loaded.evidence.server_logs.get(broker, ())
         unread = dict.fromkeys(match.groups() for line in lines if (match := _UNREAD.search(line)))
@@ -131,7 +131,7 @@ def _unread(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
 
 
 def _logged(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
-    """What a broker's own log says when it gives the partition's replica up."""
+    """Lines of a broker's own log about giving the partition's replica up."""
     told = [
         each
         for each in story.loaded.findings

@@ -132,7 +132,7 @@ def _local(story: Story, reading: TierReading) -> Iterator[CauseStep]:
 
 
 def _read(story: Story, reading: TierReading) -> Iterator[CauseStep]:
-    """What the last reader of a broker got at the finding's offsets."""
+    """Records that the last reader of a broker got at the finding's offsets."""
     first, last = story.finding.first_offset, story.finding.last_offset
     errors = {
         fetch.error_code
