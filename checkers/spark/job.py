@@ -100,6 +100,7 @@ def judge_runs(
     whole_bytes: int = PART_BYTES,
     part_bytes: int = PART_BYTES,
     most_states: int = MOST_STATES,
+    early: bool = True,
     progress: Callable[[int, int], None] = lambda _ended, _runs: None,
 ) -> SparkJudgement:
     """Judges runs with Spark; what comes out is what `checkers.judge.judge` says of each.
@@ -128,6 +129,8 @@ def judge_runs(
         part_bytes: About how many bytes of segments one task reads.
         most_states: How many states of a run the model looks at before it gives up, so that
             conformance is unknown.
+        early: Whether a process judges runs of this machine's disks while Spark starts on it, by
+            the same function as Spark's tasks, which then get the rest.
         progress: Called with how many runs are judged, and of how many, while they are: as soon as
             one is, and then every few seconds.
 
@@ -147,11 +150,11 @@ def judge_runs(
             most_states=most_states,
         )
         with (
-            _early(work, master) as early,
+            _early(work, master) if early else contextlib.nullcontext() as judge,
             _telling(work, progress),
             _spark(master, java_home, class_archive, work.log) as context,
         ):
-            _judge(context, work, early)
+            _judge(context, work, judge)
         _finish(work.tables)
         named = place()
     return SparkJudgement(output=named)

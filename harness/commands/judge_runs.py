@@ -116,9 +116,9 @@ def write_report_or_say(run: RunDirectory, say: Callable[[str], None]) -> Path |
 
 
 def spark_agrees(runs: Sequence[Path], *, offline: bool, say: Callable[[str], None]) -> bool:
-    """Judges the runs with Spark, and compares with each run's newest judgement in plain Python."""
+    """Judges each run in a task of Spark; compares with its newest judgement in plain Python."""
     paths = find_runs(runs)
-    lines = _with_spark(paths, master=None, output=None, offline=offline, say=say)
+    lines = _with_spark(paths, master=None, output=None, early=False, offline=offline, say=say)
     agreed = 0
     for path, line in zip(paths, lines, strict=True):
         plain = _newest_judgement(path)
@@ -188,6 +188,7 @@ def _with_spark(
     *,
     master: str | None,
     output: Place | None,
+    early: bool = True,
     offline: bool,
     say: Callable[[str], None],
 ) -> Iterator[dict[str, Any]]:
@@ -200,6 +201,7 @@ def _with_spark(
         master=master,
         java_home=java_home,
         class_archive=spark_archive(java_home),
+        early=early,
         progress=lambda ended, of: say(f"{ended} of {of} runs are judged"),
     )
     say(f"batches, findings and results as Parquet: {judgement.output}")
