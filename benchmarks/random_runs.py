@@ -3,13 +3,18 @@
 Run `.venv/bin/python -m benchmarks.random_runs`, on a machine that does nothing else. Each seed's
 schedule is played on one release after the other, its cluster's start and its verdict included.
 Printed are each release's median, and the median of its ratios to the last release with the same
-seed; the aim is that none is above 1. A wait that only old releases have shows here.
+seed; the aim is that none is above 1. A wait that only old releases have shows here. Beside it
+stands the processor's time of a run, which a busy machine changes less, and how many runs an hour
+two cores have time for. Imports are not in it: plays of many are forked from a process that has
+done them.
 """
 
 import argparse
+import resource
 import tempfile
 import time
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -18,6 +23,20 @@ from kchaos.harness.player.drawing import draw
 from kchaos.harness.run.runner import RunOptions, play
 
 RELEASES = ("0.10.2.2", "0.11.0.3", "1.1.1", "2.0.1", "2.2.2", "2.8.2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Took:
+    """Costs of one run in seconds: by the clock, and of the processors by whom."""
+
+    clock_s: float
+    harness_cpu_s: float
+    jvms_cpu_s: float
+
+    @property
+    def cpu_s(self) -> float:
+        """The processor's time of all processes."""
+        return self.harness_cpu_s + self.jvms_cpu_s
 
 
 def main() -> None:
@@ -29,24 +48,34 @@ def main() -> None:
     options = parser.parse_args()
     if options.runs < 1:
         parser.error("--runs must be at least 1")
-    took: dict[str, list[float]] = defaultdict(list)
+    took: dict[str, list[Took]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="kchaos-benchmark-") as folder:
         for release in options.releases:
-            _seconds(options.seed, release, Path(folder))  # fills the caches
+            _played(options.seed, release, Path(folder))  # fills the caches
         for seed in range(options.seed, options.seed + options.runs):
             for release in options.releases:
-                took[release].append(_seconds(seed, release, Path(folder)))
-                print(f"seed {seed} on {release}: {took[release][-1]:.1f} s", flush=True)
+                run = _played(seed, release, Path(folder))
+                took[release].append(run)
+                print(
+                    f"seed {seed} on {release}: {run.clock_s:.1f} s, of the processor's time "
+                    f"{run.harness_cpu_s:.1f} s by kchaos and {run.jvms_cpu_s:.1f} s by JVMs",
+                    flush=True,
+                )
     beside = options.releases[-1]
     print(f"median of {options.runs} random runs, and of their ratios to {beside}; the aim is 1.00")
     for release in options.releases:
-        ratios = [judged / other for judged, other in zip(took[release], took[beside], strict=True)]
-        print(f"{release:9} {median(took[release]):5.1f} s  {median(ratios):.2f}")
+        runs, others = took[release], took[beside]
+        ratios = [run.clock_s / other.clock_s for run, other in zip(runs, others, strict=True)]
+        cpu_s = sum(run.cpu_s for run in runs) / len(runs)
+        print(
+            f"{release:9} {median(run.clock_s for run in runs):5.1f} s  {median(ratios):.2f}; "
+            f"{cpu_s:.1f} s of the processor's time a run, {7200 / cpu_s:.0f} an hour on two cores"
+        )
 
 
-def _seconds(seed: int, release: str, folder: Path) -> float:
-    """Duration of that seed's schedule; it must go as the model predicts."""
-    started = time.monotonic()
+def _played(seed: int, release: str, folder: Path) -> Took:
+    """Costs of that seed's schedule; it must go as the model predicts."""
+    clock, harness, jvms = time.monotonic(), time.process_time(), _cpu_s_of_children()
     run = play(
         draw(seed, kafka=release, steps=25),
         options=RunOptions(runs_directory=folder),
@@ -54,7 +83,17 @@ def _seconds(seed: int, release: str, folder: Path) -> float:
     )
     results = judge(run)
     assert results.conforms, results.reason or results.unknown
-    return time.monotonic() - started
+    return Took(
+        clock_s=time.monotonic() - clock,
+        harness_cpu_s=time.process_time() - harness,
+        jvms_cpu_s=_cpu_s_of_children() - jvms,
+    )
+
+
+def _cpu_s_of_children() -> float:
+    """The processor's time of all children that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 if __name__ == "__main__":
