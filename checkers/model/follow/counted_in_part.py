@@ -31,11 +31,13 @@ class _Other:
         before: Partitions of which it may be told the high watermark that they had before.
         after: Those of which it may be told the high watermark to which they are moved.
         joining: Those whose ISR it may join only before that, for it asks from below.
+        waits: Whether the leader has counted it before, and it waits.
     """
 
     before: frozenset[TopicPartition]
     after: frozenset[TopicPartition]
     joining: frozenset[TopicPartition]
+    waits: bool
 
     def may_tell(self, left: frozenset[TopicPartition]) -> bool:
         """Tell whether the leader may go on with it when just these are left to count."""
@@ -52,7 +54,8 @@ def left_uncounted(
     A leader waits for ZooKeeper with a partition whose ISR it makes larger, and anything may come
     then. Else it is another Fetch of a partition whose high watermark moves: one that came, one
     of which the leader has looked at its log, or one that waits (from 2.4.0 to 2.5.1 the thread
-    that counts ends that wait itself, DelayedFetch.tryComplete).
+    that counts ends that wait itself, DelayedFetch.tryComplete). Who waits was counted before: it
+    can only be told of it, so what is counted moves a high watermark too.
 
     Args:
         world: In which the leader has looked at its log for the Fetch.
@@ -83,7 +86,10 @@ def left_uncounted(
     shown = sorted({*moved, *waiting})
     for size in range(len(uncounted) - 1, 0, -1):
         for left in map(frozenset, combinations(shown, size)):
-            if waiting & left or any(other.may_tell(left) for other in others):
+            is_shown = bool(moved.keys() - left)
+            if waiting & left or any(
+                other.may_tell(left) for other in others if is_shown or not other.waits
+            ):
                 yield left
 
 
@@ -165,4 +171,9 @@ def _other(
         is_counted = request.stage is Stage.WAITING or partition in request.counted
         if is_outside and not is_counted and asked.fetch_offset < moved[partition]:
             joining.add(partition)
-    return _Other(before=frozenset(before), after=frozenset(after), joining=frozenset(joining))
+    return _Other(
+        before=frozenset(before),
+        after=frozenset(after),
+        joining=frozenset(joining),
+        waits=request.stage is Stage.WAITING,
+    )

@@ -1344,6 +1344,25 @@ def test_of_a_fetch_only_that_is_left_to_count_which_another_is_not_told_yet(
     assert uncounted == left
 
 
+@pytest.mark.parametrize(("stage", "left"), [(Stage.ARRIVED, [{U}]), (Stage.WAITING, [])])
+def test_a_fetch_that_waits_is_told_nothing_of_what_was_counted_and_did_not_move(
+    stage: Stage, left: list[set[TopicPartition]]
+) -> None:
+    """Of t-1 alone the high watermark moves: to have counted the others shows to nobody else."""
+    before = two_fetch(stage=stage)
+    for partition in (T, V):
+        led = before.known_replica(0, partition)
+        before.put_replica(0, partition, replace(led, high_watermark=1))
+    steps = silent_steps(before.state(EMPTY), to_come(*TWO_ASKED), 2, 0)
+    uncounted = [
+        {T, U, V} - exchange.counted
+        for step in steps
+        for exchange in step.exchanges(1, 0)
+        if exchange.counted
+    ]
+    assert uncounted == left
+
+
 def test_of_a_fetch_the_rest_is_counted_in_parts_again() -> None:
     before = two_fetch(stage=Stage.WAITING)
     lookahead = to_come(*TWO_ASKED)
