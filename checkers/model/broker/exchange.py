@@ -168,9 +168,8 @@ def answer(world: World, broker_id: int, source: int, exchange: Exchange) -> tup
         The request as it stands then, and whether the leader's own state changed.
     """
     changed = False
-    if exchange.stage in (Stage.SENT, Stage.ARRIVED):
+    if exchange.stage in (Stage.SENT, Stage.ARRIVED, Stage.READ):
         exchange = look(world, broker_id, source, exchange)
-    if exchange.stage is Stage.READ:
         exchange, changed = count(world, broker_id, source, exchange)
     if exchange.stage is Stage.WAITING:
         exchange = answer_waiting(world, broker_id, source, exchange)

@@ -7,7 +7,7 @@ count shows to nobody is counted with the first ones, and what is left shows to 
 (partial-order reduction).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -22,6 +22,9 @@ from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.replica import Replica
 from kchaos.checkers.model.values.requests import Exchange, FetchAnswer, Stage
 
+_FEW = 3
+"""Of so many partitions each part is tried; their number doubles with each partition more."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Other:
@@ -30,7 +33,8 @@ class _Other:
     Attributes:
         before: Partitions of which it may be told the high watermark that they had before.
         after: Those of which it may be told the high watermark to which they are moved.
-        joining: Those whose ISR it may join only before that, for it asks from below.
+        joining: Those whose ISR it may join only before their high watermark is moved, for it asks
+            from an offset below.
         waits: Whether the leader has counted it before, and it waits.
     """
 
@@ -39,7 +43,7 @@ class _Other:
     joining: frozenset[TopicPartition]
     waits: bool
 
-    def may_tell(self, left: frozenset[TopicPartition]) -> bool:
+    def may_come_between(self, left: frozenset[TopicPartition]) -> bool:
         """Tell whether the leader may go on with it when just these are left to count."""
         told = self.before | self.after
         is_between = bool(told & left) and told & left <= self.before and told - left <= self.after
@@ -51,11 +55,12 @@ def left_uncounted(
 ) -> Iterator[frozenset[TopicPartition]]:
     """Yield what a leader may leave to count of a Fetch, the most partitions first.
 
-    A leader waits for ZooKeeper with a partition whose ISR it makes larger, and anything may come
-    then. Else it is another Fetch of a partition whose high watermark moves: one that came, one
-    of which the leader has looked at its log, or one that waits (from 2.4.0 to 2.5.1 the thread
-    that counts ends that wait itself, DelayedFetch.tryComplete). Who waits was counted before: it
-    can only be told of it, so what is counted moves a high watermark too.
+    A search keeps unlikely steps on a stack, so it tries the last of these first. A leader waits
+    for ZooKeeper with a partition whose ISR it makes larger, and anything may come then. Else it
+    is another Fetch of a partition whose high watermark moves: one that came, one of which the
+    leader has looked at its log, or one that waits (from 2.4.0 to 2.5.1 the thread that counts
+    ends that wait itself, DelayedFetch.tryComplete). Who waits was counted before: it can only be
+    told of it, so what is counted moves a high watermark too.
 
     Args:
         world: In which the leader has looked at its log for the Fetch.
@@ -83,14 +88,30 @@ def left_uncounted(
         for request in world.exchanges(other, thread)
         if request.is_at_leader and request.api == FETCH
     ]
-    shown = sorted({*moved, *waiting})
-    for size in range(len(uncounted) - 1, 0, -1):
-        for left in map(frozenset, combinations(shown, size)):
-            is_shown = bool(moved.keys() - left)
-            if waiting & left or any(
-                other.may_tell(left) for other in others if is_shown or not other.waits
-            ):
-                yield left
+    for left in _parts(sorted({*moved, *waiting}), others):
+        is_shown = bool(moved.keys() - left)
+        if len(left) < len(uncounted) and (
+            waiting & left
+            or any(other.may_come_between(left) for other in others if is_shown or not other.waits)
+        ):
+            yield left
+
+
+def _parts(
+    shown: Sequence[TopicPartition], others: Sequence[_Other]
+) -> Iterator[frozenset[TopicPartition]]:
+    """Yield parts of some partitions, the largest first: all parts of a few partitions.
+
+    A part for each set of many partitions would be too many. Of those the parts are all of them,
+    what the answer to another Fetch leaves, and each partition alone.
+    """
+    if len(shown) <= _FEW:
+        for size in range(len(shown), 0, -1):
+            yield from map(frozenset, combinations(shown, size))
+        return
+    told = {other.before - other.after for other in others} - {frozenset()}
+    parts = {frozenset(shown), *told, *(frozenset((partition,)) for partition in shown)}
+    yield from sorted(parts, key=lambda part: (-len(part), sorted(part)))
 
 
 def yet_to_read(
@@ -103,14 +124,16 @@ def yet_to_read(
 ) -> frozenset[TopicPartition]:
     """Return what a leader is yet to read of a Fetch, since it would not answer it as was seen.
 
-    From KAFKA-13837 on it counts what it has read before it reads on. What it reads then comes of
-    that only where a high watermark has moved: else it may as well read all of them later.
+    From KAFKA-13837 on it counts what it has read before it reads on. That shows only where a high
+    watermark has moved, or where the leader asks for a larger ISR: else it may as well read all of
+    them later.
     """
     leader_id = leader_of(source)
     broker = world.broker(leader_id)
     if broker is None or not broker.generation.counts_before_next_read or seen.error_code:
         return frozenset()
-    if not any(_may_move(world.replica(leader_id, partition)) for partition, _ in request.asked):
+    asked_of = [world.replica(leader_id, partition) for partition, _ in request.asked]
+    if not any(_may_move(known) or (known and follower not in known.isr) for known in asked_of):
         return frozenset()
     after = World(world.get)
     looked = exchange.look(after, follower, source, request, withheld)
@@ -119,7 +142,27 @@ def yet_to_read(
         for partition, answer in looked.answers
         if partition not in dict(request.answers) and answer_as_seen(partition, answer, seen)[1]
     )
-    return yet if yet and _moved(after, follower, leader_id, looked).keys() - yet else frozenset()
+    if not yet:
+        return yet
+    if _moved(after, follower, leader_id, looked).keys() - yet or any(
+        _joins(after, follower, leader_id, known, asked.fetch_offset)
+        for known, asked in looked.asked
+        if known not in yet
+    ):
+        return yet
+    return frozenset()
+
+
+def _joins(
+    world: World, follower: int, leader_id: int, partition: TopicPartition, offset: int
+) -> bool:
+    """Tell whether the leader has a larger ISR, or asks for it, as it counts a partition."""
+    if leader.expands_isr(world, leader_id, partition, follower, offset):
+        return True
+    counted = World(world.get)
+    leader.update_view(counted, leader_id, partition, follower, offset)
+    replica = counted.replica(leader_id, partition)
+    return replica is not None and leader.may_ask_for(counted, leader_id, partition, follower)
 
 
 def _moved(

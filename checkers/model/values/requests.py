@@ -121,7 +121,8 @@ class Exchange:
     Attributes:
         api: Kafka's name of the API: "Fetch", "OffsetForLeaderEpoch" or "ListOffsets".
         asked: (partition, what is asked of it), ascending.
-        answers: In `Stage.READ`, and from `Stage.ANSWERED` on.
+        answers: In `Stage.READ`, and from `Stage.ANSWERED` on. In `Stage.READ` some partitions may
+            have none yet.
         is_awaited: Whether the thread still waits: not after its time-out, restart or end.
         error: With which the leader answers the whole of a Fetch, or "".
         holds: Names of the holds that keep it.

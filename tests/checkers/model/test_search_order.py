@@ -1412,6 +1412,55 @@ def test_a_leader_may_count_a_partition_before_it_reads_another(
     assert is_explained(world, *items) is is_possible
 
 
+@pytest.mark.parametrize(
+    ("release", "is_possible"), [("2.8.2", False), ("3.3.2", True), ("3.9.1", True)]
+)
+def test_a_leader_may_ask_for_an_isr_before_it_reads_another_partition(
+    release: str, *, is_possible: bool
+) -> None:
+    """It asks for the ISR of t-0 as it counts that; then broker 1 gets what t-1 got later."""
+    world = two_fetch(stage=Stage.WAITING, release=release, fetched=(T,))
+    world.put_exchanges(2, 0, ())
+    led = replace(world.known_replica(0, T), high_watermark=1)
+    for partition in (U, V):
+        world.put_replica(0, partition, led)
+    world.put_replica(0, T, replace(led, isr=(0,), maximal_isr=(0,)))
+    leader = world.broker(0)
+    assert leader is not None
+    world.put_broker(0, replace(leader, live=frozenset({0, 1, 2})))
+    happen(world, replace(write("v", 0), partition=2), {})
+    wanted = IsrAsked(leader=0, isrs={T: IsrWanted(leader_epoch=1, isr=(0, 1))})
+    told = replace(high_watermarks_told(1, 1, 1), number=(7, 2), follower=1)
+    read = FetchAnswered(error_code=0, high_watermark=1, base_offset=1, last_offset=1)
+    answer = replace(told, partitions={**told.partitions, U: read, V: read})
+
+    is_so = is_explained(world, wanted, replace(write("n", 0), partition=1), answer)
+
+    assert is_so is is_possible
+
+
+def test_the_parts_of_a_fetch_do_not_double_with_each_partition() -> None:
+    """A follower that is back joins the ISR of ten partitions by one Fetch, before KIP-497."""
+    world = fetching(isr=(0, 1), release="2.0.1")
+    led = replace(world.known_replica(0, T), isr=(0,), maximal_isr=(0,), high_watermark=1)
+    partitions = [TopicPartition("t", number) for number in range(10)]
+    for partition in partitions:
+        world.put(("assignment", partition), (0, 1))
+        world.put_replica(0, partition, led)
+    asks = tuple((partition, ASKS_ON) for partition in partitions)
+    world.put_exchanges(1, 0, (replace(WAITING, asked=asks, stage=Stage.ARRIVED),))
+
+    parts = [
+        exchange.counted
+        for step in silent_steps(world.state(EMPTY), to_come(asked(7, 2)), 1, 0)
+        for exchange in step.exchanges(1, 0)
+        if exchange.counted
+    ]
+
+    assert {len(part) for part in parts} == {9}
+    assert len(parts) == 10
+
+
 @pytest.mark.parametrize("release", ["2.0.1", "2.8.2"])
 @pytest.mark.parametrize(
     ("fetched", "stage", "is_raced"),
