@@ -4,21 +4,20 @@
 
     python -m kchaos.harness.summary.tables docs/tables.md
 
-A table is a folder with a part for each day on which runs began. A run's rows take the place of
-those that it had, so that a second judgement doubles nothing.
+A table is a folder with a part for each day on which runs began. On a disk each part is one file,
+and a lock keeps all but one process away: a run's rows take the place of those that it had.
 
-On a disk each part is one file, and a lock keeps all but one process away. An object store has no
-lock: there each call adds a file of its own, named after its runs, and looks once more whether a
-call at the same time added one of these runs too.
+An object store has no lock: there each call adds a file of its own, `call=NAME/rows.parquet`, and
+touches no other. Who reads takes of each run the rows of the newest call that `runs` has of it.
 """
 
 import contextlib
 import datetime
 import fcntl
-import hashlib
 import json
 import os
 import re
+import secrets
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,7 +45,6 @@ NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 _TEXT, _WHOLE, _NUMBER, _YES = "text", "whole number", "number", "yes or no"
 _TIME, _TEXTS, _WHOLES = "time", "texts", "whole numbers"
 _VERSION = b"kchaos.schema"
-_TURN = b"kchaos.turn"
 _OF_AN_OPERATION = (
     *("operation", "function", "broker", "topic", "partition", "acks", "codec", "outcome"),
     *("promised", "error", "is_probe"),
@@ -269,7 +267,10 @@ def rows_at(place: Place) -> tuple[str, Rows]:
 
 
 def append(rows: Iterable[tuple[str, Rows]], folder: Place) -> None:
-    """Adds the rows of runs to the tables in a folder; rows that the same runs had go away.
+    """Adds the rows of runs to the tables in a folder.
+
+    Rows that the same runs had go away on a disk. On a store they stay, and the view of
+    docs/tables.md leaves them out as soon as all of the new ones are there.
 
     Raises:
         MachineError: pyarrow is not installed.
@@ -280,12 +281,14 @@ def append(rows: Iterable[tuple[str, Rows]], folder: Place) -> None:
     by_day: dict[str, list[Rows]] = defaultdict(list)
     for day, of_run in rows:
         by_day[day].append(of_run)
+    call = _new_call()
     with _only_one(folder):
         for day, of_day in by_day.items():
             runs = {row["run"] for of_run in of_day for row in of_run["runs"]}
-            for name in TABLES:
+            # `runs` is the first of them and comes last: it says that the others are there.
+            for name in reversed([*TABLES]):
                 new = [row for of_run in of_day for row in of_run[name]]
-                _write(folder / name / f"day={day}", name, new, runs)
+                _write(folder / name / f"day={day}", name, new, runs, call)
 
 
 def rows_in(folder: Path) -> Iterator[tuple[str, Rows]]:
@@ -309,36 +312,25 @@ def rows_in(folder: Path) -> Iterator[tuple[str, Rows]]:
         )
 
 
-def _write(folder: Place, name: str, rows: Sequence[Mapping[str, Any]], runs: set[str]) -> None:
-    """Puts the rows of runs into a part; of the rows that these runs had, none stay.
-
-    Two calls on a store may have the same run at once. Each looks again once its own file is there,
-    so that at least one of them sees both, and both take the rows from the same one: the file that
-    knew of fewer before it, or else whose name comes first.
-    """
+def _write(
+    folder: Place, name: str, rows: Sequence[Mapping[str, Any]], runs: set[str], call: str
+) -> None:
+    """Puts the rows of runs into a part; on a disk none of those stay that these runs had."""
     arrow = _pyarrow()[0]
-    own = _own_file(folder, runs)
     there = {file: _read(file) for file in files_in(folder, ".parquet")}
-    turn = 1 + max(map(_turn, there.values()), default=0)
-    schema = _schema(arrow, name)
-    table = arrow.Table.from_pylist([dict(row) for row in rows], schema=schema)
+    table = arrow.Table.from_pylist([dict(row) for row in rows], schema=_schema(arrow, name))
+    if isinstance(folder, StoredPlace):
+        _put(folder / f"call={call}" / "rows.parquet", table)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    own = folder / "rows.parquet"
     if own in there:
-        table = arrow.concat_tables([_without(there[own], runs), table])
-    table = table.replace_schema_metadata(schema.metadata | {_TURN: str(turn).encode()})
+        table = arrow.concat_tables([_without(there.pop(own), runs), table])
     # What is new comes first, so that an error leaves rows twice and never takes any.
     _put(own, table)
-    lost: set[str] = set()
-    for file in files_in(folder, ".parquet"):
-        if file == own:
-            continue
-        other = _read(file)
-        twice = runs & {*other["run"].to_pylist()}
-        if (_turn(other), str(file)) > (turn, str(own)):
-            lost |= twice
-        elif twice:
-            _put(file, _without(other, twice))
-    if lost:
-        _put(own, _without(table, lost))
+    for file, other in there.items():
+        if runs & {*other["run"].to_pylist()}:
+            _put(file, _without(other, runs))
 
 
 def _read(file: Place) -> Any:
@@ -354,11 +346,6 @@ def _read(file: Place) -> Any:
     return table
 
 
-def _turn(table: Any) -> int:
-    """Least number of calls that had written to the part by the time of the file."""
-    return int(table.schema.metadata.get(_TURN, 0))
-
-
 def _without(table: Any, runs: set[str]) -> Any:
     arrow, compute, _ = _pyarrow()
     return table.filter(compute.invert(compute.is_in(table["run"], arrow.array(sorted(runs)))))
@@ -371,13 +358,12 @@ def _put(file: Place, table: Any) -> None:
     replace(file, written.getvalue().to_pybytes())
 
 
-def _own_file(folder: Place, runs: set[str]) -> Place:
-    """The file of a part to which a call adds its rows; the part is made."""
-    if isinstance(folder, Path):
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder / "rows.parquet"
-    digest = hashlib.sha256("\n".join(sorted(runs)).encode()).hexdigest()
-    return folder / f"rows-{digest[:16]}.parquet"
+def _new_call() -> str:
+    """The name of a call, which no other has; those of later calls come after it.
+
+    Of two machines the clock of each decides which call is later.
+    """
+    return f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%S.%fZ}-{secrets.token_hex(8)}"
 
 
 def _schema(arrow: Any, name: str) -> Any:

@@ -297,40 +297,61 @@ def rows_in(place: StoredPlace, table: str) -> list[dict[str, Any]]:
 
     text = PAGE.read_text().partition("On an object store")[2]
     code = text.partition("```python\n")[2].partition("```")[0]
-    names: dict[str, Any] = {"tables": [table], "duckdb": duckdb}
+    names: dict[str, Any] = {"tables": [*TABLES], "duckdb": duckdb}
     exec(code.replace("BUCKET/PREFIX", f"{place.bucket}/{place.key}"), names)
     answer = duckdb.table(table).to_arrow_table().to_pylist()
     return sorted(answer, key=lambda row: json.dumps(row, default=str))
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_two_jobs_that_add_the_same_run_at_once_leave_its_rows_once(
-    when: str, runs: list[RunDirectory], place: StoredPlace, monkeypatch: pytest.MonkeyPatch
+DAY = "2026-01-31"
+
+
+@pytest.mark.parametrize("number", [1, 2, len(TABLES)])
+def test_two_jobs_that_add_the_same_run_at_once_lose_no_rows_and_leave_none_twice(
+    number: int, runs: list[RunDirectory], place: StoredPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One job does all of its work while the other writes its first file."""
-    first, second = (rows_at(run.path) for run in runs)
-    met: list[Place] = []
+    """One job does all of its work just before the other writes one of its files."""
+    first, second = ((DAY, rows_at(run.path)[1]) for run in runs)
+    puts: list[Place] = []
 
     def meeting(file: Place, content: bytes) -> None:
-        if met:
-            replace(file, content)
-            return
-        met.append(file)
-        if when == "after":
-            replace(file, content)
-        append([first, second], place)
-        if when == "before":
-            replace(file, content)
+        puts.append(file)
+        if len(puts) == number:
+            append([first, second], place)
+        replace(file, content)
 
-    append([first], place)
+    append([first, second], place)
     monkeypatch.setattr("kchaos.harness.summary.tables.replace", meeting)
     append([second], place)
-    assert met
+    assert len(puts) > number
     for name in TABLES:
         once = sorted(row["run"] for _, of_run in (first, second) for row in of_run[name])
         assert sorted(row["run"] for row in rows_in(place, name)) == once
-    append([second, first], place)
-    assert len(rows_in(place, "runs")) == 2
+    assert len(puts) == len(set(puts))
+
+
+def test_rows_of_a_call_that_ends_before_all_are_there_are_not_shown(
+    runs: list[RunDirectory], place: StoredPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(file: Place, content: bytes) -> None:
+        if "/runs/" in str(file):
+            raise StoreError("the store refuses")
+        replace(file, content)
+
+    other = RunDirectory.open(runs[0].path).name
+    day, rows = rows_at(runs[0].path)
+    append([(day, rows)], place)
+    before = {name: rows_in(place, name) for name in TABLES}
+    again = {**rows, "steps": [], "findings": []}
+    with monkeypatch.context() as patch:
+        patch.setattr("kchaos.harness.summary.tables.replace", refusing)
+        with pytest.raises(StoreError, match="refuses"):
+            append([(day, again)], place)
+    assert {name: rows_in(place, name) for name in TABLES} == before
+    assert before["steps"]
+    append([(day, again)], place)
+    assert [row["run"] for row in rows_in(place, "runs")] == [other]
+    assert rows_in(place, "steps") == []
 
 
 def test_tables_on_the_store_have_the_rows_of_those_on_a_disk_and_none_twice(
