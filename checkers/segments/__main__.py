@@ -2,8 +2,9 @@
 
     python -m kchaos.checkers.segments [--decode] FILE…
 
-The exit code is 0, or 1 if there is a finding, 64 for wrong usage. Records are decoded with
-`--decode` only; checksums are always verified. Kafka's own DumpLogSegments prints the same facts.
+The exit code is 0, or 1 if there is a finding, 64 for wrong usage, 70 where somebody ends a process
+that reads, so that not all is printed. Records are decoded with `--decode` only; checksums are
+always verified. Kafka's own DumpLogSegments prints the same facts.
 """
 
 import mmap
@@ -13,6 +14,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
@@ -35,7 +37,14 @@ def main(arguments: Sequence[str]) -> int:
             print(f"{name} is not a segment: a file named OFFSET.log is wanted", file=sys.stderr)
         print("usage: python -m kchaos.checkers.segments [--decode] FILE.log…", file=sys.stderr)
         return 64
-    return max(_print_segment(Path(name), decode) for name in names)
+    try:
+        return max(_print_segment(Path(name), decode) for name in names)
+    except BrokenProcessPool:
+        print(
+            "a process that reads was ended, perhaps for want of memory: not all is printed",
+            file=sys.stderr,
+        )
+        return 70
 
 
 def _is_segment(path: Path) -> bool:

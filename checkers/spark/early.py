@@ -20,6 +20,7 @@ Judging = Callable[[Iterable[Run]], Iterable[Told]]
 """Function that judges runs and yields what is to be told of them; it ends when the runs do."""
 
 _ALL = -1
+_LOOK_S = 0.25
 
 
 class EarlyJudge:
@@ -31,6 +32,8 @@ class EarlyJudge:
     def __init__(self, runs: Sequence[Run], judging: Judging) -> None:
         context = multiprocessing.get_context("fork")
         self._runs = runs
+        self._judging = judging
+        self._taken: Sequence[Run] | None = None
         self._begun = context.Value("q", 0)
         self._here, self._there = context.Pipe(duplex=False)
         self._process = context.Process(
@@ -52,21 +55,32 @@ class EarlyJudge:
 
     def take_rest(self) -> Sequence[Run]:
         """The runs that it has not begun; it begins none of them any more."""
-        with self._begun.get_lock():
-            begun, self._begun.value = self._begun.value, _ALL
-        return self._runs[begun:]
+        lock = self._begun.get_lock()
+        # A process that was killed with the lock never gives it back.
+        while not (is_ours := lock.acquire(timeout=_LOOK_S)) and self._process.is_alive():
+            pass
+        begun = self._begun.get_obj()
+        number, begun.value = begun.value, _ALL
+        if is_ours:
+            lock.release()
+        self._taken = self._runs[:number]
+        return self._runs[number:]
 
     def told(self) -> Sequence[Told]:
         """Return the results of the runs that it took, once the last of them is judged.
 
+        Where the process was ended before, those runs are judged again here, into the same files.
+
         Raises:
-            SparkError: It could not write what it judged, or was ended.
+            SparkError: It could not write what it judged.
         """
+        taken = self._taken
+        assert taken is not None, "told before the rest was taken"
         try:
             failure, told = self._here.recv()
-        except EOFError:
-            self._process.join()
-            failure, told = f"it ended with code {self._process.exitcode}", ()
+        except (EOFError, OSError):
+            # The latter is half an answer.
+            return [*self._judging(taken)] if taken else []
         if failure:
             raise SparkError(f"the process that judges while Spark starts failed: {failure}")
         return list(told)

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import heapq
 import json
+import multiprocessing
 import shutil
 import sys
 import tempfile
@@ -195,10 +196,13 @@ class _Work:
 def _early(work: _Work, master: str | None) -> AbstractContextManager[EarlyJudge | None]:
     """Judge on this machine while Spark starts on it; None if Spark starts elsewhere.
 
-    Nor is there any for what lies on a store: only tasks fetch from it, and write to it.
+    Nor is there any for what lies on a store: only tasks fetch from it, and write to it. Neither is
+    there where this process must not be copied: a daemonic one may not, and of one with threads
+    the copy would have locks that nobody gives back.
     """
     is_on_disk = all(isinstance(place, Path) for place in (*work.places, work.tables))
-    if is_on_disk and starts_here(master):
+    may_fork = not multiprocessing.current_process().daemon and threading.active_count() == 1
+    if is_on_disk and may_fork and starts_here(master):
         return EarlyJudge(work.runs, work.judging)
     return contextlib.nullcontext()
 

@@ -1,6 +1,7 @@
 """A replica's directory: its segments in order, and its leader epochs against its batches."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,25 @@ def test_the_command_prints_a_large_file_in_slices_as_it_prints_it_whole(
     noted = readers.read_text().split()
     assert len(noted) > 10
     assert str(os.getpid()) not in noted
+
+
+def test_the_command_says_that_a_reading_process_was_ended_and_tells_no_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = b"".join(batch(5 * number, PAIRS) for number in range(200))
+    (file,) = segment_files(partition(tmp_path, {0: batches}))
+    parent = os.getpid()
+
+    def ended(*_: Any, **_named: Any) -> Iterator[Batch | Finding]:
+        assert os.getpid() != parent
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield from ()
+
+    monkeypatch.setattr(command, "_SLICE_BYTES", 1000)
+    monkeypatch.setattr(command, "iter_batches", ended)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    assert main([str(file)]) == 70
+    assert "a process that reads was ended" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["absent.log"]])

@@ -3,7 +3,8 @@
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -53,8 +54,8 @@ def test_nothing_is_left_where_all_are_begun_before(gate: tuple[Connection, Conn
         for _ in RUNS:
             gate[0].recv()
             gate[0].send("go on")
-        assert judge.told() == [0, 1, 2, 3]
         assert judge.take_rest() == []
+        assert judge.told() == [0, 1, 2, 3]
 
 
 def test_no_process_is_left_where_the_block_is_interrupted(
@@ -73,14 +74,48 @@ def test_no_process_is_left_where_the_block_is_interrupted(
     assert not Path(f"/proc/{children[0]}").exists()
 
 
-def test_a_process_that_is_ended_is_an_error_and_no_result(
-    gate: tuple[Connection, Connection],
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_runs_of_a_process_that_is_ended_are_judged_again_and_the_rest_is_left(
+    when: str, gate: tuple[Connection, Connection]
 ) -> None:
-    with judge_of(gate) as judge:
+    parent = os.getpid()
+
+    def judging(runs: Iterable[Run]) -> Iterator[Told]:
+        if os.getpid() != parent:
+            yield from one_at_a_time(gate[1], runs)
+        else:
+            yield from (position for position, _ in runs)
+
+    with EarlyJudge(RUNS, judging) as judge:
         pid, _ = gate[0].recv()
-        os.kill(pid, signal.SIGKILL)
-        with pytest.raises(SparkError, match="ended with code -9"):
-            judge.told()
+        gate[0].send("go on")
+        gate[0].recv()
+        if when == "before":
+            os.kill(pid, signal.SIGKILL)
+            judge._process.join()
+        assert judge.take_rest() == RUNS[2:]
+        if when == "after":
+            os.kill(pid, signal.SIGKILL)
+        assert judge.told() == [0, 1]
+
+
+def test_the_rest_is_taken_from_a_process_that_was_killed_with_the_lock() -> None:
+    def with_the_lock(_: Iterable[Run]) -> Iterator[Told]:
+        (judge,) = judges
+        judge._begun.get_lock().acquire()
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield from ()
+
+    judges: list[EarlyJudge] = []
+    judges.append(EarlyJudge(RUNS, with_the_lock))
+    with judges[0] as judge:
+        judge._process.join()
+        taken: list[Sequence[Run]] = []
+        taker = threading.Thread(target=lambda: taken.append(judge.take_rest()), daemon=True)
+        taker.start()
+        taker.join(timeout=60)
+        assert taken == [RUNS]
+        assert judge.told() == []
 
 
 def test_what_it_cannot_write_is_an_error_and_no_result() -> None:
@@ -88,8 +123,48 @@ def test_what_it_cannot_write_is_an_error_and_no_result() -> None:
         yield from ()
         raise OSError(28, "No space left on device")
 
-    with EarlyJudge(RUNS, full) as judge, pytest.raises(SparkError, match="No space left"):
-        judge.told()
+    with EarlyJudge(RUNS, full) as judge:
+        judge.take_rest()
+        with pytest.raises(SparkError, match="No space left"):
+            judge.told()
+
+
+@pytest.mark.parametrize(
+    ("daemon", "threads", "forks"), [(False, 1, True), (True, 1, False), (False, 2, False)]
+)
+def test_a_process_that_is_daemonic_or_has_threads_is_not_copied(
+    daemon: bool, threads: int, forks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pyspark = pytest.importorskip("pyspark")
+    from kchaos.checkers.spark import job
+
+    ours, theirs = multiprocessing.get_context("fork").Pipe()
+    of_a_job = {"whole_bytes": 1, "part_bytes": 1, "most_states": 1}
+    work = job._Work(
+        places=[tmp_path / "run"], tables=tmp_path / "out", log=tmp_path / "log", **of_a_job
+    )
+
+    def start() -> None:
+        is_over = threading.Event()
+        others = [threading.Thread(target=is_over.wait) for _ in range(threads - 1)]
+        for other in others:
+            other.start()
+        try:
+            with job._early(work, "local[2]") as judge:
+                theirs.send(judge is not None)
+        finally:
+            is_over.set()
+            theirs.close()
+
+    monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", None)
+    for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    process = multiprocessing.get_context("fork").Process(target=start, daemon=daemon)
+    process.start()
+    theirs.close()
+    with ours:
+        assert ours.recv() is forks
+    process.join()
 
 
 @pytest.mark.parametrize(
