@@ -95,7 +95,9 @@ class Child:
         threads = f"/proc/{self.pid}/task"
         try:
             # Gates ask this all the time: the first thread that runs is answer enough.
-            return all(_state_of(f"{threads}/{thread}") == "T" for thread in os.listdir(threads))
+            # A process that has just ended has none for a moment.
+            listed = os.listdir(threads)
+            return bool(listed) and all(_state_of(f"{threads}/{each}") == "T" for each in listed)
         except OSError:
             return False
 
@@ -174,7 +176,8 @@ def kill_by_identity(pid: int, start_time: int, timeout_s: float = 30) -> bool:
     """
     if process_start_time(pid) != start_time:
         return False
-    os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
     await_until(
         lambda: process_start_time(pid) != start_time,
         timeout_s=timeout_s,

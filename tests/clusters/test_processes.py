@@ -12,7 +12,7 @@ import pytest
 from kchaos.clusters import processes
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.ports import is_free, reserve_port
-from kchaos.clusters.processes import Child, process_start_time, spawn
+from kchaos.clusters.processes import Child, kill_by_identity, process_start_time, spawn
 from kchaos.clusters.waiting import await_until
 
 
@@ -89,6 +89,26 @@ def test_the_first_thread_that_runs_says_that_a_child_is_not_paused(
         assert len(looked_at) == 1
     finally:
         child.kill()
+
+
+def test_a_child_that_has_just_ended_and_has_no_thread_is_not_paused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # The kernel takes the last thread away first and the process a moment later.
+    child = spawn(["true"], log_file=tmp_path / "log")
+    child.await_exit(30)
+    monkeypatch.setattr(os, "listdir", lambda _path: [])
+    assert not child.is_paused
+
+
+def test_a_process_that_ends_at_the_last_moment_needs_no_kill(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    started = iter([7, None])
+    monkeypatch.setattr(processes, "process_start_time", lambda _pid: next(started))
+    assert kill_by_identity(ended.pid, 7)
 
 
 def _await_states(child: Child, hold: Callable[[list[str]], bool]) -> list[str]:
