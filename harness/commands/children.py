@@ -9,6 +9,7 @@ all that it needs; there are as many of those as plays at a time.
 import contextlib
 import json
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from typing import Any, Self
 import kchaos
 from kchaos.clusters.errors import AwaitTimeout, MachineError
 from kchaos.clusters.processes import Child
+from kchaos.clusters.waiting import await_until
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, INTERRUPTED, MACHINE, UNKNOWN, USAGE
 from kchaos.harness.commands.ready_process import SERVE, ReadyProcess, ready_process
 from kchaos.harness.errors import UsageError
@@ -87,6 +89,8 @@ class Children:
     serve: Sequence[str] = SERVE
     _running: dict[int, Child] = field(default_factory=dict)
     _idle: list[ReadyProcess] = field(default_factory=list)
+    _killed: list[str] = field(default_factory=list)
+    _starting: int = 0
     _started: int = 0
     _is_stopping: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -95,9 +99,17 @@ class Children:
         """Plays within its context."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """As `stop`."""
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        """As `stop`.
+
+        Raises:
+            KeyboardInterrupt: One that came says which plays were killed, if any were.
+        """
         self.stop()
+        if self._killed and isinstance(error, KeyboardInterrupt):
+            killed = ", ".join(self._killed)
+            told = f"interrupted; killed before they could say that they healed: {killed}"
+            raise KeyboardInterrupt(told) from error
 
     def play(self, scenario: Scenario) -> Line:
         """Plays and judges it once; returns the run's line.
@@ -111,9 +123,7 @@ class Children:
             code = child.await_exit(_PLAY_S)
         finally:
             child.kill()
-            with self._lock:
-                del self._running[number]
-                self._idle.append(parent)
+            self._put_back(number, parent, child)
         said = child.log_file.read_text(errors="replace").strip()
         if code not in _JUDGED:
             raise _failure(code, said)
@@ -125,42 +135,79 @@ class Children:
             self._is_stopping = True
             running = list(self._running.values())
         for child in running:
+            _ask_to_end(child)
+        await_until(
+            lambda: not self._starting,
+            timeout_s=_STOP_S,
+            waiting_for="plays that had not begun to be given up",
+            last_seen=lambda: f"{self._starting} of them",
+        )
+        with self._lock:
+            running = list(self._running.values())
+        for child in running:
             with contextlib.suppress(AwaitTimeout):
-                child.stop(_STOP_S)
+                child.await_exit(_STOP_S)
             child.kill()
         with self._lock:
-            while self._idle:
-                self._idle.pop().end()
+            idle, self._idle = self._idle, []
+        for parent in idle:
+            parent.end()
 
     def _start(self, scenario: Scenario) -> tuple[int, ReadyProcess, Child]:
+        # `stop` takes the lock too: nothing is started or awaited under it.
         with self._lock:
             if self._is_stopping:
                 raise RuntimeError("no play is started any more")
+            self._starting += 1
             self._started += 1
             number = self._started
-            file = self.work / f"{number}.json"
-            file.write_text(json.dumps(scenario.to_json()))
-            parent = self._parent(number)
-            try:
-                log_file = self.work / f"{number}.log"
-                child = parent.start(
-                    self._arguments(file), log_file=log_file, name=f"play {number}"
-                )
-            except BaseException:
-                parent.end()
-                raise
-            self._running[number] = child
-            return number, parent, child
+            idle = self._idle.pop() if self._idle else None
+        try:
+            parent, child = self._forked(scenario, number, idle)
+            with self._lock:
+                self._running[number] = child
+                is_late = self._is_stopping
+            if is_late:
+                _ask_to_end(child)
+        finally:
+            with self._lock:
+                self._starting -= 1
+        return number, parent, child
 
-    def _parent(self, number: int) -> ReadyProcess:
-        """Process that play this number is forked from: an idle one, or a new one."""
-        while self._idle:
-            parent = self._idle.pop()
-            if parent.server.is_running:
-                return parent
-            parent.end()
+    def _forked(
+        self, scenario: Scenario, number: int, idle: ReadyProcess | None
+    ) -> tuple[ReadyProcess, Child]:
+        """Play this number, and what it is forked from: the idle one if it lives, or a new one."""
+        file = self.work / f"{number}.json"
+        file.write_text(json.dumps(scenario.to_json()))
+        if idle is not None and not idle.server.is_running:
+            idle.end()
+            idle = None
         log_file = self.work / f"ready-{number}.log"
-        return ready_process(self.serve, log_file=log_file, env=_environment())
+        parent = idle or ready_process(self.serve, log_file=log_file, env=_environment())
+        try:
+            child = parent.start(
+                self._arguments(file),
+                log_file=self.work / f"{number}.log",
+                name=f"play {number}",
+                is_given_up=lambda: self._is_stopping,
+            )
+        except BaseException:
+            parent.end()
+            raise
+        return parent, child
+
+    def _put_back(self, number: int, parent: ReadyProcess, child: Child) -> None:
+        """Takes note that a play is over; the process that it was forked from may fork again."""
+        with self._lock:
+            del self._running[number]
+            if child.exit_code == -signal.SIGKILL:
+                self._killed.append(child.name)
+            is_of_use = parent.server.is_running and not self._is_stopping
+            if is_of_use:
+                self._idle.append(parent)
+        if not is_of_use:
+            parent.end()
 
     def _arguments(self, file: Path) -> list[str]:
         options = self.options
@@ -171,6 +218,12 @@ class Children:
             arguments += ["--settle-bound", str(options.settle_bound_s)]
         arguments += ["--typed", json.dumps(list(options.command or sys.argv))]
         return arguments + ["--offline"] * options.offline
+
+
+def _ask_to_end(child: Child) -> None:
+    """Asks it once: a second time would interrupt what heals."""
+    child.send(signal.SIGCONT)
+    child.send(signal.SIGTERM)
 
 
 def _environment() -> dict[str, str]:

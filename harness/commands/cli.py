@@ -412,15 +412,15 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as done:
         # click leaves so after it has answered a shell that completes a word.
         return done.code if isinstance(done.code, int) else 0
-    except click.Abort:
-        return _failed("interrupted; everything was healed and stopped", INTERRUPTED)
+    except click.Abort as abort:
+        return _failed(_said_of_interrupt(abort.__cause__), INTERRUPTED)
     except click.ClickException as error:
         error.show()
         return USAGE
     except BaseException as error:  # noqa: BLE001 - every error becomes an exit code here
         code = exit_code_of(error)
         if code == INTERRUPTED:
-            return _failed("interrupted; everything was healed and stopped", code)
+            return _failed(_said_of_interrupt(error), code)
         if code is None:
             # Not above: it imports every step and fault, and so what they need.
             from kchaos.harness.run.own_parts import own_place
@@ -441,6 +441,12 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(error, MemoryError):
             return _failed("this process may have no more memory: raise its limit", code)
         return _failed(explained(error), code)
+
+
+def _said_of_interrupt(error: BaseException | None) -> str:
+    """What an interrupt says itself, such as that a play was killed; else that all is in order."""
+    said = str(error) if isinstance(error, KeyboardInterrupt) else ""
+    return said or "interrupted; everything was healed and stopped"
 
 
 def _failed(message: str, code: int) -> int:

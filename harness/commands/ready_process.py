@@ -2,28 +2,35 @@
 
 import contextlib
 import json
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from io import TextIOWrapper
 from pathlib import Path
 
-from kchaos.clusters.processes import Child, process_start_time, spawn
+from kchaos.clusters.processes import Child, kill_by_identity, process_start_time, spawn
+from kchaos.clusters.waiting import await_until
 
 SERVE = (sys.executable, "-m", "kchaos.harness.commands.forking")
 """Command of the process that has everything imported; see `harness.commands.forking`."""
+
+_START_S = 300.0
 
 
 @dataclass(slots=True)
 class _Told:
     """The end of a forked process, as the one that it was forked from tells it."""
 
+    server: Child
     lines: TextIOWrapper
+    pid: int
+    start_time: int
     _code: Future[int] = field(default_factory=Future)
 
     def listen(self) -> None:
@@ -31,8 +38,17 @@ class _Told:
         threading.Thread(target=self._hear, name="end of a play", daemon=True).start()
 
     def _hear(self) -> None:
-        # Who tells nothing has ended, and the kernel has killed what was forked from it.
-        self._code.set_result(int(_next_line(self.lines) or -signal.SIGKILL))
+        try:
+            self._code.set_result(int(_next_line(self.lines) or self._killed()))
+        except BaseException as error:  # noqa: BLE001 - handed on to who asks for the code
+            self._code.set_exception(error)
+
+    def _killed(self) -> int:
+        """Code of a process whose server tells nothing any more, once both are gone."""
+        # The kernel kills what was forked only some time after nobody tells of it.
+        self.server.kill()
+        kill_by_identity(self.pid, self.start_time)
+        return -signal.SIGKILL
 
     def poll(self) -> int | None:
         """The exit code, or None while the process runs."""
@@ -62,24 +78,56 @@ class ReadyProcess:
     _control: socket.socket
     _lines: TextIOWrapper
 
-    def start(self, arguments: Sequence[str], *, log_file: Path, name: str) -> Child:
+    def start(
+        self,
+        arguments: Sequence[str],
+        *,
+        log_file: Path,
+        name: str,
+        is_given_up: Callable[[], bool] = lambda: False,
+    ) -> Child:
         """Has a process forked that is `kchaos` with these arguments; its output goes to a file.
 
+        After an error nothing more may be forked here: `end` it. A play that was forked in that
+        moment then ends before it has begun anything.
+
+        Args:
+            arguments: Those of the command line.
+            log_file: Where the output is appended.
+            name: Of the child, for messages.
+            is_given_up: Asked while nothing is forked yet, whether that is wanted no more.
+
         Raises:
-            RuntimeError: The process that forks has ended.
+            RuntimeError: The process that forks has ended, or the play was given up.
+            AwaitTimeout: The process that forks does not answer.
         """
+        # Who reads it finds a file, however early the play ends.
+        log_file.touch()
         wanted = {"arguments": list(arguments), "log": str(log_file)}
         with contextlib.suppress(BrokenPipeError):
             self._control.sendall(json.dumps(wanted).encode() + b"\n")
+        await_until(
+            lambda: self._has_told() or is_given_up(),
+            timeout_s=_START_S,
+            waiting_for=f"{name} to be forked",
+            last_seen=lambda: f"process {self.server.pid}, which imports all it needs, is silent",
+            remedy=f"play fewer at a time, or see {self.server.log_file}",
+        )
+        if not self._has_told():
+            raise RuntimeError("no play is started any more")
         told = _next_line(self._lines)
         if not told:
             said = self.server.log_file.read_text(errors="replace")
             raise RuntimeError(f"no play can be started: {said[-2000:]}")
-        ending = _Told(self._lines)
-        ending.listen()
         pid = int(told)
         started = process_start_time(pid) or 0
+        ending = _Told(self.server, self._lines, pid, started)
+        ending.listen()
         return Child(pid=pid, start_time=started, name=name, log_file=log_file, ending=ending)
+
+    def _has_told(self) -> bool:
+        """Whether something is told, or never will be."""
+        return bool(select.select([self._control], [], [], 0)[0])
 
     def end(self) -> None:
         """Ends the process, and what it has forked."""

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import MachineError
+from kchaos.clusters.waiting import await_until
 from kchaos.harness.commands import children
 from kchaos.harness.commands.children import Children, play_many
 from kchaos.harness.errors import UsageError
@@ -162,6 +164,79 @@ def test_children_that_play_are_asked_to_end(
     assert [type(error) for error in ended] == [KeyboardInterrupt]
     with pytest.raises(RuntimeError, match="no play is started"):
         player.play(SCENARIOS[1])
+
+
+@pytest.mark.slow
+def test_stopping_waits_for_no_process_that_never_answers(tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    os.mkfifo(asked)
+    never = f"input(); open({str(asked)!r}, 'w').close(); import time; time.sleep(600)"
+    player = Children(
+        options=RunOptions(runs_directory=tmp_path),
+        work=tmp_path,
+        serve=(sys.executable, "-c", never),
+    )
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        play = pool.submit(player.play, SCENARIOS[0])
+        asked.read_bytes()
+        stopping = threading.Thread(target=player.stop, daemon=True)
+        stopping.start()
+        with pytest.raises(RuntimeError, match="no play is started any more"):
+            play.result(30)
+        stopping.join(30)
+        assert not stopping.is_alive()
+
+
+@pytest.mark.slow
+def test_plays_are_all_asked_to_end_before_one_is_waited_for(
+    child_that_runs: Callable[[str], Children], tmp_path: Path
+) -> None:
+    # Each ends only once both were asked.
+    code = (
+        "import os, pathlib, signal, time\n"
+        f"folder = pathlib.Path({str(tmp_path)!r})\n"
+        "def end(*_):\n"
+        "    (folder / f'asked-{os.getpid()}').touch()\n"
+        "    while len(list(folder.glob('asked-*'))) < 2: time.sleep(0.01)\n"
+        "    raise SystemExit(130)\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "(folder / f'ready-{os.getpid()}').touch()\n"
+        "while True: signal.pause()\n"
+    )
+    player = child_that_runs(code)
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        plays = [pool.submit(player.play, scenario) for scenario in SCENARIOS[:2]]
+        await_until(
+            lambda: len([*tmp_path.glob("ready-[0-9]*[0-9]")]) == 2,
+            timeout_s=30,
+            waiting_for="both to play",
+            last_seen=lambda: [*tmp_path.iterdir()],
+        )
+        player.stop()
+        assert [type(play.exception(30)) for play in plays] == [KeyboardInterrupt] * 2
+
+
+@pytest.mark.slow
+def test_who_interrupts_hears_of_a_play_that_was_killed(tmp_path: Path) -> None:
+    # A play that ends so early has written no log either.
+    code = "input(); import os; os.write(0, b'999999999\\n-9\\n'); input()"
+    player = Children(
+        options=RunOptions(runs_directory=tmp_path),
+        work=tmp_path,
+        serve=(sys.executable, "-c", code),
+    )
+
+    def interrupt_after(play: Callable[[], object]) -> None:
+        with player:
+            play()
+            raise KeyboardInterrupt
+
+    def play() -> None:
+        with pytest.raises(RuntimeError, match="a play ended with exit code -9"):
+            player.play(SCENARIOS[0])
+
+    with pytest.raises(KeyboardInterrupt, match="killed before they could say that they healed"):
+        interrupt_after(play)
 
 
 # -- real clusters -----------------------------------------------------------------------------

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from kchaos.clusters.errors import MachineError
+from kchaos.clusters.errors import AwaitTimeout, MachineError
+from kchaos.clusters.interrupts import ENDING_SIGNALS
 from kchaos.clusters.processes import kill_by_identity, process_start_time
 from kchaos.clusters.waiting import await_until
+from kchaos.harness.commands import ready_process as ready_module
 from kchaos.harness.commands.children import Children
 from kchaos.harness.commands.ready_process import ReadyProcess, ready_process
 from kchaos.harness.errors import UsageError
@@ -85,14 +87,69 @@ def test_a_play_ends_with_the_process_that_it_was_forked_from(
     child = ready.start(["import time; time.sleep(600)"], log_file=tmp_path / "log", name="a play")
     ready.server.kill()
     assert child.await_exit(30) == -signal.SIGKILL
-    await_until(
-        lambda: marked(str(tmp_path)) == [],
-        timeout_s=30,
-        waiting_for="the play to be gone",
-        last_seen=lambda: marked(str(tmp_path)),
-    )
+    assert process_start_time(child.pid) is None
+    assert not ready.server.is_running
     with pytest.raises(RuntimeError, match="no play can be started"):
         ready.start(["pass"], log_file=tmp_path / "log", name="a play")
+
+
+def test_nobody_hears_of_a_plays_end_before_it_and_its_server_have_ended(tmp_path: Path) -> None:
+    # This one stops to tell, as one that ends does before the kernel has killed its play.
+    code = (
+        "import os, subprocess, time\n"
+        "play = subprocess.Popen(['sleep', '600'], stdin=subprocess.DEVNULL)\n"
+        "input()\n"
+        "os.write(0, b'%d\\n' % play.pid)\n"
+        "os.dup2(os.open(os.devnull, os.O_RDONLY), 0)\n"
+        "time.sleep(600)"
+    )
+    command = (sys.executable, "-c", code)
+    process = ready_process(command, log_file=tmp_path / "ready.log", env=os.environ)
+    child = process.start([], log_file=tmp_path / "log", name="a play")
+    assert child.await_exit(30) == -signal.SIGKILL
+    assert process_start_time(child.pid) is None
+    assert not process.server.is_running
+    process.end()
+
+
+@pytest.mark.parametrize("number", ENDING_SIGNALS)
+def test_a_signal_to_the_process_that_forks_leaves_the_play_alive(
+    number: signal.Signals, ready: ReadyProcess, tmp_path: Path
+) -> None:
+    pipe, log = tmp_path / "pipe", tmp_path / "log"
+    os.mkfifo(pipe)
+    child = ready.start([f"print(open({str(pipe)!r}).read())"], log_file=log, name="a play")
+    ready.server.send(number)
+    pipe.write_text("healed")
+    assert (child.await_exit(30), log.read_text()) == (0, "healed\n")
+    child = ready.start(["pass"], log_file=log, name="a play")
+    assert child.await_exit(30) == 0
+
+
+def test_a_play_handles_signals_as_the_process_did_that_forks(tmp_path: Path) -> None:
+    # SIGHUP is ignored, as nohup does.
+    command = ("nohup", sys.executable, "-c", RUN_CODE)
+    process = ready_process(command, log_file=tmp_path / "ready.log", env=os.environ)
+    tell = (
+        "from signal import *\n"
+        "print(getsignal(SIGTERM).name, getsignal(SIGHUP).name)\n"
+        "print(getsignal(SIGINT) is default_int_handler, pthread_sigmask(SIG_BLOCK, []))"
+    )
+    log = tmp_path / "log"
+    assert process.start([tell], log_file=log, name="a play").await_exit(30) == 0
+    assert log.read_text() == "SIG_DFL SIG_IGN\nTrue set()\n"
+    process.end()
+
+
+def test_who_does_not_answer_in_time_is_said_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(ready_module, "_START_S", 0.1)
+    command = (sys.executable, "-c", "import time; time.sleep(600)")
+    process = ready_process(command, log_file=tmp_path / "ready.log", env=os.environ)
+    with pytest.raises(AwaitTimeout, match="for play 1 to be forked"):
+        process.start([], log_file=tmp_path / "log", name="play 1")
+    process.end()
 
 
 def test_a_play_ends_with_whoever_wanted_it(tmp_path: Path) -> None:
