@@ -279,7 +279,7 @@ def tables(runs: tuple[Place, ...], output: Place) -> None:
     """Add runs to tables in Parquet, for DuckDB, Spark and others.
 
     RUNS are run directories, or folders of them; or packs on an object store. A run's rows take
-    the place of those that it had; docs/tables.md has every column.
+    the place of those that it had, on a store by a view; docs/tables.md has it and every column.
     """
     from kchaos.harness.run.directories import find_places
     from kchaos.harness.summary.tables import append, rows_at
