@@ -12,7 +12,7 @@ import pytest
 
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.catalogue import CATALOGUE
-from kchaos.harness.commands.cli import run
+from kchaos.harness.commands.cli import cli, run
 from kchaos.harness.commands.cli_options import has_colour
 from tests.support.processes import MARK, marked
 from tests.support.report_runs import judged
@@ -121,6 +121,27 @@ def test_a_run_of_a_newer_version_is_refused(
     (tmp_path / "run.json").write_text('{"format": 99}')
     assert run(["judge", "--no-spark", str(tmp_path)]) == 64
     assert "format 99" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyboardInterrupt("interrupted; killed: play 1"), "kchaos: interrupted; killed: play 1"),
+        (KeyboardInterrupt(), "kchaos: interrupted; everything was healed and stopped"),
+    ],
+)
+def test_an_interrupt_that_says_more_is_not_said_to_have_left_all_healed(
+    error: KeyboardInterrupt,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupted(**_options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli.commands["list"], "callback", interrupted)
+    assert run(["list"]) == 130
+    assert capsys.readouterr().err.strip() == said
 
 
 def test_an_interrupted_run_is_judged_unknown(tmp_path: Path) -> None:
