@@ -24,6 +24,8 @@ from kchaos.harness.catalogue.kafka_9144 import KAFKA_9144
 from kchaos.harness.catalogue.kafka_9491 import KAFKA_9491
 from kchaos.harness.catalogue.kafka_10706 import KAFKA_10706
 from kchaos.harness.catalogue.kafka_12315 import KAFKA_12315
+from kchaos.harness.catalogue.kafka_12686 import KAFKA_12686
+from kchaos.harness.catalogue.kafka_14010 import KAFKA_14010
 from kchaos.harness.catalogue.kafka_14296 import KAFKA_14296
 from kchaos.harness.catalogue.kafka_14616 import KAFKA_14616
 from kchaos.harness.catalogue.kafka_15583 import KAFKA_15583
@@ -95,6 +97,8 @@ CATALOGUE: Mapping[str, Entry] = {
         KAFKA_9491,
         KAFKA_10706,
         KAFKA_12315,
+        KAFKA_12686,
+        KAFKA_14010,
         KAFKA_14296,
         KAFKA_14616,
         KAFKA_15583,

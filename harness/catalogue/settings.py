@@ -56,3 +56,12 @@ def why_not_of_mode(case: str, release: str) -> str:
         if mode in release_of(release).modes
         else f"{release} has no clusters with {mode}; 3.9.1 has both"
     )
+
+
+def why_not_asked(_case: str, release: str) -> str:
+    """Why leaders of a release ask no controller that is a broker for an ISR; "" where they do."""
+    if release_of(release) < release_of("2.7.0"):
+        return f"leaders of {release} write the ISR themselves (KIP-497): the nearest is 2.7.2"
+    if "zookeeper" not in release_of(release).modes:
+        return f"{release} has no clusters with zookeeper: the nearest that has is 3.9.1"
+    return ""

@@ -1,0 +1,122 @@
+"""KAFKA-14010: a leader whose wish for another ISR failed asks again too early, and never more."""
+
+from typing import Any
+
+from kchaos.clusters.agent.points import CONTROLLER_WRITE
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.faults import ExpireSession, HoldPoint, KillBroker
+from kchaos.harness.catalogue.entry import Entry, Expectation
+from kchaos.harness.catalogue.settings import QUICK, why_not_asked
+from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.observing import AwaitLog, AwaitMessage
+from kchaos.harness.steps.scenario_steps import (
+    AwaitHeld,
+    AwaitHighWatermark,
+    AwaitState,
+    CreateTopic,
+    Heal,
+    Inject,
+    Step,
+    Tell,
+)
+
+CONTROLLER, LEADER, FOLLOWER = 0, 1, 2
+_T0: dict[str, Any] = {"topic": "t", "partition": 0}
+_CASE = "session-ends"
+_UNKNOWN_SERVER_ERROR = -1
+
+
+def _cluster(kafka: str) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=brokers_of(kafka, (CONTROLLER, LEADER, FOLLOWER)),
+        first_broker=CONTROLLER,
+        # The leader is to wait for the answer while the controller is held.
+        properties={**QUICK, "controller.socket.timeout.ms": "20000"},
+    )
+
+
+def _steps(_case: str) -> tuple[Step, ...]:
+    return (
+        CreateTopic(topic="t", assignment=((LEADER, FOLLOWER),)),
+        Produce(operation="first", records=1, acks=-1, **_T0),
+        AwaitHighWatermark(brokers=(LEADER, FOLLOWER), high_watermark=1, **_T0),
+        Inject(name="down", fault=KillBroker(broker=FOLLOWER)),
+        AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        Tell(text="broker 2 is back, and its leader asks the controller to take it into the ISR"),
+        Inject(
+            name="write",
+            fault=HoldPoint(name="write", broker=CONTROLLER, point=CONTROLLER_WRITE),
+        ),
+        Heal(name="down"),
+        AwaitHeld(name="write"),
+        Tell(text="the controller's session ends before it writes that, and it answers -1"),
+        Inject(name="session", fault=ExpireSession(broker=CONTROLLER, await_return=False)),
+        AwaitLog(broker=CONTROLLER, pattern=r"Session expired"),
+        Heal(name="write"),
+        AwaitMessage(
+            api="AlterPartition",
+            source=LEADER,
+            target=CONTROLLER,
+            direction="response",
+            says=(("error_code", _UNKNOWN_SERVER_ERROR),),
+            **_T0,
+        ),
+        Heal(name="session"),
+        Produce(operation="second", records=1, acks=1, **_T0),
+    )
+
+
+_SOURCE = (
+    "KAFKA-14010 (fixed in 3.2.1 and 3.3.0); kafka.server.AlterIsrManager and "
+    "kafka.cluster.Partition, 2.8.2 and 3.0.2; found by random runs, measured on real brokers"
+)
+_FAILED = {
+    "link": {
+        "api": "AlterPartition",
+        "source": LEADER,
+        "direction": "response",
+        "partition": {"topic": "t", "error_code": _UNKNOWN_SERVER_ERROR},
+    }
+}
+_NOT_ENQUEUED = {"log": {"broker": LEADER, "pattern": "Failed to enqueue ISR change state"}}
+_TAKEN_IN = {
+    "link": {
+        "api": "AlterPartition",
+        "source": LEADER,
+        "direction": "response",
+        "partition": {"topic": "t", "error_code": 0, "isr": [LEADER, FOLLOWER]},
+    }
+}
+
+KAFKA_14010 = Entry(
+    name="KAFKA-14010",
+    title="A leader whose wish for another ISR failed asks again too early, and never more",
+    story=(
+        "Broker 2 is back and has everything. Its leader asks the controller to take it into the "
+        "ISR, and the controller's session with ZooKeeper ends before that is written. So the "
+        "controller answers -1 for the partition. The leader wants to ask again, and does so while "
+        "the AlterIsrManager still has its first wish in the list of those that wait. The new one "
+        "is refused, and the first is removed then. The leader goes on to wait for an answer, and "
+        "asks for no ISR any more: broker 2 stays out of it until there is another leader epoch. "
+        "3.0 only logs the refusal in another way. In 3.1 and 3.2.0 the leader takes its wish back "
+        "(KAFKA-13254). From 3.2.1 on the first wish is removed before the leader hears of the "
+        "answer, so that it may ask again. The controller's thread is held before it writes, and "
+        "its session is ended from outside."
+    ),
+    source=_SOURCE,
+    cases={_CASE: "the controller's session ends while it is about to write the ISR"},
+    cluster=_cluster,
+    steps=_steps,
+    cannot_show=why_not_asked,
+    expectations={
+        (_CASE, release): Expectation(
+            safe=False,
+            findings=(("replication-stopped", (FOLLOWER,), -1, -1),),
+            witness=(_FAILED, _NOT_ENQUEUED),
+            source=_SOURCE,
+        )
+        for release in ("2.8.2", "3.0.2")
+    }
+    | {(_CASE, "3.3.2"): Expectation(safe=True, witness=(_FAILED, _TAKEN_IN), source=_SOURCE)},
+    default_releases=("2.8.2", "3.3.2"),
+)
