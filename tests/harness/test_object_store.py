@@ -295,7 +295,7 @@ def rows_in(place: StoredPlace, table: str) -> list[dict[str, Any]]:
     """The rows of a table by DuckDB, as docs/tables.md has it."""
     import duckdb
 
-    text = PAGE.read_text().partition("On an object store")[2]
+    text = PAGE.read_text().partition("## On an object store")[2]
     code = text.partition("```python\n")[2].partition("```")[0]
     names: dict[str, Any] = {"tables": [*TABLES], "duckdb": duckdb}
     exec(code.replace("BUCKET/PREFIX", f"{place.bucket}/{place.key}"), names)
