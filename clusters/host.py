@@ -88,7 +88,7 @@ class Host(Protocol):
 
     @property
     def why_unreached(self) -> str:
-        """Suspicion where brokers do not reach ZooKeeper and nothing came in at the links."""
+        """Likely reason where brokers do not reach ZooKeeper and nothing came in at the links."""
 
     @property
     def why_no_disk(self) -> str:

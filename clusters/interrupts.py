@@ -21,15 +21,17 @@ ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _remembered = threading.Event()
 _raised = threading.Event()
+_raised_in_block = threading.Event()
 _LOOK_S = 0.05
 
 
 @contextlib.contextmanager
 def interrupts_at_gates() -> Iterator[None]:
-    """Remembers `ENDING_SIGNALS` in the block; `check_interrupt` raises what was remembered.
+    """Remembers `ENDING_SIGNALS` in the block; `check_interrupt` raises the first, and no other.
 
-    One that came too late for any gate is raised at the end of the block. Outside the main thread,
-    where Python handles no signals, nothing changes.
+    A signal that follows finds the block healing already, and a signal to a whole process group may
+    come twice. A first signal after the last gate is raised at the end of the block. Outside the
+    main thread, where Python handles no signals, nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -38,6 +40,8 @@ def interrupts_at_gates() -> Iterator[None]:
     heard = [
         number for number in ENDING_SIGNALS if number != signal.SIGHUP or not _is_ignored(number)
     ]
+    _remembered.clear()
+    _raised_in_block.clear()
     before = {number: signal.signal(number, _remember) for number in heard}
     try:
         yield
@@ -48,15 +52,17 @@ def interrupts_at_gates() -> Iterator[None]:
 
 
 def check_interrupt() -> None:
-    """Raises KeyboardInterrupt once for each interrupt that was remembered since the last call.
+    """Raises KeyboardInterrupt for the first signal that a block remembered.
 
     Raises:
         KeyboardInterrupt: One of `ENDING_SIGNALS` came.
     """
     if _remembered.is_set() and threading.current_thread() is threading.main_thread():
         _remembered.clear()
-        _raised.set()
-        raise KeyboardInterrupt
+        if not _raised_in_block.is_set():
+            _raised_in_block.set()
+            _raised.set()
+            raise KeyboardInterrupt
 
 
 def interruptible(call: Callable[[], T]) -> T:

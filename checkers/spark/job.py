@@ -196,9 +196,9 @@ class _Work:
 def _early(work: _Work, master: str | None) -> AbstractContextManager[EarlyJudge | None]:
     """Judge on this machine while Spark starts on it; None if Spark starts elsewhere.
 
-    Nor is there any for what lies on a store: only tasks fetch from it, and write to it. Neither is
-    there where this process must not be copied: a daemonic one may not, and of one with threads
-    the copy would have locks that nobody gives back.
+    With runs or tables on a store there is none either: only tasks fetch from a store, and write to
+    it. There is none where this process must not be forked: a daemonic process may have no child,
+    and the copy of a process with threads would have locks that nobody gives back.
     """
     is_on_disk = all(isinstance(place, Path) for place in (*work.places, work.tables))
     may_fork = not multiprocessing.current_process().daemon and threading.active_count() == 1

@@ -285,7 +285,7 @@ class _Written:
 
 
 def _task_number() -> int:
-    """The number of a task of Spark, from 1; 0 for what judges beside Spark."""
+    """The number of a task of Spark, from 1; 0 for the process that judges beside Spark."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -307,7 +307,7 @@ def _whole_run(
 
 
 def _start(position: int, place: Place) -> dict[str, Any]:
-    """Knowledge of a run before it is read."""
+    """The columns of a run that are known before it is read."""
     return {"position": position, "run": place.name.removesuffix(SUFFIX), "path": str(place)}
 
 

@@ -101,7 +101,7 @@ class ReadyProcess:
             RuntimeError: The process that forks has ended, or the play was given up.
             AwaitTimeout: The process that forks does not answer.
         """
-        # Who reads it finds a file, however early the play ends.
+        # A reader finds a file, however early the play ends.
         log_file.touch()
         wanted = {"arguments": list(arguments), "log": str(log_file)}
         with contextlib.suppress(BrokenPipeError):

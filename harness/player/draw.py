@@ -40,7 +40,7 @@ Candidates = Callable[[View, Draw], Iterator[Step]]
 
 
 def of_each_replica(kind: str, fault: Callable[..., Fault]) -> Candidates:
-    """Return what yields a fault for each replica of each partition.
+    """Return a function that yields a fault for each replica of each partition.
 
     Args:
         kind: What its name begins with, before the number of the draw.

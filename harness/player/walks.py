@@ -84,13 +84,13 @@ WideWalk = tuple[Schedule, DrawnSettings, Mapping[int, str]]
 
 
 def wide_walk_of(seed: int, *, release: str, steps: int) -> WideWalk:
-    """The acts of a seed: of some walks one after which the model says that something is wrong.
+    """Return a walk of a seed after which the model says that something is wrong, if it has any.
 
-    If there is none among the first, others are drawn until there is one, up to a bound. Else it is
-    the one in which replicas had most records to disagree upon. Each walk leaves out about half of
-    the kinds of acts (as the mix `rare`). Elections are clean, for with others losses are what was
-    asked for. Where a release writes several message formats each broker has one of them, as during
-    an upgrade.
+    `_FIRST_WALKS` are drawn, and more up to `_MOST_WALKS` as long as none goes wrong. If none does,
+    the walk is taken in which replicas had different records at most offsets. Each walk leaves out
+    about half of the kinds of acts (as the mix `rare`). Elections are clean, since unclean ones may
+    lose records by design. Where a release writes several message formats, each broker has one of
+    them, as during an upgrade.
     """
     random = Random(f"wide {seed}")
     ranked: list[tuple[bool, int, WideWalk]] = []

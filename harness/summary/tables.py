@@ -8,7 +8,7 @@ A table is a folder with a part for each day on which runs began. On a disk each
 and a lock keeps all but one process away: a run's rows take the place of those that it had.
 
 An object store has no lock: there each call adds a file of its own, `call=NAME/rows.parquet`, and
-touches no other. Who reads takes of each run the rows of the newest call that `runs` has of it.
+touches no other. A reader takes of each run the rows of the newest call that `runs` has of it.
 """
 
 import contextlib

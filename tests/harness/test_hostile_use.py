@@ -15,6 +15,7 @@ import pytest
 from kchaos.checkers.folders import plain, plain_folder
 from kchaos.checkers.judge import judge
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.interrupts import check_interrupt, interrupts_at_gates
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.harness.run.scenario import Scenario
 from tests.golden.stored import unpacked
@@ -382,6 +383,22 @@ def test_a_second_signal_changes_nothing(sent: signal.Signals, tmp_path: Path) -
         child.send_signal(signal.SIGUSR1)
         _, said = child.communicate(timeout=60)
     assert (child.returncode, said) == (130, "")
+
+
+def test_what_heals_is_not_interrupted_by_a_second_signal() -> None:
+    """A signal to a whole process group reaches a play twice: from outside, and from its parent."""
+    with interrupts_at_gates():
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            check_interrupt()
+        signal.raise_signal(signal.SIGTERM)
+        check_interrupt()
+        signal.raise_signal(signal.SIGTERM)
+    with interrupts_at_gates():
+        check_interrupt()
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            check_interrupt()
 
 
 def test_a_run_without_zookeepers_log_does_not_conform_nor_fail_to(tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ MOVE_WEIGHTS: Mapping[str, float] = {
 }
 """The same for moves that need not be possible: damage is healed, and there is data to lose."""
 _EAGER = 2.5
-"""Factor of eager kinds: writes where records of a leader epoch are still missing, for
-in those replicas may come to differ."""
+"""Factor of eager kinds: writes where records of a leader epoch are still missing, since only
+replicas with such records can come to differ."""
 
 
 def walk(

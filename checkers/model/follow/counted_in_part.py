@@ -59,8 +59,8 @@ def left_uncounted(
     for ZooKeeper with a partition whose ISR it makes larger, and anything may come then. Else it
     is another Fetch of a partition whose high watermark moves: one that came, one of which the
     leader has looked at its log, or one that waits (from 2.4.0 to 2.5.1 the thread that counts
-    ends that wait itself, DelayedFetch.tryComplete). Who waits was counted before: it can only be
-    told of it, so what is counted moves a high watermark too.
+    ends that wait itself, DelayedFetch.tryComplete). A Fetch that waits was counted before. It can
+    only be told of the count, so the partitions that are counted move a high watermark too.
 
     Args:
         world: In which the leader has looked at its log for the Fetch.

@@ -280,12 +280,21 @@ def formats_in(scenario: Scenario) -> set[str | None]:
     } - {None}
 
 
+@pytest.fixture
+def one_walk_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No choice among the walks of a seed, which is tested by itself and takes long."""
+    monkeypatch.setattr("kchaos.harness.player.walks._FIRST_WALKS", 1)
+    monkeypatch.setattr("kchaos.harness.player.walks._MOST_WALKS", 1)
+
+
+@pytest.mark.usefixtures("one_walk_a_seed")
 def test_a_wide_walk_is_the_same_each_time_and_another_one_than_the_walk_of_its_seed() -> None:
     assert wide(3) == wide(3)
     assert wide(3).case == "wide-walks"
     assert wide(3).steps != drawn(3, steps=8).steps
 
 
+@pytest.mark.usefixtures("one_walk_a_seed")
 def test_wide_walks_have_more_replicas_and_clean_elections_alone() -> None:
     clusters = [wide(seed, kafka="2.2.0", steps=2).cluster for seed in range(25)]
     assert {len(cluster.brokers) for cluster in clusters} == {3, 4, 5}
@@ -293,6 +302,7 @@ def test_wide_walks_have_more_replicas_and_clean_elections_alone() -> None:
     assert unclean == {"false"}
 
 
+@pytest.mark.usefixtures("one_walk_a_seed")
 def test_wide_walks_write_two_message_formats_where_a_release_has_two() -> None:
     written = [formats_in(wide(seed, kafka="2.2.0", steps=2)) for seed in range(12)]
     assert {"0.10.2", "0.11.0"} in written
@@ -320,9 +330,10 @@ def test_of_the_walks_of_a_seed_one_that_goes_wrong_is_taken_else_the_one_with_m
         assert schedule in (wrong or kept)
 
 
+@pytest.mark.usefixtures("one_walk_a_seed")
 def test_wide_walks_bounce_brokers_except_where_a_controller_reads_before_it_is_held() -> None:
     def bounces(release: str) -> int:
-        drawn_walks = [wide_walk_of(seed, release=release, steps=25)[0] for seed in range(4)]
+        drawn_walks = [wide_walk_of(seed, release=release, steps=25)[0] for seed in range(12)]
         return sum(act.kind == "bounce" for walked in drawn_walks for act in walked.acts)
 
     assert bounces("2.1.1") > 0
