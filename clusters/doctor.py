@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kchaos.clusters.cache import cache_directory
+from kchaos.clusters.disk.mounting import remedy
 from kchaos.clusters.errors import ClusterError, MachineError
 from kchaos.clusters.java import java_home, spark_java_home
 from kchaos.clusters.leftovers import find_leftovers
@@ -42,6 +43,7 @@ def examine() -> list[Examined]:
         _broker_java,
         _spark_java,
         _pyspark,
+        _slow_disks,
         _docker,
         _left,
     ]
@@ -120,6 +122,13 @@ def _pyspark() -> Examined:
     ok = all(importlib.util.find_spec(name) for name in ("pyspark", "pyarrow")) or None
     detail = "installed" if ok else "not installed"
     return Examined("Spark", ok, detail, "needed to judge many runs: pip install 'kchaos[spark]'")
+
+
+def _slow_disks() -> Examined:
+    reason = remedy()
+    detail = reason or "a broker's disk can be slow, by FUSE"
+    needed = "needed for the fault SlowDisk and the mix slow-disks only"
+    return Examined("slow disks", None if reason else True, detail, needed)
 
 
 def _docker() -> Examined:

@@ -34,6 +34,17 @@ def kafka_in_image(
     return find_in_image(kafka, offline=offline, say=say)
 
 
+def why_no_slow_disk(driver: str) -> str:
+    """Return why a driver can make no disk slow on this machine, and what to do; "" if it can."""
+    if driver == "docker":
+        from kchaos.clusters.docker_driver.host import NO_SLOW_DISK
+
+        return NO_SLOW_DISK
+    from kchaos.clusters.disk.mounting import remedy
+
+    return remedy()
+
+
 def make_cluster(
     driver: str,
     spec: ClusterSpec,

@@ -53,6 +53,7 @@ _INNER_PORTS: dict[Role, tuple[int, ...]] = {
 _FIRST_ZOOKEEPER, _FIRST_CONTROLLER, _FIRST_BROKER = 10, 30, 50
 _MOST_BROKERS = 200
 _STARTS_AT_ONCE = 4
+NO_SLOW_DISK = "containers have no slow disks: play it with --driver local"
 
 
 class DockerHost:
@@ -72,7 +73,7 @@ class DockerHost:
         self.guests: ipaddress.IPv4Network | None = None
         self.why_unlinked = "the cluster is not started"
         self.why_unreached = ""
-        self.why_no_disk = "a container's cannot: play it with --driver local"
+        self.why_no_disk = NO_SLOW_DISK
         self._work_directory = work_directory
         self._java_of = java_of
         self._image = image

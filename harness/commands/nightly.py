@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from kchaos.checkers.errors import StoreError
 from kchaos.checkers.results import is_unknown
 from kchaos.checkers.store import Place, StoredPlace
+from kchaos.clusters.drivers import why_no_slow_disk
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.ready import fetch
@@ -30,7 +31,14 @@ from kchaos.harness.commands.nights_on_store import put_night, require_free
 from kchaos.harness.commands.summary import require_baseline, summarise
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import KINDS
-from kchaos.harness.player.drawing import WITHOUT_KRAFT, draw, has_kraft, no_formats
+from kchaos.harness.player.drawing import (
+    WITHOUT_KRAFT,
+    check_mix,
+    draw,
+    has_kraft,
+    no_formats,
+)
+from kchaos.harness.player.rare import SLOW_DISKS
 from kchaos.harness.run.runner import RunOptions, delete_run
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.summary.exercised import leaning_after, rules_of
@@ -98,6 +106,16 @@ class Night:
                 "--mix mixed"
             )
         return drawn
+
+    def require_mixes(self, release: str) -> None:
+        """Makes sure that each mix is drawn for a release, or known not to be with KRaft.
+
+        Raises:
+            UsageError: One of them is not, such as upgrades of the earliest release.
+            ReleaseError: The release has no such mode.
+        """
+        for mix in self.mixes_of(release):
+            check_mix(mix, release, is_kraft=has_kraft(release_of(release), self.mode))
 
     def schedules(self, releases: Mapping[str, str]) -> Iterator[_Drawn]:
         """Yields seed, Kafka and mix of each schedule, without end.
@@ -264,16 +282,20 @@ def nightly(
         player: Makes what plays, with a work directory; None for child processes.
 
     Raises:
-        UsageError: No play fits into the budget, or the folder has another night or is in use.
+        UsageError: No play fits into the budget, a mix is not drawn for a release, or the folder
+            has another night or is in use.
         StoreError: An object store cannot be asked, or does not take what it is to keep.
-        MachineError: The machine cannot go on.
+        MachineError: The machine cannot play one of the mixes, or cannot go on.
         KeyboardInterrupt: Ctrl-C; the summary is written.
     """
     require_baseline(baseline, fail_on)
     require_free(store, tables)
     earlier = [] if baseline is None else lines_in(baseline)
     guess_s = _longest_s(earlier, limits)
+    _require_slow_disks(night.mixes, options)
     releases = _releases(night.kafkas, options, say)
+    for release in releases.values():
+        night.require_mixes(release)
     with _only_one(folder):
         night = replace(night, leaning=_leaning(folder, earlier))
         _agree(folder, night)
@@ -299,6 +321,16 @@ def nightly(
             _tell_early_end(course, error)
             raise
         return course.summary()
+
+
+def _require_slow_disks(mixes: Collection[str], options: RunOptions) -> None:
+    """Refuses the mix of slow disks beforehand where the first of its plays would end the night.
+
+    Raises:
+        MachineError: The message says what is in the way.
+    """
+    if SLOW_DISKS in mixes and (reason := why_no_slow_disk(options.driver)):
+        raise MachineError(f"the mix {SLOW_DISKS} cannot be played here: {reason}")
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kchaos.clusters import java
+from kchaos.clusters.disk import mounting
 from kchaos.clusters.doctor import examine
 
 
@@ -30,6 +31,16 @@ def test_the_doctor_says_when_the_cache_cannot_be_made(
     answers = {answer.name: answer for answer in examine()}
     assert answers["cache"].ok is False
     assert "set KCHAOS_CACHE" in answers["cache"].detail
+
+
+def test_the_doctor_says_why_no_disk_can_be_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mounting, "_DEVICE", tmp_path / "no-fuse")
+    answer = next(answer for answer in examine() if answer.name == "slow disks")
+    assert answer.ok is None
+    assert "no-fuse is not there" in answer.detail
+    assert "SlowDisk" in answer.remedy
 
 
 def test_the_java_for_spark_drops_the_one_flag_that_it_cannot_take(

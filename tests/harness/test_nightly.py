@@ -15,6 +15,7 @@ import pytest
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import MANIFEST
+from kchaos.clusters.disk import mounting
 from kchaos.clusters.errors import MachineError
 from kchaos.harness.commands import nightly as module
 from kchaos.harness.commands.cli import run as kchaos
@@ -347,6 +348,24 @@ def test_two_nights_at_once_in_a_folder_are_refused(play: Any) -> None:
 def test_a_budget_that_is_too_short_for_one_run_is_refused(play: Any) -> None:
     with pytest.raises(UsageError, match="--for 10s is too short"):
         play(limits=Limits(for_s=10, runs=None, keep=None, max_bytes=None))
+    assert not play.folder.exists()
+
+
+def test_slow_disks_are_refused_before_the_first_play_where_no_disk_can_be_slow(
+    play: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mounting, "_DEVICE", play.folder / "no-fuse")
+    with pytest.raises(MachineError, match=r"the mix slow-disks cannot be played here: .*no-fuse"):
+        play(night=replace(NIGHT, mixes={"cuts": 1000.0, "slow-disks": 1.0}))
+    assert not play.folder.exists()
+
+
+def test_a_mix_that_is_not_drawn_for_a_release_is_refused_before_the_first_play(play: Any) -> None:
+    night = replace(NIGHT, kafkas=("0.10.2.2",), mixes={"cuts": 1000.0, "upgrades": 1.0})
+    with pytest.raises(
+        UsageError, match=r"begins on the release line before 0\.10\.2\.2, and none"
+    ):
+        play(night=night)
     assert not play.folder.exists()
 
 
