@@ -14,9 +14,10 @@ from kchaos.clusters.releases import Mode, release_of
 from kchaos.harness.commands.children import Children, play_many
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, exit_code_for_lines
 from kchaos.harness.commands.measure import append_result, results_in
+from kchaos.harness.errors import RunUnknown
 from kchaos.harness.player.drawing import draw, no_formats
 from kchaos.harness.player.free import FreeRun, draw_free
-from kchaos.harness.player.lines import Line
+from kchaos.harness.player.lines import Line, line_without_result
 from kchaos.harness.player.rates import page_of
 from kchaos.harness.run.own_parts import OwnParts
 from kchaos.harness.run.runner import RunOptions
@@ -78,7 +79,8 @@ def chaos(
     Args:
         fail_on: As of `exit_code_of_chaos`.
         results: A file of JSON lines to go on with: what it has is not played again, each run
-            appends a line, and its table is written beside it. None: nothing is written.
+            appends a line, and its table is written beside it. A play without a result appends
+            none, so it is played again. None: nothing is written.
         done: Called with each run's line.
     """
     seed = random.SystemRandom().randrange(_SEEDS) if wanted.seed is None else wanted.seed
@@ -99,7 +101,7 @@ def chaos(
     def judged(scenario: Scenario, line: Line) -> None:
         line = {**line, "kafka": scenario.release, "acts": wanted.acts}
         lines.append(line)
-        if results is not None:
+        if results is not None and line["run"]:
             append_result(results, line)
         say(f"{len(lines)} of {len(missing)}: {_told(line)}")
         done(line)
@@ -171,7 +173,10 @@ def _play(
 
         def play(scenario: Scenario) -> Line:
             say(f"== {scenario.release}: {scenario.title}")
-            return children.play(scenario)
+            try:
+                return children.play(scenario)
+            except RunUnknown as lost:
+                return line_without_result(scenario, str(lost))
 
         play_many(scenarios, play, side_by_side=side_by_side, done=judged, stop=children.stop)
 
@@ -183,7 +188,8 @@ def _told(line: Line) -> str:
     answers = f"conforms: {words[line['conforms']]}, safe: {words[line['safe']]}"
     why = line["unknown"] or line["reason"]
     more = f"; {json.dumps(why)}" if why else ""
-    return f"{seed}: {answers}, {line['seconds']} s, {line['run']}{more}"
+    place = f", {line['seconds']} s, {line['run']}" if line["run"] else ""
+    return f"{seed}: {answers}{place}{more}"
 
 
 def _key(line: Line) -> tuple[str, str, int, int]:

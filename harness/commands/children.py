@@ -24,7 +24,7 @@ from kchaos.clusters.processes import Child
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, INTERRUPTED, MACHINE, UNKNOWN, USAGE
 from kchaos.harness.commands.ready_process import SERVE, ReadyProcess, ready_process
-from kchaos.harness.errors import UsageError
+from kchaos.harness.errors import RunUnknown, UsageError
 from kchaos.harness.player.lines import Line, line_of_run
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
@@ -48,20 +48,20 @@ def play_many(
 ) -> None:
     """Plays all, so many at a time; `done` is called here, with each once it is judged.
 
-    A play that fails by a defect of kchaos does not keep the others from being played.
+    A play that ends without a result does not keep the others from being played.
 
     Raises:
-        RuntimeError: What the first play failed with that had a defect, when all are over.
+        RuntimeError, RunUnknown: What the first play that failed so failed with, when all are over.
         KeyboardInterrupt: Ctrl-C. Here, as after any other error, `stop` is called and what is
             under way is waited for.
     """
     with ThreadPoolExecutor(max_workers=side_by_side) as pool:
         futures = {pool.submit(play, scenario): scenario for scenario in scenarios}
-        failed: list[RuntimeError] = []
+        failed: list[RuntimeError | RunUnknown] = []
         try:
             for future in as_completed(futures):
                 error = future.exception()
-                if isinstance(error, RuntimeError):
+                if isinstance(error, RuntimeError | RunUnknown):
                     failed.append(error)
                 else:
                     done(futures[future], future.result())
@@ -71,7 +71,7 @@ def play_many(
             raise
     if failed:
         told = f"{len(failed)} of {len(futures)} plays failed: {failed[0]}"
-        raise RuntimeError(told) from failed[0]
+        raise type(failed[0])(told) from failed[0]
 
 
 @dataclass(slots=True)
@@ -116,7 +116,8 @@ class Children:
 
         Raises:
             UsageError, MachineError: The child refused for that reason.
-            RuntimeError: The child failed otherwise.
+            RunUnknown: The child was killed, or could not judge the run.
+            RuntimeError: The child failed by a defect of kchaos.
         """
         number, parent, child = self._start(scenario)
         try:
@@ -127,7 +128,13 @@ class Children:
         said = child.log_file.read_text(errors="replace").strip()
         if code not in _JUDGED:
             raise _failure(code, said)
-        return line_of_run(_last_object(said))
+        if (judged := _last_object(said)) is None:
+            raise (
+                RunUnknown(_last(said))
+                if code == UNKNOWN
+                else RuntimeError(f"a play gave no result:\n{said[-2000:]}")
+            )
+        return line_of_run(judged)
 
     def stop(self) -> None:
         """Asks every child to heal and end, and returns once all have; kills those that do not."""
@@ -232,9 +239,13 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(_HOME), *([path] if path else [])])}
 
 
+def _last(said: str) -> str:
+    """The last lines; the child says who it is, as this process will."""
+    return "\n".join(said.splitlines()[-20:]).removeprefix("kchaos: ")
+
+
 def _failure(code: int, said: str) -> BaseException:
-    # The child says who it is, as this process will.
-    last = "\n".join(said.splitlines()[-20:]).removeprefix("kchaos: ")
+    last = _last(said)
     match code:
         case _ if code == USAGE:
             return UsageError(last)
@@ -242,14 +253,18 @@ def _failure(code: int, said: str) -> BaseException:
             return MachineError(last)
         case _ if code == INTERRUPTED:
             return KeyboardInterrupt()
+        case _ if code < 0:
+            killed = f"a play was killed by {signal.Signals(-code).name}"
+            why = ": the kernel does so when memory runs out, see its log and --side-by-side"
+            return RunUnknown(killed + (why if code == -signal.SIGKILL else "") + f"\n{last}")
         case _:
             return RuntimeError(f"a play ended with exit code {code}:\n{last}")
 
 
-def _last_object(said: str) -> Mapping[str, Any]:
-    """The JSON object that the child printed; warnings may stand around it."""
+def _last_object(said: str) -> Mapping[str, Any] | None:
+    """The JSON object that the child printed; warnings may stand around it. None if it did not."""
     lines = [line for line in said.splitlines() if line.startswith("{")]
     if not lines:
-        raise RuntimeError(f"a play gave no result:\n{said[-2000:]}")
+        return None
     json_object: dict[str, Any] = json.loads(lines[-1])
     return json_object

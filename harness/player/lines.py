@@ -8,6 +8,7 @@ from typing import Any
 from kchaos.checkers.findings import KINDS, Question
 from kchaos.checkers.results import is_unknown
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness.run.scenario import Scenario
 
 Line = Mapping[str, Any]
 _REASON = 100
@@ -34,6 +35,29 @@ def line_of_run(line: Line) -> dict[str, Any]:
         "signs": signs_of(judged),
         "waited_s": run.read("outcome.json").get("waited_s", 0.0),
         "not_possible": sum(observation["kind"] == "not-possible" for observation in seen),
+    }
+
+
+def line_without_result(scenario: Scenario, why: str) -> dict[str, Any]:
+    """The line of a play that ended without a result, as `line_of_run` makes it; it is unknown."""
+    return {
+        "entry": scenario.entry,
+        "case": scenario.case,
+        "release": scenario.release,
+        "build": "",
+        "seed": scenario.seed,
+        "conforms": None,
+        "safe": None,
+        "expected": False,
+        "reason": None,
+        "unknown": why,
+        "seconds": None,
+        "run": "",
+        "steps": len(scenario.steps),
+        "signs": [],
+        "findings": [],
+        "waited_s": 0.0,
+        "not_possible": 0,
     }
 
 

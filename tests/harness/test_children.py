@@ -20,7 +20,7 @@ from kchaos.clusters.errors import MachineError
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.commands import children
 from kchaos.harness.commands.children import Children, play_many
-from kchaos.harness.errors import UsageError
+from kchaos.harness.errors import RunUnknown, UsageError
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
@@ -67,18 +67,19 @@ def test_after_an_error_what_plays_is_stopped_and_nothing_else_starts(error: Any
     assert len(started) <= 3
 
 
-def test_a_play_with_a_defect_is_told_when_the_others_are_over() -> None:
+@pytest.mark.parametrize("error", [RuntimeError, RunUnknown])
+def test_a_play_without_a_result_is_told_when_the_others_are_over(error: type[Exception]) -> None:
     told: list[int] = []
 
     def play(scenario: Scenario) -> dict[str, Any]:
         if scenario.seed in (0, 3):
-            raise RuntimeError(f"seed {scenario.seed} has a defect")
+            raise error(f"seed {scenario.seed} gave none")
         return {"seed": scenario.seed}
 
     def done(_scenario: Scenario, line: Any) -> None:
         told.append(line["seed"])
 
-    with pytest.raises(RuntimeError, match="2 of 6 plays failed: seed 0 has a defect"):
+    with pytest.raises(error, match="2 of 6 plays failed: seed 0 gave none"):
         play_many(SCENARIOS, play, side_by_side=1, done=done, stop=lambda: None)
     assert sorted(told) == [1, 2, 4, 5]
 
@@ -111,6 +112,9 @@ def child_that_runs(tmp_path: Path) -> Iterator[Callable[[str], Children]]:
         ("raise SystemExit(130)", KeyboardInterrupt, None),
         ("print('Traceback'); raise SystemExit(70)", RuntimeError, "exit code 70"),
         ("print('no object')", RuntimeError, "gave no result"),
+        ("print('kchaos: lost'); raise SystemExit(2)", RunUnknown, "^lost"),
+        ("import os; os.kill(os.getpid(), 9)", RunUnknown, "by SIGKILL: the kernel .* memory"),
+        ("import os; os.kill(os.getpid(), 11)", RunUnknown, "by SIGSEGV\n"),
     ],
 )
 def test_a_child_that_fails_says_why(
@@ -232,7 +236,7 @@ def test_who_interrupts_hears_of_a_play_that_was_killed(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     def play() -> None:
-        with pytest.raises(RuntimeError, match="a play ended with exit code -9"):
+        with pytest.raises(RunUnknown, match="a play was killed by SIGKILL"):
             player.play(SCENARIOS[0])
 
     with pytest.raises(KeyboardInterrupt, match="killed before they could say that they healed"):

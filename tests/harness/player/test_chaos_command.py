@@ -9,6 +9,7 @@ import pytest
 
 from kchaos.harness.commands import chaos as command
 from kchaos.harness.commands.chaos import RunsWanted, chaos, default_side_by_side
+from kchaos.harness.errors import RunUnknown
 from kchaos.harness.run.own_parts import parts_of_file
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
@@ -22,12 +23,15 @@ class FakeChildren(AbstractContextManager[Any]):
     """Plays nothing; what comes of a seed is in `answers`, else all is well."""
 
     answers: dict[int, dict[str, Any]]
+    killed: set[int]
     played: list[tuple[str, int]]
 
     def __init__(self, **_options: Any) -> None: ...
 
     def play(self, scenario: Scenario) -> dict[str, Any]:
         self.played.append((scenario.release, scenario.seed))
+        if scenario.seed in self.killed:
+            raise RunUnknown("a play was killed by SIGKILL")
         line = {"entry": "chaos", "case": scenario.case, "release": scenario.release}
         more: dict[str, Any] = {
             "unknown": None,
@@ -47,7 +51,7 @@ class FakeChildren(AbstractContextManager[Any]):
 
 @pytest.fixture(autouse=True)
 def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChildren]:
-    FakeChildren.answers, FakeChildren.played = {}, []
+    FakeChildren.answers, FakeChildren.killed, FakeChildren.played = {}, set(), []
     monkeypatch.setattr(command, "Children", FakeChildren)
     monkeypatch.setattr(command, "fetch", lambda kafka, **_: SimpleNamespace(release=kafka))
     return FakeChildren
@@ -121,6 +125,19 @@ def test_what_fails_is_chosen_and_an_unsafe_run_fails_although_the_model_predict
 ) -> None:
     fake.answers = {6: answer}
     assert played(fail_on=fail_on)[0] == code
+
+
+def test_a_play_without_a_result_is_unknown_in_the_table_and_is_played_again(
+    fake: type[FakeChildren], tmp_path: Path
+) -> None:
+    results = tmp_path / "chaos.jsonl"
+    fake.killed = {6}
+    assert played(results) == (2, [5, 6, 7])
+    page = results.with_suffix(".md").read_text()
+    assert "| 2.8.2 | cuts | 2 of 3 | 2 of 3 | 1 |" in page
+    assert "seed 6: a play was killed by SIGKILL" in page
+    fake.killed = set()
+    assert played(results) == (0, [6])
 
 
 def test_what_the_results_file_has_is_not_played_again_and_still_counts(
