@@ -14,6 +14,7 @@ from kchaos.checkers.model.explore import Schedule
 from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.replica import Replica
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.faults import (
@@ -161,6 +162,7 @@ def _steps(schedule: Schedule, gated: bool) -> Iterator[Step]:
         yield from _before(act, before, after)
         yield from done
         yield AwaitQuiet()
+        yield from _asked_anew(before, after)
         yield from _gates(before, after, is_healing=number >= heals_from)
 
 
@@ -175,6 +177,30 @@ def _before(act: ChaosMove, before: State, after: State) -> Iterator[Step]:
     assert then is not None
     if act.kind == "expire" and act.broker != known.leader and act.broker in then.isr:
         yield AwaitFetches(follower=act.broker, leader=known.leader)
+
+
+def _asked_anew(before: State, after: State) -> Iterator[AwaitFetches]:
+    """Gates for followers that give up a held answer, since they were told a newer leader epoch.
+
+    The leader counts their next fetch, which may bring them back into the ISR, or keep the high
+    watermark where it is.
+    """
+    earlier = _epochs_of_held_fetches(before)
+    for (follower, leader), epoch in _epochs_of_held_fetches(after).items():
+        if epoch > earlier.get((follower, leader), epoch):
+            yield AwaitFetches(follower=follower, leader=leader, count=1)
+
+
+def _epochs_of_held_fetches(state: State) -> dict[tuple[int, int], int]:
+    """By follower and leader, the leader epoch of each fetch whose answer is held."""
+    world = World(state)
+    return {
+        (broker, leader_of(source)): dict(exchange.asked)[PARTITION].leader_epoch
+        for broker in sorted(world.assignment(PARTITION))
+        for source in world.leaders(broker)
+        for exchange in world.exchanges(broker, source)
+        if exchange.holds and exchange.is_awaited
+    }
 
 
 def _at_once(act: ChaosMove, done: Iterator[Step], before: State) -> Iterator[Step]:

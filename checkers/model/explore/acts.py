@@ -188,6 +188,8 @@ def _can_be_forced(world: World, act: ChaosMove) -> bool:
     if _reaches_untold(world, act):
         return False
     match act.kind:
+        case "expire":
+            return not _rejoins_some_time(world, act.broker)
         case "kill" | "terminate" | "bounce":
             # Cut off from ZooKeeper it could not register when it is started again.
             return act.broker in registered
@@ -216,6 +218,17 @@ def _reaches_untold(world: World, act: ChaosMove) -> bool:
     if act.kind not in _ELECTS:
         return False
     return bool(untold(world) - {act.broker})
+
+
+def _rejoins_some_time(world: World, follower: int) -> bool:
+    """Tell whether a follower whose answers are held would be back in the ISR at an unknown time.
+
+    It asks anew when its time is over, and a leader that sees no leader epoch in a Fetch counts it
+    (before KIP-320). Where the Fetch has an epoch, the follower must be told the new one first.
+    """
+    broker = world.broker(follower)
+    is_held = any(hold.source == follower for hold in world.holds())
+    return is_held and broker is not None and not broker.generation.sends_leader_epoch
 
 
 def _waits_for_zookeeper(world: World, broker_id: int) -> bool:

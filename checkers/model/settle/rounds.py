@@ -15,6 +15,7 @@ from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import EpochRound
+from kchaos.checkers.model.values.replica import FetcherThread
 from kchaos.checkers.model.values.requests import Exchange, FetchAnswer, Stage
 
 _ROUNDS_LIMIT = 10_000
@@ -138,6 +139,9 @@ def _work(world: World, broker_id: int, source: int) -> bool:
     if broker is None or thread is None or thread.is_dead or not broker.is_working:
         return False
     waiting = exchange.awaited(world, broker_id, source)
+    if waiting is not None and _is_overtaken(thread, waiting):
+        _lose(world, broker_id, source, waiting)
+        waiting = None
     if waiting is not None:
         changed = _go_on(world, broker_id, source, waiting)
         changed = _reset_offsets(world, broker_id, source) or changed
@@ -156,6 +160,20 @@ def _work(world: World, broker_id: int, source: int) -> bool:
             if exchange.awaited(world, broker_id, source) is not None:
                 return True
     return _reset_offsets(world, broker_id, source) or changed
+
+
+def _is_overtaken(thread: FetcherThread, waiting: Exchange) -> bool:
+    """Tell whether the answer to a Fetch is held, and the follower knows of a newer leader epoch.
+
+    Its time-out passes before the next event, and it asks anew in that epoch. In its own epoch it
+    would say again what the leader has counted.
+    """
+    if waiting.api != FETCH or not waiting.holds or waiting.stage is not Stage.DELIVERED:
+        return False
+    return any(
+        (fetch := thread.fetch(partition)) is not None and fetch.leader_epoch > asked.leader_epoch
+        for partition, asked in waiting.asked
+    )
 
 
 def _reset_offsets(world: World, broker_id: int, source: int) -> bool:

@@ -116,22 +116,19 @@ def test_gates_are_what_the_model_predicts_after_each_act() -> None:
     assert sum(isinstance(step, Tell) for step in steps) == 4
 
 
-@pytest.mark.parametrize(
-    ("release", "without", "learns"),
-    [("1.1.1", (), True), ("2.5.1", ("KIP-227",), True), ("2.5.1", (), False)],
-)
-def test_a_high_watermark_that_a_fetch_session_has_told_is_not_waited_for(
-    release: str, without: tuple[str, ...], learns: bool
+@pytest.mark.parametrize(("release", "gives_up"), [("1.1.1", False), ("2.5.1", True)])
+def test_a_follower_that_gave_up_a_held_answer_is_told_its_high_watermark_again(
+    release: str, gives_up: bool
 ) -> None:
-    """The held answer told it; since 2.1.0 a new leader epoch makes the follower fetch anew."""
+    """Since 2.1.0 a new leader epoch makes it fetch anew, and then in a new fetch session."""
     schedule = schedule_of(
         ChaosMove("hold-next-answers", 1), ChaosMove("write-all", 0),
         ChaosMove("kill", 2), ChaosMove("release", 1),
-        release=release, without=without, brokers=3,
+        release=release, brokers=3,
     )  # fmt: skip
-    last = steps_of(schedule, gated=True)[-1]
-    waits = AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1)
-    assert last == (waits if learns else AwaitQuiet())
+    steps = steps_of(schedule, gated=True)
+    assert (AwaitFetches(follower=1, leader=0, count=1) in steps) is gives_up
+    assert steps[-1] == AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1)
 
 
 @pytest.mark.parametrize("has_session", [False, True])
@@ -201,6 +198,23 @@ def test_a_follower_without_a_session_has_fetched_on_before_it_is_looked_for_in_
         AwaitQuiet(),
         AwaitState(topic="t", partition=0, leader=0, isr=(0, 1), leader_epoch=2),
         AwaitQuiet(),
+    ]
+
+
+@pytest.mark.parametrize("release", ["2.1.1", "2.8.2", "3.9.1"])
+def test_a_follower_whose_answers_are_held_asks_anew_in_a_newer_leader_epoch(release: str) -> None:
+    """Its time is over some time after it was told, and the leader takes it into the ISR again."""
+    schedule = schedule_of(
+        ChaosMove("hold-answers", 2), ChaosMove("expire", 2), ChaosMove("register", 2),
+        release=release, brokers=3,
+    )  # fmt: skip
+    isr_after = [state(("state", PARTITION)).isr for state in schedule.states]
+    assert isr_after == [(0, 1, 2), (0, 1, 2), (0, 1), (0, 1, 2)]
+    gates = [step for step in steps_of(schedule, gated=True) if is_gate(step)]
+    assert gates[-3:] == [
+        AwaitQuiet(),
+        AwaitFetches(follower=2, leader=0, count=1),
+        AwaitState(topic="t", partition=0, leader=0, isr=(0, 1, 2)),
     ]
 
 

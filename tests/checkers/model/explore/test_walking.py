@@ -127,6 +127,15 @@ def test_what_a_scenario_could_not_do_there_is_not_possible(
     assert after(cluster(), *acts, act) is None
 
 
+@pytest.mark.parametrize(("release", "is_possible"), [("2.0.1", False), ("2.1.1", True)])
+def test_no_session_ends_where_a_held_follower_would_rejoin_the_isr_when_its_time_is_over(
+    release: str, is_possible: bool
+) -> None:
+    held, expired = ChaosMove("hold-answers", 1), ChaosMove("expire", 1)
+    assert after(cluster(release), expired) is not None
+    assert (after(cluster(release), held, expired) is not None) is is_possible
+
+
 def test_another_preferred_replica_leaves_the_leader_in_a_new_epoch() -> None:
     first = cluster()
     state = after(first, ChaosMove("reorder", 0))
