@@ -425,9 +425,12 @@ def _play(
                     line = future.result()
                     course.take(line)
                 if course.left_s <= 0 and under_way:
-                    seeds = ", ".join(str(seed) for seed, _, _ in under_way.values())
+                    played = ", ".join(
+                        f"seed {seed} on {kafka} ({mix})" for seed, kafka, mix in under_way.values()
+                    )
                     course.warnings.append(
-                        f"the budget was used up while seeds {seeds} were played: they were ended"
+                        f"the budget was used up while this was played, and ended without a "
+                        f"result: {played}; the same command plays it again"
                     )
                     player.stop()
                     break

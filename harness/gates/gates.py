@@ -110,18 +110,25 @@ def await_high_watermark(
     The model is told: from here on older values are out of the question.
     """
     seen: dict[int, int | None] = {}
+    names = ", ".join(f"broker {broker}" for broker in brokers)
 
     def holds() -> bool:
         for broker in brokers:
             seen[broker] = play.observer.checkpointed(broker).get(partition)
         return all(offset == high_watermark for offset in seen.values())
 
+    def last_seen() -> str:
+        return ", ".join(
+            f"{'nothing' if offset is None else offset} on broker {broker}"
+            for broker, offset in seen.items()
+        )
+
     await_until(
         holds,
         timeout_s=timeout_s,
         waiting_for=f"high watermark {high_watermark} of {partition.name} "
-        f"to be checkpointed on {brokers}",
-        last_seen=lambda: f"checkpointed {seen}",
+        f"to be checkpointed on {names}",
+        last_seen=last_seen,
         remedy="followers learn it with their next fetch; the file is written every "
         "replica.high.watermark.checkpoint.interval.ms",
         abort=no_exit(play),

@@ -1,4 +1,4 @@
-"""Rates of runs by release, mode and mix, with Wilson's intervals of 95 %."""
+"""Rates of runs by release, mode and mix, and of all mixes, with Wilson's intervals of 95 %."""
 
 import math
 from collections import defaultdict
@@ -10,6 +10,8 @@ from kchaos.checkers.fingerprint import DRAWN
 from kchaos.checkers.results import is_unknown
 from kchaos.harness.summary.lines import Line
 
+ALL_MIXES = "all"
+"""The mix of a rate of all mixes together."""
 _Z = 1.96
 
 
@@ -79,6 +81,23 @@ def rates_of(lines: Iterable[Line]) -> list[Rate]:
     return [
         Rate(release=release, mode=mode, mix=mix, lines=group)
         for (_, release, mode, mix), group in sorted(groups.items())
+    ]
+
+
+def totals_of(rates: Iterable[Rate]) -> list[Rate]:
+    """Return a rate of all mixes for each release and mode that has several of them."""
+    groups: dict[tuple[str, str], list[Rate]] = defaultdict(list)
+    for rate in rates:
+        groups[rate.release, rate.mode].append(rate)
+    return [
+        Rate(
+            release=release,
+            mode=mode,
+            mix=ALL_MIXES,
+            lines=[line for rate in group for line in rate.lines],
+        )
+        for (release, mode), group in groups.items()
+        if len(group) > 1
     ]
 
 

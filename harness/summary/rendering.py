@@ -15,7 +15,7 @@ import jinja2
 from kchaos.checkers.results import is_unknown
 from kchaos.harness.printable import printable
 from kchaos.harness.summary.lines import WITHOUT_SERVICE, Line
-from kchaos.harness.summary.rates import Rate, mix_of, mode_of, release_of
+from kchaos.harness.summary.rates import ALL_MIXES, Rate, mix_of, mode_of, release_of
 from kchaos.harness.summary.summary import Bug, Service, Summary
 
 PAGE, MARKDOWN, JSON, JUNIT = "summary.html", "summary.md", "summary.json", "junit.xml"
@@ -95,9 +95,14 @@ def html_of(summary: Summary, folder: Path) -> str:
             summary=summary,
             counts=_counts(summary),
             bugs=[_bug(bug, folder) for bug in summary.bugs],
-            rates=[(rate, _percent(rate)) for rate in summary.rates],
-            kinds_of_service=WITHOUT_SERVICE,
-            service=[(service, _of_service(service, folder)) for service in summary.service],
+            rates=[(rate, _percent(rate)) for rate in (*summary.totals, *summary.rates)],
+            all_mixes=ALL_MIXES,
+            modes=_modes(summary),
+            kinds_of_service=summary.measured,
+            not_measured=_not_measured(summary),
+            service=[
+                (service, _of_service(service, summary, folder)) for service in summary.service
+            ],
             failing=[
                 (_run(group[0], summary, folder), len(group)) for group in failing[:_MOST_SHOWN]
             ],
@@ -131,19 +136,21 @@ def markdown_of(summary: Summary, folder: Path) -> str:
         lines.append("")
     lines += ["| release | mode | schedules | runs | unsafe | not conforming | unknown |"]
     lines += ["|---|---|---|---|---|---|---|"]
-    for rate in summary.rates:
+    for rate in (*summary.totals, *summary.rates):
         unsafe, unlike = _percent(rate)
         lines.append(
             f"| {cell(rate.release)} | {rate.mode} | {cell(rate.mix)} | {rate.runs} "
             f"| {rate.unsafe}{unsafe} | {rate.not_conforming}{unlike} | {rate.unknown} |"
         )
     if summary.service:
-        kinds = " | ".join(WITHOUT_SERVICE.values())
+        kinds = " | ".join(summary.measured.values())
         lines += ["", "## Seconds without service", ""]
-        lines += [f"| release | mode | schedules | runs | {kinds} |", "|---" * 7 + "|"]
+        lines += [f"{sentence}\n" for sentence in filter(None, [_not_measured(summary)])]
+        lines += [f"| release | mode | schedules | runs | {kinds} |"]
+        lines += ["|---" * (4 + len(summary.measured)) + "|"]
         for service in summary.service:
             told = []
-            for words, most in _of_service(service, folder):
+            for words, most in _of_service(service, summary, folder):
                 if most is not None:
                     seconds, run, link = most
                     name = f"[{cell(run)}]({link})" if link else cell(run)
@@ -212,6 +219,7 @@ def json_of(summary: Summary, folder: Path) -> dict[str, Any]:
             for bug in summary.bugs
         ],
         "rates": [{name: getattr(rate, name) for name in _RATE} for rate in summary.rates],
+        "totals": [{name: getattr(rate, name) for name in _RATE} for rate in summary.totals],
         "service": [_service_json(service) for service in summary.service],
         "gates": [
             {"seconds": seconds, "gate": name, "run": line["run"]}
@@ -345,7 +353,7 @@ def _run(line: Line, summary: Summary, folder: Path) -> dict[str, Any]:
         "safe": _answer(line["safe"]),
         "conforms": _answer(line["conforms"]),
         "seconds": line["seconds"],
-        "service": [(line.get("service") or {}).get(name) for name in WITHOUT_SERVICE],
+        "service": [(line.get("service") or {}).get(name) for name in summary.measured],
         "why": summary.why_failing(line),
         "kinds": ", ".join(dict.fromkeys(finding["kind"] for finding in line["findings"])),
         "unknown": line["unknown"],
@@ -357,18 +365,19 @@ def _run(line: Line, summary: Summary, folder: Path) -> dict[str, Any]:
 
 
 def _of_service(
-    service: Service, folder: Path
+    service: Service, summary: Summary, folder: Path
 ) -> list[tuple[str, tuple[str, str, str | None] | None]]:
     """Cells of a row for each kind: words, and the most seconds with their run and its report.
 
     What is 0.0 for people has no run.
     """
     told: list[tuple[str, tuple[str, str, str | None] | None]] = []
-    for seconds in service.seconds.values():
+    for name in summary.measured:
+        seconds = service.seconds[name]
         if seconds is None:
             told.append(("not measured", None))
             continue
-        words = f"median {seconds.median_s:.1f}"
+        words = f"{'' if service.runs == 1 else 'median '}{seconds.median_s:.1f}"
         if seconds.runs < service.runs:
             words += f" ({seconds.runs} of {service.runs} runs)"
         if seconds.longest_s < _SHOWN_S:
@@ -378,6 +387,17 @@ def _of_service(
         most = f"{seconds.longest_s:.1f}", str(run["run"]), _link(run, folder)
         told.append(("" if service.runs == 1 else words, most))
     return told
+
+
+def _not_measured(summary: Summary) -> str:
+    """A sentence that says which kinds no run has measured, "" where there are none."""
+    missing = [words for name, words in WITHOUT_SERVICE.items() if name not in summary.measured]
+    return f"No run has measured: {', '.join(missing)}." if missing else ""
+
+
+def _modes(summary: Summary) -> list[str]:
+    """Where the clusters of the runs kept their metadata, in words; "" of an older night's line."""
+    return sorted({mode_of(line) for line in summary.lines})
 
 
 def _service_json(service: Service) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from kchaos.checkers.results import is_unknown
 from kchaos.harness.summary.exercised import Exercised, exercised_by
 from kchaos.harness.summary.lines import WITHOUT_SERVICE, Line
-from kchaos.harness.summary.rates import Rate, rates_of
+from kchaos.harness.summary.rates import Rate, rates_of, totals_of
 
 UNSAFE, NOT_CONFORMING, IS_UNKNOWN, NEW = "unsafe", "not-conforming", "unknown", "new"
 FAIL_ON = (UNSAFE, NOT_CONFORMING, IS_UNKNOWN, NEW)
@@ -74,6 +74,7 @@ class Summary:
         fail_on: Which of `FAIL_ON` make a run fail.
         bugs: New ones first, then what is still there, then what is gone; the frequent ones first.
         new: Fingerprints and releases of the new ones.
+        totals: The rates of all mixes together, where a release has several.
         service: Of the releases and mixes of `rates` those of which anything was measured.
         gates: The slowest: seconds, name, and the run.
         exercised: Faults, pairs of faults and rules.
@@ -86,10 +87,20 @@ class Summary:
     bugs: Sequence[Bug]
     new: frozenset[tuple[str, str]]
     rates: Sequence[Rate]
+    totals: Sequence[Rate]
     service: Sequence[Service]
     gates: Sequence[tuple[float, str, Line]]
     exercised: Exercised
     warnings: Sequence[str]
+
+    @property
+    def measured(self) -> dict[str, str]:
+        """The kinds of time without service that any run has measured, and their words."""
+        return {
+            name: words
+            for name, words in WITHOUT_SERVICE.items()
+            if any(service.seconds[name] is not None for service in self.service)
+        }
 
     @property
     def failing(self) -> list[Line]:
@@ -155,6 +166,7 @@ def summary_of(
         ),
         new=frozenset(key for key, bug in bugs.items() if bug.status == NEW),
         rates=rates,
+        totals=totals_of(rates),
         service=_service(rates),
         gates=_slowest(lines),
         exercised=exercised_by(lines),

@@ -104,6 +104,31 @@ def test_rates_have_intervals_that_know_how_little_was_seen() -> None:
     assert (interval(0, 400) or (1, 1))[1] < 0.01 < (interval(0, 4) or (0, 0))[1]
 
 
+def test_a_release_with_several_mixes_has_a_rate_of_all_of_them(tmp_path: Path) -> None:
+    runs = [line("a"), line("b", case="walks", safe=False), line("c", release="3.9.1")]
+    summary = summary_of(runs)
+    (total,) = summary.totals
+    assert (total.release, total.mix, total.runs, total.unsafe) == ("2.8.2", "all", 2, 1)
+    assert "| 2.8.2 |  | all | 2 | 1 (9-91 %) |" in markdown_of(summary, tmp_path)
+    assert html_of(summary, tmp_path).count('<tr class="total">') == 1
+    assert [rate["runs"] for rate in json_of(summary, tmp_path)["totals"]] == [2]
+
+
+def test_a_page_names_the_mode_of_each_run_only_where_there_are_several(tmp_path: Path) -> None:
+    runs = [line("a", mode="zookeeper"), line("b", mode="zookeeper")]
+    heading = '<th scope="col">Mode</th>'
+    alike = html_of(summary_of(runs), tmp_path)
+    assert "All clusters kept their metadata in ZooKeeper." in alike
+    assert heading not in alike
+    other = line("c", mode="kraft")
+    assert heading in html_of(summary_of([*runs, other]), tmp_path)
+
+
+def test_the_only_run_of_a_kind_has_seconds_and_no_median(tmp_path: Path) -> None:
+    summary = summary_of([without_service("a", 0.0, None)])
+    assert "| 2.8.2 |  | mixed | 1 | 0.0 |" in markdown_of(summary, tmp_path)
+
+
 def without_service(run: str, leader: float | None, stall: float | None) -> dict[str, Any]:
     seconds = {"without_leader_s": leader, "without_acknowledged_write_s": None}
     return line(run, service=seconds | {"longest_stall_s": stall})
@@ -123,11 +148,12 @@ def test_seconds_without_service_are_told_by_release_and_what_nobody_measured_is
     assert write is None
     assert stall is not None
     assert (stall.runs, stall.longest_s) == (1, 0.0)
-    row = "median 0.4 (3 of 4 runs), most 7.2 (c) | not measured | median 0.0 (1 of 4 runs) |"
+    row = "median 0.4 (3 of 4 runs), most 7.2 (c) | median 0.0 (1 of 4 runs) |"
     assert f"| 2.8.2 |  | mixed | 4 | {row}" in markdown_of(summary, tmp_path)
     page = html_of(summary, tmp_path)
     assert "median 0.4 (3 of 4 runs), most " in page
-    assert page.count("not measured") == 1
+    assert "not measured" not in page
+    assert "No run has measured: without acknowledged write." in page
     (told,) = json_of(summary, tmp_path)["service"]
     assert told["without_leader_s"] == {
         "runs": 3,
