@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import io
 import os
+import re
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -120,18 +121,23 @@ def is_local(master: str) -> bool:
     return master.startswith("local")
 
 
-def starts_here(master: str | None) -> bool:
-    """Whether `spark_context` will start a JVM that judges on this machine.
+def cores_of_start(master: str | None) -> int:
+    """Number of this machine's cores on which a JVM judges that `spark_context` will start here.
 
-    Not where there is a context or a JVM already, nor where Spark's own configuration may name
-    another master.
+    It is 0 where there is a context or a JVM already, and where the master may be elsewhere:
+    Spark's own configuration may name another one.
     """
     if SparkContext._active_spark_context is not None or _GATEWAY_PORT in os.environ:
-        return False
-    if master is not None:
-        return is_local(master)
-    configured = Path(os.environ.get("SPARK_CONF_DIR", Path(_find_spark_home()) / "conf"))
-    return "PYSPARK_SUBMIT_ARGS" not in os.environ and not configured.is_dir()
+        return 0
+    if master is None:
+        configured = Path(os.environ.get("SPARK_CONF_DIR", Path(_find_spark_home()) / "conf"))
+        if "PYSPARK_SUBMIT_ARGS" in os.environ or configured.is_dir():
+            return 0
+        master = LOCAL_MASTER
+    if not is_local(master):
+        return 0
+    threads = re.fullmatch(r"local(?:\[(\d+).*)?", master)
+    return int(threads[1] or 1) if threads else len(os.sched_getaffinity(0))
 
 
 def ship_package(context: SparkContext) -> None:

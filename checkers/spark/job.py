@@ -11,7 +11,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from kchaos.checkers.model.follow.search import MOST_STATES
 from kchaos.checkers.packs import SUFFIX
 from kchaos.checkers.results import Results
 from kchaos.checkers.spark.batch_source import NAME, BatchSource
-from kchaos.checkers.spark.context import is_local, ship_package, spark_context, starts_here
+from kchaos.checkers.spark.context import cores_of_start, is_local, ship_package, spark_context
 from kchaos.checkers.spark.early import EarlyJudge, Judging
 from kchaos.checkers.spark.parts import PART_BYTES
 from kchaos.checkers.spark.rows import (
@@ -130,7 +129,7 @@ def judge_runs(
         part_bytes: About how many bytes of segments one task reads.
         most_states: How many states of a run the model looks at before it gives up, so that
             conformance is unknown.
-        early: Whether a process judges runs of this machine's disks while Spark starts on it, by
+        early: Whether processes judge runs of this machine's disks while Spark starts on it, by
             the same function as Spark's tasks, which then get the rest.
         progress: Called with how many runs are judged, and of how many, while they are: as soon as
             one is, and then every few seconds.
@@ -151,11 +150,11 @@ def judge_runs(
             most_states=most_states,
         )
         with (
-            _early(work, master) if early else contextlib.nullcontext() as judge,
+            _early(work, master) if early else contextlib.nullcontext(()) as judges,
             _telling(work, progress),
             _spark(master, java_home, class_archive, work.log) as context,
         ):
-            _judge(context, work, judge)
+            _judge(context, work, judges)
         _finish(work.tables)
         named = place()
     return SparkJudgement(output=named)
@@ -193,8 +192,9 @@ class _Work:
         )
 
 
-def _early(work: _Work, master: str | None) -> AbstractContextManager[EarlyJudge | None]:
-    """Judge on this machine while Spark starts on it; None if Spark starts elsewhere.
+@contextlib.contextmanager
+def _early(work: _Work, master: str | None) -> Iterator[Sequence[EarlyJudge]]:
+    """A judge for each core of this machine while Spark starts on it; none if it starts elsewhere.
 
     With runs or tables on a store there is none either: only tasks fetch from a store, and write to
     it. There is none where this process must not be forked: a daemonic process may have no child,
@@ -202,9 +202,12 @@ def _early(work: _Work, master: str | None) -> AbstractContextManager[EarlyJudge
     """
     is_on_disk = all(isinstance(place, Path) for place in (*work.places, work.tables))
     may_fork = not multiprocessing.current_process().daemon and threading.active_count() == 1
-    if is_on_disk and may_fork and starts_here(master):
-        return EarlyJudge(work.runs, work.judging)
-    return contextlib.nullcontext()
+    judges = min(cores_of_start(master), len(work.runs)) if is_on_disk and may_fork else 0
+    with contextlib.ExitStack() as ending:
+        yield [
+            ending.enter_context(EarlyJudge(judge, work.runs[judge::judges], work.judging))
+            for judge in range(judges)
+        ]
 
 
 @contextlib.contextmanager
@@ -232,15 +235,15 @@ def _spark(
     shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _judge(context: SparkContext, work: _Work, early: EarlyJudge | None) -> None:
+def _judge(context: SparkContext, work: _Work, early: Sequence[EarlyJudge]) -> None:
     ship_package(context)
-    runs: Sequence[Run] = work.runs
-    if early is not None:
+    runs = work.runs
+    if early:
         _start_workers(context)
-        runs = early.take_rest()
-    told = _judged(context, runs, work.judging) if runs else []
-    if early is not None:
-        told += early.told()
+        runs = sorted(run for judge in early for run in judge.take_rest())
+    told = _judged(context, runs, work.judging, first=len(early)) if runs else []
+    for judge in early:
+        told += judge.told()
     for each in told:
         if isinstance(each, Refused):
             raise _failed(each.why, work.log)
@@ -256,14 +259,16 @@ def _start_workers(context: SparkContext) -> None:
     context.parallelize(range(workers), workers).map(abs).collect()
 
 
-def _judged(context: SparkContext, runs: Sequence[Run], judging: Judging) -> list[Told]:
-    """Judges runs in tasks; returns what these told.
+def _judged(
+    context: SparkContext, runs: Sequence[Run], judging: Judging, *, first: int
+) -> list[Told]:
+    """Judges runs in tasks, whose numbers begin with `first`; returns what these told.
 
     A run's rows are made by one task, which reads and follows it once, and writes them. Without
     Spark SQL, which has nothing to plan here, such a job starts much earlier.
     """
     tasks = min(len(runs), _TASKS_A_CORE * context.defaultParallelism)
-    shares = [runs[task::tasks] for task in range(tasks)]
+    shares = [(first + task, runs[task::tasks]) for task in range(tasks)]
     return list(context.parallelize(shares, tasks).flatMap(judging).collect())
 
 

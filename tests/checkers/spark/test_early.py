@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.errors import SparkError
-from kchaos.checkers.spark.early import EarlyJudge
-from kchaos.checkers.spark.tasks import Run, Told
+from kchaos.checkers.spark.early import EarlyJudge, Judging
+from kchaos.checkers.spark.tasks import Run, Share, Told
 
 RUNS = [(number, f"/nowhere/{number}") for number in range(4)]
 
@@ -33,7 +33,7 @@ def gate() -> Iterator[tuple[Connection, Connection]]:
 
 
 def judge_of(gate: tuple[Connection, Connection]) -> EarlyJudge:
-    return EarlyJudge(RUNS, lambda runs: one_at_a_time(gate[1], runs))
+    return EarlyJudge(0, RUNS, lambda share: one_at_a_time(gate[1], share[1]))
 
 
 def test_each_run_is_begun_here_or_left_to_who_takes_the_rest(
@@ -74,19 +74,48 @@ def test_no_process_is_left_where_the_block_is_interrupted(
     assert not Path(f"/proc/{children[0]}").exists()
 
 
+def test_the_end_of_a_process_is_seen_while_another_still_judges() -> None:
+    parent = os.getpid()
+
+    def judging(gate: Connection) -> Judging:
+        def judge(share: Share) -> Iterator[Told]:
+            if os.getpid() != parent:
+                return one_at_a_time(gate, share[1])
+            return (position for position, _ in share[1])
+
+        return judge
+
+    pipe = multiprocessing.get_context("fork").Pipe
+    (ours, theirs), (others, of_others) = pipe(), pipe()
+    with (
+        EarlyJudge(0, RUNS[:2], judging(theirs)) as first,
+        EarlyJudge(1, RUNS[2:], judging(of_others)) as second,
+    ):
+        pid, _ = ours.recv()
+        os.kill(pid, signal.SIGKILL)
+        assert first.take_rest() == RUNS[1:2]
+        assert first.told() == [0]
+        others.recv()
+        assert second.take_rest() == RUNS[3:]
+        others.send("go on")
+        assert second.told() == [2]
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_runs_of_a_process_that_is_ended_are_judged_again_and_the_rest_is_left(
     when: str, gate: tuple[Connection, Connection]
 ) -> None:
     parent = os.getpid()
 
-    def judging(runs: Iterable[Run]) -> Iterator[Told]:
+    def judging(share: Share) -> Iterator[Told]:
+        number, runs = share
+        assert number == 7
         if os.getpid() != parent:
             yield from one_at_a_time(gate[1], runs)
         else:
             yield from (position for position, _ in runs)
 
-    with EarlyJudge(RUNS, judging) as judge:
+    with EarlyJudge(7, RUNS, judging) as judge:
         pid, _ = gate[0].recv()
         gate[0].send("go on")
         gate[0].recv()
@@ -100,14 +129,14 @@ def test_runs_of_a_process_that_is_ended_are_judged_again_and_the_rest_is_left(
 
 
 def test_the_rest_is_taken_from_a_process_that_was_killed_with_the_lock() -> None:
-    def with_the_lock(_: Iterable[Run]) -> Iterator[Told]:
+    def with_the_lock(_: Share) -> Iterator[Told]:
         (judge,) = judges
         judge._begun.get_lock().acquire()
         os.kill(os.getpid(), signal.SIGKILL)
         yield from ()
 
     judges: list[EarlyJudge] = []
-    judges.append(EarlyJudge(RUNS, with_the_lock))
+    judges.append(EarlyJudge(0, RUNS, with_the_lock))
     with judges[0] as judge:
         judge._process.join()
         taken: list[Sequence[Run]] = []
@@ -118,22 +147,38 @@ def test_the_rest_is_taken_from_a_process_that_was_killed_with_the_lock() -> Non
         assert judge.told() == []
 
 
-def test_what_it_cannot_write_is_an_error_and_no_result() -> None:
-    def full(runs: Iterable[Run]) -> Iterator[Told]:
-        yield from ()
-        raise OSError(28, "No space left on device")
+def full(gate: Connection) -> Iterator[Told]:
+    """Judging that waits at the gate, and then finds no space on the disk."""
+    gate.recv()
+    yield from ()
+    raise OSError(28, "No space left on device")
 
-    with EarlyJudge(RUNS, full) as judge:
+
+def test_what_it_cannot_write_is_an_error_and_no_result(
+    gate: tuple[Connection, Connection],
+) -> None:
+    with EarlyJudge(0, RUNS, lambda _: full(gate[1])) as judge:
         judge.take_rest()
+        gate[0].send("go on")
         with pytest.raises(SparkError, match="No space left"):
             judge.told()
 
 
+def test_no_task_waits_in_vain_for_a_process_that_has_failed_before(
+    gate: tuple[Connection, Connection],
+) -> None:
+    gate[0].send("go on")
+    with EarlyJudge(0, RUNS, lambda _: full(gate[1])) as judge:
+        judge._process.join()
+        with pytest.raises(SparkError, match="No space left"):
+            judge.take_rest()
+
+
 @pytest.mark.parametrize(
-    ("daemon", "threads", "forks"), [(False, 1, True), (True, 1, False), (False, 2, False)]
+    ("daemon", "threads", "shares"), [(False, 1, ["ac", "b"]), (True, 1, []), (False, 2, [])]
 )
 def test_a_process_that_is_daemonic_or_has_threads_is_not_copied(
-    daemon: bool, threads: int, forks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    daemon: bool, threads: int, shares: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pyspark = pytest.importorskip("pyspark")
     from kchaos.checkers.spark import job
@@ -141,7 +186,10 @@ def test_a_process_that_is_daemonic_or_has_threads_is_not_copied(
     ours, theirs = multiprocessing.get_context("fork").Pipe()
     of_a_job = {"whole_bytes": 1, "part_bytes": 1, "most_states": 1}
     work = job._Work(
-        places=[tmp_path / "run"], tables=tmp_path / "out", log=tmp_path / "log", **of_a_job
+        places=[tmp_path / name for name in "abc"],
+        tables=tmp_path / "out",
+        log=tmp_path / "log",
+        **of_a_job,
     )
 
     def start() -> None:
@@ -150,8 +198,8 @@ def test_a_process_that_is_daemonic_or_has_threads_is_not_copied(
         for other in others:
             other.start()
         try:
-            with job._early(work, "local[2]") as judge:
-                theirs.send(judge is not None)
+            with job._early(work, "local[2]") as made:
+                theirs.send([[place for _, place in judge._runs] for judge in made])
         finally:
             is_over.set()
             theirs.close()
@@ -163,32 +211,35 @@ def test_a_process_that_is_daemonic_or_has_threads_is_not_copied(
     process.start()
     theirs.close()
     with ours:
-        assert ours.recv() is forks
+        assert ours.recv() == [[str(tmp_path / name) for name in share] for share in shares]
     process.join()
 
 
 @pytest.mark.parametrize(
-    ("master", "environment", "here"),
+    ("master", "environment", "cores"),
     [
-        ("local[2]", {}, True),
-        ("spark://host:7077", {}, False),
-        (None, {}, True),
-        (None, {"PYSPARK_SUBMIT_ARGS": "--master yarn pyspark-shell"}, False),
-        (None, {"SPARK_CONF_DIR": "/"}, False),
-        ("local[2]", {"PYSPARK_GATEWAY_PORT": "1"}, False),
+        ("local[3]", {}, 3),
+        ("local[3, 4]", {}, 3),
+        ("local", {}, 1),
+        ("local[*]", {}, len(os.sched_getaffinity(0))),
+        ("spark://host:7077", {}, 0),
+        (None, {}, len(os.sched_getaffinity(0))),
+        (None, {"PYSPARK_SUBMIT_ARGS": "--master yarn pyspark-shell"}, 0),
+        (None, {"SPARK_CONF_DIR": "/"}, 0),
+        ("local[2]", {"PYSPARK_GATEWAY_PORT": "1"}, 0),
     ],
 )
-def test_spark_starts_here_unless_something_may_say_otherwise(
-    master: str | None, environment: dict[str, str], here: bool, monkeypatch: pytest.MonkeyPatch
+def test_spark_starts_on_cores_of_this_machine_unless_something_may_say_otherwise(
+    master: str | None, environment: dict[str, str], cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pyspark = pytest.importorskip("pyspark")
-    from kchaos.checkers.spark.context import starts_here
+    from kchaos.checkers.spark.context import cores_of_start
 
     for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "PYSPARK_GATEWAY_PORT"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", None)
-    assert starts_here(master) is here
+    assert cores_of_start(master) == cores
     monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", object())
-    assert starts_here(master) is False
+    assert cores_of_start(master) == 0

@@ -258,6 +258,15 @@ def test_results_are_read_from_the_tables_as_they_are_asked_for(
     ]
 
 
+def test_workers_import_what_pip_unpacked_and_not_spark_s_archive_of_it(spark: Any) -> None:
+    import pyspark
+
+    place_of_it = spark.sparkContext.parallelize(["pyspark"], 1).map(
+        lambda name: __import__(name).__file__
+    )
+    assert place_of_it.collect() == [pyspark.__file__]
+
+
 def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SparkError, match="the same name"):
         judge_runs([tmp_path / "a" / "run", tmp_path / "b" / "run"])

@@ -126,7 +126,7 @@ RUNS = [(number, f"/nowhere/{number}") for number in range(3)]
 
 def judged(runs: Iterable[tuple[int, str]], folder: Place, **bounds: int) -> list[tasks.Told]:
     bounds = {"most_states": MOST_STATES, "most_bytes": PART_BYTES} | bounds
-    return [*tasks.whole_runs(runs, folder=folder, **bounds)]
+    return [*tasks.whole_runs((0, runs), folder=folder, **bounds)]
 
 
 @pytest.mark.slow
