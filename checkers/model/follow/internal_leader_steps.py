@@ -1,7 +1,7 @@
 """Internal steps of a leader with a fetcher's request: no observation shows them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
@@ -10,9 +10,7 @@ from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.follow.counted_in_part import left_uncounted, yet_to_read
 from kchaos.checkers.model.follow.isr_requests import Asking
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.matching import (
-    answers_as_seen,
-)
+from kchaos.checkers.model.follow.matching import answers_as_seen
 from kchaos.checkers.model.follow.observations import FetchAnswered, Reply
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
@@ -25,6 +23,46 @@ from kchaos.checkers.model.values.requests import (
     Received,
     Stage,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A request that a leader has, a state in which it goes on with that, and what it may do.
+
+    Attributes:
+        state: Before the step.
+        follower: Who asked.
+        source: Of the thread that asked (`values.fetchers`).
+        request: What the leader has, as the links numbered it.
+        lookahead: Of the record.
+        index: How many observations were taken.
+        asking: Its choice when a follower has come far enough for the ISR.
+        withheld: Partitions of which it sends no records, since its quota is used up.
+    """
+
+    state: State
+    follower: int
+    source: int
+    request: Exchange
+    lookahead: Lookahead
+    index: int
+    asking: Asking | None = None
+    withheld: frozenset[TopicPartition] = frozenset()
+
+    @property
+    def leader_id(self) -> int:
+        """The broker that was asked."""
+        return leader_of(self.source)
+
+    @property
+    def seen(self) -> Reply | None:
+        """The answer that was seen at the links, if any."""
+        number = self.request.number
+        return None if number is None else self.lookahead.replies.get(number)
+
+    def change(self, world: World, before: Exchange, after: Exchange) -> None:
+        """Put a later stage of the request in the place of an earlier one."""
+        exchange.change(world, self.follower, self.source, before, after)
 
 
 def at_leader(
@@ -42,50 +80,45 @@ def at_leader(
         lookahead: Of the record.
         index: How many observations were taken.
     """
-    yield from _at_leader(state, follower, source, request, lookahead, index)
-    moved, leader_id = World(state), leader_of(source)
+    step = _Step(state, follower, source, request, lookahead, index)
+    yield from _in_each_manner(step)
+    moved = World(state)
     for partition, _ in request.asked:
-        replica = moved.replica(leader_id, partition)
+        replica = moved.replica(step.leader_id, partition)
         if replica is None:
             continue
         known = replica.log.log_start_offset
-        start = lookahead.begins_later(leader_id, partition, known, index)
-        if start is not None and not log_start.why_not(moved, leader_id, partition, start):
-            log_start.move(moved, leader_id, partition, start)
+        start = lookahead.begins_later(step.leader_id, partition, known, index)
+        if start is not None and not log_start.why_not(moved, step.leader_id, partition, start):
+            log_start.move(moved, step.leader_id, partition, start)
     if moved.changes:
-        for world in _at_leader(
-            state.changed(moved.changes), follower, source, request, lookahead, index
-        ):
+        for world in _in_each_manner(replace(step, state=state.changed(moved.changes))):
             world.changes = {**moved.changes, **world.changes}
             yield world
 
 
-def _at_leader(
-    state: State, follower: int, source: int, request: Exchange, lookahead: Lookahead, index: int
-) -> Iterator[World]:
-    for withheld in _withheld(state, follower, source, request, lookahead):
-        asking = Asking(lookahead, index)
-        yield from _go_on(state, follower, source, request, lookahead, index, asking, withheld)
+def _in_each_manner(step: _Step) -> Iterator[World]:
+    """A leader goes on with each choice that it has about its quota and about the ISR."""
+    for withheld in _withheld(step):
+        asking = Asking(step.lookahead, step.index)
+        yield from _go_on(replace(step, asking=asking, withheld=withheld))
         if asking.is_open:
-            asking = Asking(lookahead, index, declines=True)
-            yield from _go_on(state, follower, source, request, lookahead, index, asking, withheld)
+            asking = Asking(step.lookahead, step.index, declines=True)
+            yield from _go_on(replace(step, asking=asking, withheld=withheld))
 
 
-def _withheld(
-    state: State, follower: int, source: int, request: Exchange, lookahead: Lookahead
-) -> Iterable[frozenset[TopicPartition]]:
+def _withheld(step: _Step) -> Iterable[frozenset[TopicPartition]]:
     """Return of which partitions a leader may send no records, likeliest first.
 
     The quota is asked of for each partition by itself, so it may be used up for some of them.
     """
-    world, leader_id = World(state), leader_of(source)
+    world = World(step.state)
     throttled = frozenset(
         partition
-        for partition, _ in request.asked
-        if leader.may_throttle(world, leader_id, partition, follower)
+        for partition, _ in step.request.asked
+        if leader.may_throttle(world, step.leader_id, partition, step.follower)
     )
-    seen = None if request.number is None else lookahead.replies.get(request.number)
-    said = {} if seen is None else seen.partitions
+    said = {} if step.seen is None else step.seen.partitions
     carried = {
         partition
         for partition, answer in said.items()
@@ -94,134 +127,113 @@ def _withheld(
     return dict.fromkeys((frozenset[TopicPartition](), throttled - carried, throttled))
 
 
-def _go_on(  # noqa: C901
-    state: State,
-    follower: int,
-    source: int,
-    request: Exchange,
-    lookahead: Lookahead,
-    index: int,
-    asking: Asking,
-    withheld: frozenset[TopicPartition],
-) -> Iterator[World]:
-    seen = None if request.number is None else lookahead.replies.get(request.number)
-    world = World(state)
+def _go_on(step: _Step) -> Iterator[World]:
+    """A leader does the next thing with a request that can have led to the answer that was seen."""
+    seen = step.seen
     if seen is not None and seen.error_code in _BEFORE_THE_LOG:
-        if _BEFORE_THE_LOG[seen.error_code](request, lookahead):
-            exchange.change(
-                world, follower, source, request, replace(request, stage=Stage.ANSWERED)
-            )
+        if _BEFORE_THE_LOG[seen.error_code](step):
+            world = World(step.state)
+            step.change(world, step.request, replace(step.request, stage=Stage.ANSWERED))
             yield world
-        return
-    if seen is not None and seen.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
-        yield from _failing(state, follower, source, request)
-        return
-    if seen is not None and _failed(seen):
-        yield from _failing(state, follower, source, request)
-        return
+    elif seen is not None and _has_failed(seen):
+        yield from _failing(step)
+    else:
+        yield from _goes_to_the_log(step)
+
+
+def _goes_to_the_log(step: _Step) -> Iterator[World]:
+    """A leader reads its log for a request and counts it, or ends the wait of a Fetch."""
+    world, request, seen = World(step.state), step.request, step.seen
     if seen is not None and request.stage is not Stage.READ:
-        tier_sends_away(world, leader_of(source), request, seen)
+        tier_sends_away(world, step.leader_id, request, seen)
     if request.stage is Stage.ARRIVED and not request.refused:
-        yield from _refused_first(state, follower, source, request, seen)
+        yield from _refused_first(step)
     if request.stage is Stage.ARRIVED and seen is not None:
-        yield from _refused_while_told(state, follower, source, request, seen)
+        yield from _refused_while_told(step, seen)
     is_uncounted = request.stage in (Stage.ARRIVED, Stage.READ)
     if is_uncounted and request.api == FETCH and seen is not None:
-        unread = yet_to_read(world, follower, source, request, seen, withheld)
+        unread = yet_to_read(world, step.follower, step.source, request, seen, step.withheld)
         if unread:
-            yield from _counted_in_part(
-                state, follower, source, request, lookahead, index, asking, withheld, unread
-            )
+            yield from _counted_in_part(step, unread)
     if is_uncounted:
-        after, _ = exchange.read(world, follower, source, request, asking, withheld)
+        after, _ = exchange.read(
+            world, step.follower, step.source, request, step.asking, step.withheld
+        )
     else:
-        after = exchange.answer_waiting(world, follower, source, request, withheld)
-    if request.stage is Stage.WAITING and _would_be_seen(follower, source, after, lookahead, index):
+        after = exchange.answer_waiting(world, step.follower, step.source, request, step.withheld)
+    if request.stage is Stage.WAITING and _would_be_seen(step, after):
         return
-    if not _may_be_answered(world, follower, source, request, after, seen, lookahead, index):
+    if not _may_be_answered(step, world, after):
         return
-    world.is_unlikely = is_uncounted and _is_counted_later(
-        state, follower, source, request, lookahead, index
-    )
+    world.is_unlikely = is_uncounted and _is_counted_later(step)
     yield world
     if after.stage is Stage.WAITING:
-        yield from _at_once(state, follower, source, request, lookahead, index, asking, withheld)
+        yield from _at_once(step)
     if request.stage is Stage.ARRIVED and request.api == FETCH:
         # What others do may come between its look at the log and counting the follower's offset.
-        looked = World(state)
-        exchange.look(looked, follower, source, request, withheld)
+        looked = World(step.state)
+        exchange.look(looked, step.follower, step.source, request, step.withheld)
         yield looked
     if is_uncounted and request.api == FETCH:
-        yield from _counted_in_part(
-            state, follower, source, request, lookahead, index, asking, withheld
-        )
+        yield from _counted_in_part(step)
 
 
 def _counted_in_part(
-    state: State,
-    follower: int,
-    source: int,
-    request: Exchange,
-    lookahead: Lookahead,
-    index: int,
-    asking: Asking,
-    withheld: frozenset[TopicPartition],
-    unread: frozenset[TopicPartition] = frozenset(),
+    step: _Step, unread: frozenset[TopicPartition] = frozenset()
 ) -> Iterator[World]:
     """A leader has counted some partitions of a Fetch, and others come in between.
 
     It has not read `unread` ones by then.
     """
-    before = World(state)
-    looked = exchange.look(before, follower, source, request, withheld, but=unread)
-    for left in left_uncounted(before, follower, source, looked, lookahead, index):
-        yield _left(before, follower, source, looked, asking, left | unread)
+    before = World(step.state)
+    looked = exchange.look(
+        before, step.follower, step.source, step.request, step.withheld, but=unread
+    )
+    for left in left_uncounted(
+        before, step.follower, step.source, looked, step.lookahead, step.index
+    ):
+        yield _left(step, before, looked, left | unread)
     if unread:
-        yield _left(before, follower, source, looked, asking, unread)
+        yield _left(step, before, looked, unread)
 
 
-def _left(
-    before: World,
-    follower: int,
-    source: int,
-    looked: Exchange,
-    asking: Asking,
-    left: frozenset[TopicPartition],
-) -> World:
+def _left(step: _Step, before: World, looked: Exchange, left: frozenset[TopicPartition]) -> World:
     world = World(before.get)
     world.changes.update(before.changes)
-    exchange.count(world, follower, source, looked, asking, but=left)
+    exchange.count(world, step.follower, step.source, looked, step.asking, but=left)
     world.is_unlikely = True
     return world
 
 
-def _is_counted_later(
-    state: State, follower: int, source: int, request: Exchange, lookahead: Lookahead, index: int
-) -> bool:
+def _is_counted_later(step: _Step) -> bool:
     """Tell whether a leader most likely counts a Fetch in the next leader epoch.
 
     It has looked at its log in this one. Nobody else would let the follower join the ISR there.
     """
-    world, leader_id = World(state), leader_of(source)
+    world = World(step.state)
     return any(
-        (replica := world.replica(leader_id, partition)) is not None
-        and lookahead.joins_in_next_epoch(follower, source, partition, replica.leader_epoch, index)
-        for partition, _ in request.asked
+        (replica := world.replica(step.leader_id, partition)) is not None
+        and step.lookahead.joins_in_next_epoch(
+            step.follower, step.source, partition, replica.leader_epoch, step.index
+        )
+        for partition, _ in step.request.asked
     )
 
 
-def _is_in_session(request: Exchange, lookahead: Lookahead) -> bool:
+def _is_in_session(step: _Step) -> bool:
     """Tell whether a Fetch names a session, which its leader may have forgotten."""
-    return not request.asked or any(asked.is_incremental for _, asked in request.asked)
+    asked = step.request.asked
+    return not asked or any(question.is_incremental for _, question in asked)
 
 
-def _names_ids(request: Exchange, lookahead: Lookahead) -> bool:
+def _names_ids(step: _Step) -> bool:
     """Tell whether a Fetch names its topics by ids, from version 13 on (KIP-516)."""
-    question = None if request.number is None else lookahead.questions.get(request.number)
+    number = step.request.number
+    question = None if number is None else step.lookahead.questions.get(number)
     return question is not None and (question.version or 0) >= 13
 
 
-_BEFORE_THE_LOG: Mapping[int, Callable[[Exchange, Lookahead], bool]] = {
+_BEFORE_THE_LOG: Mapping[int, Callable[[_Step], bool]] = {
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND: _is_in_session,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH: _is_in_session,
     ErrorCode.UNKNOWN_TOPIC_ID: _names_ids,
@@ -249,52 +261,49 @@ def tier_sends_away(world: World, leader_id: int, request: Exchange, seen: Reply
                 tier.lose_local(world, leader_id, partition, asked.fetch_offset + 1)
 
 
-def _refused_first(
-    state: State, follower: int, source: int, request: Exchange, seen: Reply | None
-) -> Iterator[World]:
+def _refused_first(step: _Step) -> Iterator[World]:
     """A leader refuses a partition that it has not been told of, and hears of it right then."""
-    world = World(state)
-    unknown = exchange.not_told(world, source, request)
-    said = {} if seen is None else seen.partitions
+    world = World(step.state)
+    unknown = exchange.not_told(world, step.source, step.request)
+    said = {} if step.seen is None else step.seen.partitions
     refused = frozenset(
         partition for partition in unknown if partition in said and said[partition].error_code
     )
     if refused:
-        exchange.change(world, follower, source, request, replace(request, refused=refused))
+        step.change(world, step.request, replace(step.request, refused=refused))
         yield world
 
 
-def _refused_while_told(
-    state: State, follower: int, source: int, request: Exchange, seen: Reply
-) -> Iterator[World]:
+def _refused_while_told(step: _Step, seen: Reply) -> Iterator[World]:
     """A leader refuses a partition while it handles the LeaderAndIsr that it begins or ends with.
 
     It has taken over one half of it: the leader epoch, or who leads (KAFKA-9579).
     """
-    world, leader_id = World(state), leader_of(source)
+    world, leader_id = World(step.state), step.leader_id
     broker = world.broker(leader_id)
-    if broker is None or request.api != FETCH or not broker.generation.may_refuse_while_told:
+    is_fetch = step.request.api == FETCH
+    if broker is None or not is_fetch or not broker.generation.may_refuse_while_told:
         return
     refused = {
         partition
-        for partition, asked in request.asked
+        for partition, asked in step.request.asked
         if (said := seen.partitions.get(partition)) is not None
         and said.error_code == ErrorCode.NOT_LEADER_FOR_PARTITION
         and asked.leader_epoch in epochs_half_told(world, leader_id, partition)
     }
     if not refused:
         return
-    looked = exchange.look(world, follower, source, request)
+    looked = exchange.look(world, step.follower, step.source, step.request)
     answers = tuple(
         (partition, FetchAnswer(error=leader.NOT_LEADER) if partition in refused else answer)
         for partition, answer in looked.answers
     )
     half_told = replace(looked, answers=answers)
-    exchange.change(world, follower, source, looked, half_told)
-    after, _ = exchange.count(world, follower, source, half_told)
+    step.change(world, looked, half_told)
+    after, _ = exchange.count(world, step.follower, step.source, half_told)
     answers, differs = answers_as_seen(after, seen)
     if not differs:
-        exchange.change(world, follower, source, after, replace(after, answers=answers))
+        step.change(world, after, replace(after, answers=answers))
         yield world
 
 
@@ -319,78 +328,58 @@ def epochs_half_told(world: World, broker_id: int, partition: TopicPartition) ->
     return {state.leader_epoch for state in told if state.leader == broker_id}
 
 
-def _at_once(
-    state: State,
-    follower: int,
-    source: int,
-    request: Exchange,
-    lookahead: Lookahead,
-    index: int,
-    asking: Asking,
-    withheld: frozenset[TopicPartition],
-) -> Iterator[World]:
+def _at_once(step: _Step) -> Iterator[World]:
     """A Fetch that finds nothing is answered with the high watermark of that moment.
 
     A release may do so, and each does where the same Fetch finds records of an internal topic. It
     may have been told before, then the links do not record the answer.
     """
-    world = World(state)
-    broker = world.broker(leader_of(source))
-    seen = None if request.number is None else lookahead.replies.get(request.number)
+    world, seen = World(step.state), step.seen
+    broker = world.broker(step.leader_id)
     finds_others = seen is not None and seen.answers_others
     if broker is None or not (broker.generation.answers_nothing_at_once or finds_others):
         return
-    looked = exchange.look(world, follower, source, request, withheld)
-    waiting, _ = exchange.count(world, follower, source, looked, asking)
+    looked = exchange.look(world, step.follower, step.source, step.request, step.withheld)
+    waiting, _ = exchange.count(world, step.follower, step.source, looked, step.asking)
     answered = replace(waiting, stage=Stage.ANSWERED, answers=looked.answers)
     if seen is None:
-        is_told = not _would_be_seen(follower, source, answered, lookahead, index)
-        if is_told and request.is_awaited:
-            told = exchange.without_told(world, follower, source, answered)
-            exchange.change(world, follower, source, waiting, told)
-            exchange.handle(world, follower, source, told)
+        if step.request.is_awaited and not _would_be_seen(step, answered):
+            _tell_unseen(step, world, waiting, answered)
             yield world
         return
     answers, differs = answers_as_seen(answered, seen)
     if not differs:
-        told = replace(answered, answers=answers)
-        exchange.change(world, follower, source, waiting, told)
+        step.change(world, waiting, replace(answered, answers=answers))
         yield world
 
 
-def _may_be_answered(
-    world: World,
-    follower: int,
-    source: int,
-    before: Exchange,
-    after: Exchange,
-    seen: Reply | None,
-    lookahead: Lookahead,
-    index: int,
-) -> bool:
+def _tell_unseen(step: _Step, world: World, before: Exchange, answered: Exchange) -> None:
+    """Have the follower take an answer that says nothing new, which the links do not record."""
+    told = exchange.without_told(world, step.follower, step.source, answered)
+    step.change(world, before, told)
+    exchange.handle(world, step.follower, step.source, told)
+
+
+def _may_be_answered(step: _Step, world: World, after: Exchange) -> bool:
     """Tell whether what a leader made of a request fits what was seen; it ends what nobody saw."""
+    seen = step.seen
     if after.stage is Stage.WAITING:
-        return seen is None or not _would_be_known(source, after, seen, lookahead, index)
+        return seen is None or not _would_be_known(step, after, seen)
     if seen is not None or after.error:
         answers, differs = ((), "") if seen is None else answers_as_seen(after, seen)
         if not differs:
-            exchange.change(world, follower, source, after, replace(after, answers=answers))
+            step.change(world, after, replace(after, answers=answers))
         return not differs
     if _is_new(after):
         # No answer was seen to leave: it is still there, or the links were asked no more.
-        return after.number is None or not lookahead.goes_on(after.number)
-    if before.stage is Stage.WAITING and after.is_awaited:
-        # The links do not record an answer that says nothing new.
-        told = exchange.without_told(world, follower, source, after)
-        exchange.change(world, follower, source, after, told)
-        exchange.handle(world, follower, source, told)
+        return after.number is None or not step.lookahead.goes_on(after.number)
+    if step.request.stage is Stage.WAITING and after.is_awaited:
+        _tell_unseen(step, world, after, after)
         return True
     return False
 
 
-def _would_be_known(
-    source: int, waiting: Exchange, seen: Reply, lookahead: Lookahead, index: int
-) -> bool:
+def _would_be_known(step: _Step, waiting: Exchange, seen: Reply) -> bool:
     """Tell whether a Fetch that waits asks for what its answer says that the leader does not know.
 
     A leader refuses such a partition as the Fetch comes, unless it loses the replica meanwhile.
@@ -398,49 +387,53 @@ def _would_be_known(
     return any(
         said.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         and partition not in waiting.refused
-        and lookahead.keeps_until(seen.number, leader_of(source), partition, index)
+        and step.lookahead.keeps_until(seen.number, step.leader_id, partition, step.index)
         for partition, said in seen.partitions.items()
     )
 
 
-def _would_be_seen(
-    follower: int, source: int, answered: Exchange, lookahead: Lookahead, index: int
-) -> bool:
+def _would_be_seen(step: _Step, answered: Exchange) -> bool:
     """Tell whether an answer that nobody saw would be news to the links by its high watermark."""
     number = answered.number
-    if number is None or number in lookahead.replies or _is_new(answered):
+    if number is None or number in step.lookahead.replies or _is_new(answered):
         return False
     return any(
-        lookahead.would_be_seen(
-            number, follower, source, partition, said.high_watermark, said.log_start_offset, index
+        step.lookahead.would_be_seen(
+            number,
+            step.follower,
+            step.source,
+            partition,
+            said.high_watermark,
+            said.log_start_offset,
+            step.index,
         )
         for partition, said in answered.answers
         if isinstance(said, FetchAnswer)
     )
 
 
-def _failed(seen: Reply) -> bool:
-    return any(
-        answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR for answer in seen.partitions.values()
-    )
+def _has_failed(seen: Reply) -> bool:
+    """Tell whether a Fetch, or its part about a partition, failed in the leader."""
+    errors = (seen.error_code, *(answer.error_code for answer in seen.partitions.values()))
+    return ErrorCode.UNKNOWN_SERVER_ERROR in errors
 
 
-def _failing(state: State, follower: int, source: int, request: Exchange) -> Iterator[World]:
+def _failing(step: _Step) -> Iterator[World]:
     """A Fetch fails in the leader after its read, before or after the follower's offset counted.
 
     Up to 2.6 handling a Fetch may end in a write to ZooKeeper that fails, or find a replica that no
     LeaderAndIsr has named yet (kafka.cluster.Partition.maybeExpandIsr, updateReplicaLogReadResult).
     """
     failed = tuple(
-        (partition, FetchAnswer(error="UNKNOWN_SERVER_ERROR")) for partition, _ in request.asked
+        (partition, FetchAnswer(error="UNKNOWN_SERVER_ERROR"))
+        for partition, _ in step.request.asked
     )
     for counts in (True, False):
-        world = World(state)
-        before = request
-        if counts and request.stage is Stage.ARRIVED:
-            before, _ = exchange.read(world, follower, source, request)
-        answered = replace(before, stage=Stage.ANSWERED, answers=failed)
-        exchange.change(world, follower, source, before, answered)
+        world = World(step.state)
+        before = step.request
+        if counts and before.stage is Stage.ARRIVED:
+            before, _ = exchange.read(world, step.follower, step.source, before)
+        step.change(world, before, replace(before, stage=Stage.ANSWERED, answers=failed))
         yield world
 
 
