@@ -1,4 +1,19 @@
-"""The Spark job: from run directories to batches, findings and results as Parquet."""
+"""The Spark job: from run directories to batches, findings and results as Parquet.
+
+A task takes a run as the plain judge does, reads and follows it once, and writes its rows: the
+batches of both sides to `batches`, what the rules say to `findings`, the verdict to `results`. A
+run whose segments are larger than a part is read by several tasks (a data source); its batches are
+grouped by run, topic, partition and snapshot, and given to the same rules. A run that is unsealed
+or torn, or over which a rule fails, is unknown, and the others go on.
+
+A run may be a pack on an object store. The task that judges it fetches it, with what its own
+environment says of the store; the driver reads none. The tables may be there too: each task puts
+its own there as it ends, and an empty object `_SUCCESS` says that all have.
+
+With a remote master our Python package is sent to the executors. What cannot be sent must be there:
+the same minor version of Python, with pyarrow, pandas, crc32c and cramjam. Run directories and
+output must lie at the same paths on every machine.
+"""
 
 import contextlib
 import functools
@@ -104,20 +119,6 @@ def judge_runs(
     progress: Callable[[int, int], None] = lambda _ended, _runs: None,
 ) -> SparkJudgement:
     """Judges runs with Spark; what comes out is what `checkers.judge.judge` says of each.
-
-    A task takes a run as the plain judge does, reads and follows it once, and writes its rows: the
-    batches of both sides to `batches`, what the rules say to `findings`, the verdict to `results`.
-    A run whose segments are larger than a part is read by several tasks (a data source); its
-    batches are grouped by run, topic, partition and snapshot, and given to the same rules. A run
-    that is unsealed or torn, or over which a rule fails, is unknown, and the others go on.
-
-    A run may be a pack on an object store. The task that judges it fetches it, with what its own
-    environment says of the store; the driver reads none. The tables may be there too: each task
-    puts its own there as it ends, and an empty object `_SUCCESS` says that all have.
-
-    With a remote master our Python package is sent to the executors. What cannot be sent must be
-    there: the same minor version of Python, with pyarrow, pandas, crc32c and cramjam. Run
-    directories and output must lie at the same paths on every machine.
 
     Args:
         runs: Run directories, and addresses of packs; no two may have the same name.

@@ -209,15 +209,11 @@ def nightly(
         raise click.UsageError("say how long with --for 2h, or how many with --runs 100")
     if shard[1] > 1 and seed is None:
         raise click.UsageError("--shard needs --seed: the parts of a night share its seed")
-    # Slow disks need FUSE, two others another release; wide walks take long to draw.
-    seldom = ("rare", "upgrades", "slow-disks", "wide-walks")
-    usual = {name: 1.0 for name in MIX_NAMES if name not in seldom}
-    usual |= {"mixed": 4.0, "walks": 2.0}
     made = play_night(
         Night(
             kafkas=kafkas,
             seed=seed_of(output, seed),
-            mixes=dict(mixes) or usual,
+            mixes=dict(mixes) or _usual_mixes(),
             steps=steps,
             gated=gates,
             shard=shard,
@@ -235,6 +231,14 @@ def nightly(
         done=lambda line: click.echo(json.dumps(line)) if as_json else None,
     )
     return exit_code_of_summary(made)
+
+
+def _usual_mixes() -> dict[str, float]:
+    """The mixes of a night for which none is named, each with its weight."""
+    # Slow disks need FUSE, two others another release; wide walks take long to draw.
+    seldom = ("rare", "upgrades", "slow-disks", "wide-walks")
+    usual = {name: 1.0 for name in MIX_NAMES if name not in seldom}
+    return usual | {"mixed": 4.0, "walks": 2.0}
 
 
 @click.command()

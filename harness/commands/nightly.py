@@ -314,12 +314,8 @@ def nightly(
         )
         for sentence in _begins(night, releases.values(), folder, side_by_side):
             say(sentence)
-        try:
-            with _player(player, options) as playing:
-                _play(night, course, playing, releases, side_by_side)
-        except BaseException as error:
-            _tell_early_end(course, error)
-            raise
+        with _told_if_it_ends_early(course), _player(player, options) as playing:
+            _play(night, course, playing, releases, side_by_side)
         return course.summary()
 
 
@@ -341,16 +337,21 @@ def _player(given: Callable[[Path], Player] | None, options: RunOptions) -> Iter
         yield player
 
 
-def _tell_early_end(course: _Course, error: BaseException) -> None:
+@contextlib.contextmanager
+def _told_if_it_ends_early(course: _Course) -> Iterator[None]:
     """Writes the summary of what was played, if anything was, before an error ends the night."""
-    what = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-    course.warnings.append(f"the night ended early: {what}")
-    if course.lines:
-        # What ended the night is the error, also where this cannot be written either.
-        try:
-            course.summary()
-        except (OSError, StoreError) as refused:
-            course.say(f"the summary or the tables could not be written: {refused}")
+    try:
+        yield
+    except BaseException as error:
+        what = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+        course.warnings.append(f"the night ended early: {what}")
+        if course.lines:
+            # What ended the night is the error, also where this cannot be written either.
+            try:
+                course.summary()
+            except (OSError, StoreError) as refused:
+                course.say(f"the summary or the tables could not be written: {refused}")
+        raise
 
 
 def _longest_s(earlier: Sequence[Line], limits: Limits) -> float:
