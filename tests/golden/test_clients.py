@@ -89,15 +89,16 @@ def test_what_is_said_of_a_run_with_others_clients_stays(name: str, tmp_path: Pa
     assert said_of(run, judge(run)) == expected_of(name, runs=RUNS)
 
 
-@pytest.mark.parametrize("name", HEALTHY)
-def test_a_healthy_run_of_plain_and_idempotent_clients_is_safe_and_conforms(
-    name: str, tmp_path: Path
-) -> None:
-    results = judge(unpacked(name, tmp_path, runs=RUNS))
+@pytest.mark.parametrize(
+    "name", [*HEALTHY, TRANSACTIONS, *MOVED, *BOUNCED, *JAVA, BAD_INPUT, FENCED]
+)
+def test_a_run_of_others_clients_in_which_nothing_is_lost_is_safe_and_conforms(name: str) -> None:
+    """It is said of the run by the test above."""
+    said = expected_of(name, runs=RUNS)
 
-    assert (results.conforms, results.safe) == (True, True)
+    assert (said["conforms"], said["safe"]) == (True, True)
     # Before 2.0 a fetch may meet a leader too early, and the follower logs that.
-    assert {finding.kind for finding in results.findings} <= {"broker-error"}
+    assert all(finding.startswith("broker-error ") for finding in said["findings"])
 
 
 def test_a_broker_that_has_not_heard_of_a_topic_refuses_a_write_and_the_run_conforms(
@@ -111,14 +112,6 @@ def test_a_broker_that_has_not_heard_of_a_topic_refuses_a_write_and_the_run_conf
     refused = [operation.error for operation in clients.operations if operation.error]
     assert refused == ["UNKNOWN_TOPIC_OR_PARTITION"]
     assert (results.conforms, results.safe, results.findings) == (True, True, ())
-
-
-@pytest.mark.parametrize("name", [TRANSACTIONS, *MOVED, *BOUNCED])
-def test_a_run_with_transactions_is_safe_and_conforms(name: str, tmp_path: Path) -> None:
-    results = judge(unpacked(name, tmp_path, runs=RUNS))
-
-    assert (results.conforms, results.safe) == (True, True)
-    assert {finding.kind for finding in results.findings} <= {"broker-error"}
 
 
 @pytest.mark.parametrize("name", [*MOVED, *BOUNCED])
@@ -155,16 +148,6 @@ def test_a_late_batch_that_was_refused_is_explained_by_kip_890_alone() -> None:
 
     assert before.emptied_by is not None
     assert since.emptied_by is None
-
-
-@pytest.mark.parametrize("name", [*JAVA, BAD_INPUT, FENCED])
-def test_a_run_with_kafka_s_own_clients_or_with_bad_input_is_safe_and_conforms(
-    name: str, tmp_path: Path
-) -> None:
-    results = judge(unpacked(name, tmp_path, runs=RUNS))
-
-    assert (results.conforms, results.safe) == (True, True)
-    assert {finding.kind for finding in results.findings} <= {"broker-error"}
 
 
 def test_what_passed_of_bad_input_is_told(tmp_path: Path) -> None:

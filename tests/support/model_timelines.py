@@ -1,6 +1,6 @@
 """Timelines of the documents' scenarios, and short ways to write events of partition t-0."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kchaos.checkers.acts import (
@@ -12,6 +12,9 @@ from kchaos.checkers.acts import (
     StartBroker,
     StopBroker,
 )
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.settle.predict import left_alone_after
+from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -23,6 +26,16 @@ from kchaos.checkers.model.values.events import (
     TopicCreated,
 )
 from kchaos.checkers.model.values.prediction import PredictedReplica, Prediction
+
+
+def left_alone(
+    events: Iterable[Event], generations: Mapping[int, Generation] | None = None
+) -> State:
+    """The state after these events, each with all that comes of it while nobody acts."""
+    reached = EMPTY
+    for event in events:
+        reached, _ = left_alone_after(reached, event, generations or {})
+    return reached
 
 
 def start(broker: int, release: str, *, czxid: int = 0, **configuration: Any) -> list[Event]:

@@ -25,9 +25,9 @@ from kchaos.checkers.model.explore.actions import (
     Start,
 )
 from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Machine
-from kchaos.checkers.model.explore.machine import initial_state, next_state
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
+from tests.support.machine_steps import after
 
 ALL_IN_SYNC = LeaderAndIsr(leader=1, isr=(1, 2, 3))
 
@@ -136,7 +136,6 @@ def explored(*kills: int, release: str) -> State:
         log_size=1,
         faults=Faults(kills=len(kills)),
     )
-    state = initial_state(machine)
     steps: list[Action] = [
         *(Kill(broker=broker) for broker in kills),
         *(EndSession(broker=broker) for broker in kills),
@@ -144,9 +143,7 @@ def explored(*kills: int, release: str) -> State:
         Start(broker=1),
         SeeBrokers(),
     ]
-    for step in steps:
-        state = next_state(machine, state, step)
-    return state
+    return after(machine, *steps)
 
 
 @pytest.mark.parametrize("release", ["1.1.1", "2.2.2", "2.8.2"])
@@ -165,15 +162,12 @@ def test_the_explorer_elects_uncleanly_where_that_is_allowed() -> None:
         faults=Faults(kills=2),
         is_unclean=True,
     )
-    state = initial_state(machine)
     steps: list[Action] = [
         *(Kill(broker=2), EndSession(broker=2), SeeBrokers()),
         *(Kill(broker=1), EndSession(broker=1), SeeBrokers()),
         *(Start(broker=2), SeeBrokers()),
     ]
-    for step in steps:
-        state = next_state(machine, state, step)
-    written = World(state).partition_state(PARTITION)
+    written = World(after(machine, *steps)).partition_state(PARTITION)
     assert written is not None
     assert (written.leader, written.isr) == (2, (2,))
 
@@ -191,13 +185,10 @@ def test_a_leader_that_was_away_for_a_new_controller_is_elected_again(
         log_size=1,
         faults=Faults(kills=2, controllers=1),
     )
-    state = initial_state(machine)
     steps: list[Action] = [
         *(Kill(broker=1), Kill(broker=2), EndSession(broker=1), EndSession(broker=2)),
         *(MoveController(), Start(broker=1), SeeBrokers()),
     ]
-    for step in steps:
-        state = next_state(machine, state, step)
-    known = World(state).partition_state(PARTITION)
+    known = World(after(machine, *steps)).partition_state(PARTITION)
     assert known is not None
     assert (known.leader_epoch, known.leader, known.isr) == written

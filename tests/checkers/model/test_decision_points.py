@@ -5,15 +5,13 @@ import pytest
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.broker import exchange, follower, offset_reset
-from kchaos.checkers.model.settle.predict import left_alone_after
-from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.epoch_cache import EpochEnd, EpochEntry
 from kchaos.checkers.model.values.events import Event
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.replica import Replica
 from kchaos.checkers.model.values.requests import Asked, FetchAnswer, OffsetAnswer
-from tests.support.model_timelines import cluster, state, write
+from tests.support.model_timelines import cluster, left_alone, state, write
 
 DIVERGES = EpochEnd(1, 20)
 """The leader's end of epoch 1, below what the follower has of it."""
@@ -96,10 +94,7 @@ TOLD_AGAIN: list[Event] = [state(0, 0, (0, 1)), write("a", 0, acks=-1), state(0,
 
 
 def after(release: str, events: list[Event]) -> World:
-    machine = EMPTY
-    for event in [*cluster(release, controller=2, replicas=(0, 1)), *events]:
-        machine, _ = left_alone_after(machine, event, {})
-    return World(machine)
+    return World(left_alone([*cluster(release, controller=2, replicas=(0, 1)), *events]))
 
 
 def next_fetch(world: World) -> Asked:

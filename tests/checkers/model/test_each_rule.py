@@ -32,7 +32,6 @@ from kchaos.checkers.model.explore.actions import (
     MoveController,
 )
 from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Machine
-from kchaos.checkers.model.explore.machine import initial_state, next_state
 from kchaos.checkers.model.explore.move_lists import Setup, play
 from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.follow.counted_in_part import yet_to_read
@@ -77,10 +76,12 @@ from tests.support.known_holes import (
     KAFKA_7897,
     flapping,
 )
+from tests.support.machine_steps import after
 from tests.support.model_timelines import (
     kill,
     kip_101_1,
     kip_279_1,
+    left_alone,
     payloads,
     replica,
     start,
@@ -642,10 +643,8 @@ def told(operation: str) -> Callable[[Prediction], tuple[str, int]]:
 def refused_by_the_coordinator(known: Generation) -> tuple[bool, bool, bool]:
     """Whether the first batch of a transaction may be, the second, and what is of none."""
     first = sent("first", 0, is_transactional=True)
-    seen = EMPTY
+    seen = left_alone(pair("3.9.1"), dict.fromkeys(range(3), known))
     answers = []
-    for event in pair("3.9.1"):
-        seen, _ = left_alone_after(seen, event, dict.fromkeys(range(3), known))
     answers.append(refuse_unverified(World(seen), first, "INVALID_TXN_STATE"))
     answers.append(refuse_unverified(World(seen), sent("of none", 0), "INVALID_TXN_STATE"))
     seen, _ = left_alone_after(seen, first, dict.fromkeys(range(3), known))
@@ -718,11 +717,9 @@ def leader_epoch_of(broker: int) -> Callable[[Prediction], int]:
 
 def stopped_for_an_earlier_generation(known: Generation) -> bool:
     """Whether a StopReplica stops a broker whose return the controller has not seen yet."""
-    result = EMPTY
     events = [*pair("2.2.2"), *kill(1), state(0, 1, (0,)), *start(1, "2.2.2", czxid=201)]
-    for event in [*events, state(0, 1, (0, 1))]:
-        result, _ = left_alone_after(result, event, dict.fromkeys(range(3), known))
-    world = World(result)
+    generations = dict.fromkeys(range(3), known)
+    world = World(left_alone([*events, state(0, 1, (0, 1))], generations))
     controller = world.controller(1)
     seen = tuple({**dict(controller.seen), 1: 101}.items())
     world.put(("controller", 1), replace(controller, seen=seen))
@@ -792,9 +789,7 @@ def epoch_of_the_stop(known: Generation) -> int:
         log_size=1,
         faults=Faults(stops=1),
     )
-    reached = initial_state(machine)
-    for step in (AskToStop(broker=1), LetStop(broker=1)):
-        reached = next_state(machine, reached, step)
+    reached = after(machine, AskToStop(broker=1), LetStop(broker=1))
     outbox = World(reached).outbox(1, 1)
     assert outbox is not None
     stops = outbox.requests[-1]
@@ -811,10 +806,8 @@ def isr_after_a_failover(generation: Generation) -> tuple[int, int, tuple[int, .
         log_size=1,
         faults=Faults(kills=1, controllers=1),
     )
-    state = initial_state(machine)
-    for step in (Kill(broker=1), EndSession(broker=1), MoveController()):
-        state = next_state(machine, state, step)
-    written = World(state).partition_state(PARTITION)
+    reached = after(machine, Kill(broker=1), EndSession(broker=1), MoveController())
+    written = World(reached).partition_state(PARTITION)
     assert written is not None
     return written.leader_epoch, written.leader, written.isr
 

@@ -8,13 +8,12 @@ from kchaos.checkers.acts import EndForgery, ForgeAnswers, TopicPartition
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import EpochAnswered, Fate, Record, Reply, Seen
 from kchaos.checkers.model.follow.observed_steps import Excluded, take
-from kchaos.checkers.model.settle.predict import left_alone_after
 from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Action, Event
 from kchaos.checkers.model.values.replica import FetcherState, FetcherThread, FetchState
 from kchaos.checkers.model.values.requests import Asked, EpochAnswer, Exchange, Stage
-from tests.support.model_timelines import cluster, write
+from tests.support.model_timelines import cluster, left_alone, write
 from tests.support.model_timelines import state as partition_state
 
 T = TopicPartition("t", 0)
@@ -81,10 +80,7 @@ def test_what_a_leader_answered_is_the_answer_that_was_replaced() -> None:
 
 
 def after(*events: Event) -> State:
-    seen = EMPTY
-    for event in events:
-        seen, _ = left_alone_after(seen, event, {})
-    return seen
+    return left_alone(events)
 
 
 def test_left_alone_a_follower_that_is_answered_by_errors_truncates_nothing() -> None:

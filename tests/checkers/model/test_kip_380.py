@@ -24,12 +24,12 @@ from kchaos.checkers.model.releases.rules.kip_380 import (
     refuse_other_epochs,
 )
 from kchaos.checkers.model.settle.predict import left_alone_after
-from kchaos.checkers.model.state.state import EMPTY, State
+from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Event, PartitionState, Snapshot, TopicCreated
 from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, Prediction
 from kchaos.checkers.model.values.requests import LeaderAndIsr, Received, StopReplica
-from tests.support.model_timelines import cluster, kill, replica, start, state, write
+from tests.support.model_timelines import cluster, kill, left_alone, replica, start, state, write
 
 AFTER = Snapshot(label="after")
 EARLIER, PRESENT = 101, 201
@@ -261,10 +261,7 @@ def test_only_from_protocol_2_2_on_a_controller_tells_the_epoch():
 
 
 def after(*events: Event) -> State:
-    seen = EMPTY
-    for event in events:
-        seen, _ = left_alone_after(seen, event, {})
-    return seen
+    return left_alone(events)
 
 
 def test_after_error_77_the_controller_goes_on_and_sends_nothing_again():

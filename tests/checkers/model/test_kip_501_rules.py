@@ -17,8 +17,7 @@ from kchaos.checkers.model.explore.actions import (
     Write,
 )
 from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
-from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
-from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.explore.machine import actions
 from kchaos.checkers.model.state.world import World
 from kchaos.harness.documents.kip_501_proposals import (
     CAUGHT_UP_NOW,
@@ -27,6 +26,7 @@ from kchaos.harness.documents.kip_501_proposals import (
     SLOW_LEADER_GIVES_UP,
 )
 from kchaos.harness.documents.proposal import Proposal, with_proposals
+from tests.support.machine_steps import after
 
 pytestmark = pytest.mark.slow
 
@@ -46,13 +46,6 @@ def machine(*proposed: Proposal, remembers: bool = False, **faults: int) -> Mach
         faults=Faults(**faults),
         remembers_blameless=remembers,
     )
-
-
-def after(model: Machine, *steps: Action) -> State:
-    state = initial_state(model)
-    for step in steps:
-        state = next_state(model, state, step)
-    return state
 
 
 def may_shrink(model: Machine, *steps: Action) -> bool:

@@ -18,7 +18,7 @@ from kchaos.checkers.model.broker import control_handling, exchange, offset_rese
 from kchaos.checkers.model.explore.actions import Action, Ask, Deliver, Elect, Handle, Write
 from kchaos.checkers.model.explore.actions import Answer as AnswerOf
 from kchaos.checkers.model.explore.bounds import Grain, Machine
-from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
+from kchaos.checkers.model.explore.machine import actions, next_state
 from kchaos.checkers.model.follow.observations import (
     OffsetAnswered,
     OffsetAsked,
@@ -26,8 +26,6 @@ from kchaos.checkers.model.follow.observations import (
     Record,
     Reply,
 )
-from kchaos.checkers.model.settle.predict import left_alone_after
-from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Event, Snapshot
 from kchaos.checkers.model.values.log import Log, records_of
@@ -46,7 +44,8 @@ from kchaos.checkers.model.values.requests import (
 )
 from kchaos.checkers.segments.batch import payload_digest
 from tests.golden.stored import recorded
-from tests.support.model_timelines import cluster, kill, start, state, write
+from tests.support.machine_steps import after as after_steps
+from tests.support.model_timelines import cluster, kill, left_alone, start, state, write
 
 T = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
@@ -76,10 +75,7 @@ def held(direction: str) -> Hold:
 
 
 def after(events: list[Event]) -> World:
-    machine = EMPTY
-    for event in events:
-        machine, _ = left_alone_after(machine, event, {})
-    return World(machine)
+    return World(left_alone(events))
 
 
 def names(world: World, broker: int) -> str:
@@ -432,9 +428,7 @@ def test_the_explorer_lets_the_leader_write_before_and_after_it_answers(
         log_size=2,
         grain=Grain.REQUESTS,
     )
-    reached = initial_state(machine)
-    for done in OUT_OF_RANGE_OF_0:
-        reached = next_state(machine, reached, done)
+    reached = after_steps(machine, *OUT_OF_RANGE_OF_0)
     for step in steps:
         assert Deliver(broker=1, leader_epoch=1) not in actions(machine, reached)
         reached = next_state(machine, reached, step)

@@ -23,6 +23,7 @@ from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.harness.documents.kip_501_proposals import PENDING_READS
 from kchaos.harness.documents.proposal import Proposal, with_proposals
+from tests.support.machine_steps import after
 
 
 def machine(release: str = "1.1.1", grain: Grain = Grain.ANSWERS, leader_epoch: int = 1) -> Machine:
@@ -33,13 +34,6 @@ def machine(release: str = "1.1.1", grain: Grain = Grain.ANSWERS, leader_epoch: 
         log_size=2,
         grain=grain,
     )
-
-
-def after(model: Machine, *steps: Action, state: State | None = None) -> State:
-    state = state or initial_state(model)
-    for step in steps:
-        state = next_state(model, state, step)
-    return state
 
 
 def end_offset(state: State, broker: int) -> int:

@@ -37,12 +37,13 @@ from kchaos.checkers.model.explore.actions import (
     WriteIsr,
 )
 from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
-from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
+from kchaos.checkers.model.explore.machine import actions
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import Asked, Exchange, LeaderAndIsr
+from tests.support.machine_steps import after
 
 ASK = Ask(follower=1, leader=0)
 HANDLE = Handle(follower=1, leader=0)
@@ -68,13 +69,6 @@ def machine(
         faults=faults,
         spares=spares,
     )
-
-
-def after(model: Machine, *steps: Action, state: State | None = None) -> State:
-    state = state or initial_state(model)
-    for step in steps:
-        state = next_state(model, state, step)
-    return state
 
 
 def replica(state: State, broker: int) -> Replica:

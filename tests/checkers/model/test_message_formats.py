@@ -16,8 +16,6 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.broker import exchange
-from kchaos.checkers.model.settle.predict import left_alone_after
-from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import (
     BrokerUnregistered,
@@ -28,6 +26,7 @@ from kchaos.checkers.model.values.events import (
 from tests.support.model_timelines import (
     cluster,
     kill,
+    left_alone,
     payloads,
     ranges,
     replica,
@@ -291,20 +290,16 @@ def test_a_topic_with_a_newer_format_than_its_broker_is_written_in_the_topics():
 
 def asked_by_old_format_follower(release, **more):
     """What O, which writes magic 1, says of its last epoch after it has fetched N's magic 2."""
-    state_now = EMPTY
-    generations = {
-        2: replace(generation_for(release, message_format=OLD), **more),
-    }
-    for event in [
+    generation = replace(generation_for(release, message_format=OLD), **more)
+    events = [
         *cluster(release, controller=0, replicas=()),
         *start(1, release, message_format=NEW),
         *start(2, release, message_format=OLD),
         TopicCreated(topic="t", assignment=((1, 2),)),
         state(1, 0, (1, 2)),
         write("new", 1, count=5, acks=-1),
-    ]:
-        state_now, _ = left_alone_after(state_now, event, generations)
-    asked = exchange.question(World(state_now), 2, 1, exchange.FETCH)
+    ]
+    asked = exchange.question(World(left_alone(events, {2: generation})), 2, 1, exchange.FETCH)
     assert asked is not None
     return dict(asked.asked)[TopicPartition("t", 0)].requested_epoch
 

@@ -8,7 +8,6 @@ from kchaos.checkers.explorer import explore
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.explore import system_of
 from kchaos.checkers.model.explore.actions import (
-    Action,
     Answer,
     AnswerGivenUp,
     Arrive,
@@ -36,11 +35,12 @@ from kchaos.checkers.model.explore.actions import (
     WriteIsr,
 )
 from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
-from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
+from kchaos.checkers.model.explore.machine import actions
 from kchaos.checkers.model.explore.queues import EVENTS, BrokerChange
 from kchaos.checkers.model.state.state import Read, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.replica import Role
+from tests.support.machine_steps import after
 
 ASK = Ask(follower=1, leader=0)
 ARRIVE = Arrive(follower=1, leader=0)
@@ -65,13 +65,6 @@ def machine(
         grain=grain,
         faults=faults or Faults(),
     )
-
-
-def after(model: Machine, *steps: Action, state: State | None = None) -> State:
-    state = state or initial_state(model)
-    for step in steps:
-        state = next_state(model, state, step)
-    return state
 
 
 def high_watermark(state: State, broker: int) -> int:

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -84,6 +85,20 @@ HANDLES_FIRST = "the fetcher has an answer to handle first"
 
 def to_come(*items: Observation | StopBroker | Produce) -> Lookahead:
     return Lookahead(Record(seen=tuple(Seen(what=item, time=1.0) for item in items), decided=()))
+
+
+def told_unlikely(
+    world: World,
+    *items: Observation | StopBroker | Produce,
+    broker: int = 1,
+    index: int = 0,
+) -> list[bool]:
+    """Whether it is unlikely that a broker handles its control request before these items."""
+    return [
+        step.is_unlikely
+        for step in silent_steps(world.state(EMPTY), to_come(*items), index, 0)
+        if step.get(("control", broker))[0].errors is not None
+    ]
 
 
 def cluster(release: str = "2.0.1") -> World:
@@ -655,11 +670,7 @@ def test_a_broker_fetches_another_partition_after_the_unseen_fetch_whose_answer_
     names_it = replace(asked(7, 8), partitions={U: fetch_from_0(1)})
 
     def unlikely(*items: Observation) -> list[bool]:
-        return [
-            step.is_unlikely
-            for step in silent_steps(world.state(EMPTY), to_come(asks, *items), 1, 0)
-            if step.get(("control", 1))[0].errors is not None
-        ]
+        return told_unlikely(world, asks, *items, index=1)
 
     assert unlikely(answer) == [True]
     # It is asked in a Fetch that is seen.
@@ -681,13 +692,9 @@ def test_a_broker_hears_of_a_partition_after_the_fetches_that_it_refuses() -> No
     refused = replace(
         reply(high_watermark=-1, last_offset=None, error_code=3), number=question.number
     )
-    state_before = told_again(told=frozenset()).state(EMPTY)
+    before = told_again(told=frozenset())
     for said, is_unlikely in (((question, refused), True), ((), False), ((question,), False)):
-        told = [
-            after.is_unlikely
-            for after in silent_steps(state_before, to_come(*said), 0, 0)
-            if after.get(("control", 0))[0].errors is not None
-        ]
+        told = told_unlikely(before, *said, broker=0)
         assert told == [is_unlikely]
 
 
@@ -844,11 +851,7 @@ def test_a_leader_goes_to_another_epoch_after_it_has_appended_what_it_sends_of_i
         first_leader_epoch=leader_epoch,
     )
     sent_later = replace(reply(high_watermark=1, last_offset=1), partitions={T: said})
-    news = [
-        step.is_unlikely
-        for step in silent_steps(world.state(EMPTY), to_come(sent_later), 0, 0)
-        if step.get(("control", 0))[0].errors is not None
-    ]
+    news = told_unlikely(world, sent_later, broker=0)
     assert news == [is_unlikely]
 
 
@@ -882,11 +885,7 @@ def test_a_leader_appends_what_it_fetches_from_beyond_before_it_follows(
     later = asked_as_follower(fetch_offset)
 
     def follows(*items: Observation | Produce | StopBroker) -> list[bool]:
-        return [
-            step.is_unlikely
-            for step in silent_steps(world.state(EMPTY), to_come(*items, later), 0, 0)
-            if step.get(("control", 0))[0].errors is not None
-        ]
+        return told_unlikely(world, *items, later, broker=0)
 
     assert follows() == [is_unlikely]
     # It is told before a client sends, and has not answered the controller then.
@@ -916,11 +915,7 @@ def test_a_follower_appends_what_it_fetches_from_beyond_before_it_is_told_to_sto
     world.put_exchanges(1, 0, (answered,))
     world.put(("control", 1), (replace(RECEIVED, request=request_of),))
     later = replace(asked_as_follower(fetch_offset), follower=1, leader=0)
-    stops = [
-        step.is_unlikely
-        for step in silent_steps(world.state(EMPTY), to_come(later), 0, 0)
-        if step.get(("control", 1))[0].errors is not None
-    ]
+    stops = told_unlikely(world, later)
     assert stops == [is_unlikely]
 
 
@@ -961,12 +956,7 @@ def test_a_broker_that_still_asks_a_leader_hears_of_another_after_that(leader: i
         told=frozenset({T}),
     )
 
-    def unlikely(*items: Observation) -> list[bool]:
-        return [
-            step.is_unlikely
-            for step in silent_steps(world.state(EMPTY), to_come(*items), 0, 0)
-            if step.get(("control", 1))[0].errors is not None
-        ]
+    unlikely = partial(told_unlikely, world)
 
     assert unlikely(asks) == [True]
     assert unlikely() == [False]
@@ -993,12 +983,7 @@ def test_who_is_to_lead_takes_the_high_watermark_first_that_it_tells_later(leade
         reply(high_watermark=known + 1, last_offset=2), number=(8, 0), follower=0, leader=1
     )
 
-    def unlikely(*items: Observation) -> list[bool]:
-        return [
-            step.is_unlikely
-            for step in silent_steps(world.state(EMPTY), to_come(*items), 0, 0)
-            if step.get(("control", 1))[0].errors is not None
-        ]
+    unlikely = partial(told_unlikely, world)
 
     assert unlikely(news, done, told) == [leader == 1]
     # Its own answer was first, it tells less later, or nothing says with what it began.

@@ -17,12 +17,11 @@ from kchaos.checkers.model.follow.observations import (
 from kchaos.checkers.model.follow.observed_steps import Excluded, take
 from kchaos.checkers.model.releases.request_versions import can_read
 from kchaos.checkers.model.releases.versions import parse_version
-from kchaos.checkers.model.settle.predict import left_alone_after
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Action, Event, Produce
 from kchaos.checkers.model.values.prediction import PredictedProduce
-from tests.support.model_timelines import cluster, kill, write
+from tests.support.model_timelines import cluster, kill, left_alone, write
 from tests.support.model_timelines import state as partition_state
 
 
@@ -73,11 +72,12 @@ def test_a_fetcher_may_tell_its_leader_of_its_last_partition_while_it_is_ended()
     assert not take_last(farewell).changes
 
 
+PAIR = (*cluster("1.1.1", controller=2, replicas=(0, 1)), partition_state(0, 0, (0, 1)))
+
+
 def arrived(version: int | None) -> bool:
     """Whether a leader of 1.1.1 has a Fetch of that version in its hands."""
-    state = EMPTY
-    for event in (*cluster("1.1.1", controller=2, replicas=(0, 1)), partition_state(0, 0, (0, 1))):
-        state, _ = left_alone_after(state, event, {})
+    state = left_alone(PAIR)
     topic_partition = TopicPartition("t", 0)
     asked = FetchAsked(fetch_offset=0, leader_epoch=None, last_fetched_epoch=None)
     seen = Question(
@@ -126,9 +126,7 @@ def test_0_10_2_reads_no_question_for_an_epoch() -> None:
 
 def on_the_way(*acted: Action) -> tuple[str, ...]:
     """Produces that brokers may still read, after two were sent and these acts."""
-    state = EMPTY
-    for event in (*cluster("1.1.1", controller=2, replicas=(0, 1)), partition_state(0, 0, (0, 1))):
-        state, _ = left_alone_after(state, event, {})
+    state = left_alone(PAIR)
     world = World(state)
     sent = [
         Produce(
@@ -154,9 +152,7 @@ def answers_too_few(*later: Event) -> bool:
     """Whether a leader may say so of what it appended, once its high watermark has reached that."""
     spec = cluster("3.9.1", controller=2, replicas=(0, 1), min_insync_replicas=2)
     sent = write("a", 0, acks=-1)
-    state = EMPTY
-    for event in (*spec, partition_state(0, 0, (0, 1)), sent, *later):
-        state, _ = left_alone_after(state, event, {})
+    state = left_alone((*spec, partition_state(0, 0, (0, 1)), sent, *later))
     answered = ClientAnswered(
         operation="a", outcome="info", base_offset=-1, error="NOT_ENOUGH_REPLICAS_AFTER_APPEND"
     )
