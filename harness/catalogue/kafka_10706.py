@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import CutLink, PreferredElection
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.catalogue.settings import quick_cluster
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import (
     AwaitFollowing,
@@ -22,14 +21,6 @@ from kchaos.harness.steps.scenario_steps import (
 
 A, B, C, CONTROLLER = 0, 1, 2, 3
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
-
-
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (A, B, C, CONTROLLER)),
-        first_broker=CONTROLLER,
-        properties=QUICK,
-    )
 
 
 def _elected(leader: int, replicas: tuple[int, ...]) -> tuple[Step, ...]:
@@ -83,7 +74,7 @@ KAFKA_10706 = Entry(
     ),
     source=_SOURCE,
     cases={_CASE: "two preferred elections"},
-    cluster=_cluster,
+    cluster=quick_cluster(A, B, C, controller=CONTROLLER),
     steps=_steps,
     expectations={
         (_CASE, "2.6.0"): Expectation(

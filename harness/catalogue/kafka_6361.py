@@ -1,9 +1,8 @@
 """KAFKA-6361, which is KIP-279's scenario 1: divergence after a fast leader change."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.catalogue.settings import quick_cluster
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import (
     AwaitFollowing,
@@ -19,14 +18,6 @@ from kchaos.harness.steps.scenario_steps import (
 
 A, B, CONTROLLER = 0, 1, 2
 _LAST_OFFSET = {"n15": 15, "n20": 20, "n25": 25, "one-record": 25}
-
-
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (A, B, CONTROLLER)),
-        first_broker=CONTROLLER,
-        properties=QUICK,
-    )
 
 
 def _steps(case: str) -> tuple[Step, ...]:
@@ -94,7 +85,7 @@ KAFKA_6361 = Entry(
         "n25": "B wrote 11-25 in one batch; before 2.0 a hole",
         "one-record": "B wrote 11-25 in one-record batches; before 2.0 a silent divergence",
     },
-    cluster=_cluster,
+    cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
         (case, release): Expectation(

@@ -1,9 +1,8 @@
 """KAFKA-7128: a follower without a committed record joins a new leader's ISR, and is elected."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import CutLink, HoldRequests, KillBroker, PreferredElection
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.catalogue.settings import quick_cluster
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import AwaitLeader
 from kchaos.harness.steps.scenario_steps import (
@@ -21,12 +20,6 @@ from kchaos.harness.steps.scenario_steps import (
 
 A, B, C, CONTROLLER = 0, 1, 2, 3
 _CASE = "lagging-high-watermark"
-
-
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (A, B, C, CONTROLLER)), first_broker=CONTROLLER, properties=QUICK
-    )
 
 
 def _hold_answers(name: str, source: int, target: int, offset: int) -> Inject:
@@ -101,7 +94,7 @@ KAFKA_7128 = Entry(
     ),
     source=_SOURCE,
     cases={_CASE: "B's high watermark is behind when it is elected, and C ends there"},
-    cluster=_cluster,
+    cluster=quick_cluster(A, B, C, controller=CONTROLLER),
     steps=_steps,
     expectations={
         (_CASE, "2.0.0"): Expectation(

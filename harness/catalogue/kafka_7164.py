@@ -1,9 +1,8 @@
 """KAFKA-7164: a follower that missed epochs does not truncate, since its leader is the same."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import CutLink, CutZooKeeper, ExpireSession
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.catalogue.settings import quick_cluster
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import (
     AwaitHighWatermark,
@@ -20,12 +19,6 @@ from kchaos.harness.steps.scenario_steps import (
 
 A, B, F, CONTROLLER = 0, 1, 2, 3
 _FETCHES, _CUT_OFF = "fetches-on", "cut-off"
-
-
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (A, B, F, CONTROLLER)), first_broker=CONTROLLER, properties=QUICK
-    )
 
 
 def _without_session(broker: int) -> tuple[Step, ...]:
@@ -115,7 +108,7 @@ KAFKA_7164 = Entry(
         _FETCHES: "the explorer's six acts: F fetches on, and is in sync before it is told",
         _CUT_OFF: "F and A are cut off from each other until F is told",
     },
-    cluster=_cluster,
+    cluster=quick_cluster(A, B, F, controller=CONTROLLER),
     steps=_steps,
     expectations={
         (_FETCHES, "2.0.0"): Expectation(

@@ -1,9 +1,8 @@
 """KAFKA-7415: a leader of which no record is left is unknown to its successor, and logs diverge."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.catalogue.settings import quick_cluster
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import (
     AwaitHighWatermark,
@@ -19,12 +18,6 @@ from kchaos.harness.steps.scenario_steps import (
 
 A, B, CONTROLLER = 0, 1, 2
 _CASE = "no-common-epoch"
-
-
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (A, B, CONTROLLER)), first_broker=CONTROLLER, properties=QUICK
-    )
 
 
 def _steps(case: str) -> tuple[Step, ...]:
@@ -74,7 +67,7 @@ KAFKA_7415 = Entry(
     ),
     source=_SOURCE,
     cases={_CASE: "six acts: a cut, two writes, an election, a session's end, a zombie's write"},
-    cluster=_cluster,
+    cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
         (_CASE, "2.0.0"): Expectation(

@@ -1,21 +1,14 @@
 """KAFKA-7601, issue 1: after a downgrade of the format old clients are given the new one."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import RollBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.catalogue.settings import quick_cluster
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.raw_requests import FetchAs
 from kchaos.harness.steps.scenario_steps import AwaitState, CreateTopic, Inject, Step, Tell
 
 A, CONTROLLER = 0, 1
 _OLD = (("log.message.format.version", "0.10.2"),)
-
-
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (A, CONTROLLER)), first_broker=CONTROLLER, properties=QUICK
-    )
 
 
 def _steps(case: str) -> tuple[Step, ...]:
@@ -61,7 +54,7 @@ KAFKA_7601_DOWN_CONVERSION = Entry(
     ),
     source=_SOURCE,
     cases={"downgrade": "Fetch versions 0 to 3, raw, after a restart with format 0.10.2"},
-    cluster=_cluster,
+    cluster=quick_cluster(A, controller=CONTROLLER),
     steps=_steps,
     expectations={
         **{("downgrade", release): _RED for release in ("1.1.1", "2.1.1", "2.2.1", "2.8.2")},

@@ -1,9 +1,8 @@
 """KAFKA-7897: after a downgrade of the format a follower truncates far below its high watermark."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import FormatDowngrade, HoldRequests, KillBroker, PreferredElection, StopBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.catalogue.settings import quick_cluster
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import (
     AwaitFollowing,
@@ -22,12 +21,6 @@ from kchaos.harness.steps.scenario_steps import (
 A, B, CONTROLLER = 0, 1, 2
 OLD = "0.10.2"
 _RESTART, _ELECTION = "follower-restarts", "leader-dies"
-
-
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (A, B, CONTROLLER)), first_broker=CONTROLLER, properties=QUICK
-    )
 
 
 def _hold(follower: int, leader: int) -> Inject:
@@ -128,7 +121,7 @@ KAFKA_7897 = Entry(
         _RESTART: "a follower restarts; it fetches later what it cut",
         _ELECTION: "the leader dies before its new follower has fetched again what it cut",
     },
-    cluster=_cluster,
+    cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
         (_RESTART, "2.0.1"): Expectation(

@@ -1,9 +1,8 @@
 """KAFKA-9491: a follower that began its log anew is elected with a high watermark below its log."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import HoldRequests, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.catalogue.settings import quick_cluster
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.log_start import DeleteRecords
 from kchaos.harness.steps.observing import AwaitMessage
@@ -19,14 +18,6 @@ from kchaos.harness.steps.scenario_steps import (
 )
 
 A, B, CONTROLLER = 0, 1, 2
-
-
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (A, B, CONTROLLER)),
-        first_broker=CONTROLLER,
-        properties=QUICK,
-    )
 
 
 def _steps(case: str) -> tuple[Step, ...]:
@@ -101,7 +92,7 @@ KAFKA_9491 = Entry(
     ),
     source=_SOURCE,
     cases={_DELETED: "records are deleted by a client"},
-    cluster=_cluster,
+    cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
         (_DELETED, "2.4.0"): Expectation(

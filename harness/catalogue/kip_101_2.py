@@ -1,9 +1,8 @@
 """KIP-101, scenario 2: replicas diverge after both have lost power."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import KillBroker, LoseTail
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.catalogue.settings import quick_cluster
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import (
     AwaitHighWatermark,
@@ -17,12 +16,6 @@ from kchaos.harness.steps.scenario_steps import (
 )
 
 A, B, CONTROLLER = 0, 1, 2
-
-
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (A, B, CONTROLLER)), first_broker=CONTROLLER, properties=QUICK
-    )
 
 
 def _steps(case: str) -> tuple[Step, ...]:
@@ -63,7 +56,7 @@ KIP_101_2 = Entry(
     ),
     source=_SOURCE,
     cases={"power-loss": "A loses the last record, B does not"},
-    cluster=_cluster,
+    cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
         ("power-loss", "0.10.2.2"): Expectation(

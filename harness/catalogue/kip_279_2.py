@@ -1,9 +1,8 @@
 """KIP-279, scenario 2 word for word: a follower restarts, asks, and truncates nothing."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import HoldRequests, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.catalogue.settings import quick_cluster
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import (
     AwaitHeld,
@@ -19,12 +18,6 @@ from kchaos.harness.steps.scenario_steps import (
 )
 
 A, B, CONTROLLER = 0, 1, 2
-
-
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (A, B, CONTROLLER)), first_broker=CONTROLLER, properties=QUICK
-    )
 
 
 def _steps(case: str) -> tuple[Step, ...]:
@@ -103,7 +96,7 @@ KIP_279_2 = Entry(
     ),
     source=_SOURCE,
     cases={"restart": "A is killed and starts again; its Fetch is held"},
-    cluster=_cluster,
+    cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
         ("restart", "0.10.2.2"): Expectation(

@@ -1,9 +1,8 @@
 """KIP-279, errors: a question for an epoch's end is not answered in time, or by an error."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import CutLink, ForgeAnswers, HoldRequests, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
+from kchaos.harness.catalogue.settings import quick_cluster
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.observing import AwaitLog
 from kchaos.harness.steps.scenario_steps import (
@@ -22,12 +21,6 @@ A, B, CONTROLLER = 0, 1, 2
 _HELD, _FORGED = "held", "forged"
 _FAILED = "Error when sending leader epoch request"
 _TOLD_ERROR = "Retrying leaderEpoch request for partition t-0 as the leader reported an error"
-
-
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (A, B, CONTROLLER)), first_broker=CONTROLLER, properties=QUICK
-    )
 
 
 def _steps(case: str) -> tuple[Step, ...]:
@@ -110,7 +103,7 @@ KIP_279_ERRORS = Entry(
         _HELD: "the answers are held for longer than the follower waits",
         _FORGED: "the link puts NOT_LEADER_FOR_PARTITION in the place of each answer",
     },
-    cluster=_cluster,
+    cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
         (_HELD, "2.0.1"): Expectation(

@@ -1,8 +1,9 @@
 """Broker properties that the catalogue's scenarios have in common, and why."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kchaos.clusters.releases import release_of
+from kchaos.clusters.spec import ClusterSpec, brokers_of
 
 QUICK: Mapping[str, str] = {
     # Gates read high watermarks from the checkpoint files.
@@ -46,6 +47,16 @@ SLOW_READS: Mapping[str, str] = {
     "num.io.threads": "8",
 }
 """Settings that the scenarios of KIP-501 share."""
+
+
+def quick_cluster(*replicas: int, controller: int) -> Callable[[str], ClusterSpec]:
+    """Returns what makes a cluster with `QUICK` of a Kafka; one more broker is the controller."""
+
+    def cluster(kafka: str) -> ClusterSpec:
+        brokers = brokers_of(kafka, (*replicas, controller))
+        return ClusterSpec(brokers=brokers, first_broker=controller, properties=QUICK)
+
+    return cluster
 
 
 def why_not_of_mode(case: str, release: str) -> str:
