@@ -95,7 +95,7 @@ class WorkerFolders:
 
 
 def kill_at(
-    place: WorkerFolders, command: Sequence[str], moment_s: float, *, since_run: bool = False
+    place: WorkerFolders, command: Sequence[str], moment_s: float, *, since_run: bool
 ) -> Counter[str]:
     """Kills a command at a moment; returns what is left then, by kind.
 

@@ -101,15 +101,6 @@ class Injectable(Protocol):
 
 
 @runtime_checkable
-class Linked(Protocol):
-    """A cluster whose broker-to-broker and ZooKeeper traffic goes through links."""
-
-    @property
-    def links(self) -> Links:
-        """The links."""
-
-
-@runtime_checkable
 class Collectable(Protocol):
     """A broker whose files can be read."""
 

@@ -28,6 +28,7 @@ from kchaos.clusters.processes import spawn
 # An archive holds for JVMs with the same verification; the collector must be one that can map it.
 _DUMP_FLAGS = ("-Xshare:dump", "-XX:+UseSerialGC", "-XX:-BytecodeVerificationRemote")
 _LIST = "classes.lst"
+_WRITE_S = 300.0
 _MOST = 3
 """So many archives of a release are kept, each some 50 MiB; jars at another place need another."""
 _KEPT_S = 3600.0
@@ -149,10 +150,10 @@ def _write_in_background(key: str, distribution: Distribution, java_home: Path) 
         thread.start()
 
 
-def await_archives(timeout_s: float = 300) -> None:
+def await_archives() -> None:
     """Return when no archive is being written by this process; for benchmarks."""
     for thread in _under_way.values():
-        thread.join(timeout_s)
+        thread.join(_WRITE_S)
 
 
 def _write(key: str, distribution: Distribution, java_home: Path) -> None:
@@ -187,7 +188,7 @@ def _write_to(archives: Path, key: str, distribution: Distribution, java_home: P
         ]
         child = spawn(command, log_file=archives / f"{key}.log", name="class archive")
         try:
-            code = child.await_exit(timeout_s=300)
+            code = child.await_exit(timeout_s=_WRITE_S)
         finally:
             child.send(signal.SIGKILL)
         if code == 0:

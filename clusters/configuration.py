@@ -87,7 +87,7 @@ log4j.logger.org.apache.zookeeper=INFO
 """
 
 
-def broker_defaults(release: Release, *, is_kraft: bool = False) -> dict[str, str]:
+def broker_defaults(release: Release, *, is_kraft: bool) -> dict[str, str]:
     """Return the configuration of a broker of this release before the spec's properties."""
     defaults = dict(BROKER_DEFAULTS)
     if is_kraft:

@@ -133,7 +133,7 @@ def _from_maven(release: Release, *, offline: bool) -> Distribution:
     return Distribution(release=release.text, class_path=tuple(jars), source="maven")
 
 
-def own_jar(coordinates: str, *, file: str, name: str, folder: str, offline: bool = False) -> Path:
+def own_jar(coordinates: str, *, file: str, name: str, folder: str, offline: bool) -> Path:
     """Return a jar that no distribution has, fetched on first use; it has a lock file of its own.
 
     Args:

@@ -55,6 +55,7 @@ from kchaos.clusters.spec_checks import refuse_slow_disks, refuse_unknown, unrea
 from kchaos.clusters.waiting import await_until
 
 # What a broker says that does not reach ZooKeeper: the client of its own up to 1.0, and later.
+_CONTROLLER_S = 60.0
 _LAST_LINES = 100
 _NO_ZOOKEEPER = re.compile(r"ZkTimeoutException|ZooKeeperClientTimeoutException")
 
@@ -522,23 +523,23 @@ class JvmCluster:
         file = self.work_directory / "cluster.json"
         file.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
 
-    def _await_controller(self, broker: JvmBroker, timeout_s: float = 60) -> None:
+    def _await_controller(self, broker: JvmBroker) -> None:
         """Return once the broker is the controller."""
         await_until(
             lambda: self.metadata.controller() == broker.id,
-            timeout_s=timeout_s,
+            timeout_s=_CONTROLLER_S,
             waiting_for=f"broker {broker.id} to become the controller",
             last_seen=lambda: f"controller {self.metadata.controller()}",
             remedy=f"see {broker.server_log}",
             abort=broker.check_running,
         )
 
-    def _await_metadata(self, broker: JvmBroker, timeout_s: float = 60) -> None:
+    def _await_metadata(self, broker: JvmBroker) -> None:
         """Return once the controller has told the broker of every broker."""
         count = len(self._brokers)
         await_until(
             lambda: broker.known_brokers() == count,
-            timeout_s=timeout_s,
+            timeout_s=_CONTROLLER_S,
             waiting_for=f"broker {broker.id} to know all {count} brokers",
             last_seen=lambda: f"it knows {broker.known_brokers()}",
             remedy="see the controller's server.log",

@@ -24,17 +24,16 @@ def pinned() -> Mapping[str, str]:
     return table
 
 
-def refuse_other_jars(jars: Mapping[str, str], pins: Mapping[str, str] | None = None) -> None:
+def refuse_other_jars(jars: Mapping[str, str]) -> None:
     """Refuses a jar that has another SHA-256 than the one that is pinned for it.
 
     Args:
         jars: The SHA-256 of what was fetched, by its place in a Maven repository.
-        pins: What is pinned; None for `pinned`.
 
     Raises:
         MachineError: The message names the jar.
     """
-    wanted = pinned() if pins is None else pins
+    wanted = pinned()
     for place, digest in jars.items():
         if wanted.get(place, digest) != digest:
             raise MachineError(

@@ -18,6 +18,8 @@ from kchaos.checkers.children import dying_with_parent
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.waiting import await_until
 
+_KILL_S = 30.0
+
 
 class Process(Protocol):
     """A running or ended JVM, wherever a driver runs it."""
@@ -139,7 +141,7 @@ class Child:
                 timeout_s=timeout_s,
             ) from expired
 
-    def kill(self, timeout_s: float = 30) -> None:
+    def kill(self, timeout_s: float = _KILL_S) -> None:
         """End the process with SIGKILL and wait until it is gone."""
         self.send(signal.SIGKILL)
         self.await_exit(timeout_s)
@@ -169,7 +171,7 @@ def _state_of(task: str) -> str:
         return stat.read().rpartition(")")[2].split()[0]
 
 
-def kill_by_identity(pid: int, start_time: int, timeout_s: float = 30) -> bool:
+def kill_by_identity(pid: int, start_time: int) -> bool:
     """End a process of another owner with SIGKILL if it still is the one that is meant.
 
     Returns whether there was something to end; waits until it is gone.
@@ -180,7 +182,7 @@ def kill_by_identity(pid: int, start_time: int, timeout_s: float = 30) -> bool:
         os.kill(pid, signal.SIGKILL)
     await_until(
         lambda: process_start_time(pid) != start_time,
-        timeout_s=timeout_s,
+        timeout_s=_KILL_S,
         waiting_for=f"process {pid} to be gone after SIGKILL",
         last_seen=lambda: f"it started at tick {process_start_time(pid)}",
     )

@@ -270,18 +270,11 @@ def send(
         raise NoAnswer(f"the answer of {address} makes no sense: {error}") from error
 
 
-def request_frame(
-    api: ApiKey,
-    values: Mapping[str, Any],
-    *,
-    version: int,
-    correlation_id: int = _CORRELATION_ID,
-    client_id: str | None = CLIENT_ID,
-) -> bytes:
+def request_frame(api: ApiKey, values: Mapping[str, Any], *, version: int) -> bytes:
     """The bytes of a request in a frame."""
     layout = REQUESTS[api]
     is_flexible = version >= layout.flexible_since
-    header = struct.pack(">hhi", api, version, correlation_id) + text(client_id)
+    header = struct.pack(">hhi", api, version, _CORRELATION_ID) + text(CLIENT_ID)
     if is_flexible:
         header += b"\x00"
     body = encode(layout.request, version, values, flexible=is_flexible)

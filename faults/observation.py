@@ -7,6 +7,8 @@ from typing import Any
 from kchaos.clusters.api import Broker, Cluster
 from kchaos.clusters.waiting import await_until
 
+_REGISTRATION_S = 60.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerObservation:
@@ -49,9 +51,7 @@ def observe_broker(cluster: Cluster, broker: int) -> BrokerObservation:
     )
 
 
-def await_registration_gone(
-    cluster: Cluster, broker: int, *, czxid: int, timeout_s: float = 60
-) -> BrokerObservation:
+def await_registration_gone(cluster: Cluster, broker: int, *, czxid: int) -> BrokerObservation:
     """Returns once `/brokers/ids/N` is gone, or is another one than that of `czxid` already.
 
     A live broker may register again between two looks, so its absence cannot be insisted on.
@@ -65,11 +65,10 @@ def await_registration_gone(
         lambda seen: seen.czxid != czxid,
         f"the registration of broker {broker} with broker epoch {czxid} to go away",
         "ephemeral znodes go when their session ends: see the logs of ZooKeeper",
-        timeout_s,
     )
 
 
-def await_unregistered(cluster: Cluster, broker: int, timeout_s: float = 60) -> BrokerObservation:
+def await_unregistered(cluster: Cluster, broker: int) -> BrokerObservation:
     """Returns once `/brokers/ids/N` is gone.
 
     Raises:
@@ -81,13 +80,10 @@ def await_unregistered(cluster: Cluster, broker: int, timeout_s: float = 60) -> 
         lambda seen: seen.czxid is None,
         f"the registration of broker {broker} to go away",
         "its session lives as long as zookeeper.session.timeout.ms",
-        timeout_s,
     )
 
 
-def await_registered(
-    cluster: Cluster, broker: int, *, above_czxid: int, timeout_s: float = 60
-) -> BrokerObservation:
+def await_registered(cluster: Cluster, broker: int, *, above_czxid: int) -> BrokerObservation:
     """Returns once the broker is registered with a broker epoch above `above_czxid`.
 
     Raises:
@@ -101,7 +97,6 @@ def await_registered(
         f"broker {broker} to register again with a broker epoch above {above_czxid}",
         f"see {cluster.brokers[broker].server_log}; a broker that another fault cuts off from "
         "ZooKeeper cannot register: heal that one first",
-        timeout_s,
         abort=cluster.brokers[broker].check_running,
     )
 
@@ -112,7 +107,6 @@ def _await(
     holds: Callable[[BrokerObservation], bool],
     waiting_for: str,
     remedy: str,
-    timeout_s: float,
     abort: Callable[[], None] | None = None,
 ) -> BrokerObservation:
     seen = [observe_broker(cluster, broker)]
@@ -123,7 +117,7 @@ def _await(
 
     return await_until(
         condition,
-        timeout_s=timeout_s,
+        timeout_s=_REGISTRATION_S,
         waiting_for=waiting_for,
         last_seen=lambda: seen[0].to_json(),
         remedy=remedy,

@@ -13,7 +13,6 @@ from kchaos.clusters.api import Cluster as Cluster
 from kchaos.clusters.api import Collectable as Collectable
 from kchaos.clusters.api import Disconnectable as Disconnectable
 from kchaos.clusters.api import Killable as Killable
-from kchaos.clusters.api import Linked as Linked
 from kchaos.clusters.api import Pausable as Pausable
 from kchaos.clusters.api import Restartable as Restartable
 from kchaos.clusters.docker_driver.cluster import DockerCluster as DockerCluster

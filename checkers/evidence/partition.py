@@ -80,10 +80,6 @@ class BatchEvidence:
 
 
 BATCH_COLUMNS = tuple(field.name for field in dataclasses.fields(BatchEvidence))
-ROW_COLUMNS = (*KEY_COLUMNS, "side", "broker", *BATCH_COLUMNS, "finding")
-"""Columns of a batch row; `finding` is JSON in the row of a reader's finding, else None."""
-CONTEXT_COLUMNS = (*KEY_COLUMNS, "context")
-"""Columns of a context row; `context` is JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,7 +343,7 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
 
 
 def context_row(evidence: PartitionEvidence) -> dict[str, Any]:
-    """The row of everything but batches and the reader's findings; see `CONTEXT_COLUMNS`."""
+    """The row of everything but batches and the reader's findings, as JSON in `context`."""
     bare = with_batches(evidence, {}, {})
     return _key(evidence) | {"context": json.dumps(bare, default=_members)}
 

@@ -97,10 +97,7 @@ class Judged:
 
 
 def apply_rules(
-    evidence: PartitionEvidence,
-    *,
-    safety_rules: Iterable[SafetyRule] = SAFETY_RULES,
-    conformance_rules: Iterable[ConformanceRule] = CONFORMANCE_RULES,
+    evidence: PartitionEvidence, *, safety_rules: Iterable[SafetyRule] = SAFETY_RULES
 ) -> Judged:
     """Findings of all rules. Never raises: a rule that does is listed under `crashes`."""
     findings: list[Finding] = []
@@ -117,7 +114,7 @@ def apply_rules(
         collect(findings, partial(rule, evidence, OBSERVED))
         if evidence.predicted is not None:
             collect(predicted, partial(rule, evidence, PREDICTED))
-    for conformance_rule in conformance_rules:
+    for conformance_rule in CONFORMANCE_RULES:
         collect(findings, partial(conformance_rule, evidence))
     return Judged(
         findings=tuple(findings),

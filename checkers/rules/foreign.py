@@ -251,7 +251,7 @@ def _beyond_what_was_sent(evidence: RunEvidence, partition: TopicPartition) -> I
 
 
 def told_once(
-    findings: Iterable[Finding], *, unfollowed: Collection[TopicPartition] = ()
+    findings: Iterable[Finding], *, unfollowed: Collection[TopicPartition]
 ) -> tuple[Finding, ...]:
     """The same findings with one of what others wrote, and without what the model makes of it.
 

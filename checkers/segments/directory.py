@@ -121,7 +121,7 @@ def read_partition(directory: Path, *, decode_records: bool = True) -> Partition
     )
 
 
-def read_segment_file(path: Path, *, decode_records: bool = True) -> SegmentContents:
+def read_segment_file(path: Path, *, decode_records: bool) -> SegmentContents:
     """Return what `read_segment` finds in the file at `path`, which is mapped, not loaded.
 
     Its name must be the segment's base offset. Raises `OSError` if it cannot be read.

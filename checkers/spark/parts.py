@@ -80,7 +80,7 @@ def plan(runs: Iterable[Path], *, part_bytes: int = PART_BYTES) -> list[list[Par
     return packs
 
 
-def parts_of_run(path: Path, *, part_bytes: int = PART_BYTES) -> list[Part]:
+def parts_of_run(path: Path, *, part_bytes: int) -> list[Part]:
     """The parts of one run; one part that says why, if the run cannot be planned."""
     try:
         evidence = RunEvidence(RunDirectory.open(path))

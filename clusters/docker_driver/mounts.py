@@ -18,7 +18,7 @@ def mounts_of(
     directory: Path,
     distribution: Distribution,
     java_of: Callable[[Distribution], Path],
-    reads: Iterable[Path] = (),
+    reads: Iterable[Path],
     *,
     shared: Iterable[Path] = (),
 ) -> list[Mount]:

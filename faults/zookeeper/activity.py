@@ -11,11 +11,10 @@ from kchaos.faults.observation import BrokerObservation, observe_broker
 
 _CONNECTION = re.compile(r"(\S+:\d+)\[.*?recved=(\d+),.*?sid=0x([0-9a-f]+)")
 _ID_BITS = 64
+_ANSWER_S = 2.0
 
 
-def packets_received(
-    cluster: Cluster, session_id: int, *, timeout_s: float = 2.0
-) -> dict[str, int]:
+def packets_received(cluster: Cluster, session_id: int) -> dict[str, int]:
     """Packets that the members have received on each of the session's open connections.
 
     A client pings after a third of its session timeout at the latest, so a number that grows or
@@ -32,7 +31,7 @@ def packets_received(
     return {
         f"{address[1]} {client}": int(received)
         for address in cluster.zookeeper_addresses
-        for client, received, session in _CONNECTION.findall(_ask(address, "cons", timeout_s))
+        for client, received, session in _CONNECTION.findall(_ask(address, "cons"))
         if int(session, 16) == wanted
     }
 
@@ -102,11 +101,11 @@ def _keeper(cluster: Cluster) -> str:
     return "the controllers" if cluster.controllers else "ZooKeeper"
 
 
-def _ask(address: tuple[str, int], word: str, timeout_s: float) -> str:
+def _ask(address: tuple[str, int], word: str) -> str:
     """The member's answer, empty if it is down: the others may hold the session."""
     parts = []
     try:
-        with socket.create_connection(address, timeout=timeout_s) as connection:
+        with socket.create_connection(address, timeout=_ANSWER_S) as connection:
             connection.sendall(word.encode())
             while part := connection.recv(1 << 16):
                 parts.append(part)

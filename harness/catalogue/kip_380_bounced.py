@@ -30,13 +30,11 @@ def bounced_cluster(kafka: str, more: Mapping[str, str] | None = None) -> Cluste
     )
 
 
-def topic_with_a_record(
-    topic: str, replicas: tuple[int, ...], *, operation: str = "m1"
-) -> tuple[Step, ...]:
-    """A topic of one partition, and one record in it that every replica has."""
+def topic_with_a_record(replicas: tuple[int, ...]) -> tuple[Step, ...]:
+    """Topic t of one partition, and one record in it that every replica has."""
     return (
-        CreateTopic(topic=topic, assignment=(replicas,)),
-        Produce(operation=operation, topic=topic, partition=0, records=1, acks=-1),
+        CreateTopic(topic="t", assignment=(replicas,)),
+        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
     )
 
 

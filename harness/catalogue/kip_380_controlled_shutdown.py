@@ -57,7 +57,7 @@ _IN_HAND = HoldPoint(name="late", broker=CONTROLLER, point=CONTROLLED_SHUTDOWN)
 def _session_lost() -> tuple[Step, ...]:
     both = (BOUNCING, OTHER)
     return (
-        *topic_with_a_record("t", both),
+        *topic_with_a_record(both),
         Tell(text="broker 1 is stopped; the controller has its request in hand and is slow"),
         Inject(name="late", fault=_IN_HAND),
         Inject(name="stop", fault=StopBroker(broker=BOUNCING, await_end=False)),

@@ -41,7 +41,7 @@ def _cluster(kafka: str) -> ClusterSpec:
 def _steps(_case: str) -> tuple[Step, ...]:
     replicas = (LEADER, OTHER, CONTROLLER)
     return (
-        *topic_with_a_record("t", replicas),
+        *topic_with_a_record(replicas),
         AwaitReplicated(topic="t", partition=0, brokers=replicas, log_end_offset=1),
         Tell(text="broker 1 is shut down; the controller is about to write the next leader of t"),
         Inject(

@@ -27,7 +27,7 @@ REGISTERING = BOUNCING
 def _steps(case: str) -> tuple[Step, ...]:
     both = (REGISTERING, OTHER)
     return (
-        *topic_with_a_record("t", both),
+        *topic_with_a_record(both),
         AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
         Tell(text="broker 1's session ends; it registers again, and ZooKeeper's answer is slow"),
         Inject(name="knows", fault=HoldPoint(name="knows", broker=REGISTERING, point="registered")),

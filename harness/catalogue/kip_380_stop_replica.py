@@ -28,7 +28,7 @@ def _steps(case: str) -> tuple[Step, ...]:
     deletes = case == _DELETED
     replicas = (BOUNCING,) if deletes else (OTHER, BOUNCING)
     return (
-        *topic_with_a_record("t", replicas),
+        *topic_with_a_record(replicas),
         AwaitHighWatermark(topic="t", partition=0, brokers=replicas, high_watermark=1),
         Tell(text="a StopReplica for broker 1 is made, and is late"),
         Inject(

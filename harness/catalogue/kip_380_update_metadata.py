@@ -44,7 +44,7 @@ def _a_client_asks() -> tuple[Step, ...]:
         )
 
     return (
-        *topic_with_a_record("t", both),
+        *topic_with_a_record(both),
         AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
         Tell(text="broker 2 is down; an UpdateMetadata tells broker 1 so, and is late"),
         Inject(name="2-down", fault=KillBroker(broker=OTHER)),
@@ -72,7 +72,7 @@ def _a_client_asks() -> tuple[Step, ...]:
 
 def _a_follower_is_told() -> tuple[Step, ...]:
     return (
-        *topic_with_a_record("t", _ALL),
+        *topic_with_a_record(_ALL),
         AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=1),
         Tell(text="broker 2 is down; an UpdateMetadata tells broker 1 so, and is late"),
         Inject(name="2-down", fault=KillBroker(broker=OTHER)),

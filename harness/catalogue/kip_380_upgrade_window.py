@@ -76,7 +76,7 @@ def _old_controller(_kafka: str) -> ClusterSpec:
 
 
 def _topic() -> tuple[Step, ...]:
-    return topic_with_a_record("t", (OTHER, BOUNCING))
+    return topic_with_a_record((OTHER, BOUNCING))
 
 
 def _late(fault: StaleRequest) -> tuple[Step, ...]:
@@ -124,7 +124,7 @@ def _rolls() -> tuple[Step, ...]:
 
 def _skipped() -> tuple[Step, ...]:
     return (
-        *topic_with_a_record("t", (BOUNCING,)),
+        *topic_with_a_record((BOUNCING,)),
         Tell(text="broker 0 goes to protocol 2.2 at once, and becomes the controller"),
         Inject(name="protocol", fault=RollBroker(broker=CONTROLLER, properties=_AT_2_2)),
         Inject(name="1-down", fault=KillBroker(broker=BOUNCING)),
@@ -143,7 +143,7 @@ def _skipped() -> tuple[Step, ...]:
 
 def _reverse() -> tuple[Step, ...]:
     return (
-        *topic_with_a_record("t", (BOUNCING, OTHER)),
+        *topic_with_a_record((BOUNCING, OTHER)),
         AwaitReplicated(topic="t", partition=0, brokers=(BOUNCING, OTHER), log_end_offset=1),
         Tell(text="broker 1, at protocol 2.2, asks a 2.1.1 controller to shut it down"),
         Inject(name="1-stops", fault=StopBroker(broker=BOUNCING)),

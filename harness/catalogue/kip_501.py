@@ -46,6 +46,6 @@ def write(operation: str, *, acks: int, records: int = 1, **rest: Any) -> Produc
     return Produce(operation=operation, topic="t", partition=0, records=records, acks=acks, **rest)
 
 
-def held_fetch(leader: int, follower: int, fate: str = "held") -> Mapping[str, Any]:
+def held_fetch(leader: int, follower: int, fate: str) -> Mapping[str, Any]:
     """The witness that the leader kept a fetch of that follower unread."""
     return {"hit": {"point": "fetch-read", "broker": leader, "reader": str(follower), "fate": fate}}

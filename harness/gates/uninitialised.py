@@ -10,6 +10,7 @@ from kchaos.faults.api import links_of
 from kchaos.harness.gates import gates
 from kchaos.harness.play.play import Play
 
+_ELECTION_S = 20.0
 _QUIET_S = 5.0
 """So long a broker is given at least to hear from a controller that demonstrably works."""
 _QUIET_TIMES = 10
@@ -55,7 +56,7 @@ def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
     }
 
 
-def controller_works(play: Play, timeout_s: float = 20.0) -> str:
+def controller_works(play: Play) -> str:
     """Proves that the controller handles events, and says how.
 
     Raises:
@@ -67,7 +68,7 @@ def controller_works(play: Play, timeout_s: float = 20.0) -> str:
     target = broker if broker in live else live[0]
     topic = f"__settle-probe-{time.monotonic_ns()}"
     play.cluster.metadata.create_topic(topic, [[target]])
-    gates.await_state(play, TopicPartition(topic, 0), leader=target, timeout_s=timeout_s)
+    gates.await_state(play, TopicPartition(topic, 0), leader=target, timeout_s=_ELECTION_S)
     return f"while controller {broker} gave a new topic its leader at once"
 
 

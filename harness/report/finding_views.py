@@ -7,6 +7,7 @@ from typing import Any
 
 from kchaos.checkers.findings import KINDS, Finding, Question
 from kchaos.checkers.model.values.prediction import PredictedBatch
+from kchaos.checkers.outcome import partition_of
 from kchaos.checkers.segments.batch import Batch
 from kchaos.harness.report.headers import HeaderField, header_fields, mark_differences
 from kchaos.harness.report.replicas import PartitionView, ReplicaView
@@ -80,7 +81,7 @@ def finding_views(
 
 
 def _in_a_line(finding: Finding) -> str:
-    where = [partition_text(finding)]
+    where = [partition_of(finding)]
     where += [f"offsets {offsets_text(finding)}"] if finding.first_offset >= 0 else []
     where += [f"in snapshot {finding.snapshot}"] if finding.snapshot else []
     said = " ".join(each for each in where if each)
@@ -100,17 +101,12 @@ def offsets_text(finding: Finding) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
-def partition_text(finding: Finding) -> str:
-    """The finding's partition as Kafka names its directory; "" if it has none."""
-    return f"{finding.topic}-{finding.partition}" if finding.topic else ""
-
-
 def _view(finding: Finding, sides: tuple[Side, ...]) -> FindingView:
     return FindingView(
         kind=finding.kind,
         question=finding.question.value,
         meaning=KINDS[finding.kind].meaning,
-        partition=partition_text(finding),
+        partition=partition_of(finding),
         brokers=", ".join(map(str, finding.brokers)),
         offsets=offsets_text(finding),
         snapshot=finding.snapshot,

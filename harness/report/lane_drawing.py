@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.outcome import partition_of
 from kchaos.checkers.segments.tier import FINISHED
-from kchaos.harness.report.finding_views import partition_text
 from kchaos.harness.report.lanes import LogLane, LogSpan, identity, lane_of, ticks
 from kchaos.harness.report.placement import Box, pack, style_of_epoch
 from kchaos.harness.report.replicas import PartitionView, ReplicaView
@@ -336,7 +336,7 @@ def marks_on(view: PartitionView, broker: int, findings: Sequence[Finding]) -> l
     return [
         finding
         for finding in findings
-        if partition_text(finding) == view.name
+        if partition_of(finding) == view.name
         and broker in finding.brokers
         and finding.first_offset >= 0
         and finding.snapshot in (view.snapshot, "" if view.is_final else None)

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from kchaos.checkers.errors import CheckError
+from kchaos.checkers.outcome import partition_of
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import answers
 from kchaos.harness.report.cause.causes import cause_of
 from kchaos.harness.report.cause.unavoidable import no_way_back
 from kchaos.harness.report.control import control_rows, most_of
-from kchaos.harness.report.finding_views import in_order, offsets_text, partition_text
+from kchaos.harness.report.finding_views import in_order, offsets_text
 from kchaos.harness.report.followers import shadow_rows
 from kchaos.harness.report.lane_drawing import lanes_of, marks_on, note_of, offsets_of
 from kchaos.harness.report.lanes import LogLane, LogSpan, join_equal
@@ -157,7 +158,7 @@ def _findings(paper: Paper, loaded: Loaded) -> None:
         offsets = offsets_text(finding)
         parts = (
             finding.kind,
-            partition_text(finding),
+            partition_of(finding),
             f"brokers {brokers}" if brokers else "",
             f"offsets {offsets}" if offsets else "",
             f"in {finding.snapshot}" if finding.snapshot else "",

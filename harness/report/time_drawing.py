@@ -175,7 +175,7 @@ class _Drawing:
         self.middles: dict[int, int] = {}
         self.bottom = 4
 
-    def track(self, name: str, boxes: Sequence[Box], *, bare: bool = False) -> None:
+    def track(self, name: str, boxes: Sequence[Box]) -> None:
         """A lane of packed boxes; none for no boxes."""
         if not boxes:
             return
@@ -187,7 +187,7 @@ class _Drawing:
         words = tuple(box.title for box in sorted(placed, key=lambda box: box.x))
         height = rows * _ROW
         self.lanes.append(TimeLane(name=name, top=self.bottom, height=height, words=words))
-        self.bottom += height + (2 if bare else 8)
+        self.bottom += height + 8
 
     def stretch(self, stretch: Stretch) -> Box:
         """The stretch as a box; its label is left out where it has no room inside."""
@@ -332,9 +332,7 @@ def _first_and_last(asked: Sequence[AskedRound]) -> Iterator[tuple[AskedRound, i
             yield same[-1], 0
 
 
-def _draw_round(
-    drawing: _Drawing, each: AskedRound, *, times: int = 1, is_labelled: bool = True
-) -> None:
+def _draw_round(drawing: _Drawing, each: AskedRound, *, times: int, is_labelled: bool) -> None:
     if each.follower not in drawing.middles or each.leader not in drawing.middles:
         return
     asked, answered = drawing.middles[each.follower], drawing.middles[each.leader]

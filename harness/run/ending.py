@@ -35,7 +35,7 @@ def finish(
     *,
     started: float,
     failure: Exception | None,
-    settle_bound_s: float | None = None,
+    settle_bound_s: float | None,
 ) -> RunDirectory:
     """Ends a run: heals, settles, collects, stops the cluster; returns the sealed directory.
 

@@ -7,8 +7,8 @@ import pytest
 
 from kchaos.checkers.evidence.assembling import run_evidence
 from kchaos.checkers.evidence.partition import (
-    CONTEXT_COLUMNS,
-    ROW_COLUMNS,
+    BATCH_COLUMNS,
+    KEY_COLUMNS,
     PartitionEvidence,
     batch_rows,
     context_row,
@@ -61,8 +61,9 @@ def test_evidence_without_prediction_links_and_settling_survives_rows() -> None:
 def test_rows_have_the_documented_columns(tmp_path: Path) -> None:
     first = of_run(tmp_path / "run", "n20", "1.1.1")[1]
 
-    assert {tuple(row) for row in batch_rows(first)} == {ROW_COLUMNS}
-    assert tuple(context_row(first)) == CONTEXT_COLUMNS
+    columns = (*KEY_COLUMNS, "side", "broker", *BATCH_COLUMNS, "finding")
+    assert {tuple(row) for row in batch_rows(first)} == {columns}
+    assert tuple(context_row(first)) == (*KEY_COLUMNS, "context")
     assert {row["side"] for row in batch_rows(first)} == {
         "observed",
         "predicted",

@@ -6,6 +6,7 @@ from itertools import pairwise
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.outcome import brokers_text
+from kchaos.checkers.rules.offsets import in_words
 from kchaos.harness.report.cause.disk_faults import taken_from_disk
 from kchaos.harness.report.cause.elections import uncleanly
 from kchaos.harness.report.cause.epoch_questions import never_asked, question_text, questions_since
@@ -19,7 +20,7 @@ from kchaos.harness.report.cause.story import (
     own_term,
 )
 from kchaos.harness.report.cause.truncations import cut_nothing, cut_too_little, kept_after
-from kchaos.harness.report.cause.wording import acting_text, offsets_text
+from kchaos.harness.report.cause.wording import acting_text
 
 _MOST_EPOCHS = 3
 DIFFERING = ("divergence", "hole", "missing-tail")
@@ -125,7 +126,7 @@ def _appended(story: Story, told: Collection[int]) -> Iterator[CauseStep]:
             section="time",
             brokers=(own.leader,),
             text=f"Broker {own.leader} led in leader epoch {own.leader_epoch}, and appended "
-            f"what a client sent at {offsets_text(first.base_offset, last)}"
+            f"what a client sent at {in_words(first.base_offset, last)}"
             f"{uncleanly(story, own)}.{without}",
         )
 
@@ -141,7 +142,7 @@ def _written(story: Story, epoch: int) -> str:
     first = min(batch.base_offset for _broker, batch in of_epoch)
     last = max(batch.last_offset for _broker, batch in of_epoch)
     holders = sorted({broker for broker, _batch in of_epoch})
-    offsets = offsets_text(first, last)
+    offsets = in_words(first, last)
     alone = " alone" if len(holders) == 1 else ""
     return f"{offsets} are on {brokers_text(holders)}{alone}"
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.outcome import brokers_text
+from kchaos.checkers.rules.offsets import in_words
 from kchaos.harness.report.cause.disk_faults import lost_on_disk, taken_from_disk
 from kchaos.harness.report.cause.elections import election_step, uncleanly
 from kchaos.harness.report.cause.isr_changes import joined_later
@@ -16,7 +17,7 @@ from kchaos.harness.report.cause.story import (
     batches_of,
     own_term,
 )
-from kchaos.harness.report.cause.wording import isr_text, offsets_text
+from kchaos.harness.report.cause.wording import isr_text
 
 _MOST_ELECTIONS = 3
 
@@ -78,7 +79,7 @@ def loss(story: Story) -> Iterator[CauseStep]:
 def _left_of(story: Story) -> CauseStep:
     """Records of the replicas in the end at the offsets of those that are lost."""
     first, last = story.finding.first_offset, story.finding.last_offset
-    offsets = offsets_text(first, last)
+    offsets = in_words(first, last)
     holders = {
         replica.broker
         for replica in story.replicas
@@ -113,7 +114,7 @@ def _brokers(by_broker: object) -> set[int]:
 
 
 def _promised(done: Operation, story: Story) -> str:
-    offsets = offsets_text(done.base_offset, done.last_offset)
+    offsets = in_words(done.base_offset, done.last_offset)
     if done.function == "read":
         return f"A client read {offsets} from broker {done.broker}, below the high watermark."
     ended = done.ended_at or done.invoked_at

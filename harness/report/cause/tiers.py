@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from kchaos.checkers.evidence.tier import TierReading
 from kchaos.checkers.formats.error_codes import ErrorCode, error_name
 from kchaos.checkers.model.follow.observations import Reply
+from kchaos.checkers.rules.offsets import in_words
 from kchaos.harness.report.cause.elections import election_step
 from kchaos.harness.report.cause.story import CauseStep, Story, batches_of
-from kchaos.harness.report.cause.wording import listed, offsets_text
+from kchaos.harness.report.cause.wording import listed
 from kchaos.harness.report.tier_drawing import RemoteView
 
 _REBUILT = re.compile(r"Updated the epoch cache from remote tier till offset: (\d+)")
@@ -92,7 +93,7 @@ def _remote(story: Story, time: float | None) -> CauseStep:
         if segment.start_offset <= last and segment.end_offset >= first
     ]
     told = [
-        f"{offsets_text(segment.start_offset, segment.end_offset)} from broker {segment.broker}"
+        f"{in_words(segment.start_offset, segment.end_offset)} from broker {segment.broker}"
         f"{_epochs(segment) if story.finding.kind == 'tier-other-lineage' else ''}"
         f"{'' if segment.state == 'COPY_SEGMENT_FINISHED' else ', a copy that did not end'}"
         for segment in holding
@@ -102,7 +103,7 @@ def _remote(story: Story, time: float | None) -> CauseStep:
         section="replicas",
         text=f"The remote tier has {listed(told)}."
         if told
-        else f"The remote tier has no segment with {offsets_text(first, last)}.",
+        else f"The remote tier has no segment with {in_words(first, last)}.",
     )
 
 
@@ -146,6 +147,6 @@ def _read(story: Story, reading: TierReading) -> Iterator[CauseStep]:
         got = listed(sorted(error_name(code) for code in errors))
     text = (
         f"At the end a reader asked broker {reading.broker}, the {reading.source}, for "
-        f"{offsets_text(first, last)}, and got {got}."
+        f"{in_words(first, last)}, and got {got}."
     )
     yield CauseStep(time=reading.time, section="replicas", brokers=(reading.broker,), text=text)

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from kchaos.checkers.evidence.clients import exchanges
 from kchaos.checkers.formats.error_codes import error_name
+from kchaos.checkers.rules.offsets import in_words
 from kchaos.harness.report.cause.story import MOST_ROUNDS, CauseStep, Story
-from kchaos.harness.report.cause.wording import finding_step, offsets_text
+from kchaos.harness.report.cause.wording import finding_step
 
 
 def transaction(story: Story) -> Iterator[CauseStep]:
@@ -38,7 +39,7 @@ def transaction(story: Story) -> Iterator[CauseStep]:
         brokers=(written.broker,),
         is_fatal=finding.kind == "hanging-transaction" and is_after,
         text=f"{'Only after that broker' if is_after else 'Broker'} {written.broker} got "
-        f"{offsets_text(written.base_offset, written.last_offset)} in a transaction of producer "
+        f"{in_words(written.base_offset, written.last_offset)} in a transaction of producer "
         f"{producer}, and appended that.",
     )
     for marker in markers[-MOST_ROUNDS:]:

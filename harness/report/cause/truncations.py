@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
+from kchaos.checkers.rules.offsets import in_words
 from kchaos.harness.report.cause.elections import election_step
 from kchaos.harness.report.cause.epoch_questions import question_text
 from kchaos.harness.report.cause.story import CauseStep, Story
-from kchaos.harness.report.cause.wording import finding_step, offsets_text
+from kchaos.harness.report.cause.wording import finding_step
 
 
 def cut_too_little(story: Story, follower: int) -> Iterator[CauseStep]:
@@ -20,7 +21,7 @@ def cut_too_little(story: Story, follower: int) -> Iterator[CauseStep]:
                 section="replicas",
                 text=f"Broker {follower} truncated its log from {cut.log_end_offset_before} to "
                 f"{cut.target_offset}{', its high watermark' if is_at_mark else ''}; "
-                f"{offsets_text(first, last)} stayed.",
+                f"{in_words(first, last)} stayed.",
             )
 
 
@@ -34,7 +35,7 @@ def cut_nothing(story: Story, follower: int) -> Iterator[CauseStep]:
         yield CauseStep(
             section="replicas",
             text=f"As the model explains the run, broker {follower} truncated nothing; "
-            f"{offsets_text(finding.first_offset, finding.last_offset)} stayed.",
+            f"{in_words(finding.first_offset, finding.last_offset)} stayed.",
         )
 
 
@@ -80,7 +81,7 @@ def kept_after(story: Story, asked: AskedRound) -> Iterator[CauseStep]:
             yield CauseStep(
                 section="replicas",
                 text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
-                f"{answer}{f'; {offsets_text(first, last)} stayed' if stays else ''}.",
+                f"{answer}{f'; {in_words(first, last)} stayed' if stays else ''}.",
             )
             return
     if stays:

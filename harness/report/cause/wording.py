@@ -25,11 +25,6 @@ def finding_step(finding: Finding) -> CauseStep:
     )
 
 
-def offsets_text(first: int, last: int) -> str:
-    """Offsets, both inclusive."""
-    return f"offset {first}" if first == last else f"offsets {first} to {last}"
-
-
 def isr_text(isr: Iterable[int]) -> str:
     """Brokers in the form in which Kafka writes an ISR."""
     return f"[{', '.join(map(str, isr))}]"
