@@ -21,6 +21,7 @@ from kchaos.checkers.model.follow.observations import (
     Reply,
 )
 from kchaos.checkers.model.state.state import Broker
+from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.replica import FetcherThread, Replica
 from kchaos.checkers.model.values.requests import (
@@ -311,6 +312,12 @@ def _ranges(batches: tuple[tuple[int, int, int, int], ...]) -> str:
 
 def _name(partition: TopicPartition) -> str:
     return f"{partition.topic}-{partition.partition}"
+
+
+def request_of(world: World, seen: Question) -> Exchange | None:
+    """Return the request that was seen, or None: it is not sent yet, or has ended."""
+    requests = world.exchanges(seen.follower, seen.source)
+    return next((request for request in requests if request.number == seen.number), None)
 
 
 def is_on(waiting: Exchange, seen: Question | Reply) -> bool:

@@ -8,7 +8,7 @@ looked at. What a state needs no more is left out, so that states that are alike
 from dataclasses import replace
 
 from kchaos.checkers.model.broker import exchange
-from kchaos.checkers.model.follow.internal_steps import handle_control
+from kchaos.checkers.model.follow.internal_control_steps import handle_control
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import errors_differ
 from kchaos.checkers.model.state.state import Broker, Component, State

@@ -1,0 +1,157 @@
+"""Internal steps of a leader with a client's produce: no observation shows them."""
+
+from collections.abc import Iterator
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.checkers.model.broker import leader
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.matching import request_of
+from kchaos.checkers.model.follow.observations import NOT_LEADING, ClientAnswered
+from kchaos.checkers.model.follow.reachable import hears_of_leaders
+from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import Produce
+from kchaos.checkers.model.values.prediction import PredictedProduce
+from kchaos.checkers.model.values.requests import Stage
+
+_SAID_OF_APPENDED = (
+    ErrorCode.REQUEST_TIMED_OUT.name,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND.name,
+)
+"""Errors of a produce that a broker says only of what it has appended."""
+
+
+def produce_steps(state: State, lookahead: Lookahead, index: int) -> Iterator[World]:
+    """A leader handles a client's produce, with the outcome that the client was told.
+
+    Args:
+        state: Before the step.
+        lookahead: Of the record.
+        index: How many observations were taken.
+    """
+    for request in state(("sent",)) or ():
+        world = World(state)
+        broker = world.broker(request.broker)
+        if broker is None or not broker.is_working or _is_behind(request, state, lookahead):
+            continue
+        left = tuple(produce for produce in state(("sent",)) if produce != request)
+        world.put(("sent",), left or None)
+        leader.produce(world, request, settles=False)
+        unsettled = ("appended", request.broker, TopicPartition(request.topic, request.partition))
+        if world.get(unsettled):
+            world.put(unsettled, (*(state(unsettled) or ()), request.operation))
+        outcome: PredictedProduce = world.get(("answer", request.operation))
+        told = lookahead.client_answers.get(request.operation)
+        if _is_told(request, outcome, told):
+            world.is_unlikely = (
+                _is_of_another_epoch(world, request, outcome, lookahead, index)
+                or _is_lost(world, request, outcome, lookahead, index)
+                or _is_read_before(state, request, outcome.base_offset, lookahead, index)
+            )
+            yield world
+        elif told is not None:
+            refused = World(state)
+            refused.put(("sent",), left or None)
+            if leader.refuse_unverified(refused, request, told.error):
+                yield refused
+
+
+def _is_of_another_epoch(
+    world: World, request: Produce, outcome: PredictedProduce, lookahead: Lookahead, index: int
+) -> bool:
+    """Tell whether followers are given, where a batch would be, a batch of another leader epoch.
+
+    A log may lose the batch before it is read, and get another one there: that counts only while
+    the broker may hear of the other epoch before it answers.
+    """
+    partition = TopicPartition(request.topic, request.partition)
+    epoch = lookahead.epoch_at(request.broker, partition, outcome.base_offset, index)
+    replica = world.replica(request.broker, partition)
+    return (
+        epoch is not None
+        and replica is not None
+        and epoch != replica.leader_epoch
+        and (
+            hears_of_leaders(world, request.broker)
+            or lookahead.is_told_before_answering(request.broker, request.operation, index)
+        )
+    )
+
+
+def _is_lost(
+    world: World, request: Produce, outcome: PredictedProduce, lookahead: Lookahead, index: int
+) -> bool:
+    """Tell whether a produce may never have been read: nobody answered it, no snapshot has it."""
+    partition = TopicPartition(request.topic, request.partition)
+    replica = world.replica(request.broker, partition)
+    told = lookahead.client_answers.get(request.operation)
+    is_unanswered = told is None or (
+        (told.outcome == "info" or told.error in NOT_LEADING)
+        and told.error not in _SAID_OF_APPENDED
+    )
+    if not is_unanswered or replica is None:
+        return False
+    # Who led and follows now fetches from the end of what it has, and asks for the epoch of the
+    # last record.
+    offset, leader_epoch = outcome.base_offset, replica.leader_epoch
+    if (
+        lookahead.fetches_beyond(request.broker, partition, offset, index)
+        or lookahead.epoch_asked_next(request.broker, partition, index) == leader_epoch
+    ):
+        return False
+    return _is_elsewhere(
+        lookahead.copied_end(partition, offset, leader_epoch),
+        offset + len(request.records),
+        is_read=lookahead.epoch_at(request.broker, partition, offset, index) == leader_epoch,
+    )
+
+
+def _is_read_before(
+    state: State, request: Produce, offset: int, lookahead: Lookahead, index: int
+) -> bool:
+    """Tell whether a leader is yet to answer a Fetch that would find what it appends now."""
+    partition = TopicPartition(request.topic, request.partition)
+    return any(
+        waiting is None or waiting.stage in (Stage.SENT, Stage.ARRIVED, Stage.WAITING)
+        for number in lookahead.empty_answers(
+            request.broker, partition, offset, request.operation, index
+        )
+        for waiting in [request_of(World(state), lookahead.questions[number])]
+    )
+
+
+def _is_behind(request: Produce, state: State, lookahead: Lookahead) -> bool:
+    """Tell whether the request before on its connection is yet to be acknowledged.
+
+    Until a broker has answered a request it reads no other of that connection
+    (kafka.network.SocketServer mutes the channel, 0.10.2.2, 1.1.1 and 2.8.2).
+    """
+    for operation in lookahead.behind.get(request.operation, ()):
+        told = lookahead.client_answers.get(operation)
+        outcome: PredictedProduce | None = state(("answer", operation))
+        is_to_come = outcome is not None and outcome.acknowledged is not True
+        if is_to_come and told is not None and told.outcome == "ok":
+            return True
+    return False
+
+
+def _is_elsewhere(copied: int | None, end: int, *, is_read: bool) -> bool:
+    """Tell whether what is seen where a produce would be is no batch of it, or nothing is seen."""
+    return not is_read if copied is None else copied > end
+
+
+def _is_told(request: Produce, outcome: PredictedProduce, told: ClientAnswered | None) -> bool:
+    is_appended = outcome.base_offset >= 0
+    if told is None:
+        return is_appended
+    if told.outcome == "ok":
+        # A marker's answer names no offset.
+        is_there = told.base_offset < 0 or outcome.base_offset == told.base_offset
+        return is_appended and is_there
+    if told.outcome == "fail":
+        # It may have been appended all the same: a high watermark that cannot be moved comes later,
+        # and so does another leader, while acks=all is waited for.
+        is_deposed_later = is_appended and request.acks == -1 and told.error in NOT_LEADING
+        return is_deposed_later or (bool(told.error) and outcome.error == told.error)
+    return is_appended or (bool(told.error) and outcome.error == told.error)
