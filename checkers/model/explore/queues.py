@@ -35,7 +35,7 @@ from kchaos.checkers.model.explore.actions import (
 )
 from kchaos.checkers.model.explore.bounds import PARTITION, Machine
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.requests import Received, Stage
+from kchaos.checkers.model.values.requests import Stage
 
 EVENTS = ("events",)
 """The component with the newest controller's events that wait, the oldest first."""
@@ -85,7 +85,7 @@ def reach_broker(world: World, _: Machine, action: ReachBroker) -> bool:
     outbox = world.outbox(epoch, broker)
     if outbox is None or not outbox.requests or outbox.is_unanswered:
         return False
-    waiting = _waiting(world, broker)
+    waiting = world.received(broker)
     if sum(request.controller_epoch == epoch for request in waiting) == MOST_WAITING:
         return False
     if world.running(broker) is None:
@@ -93,7 +93,7 @@ def reach_broker(world: World, _: Machine, action: ReachBroker) -> bool:
     received = outboxes.received(world, epoch, broker)
     # Which of two controllers was first means nothing: any request may be the next.
     ordered = sorted((*waiting, received), key=lambda request: request.controller_epoch)
-    world.put(("control", broker), tuple(ordered))
+    world.put_received(broker, tuple(ordered))
     world.put(("outbox", epoch, broker), replace(outbox, is_unanswered=True))
     return True
 
@@ -101,7 +101,7 @@ def reach_broker(world: World, _: Machine, action: ReachBroker) -> bool:
 def serve(world: World, _: Machine, action: Serve) -> bool:
     """Let a broker handle a control request; the next one may come if its connection still is."""
     broker, epoch = action.broker, action.controller_epoch
-    waiting = _waiting(world, broker)
+    waiting = world.received(broker)
     places = [index for index, request in enumerate(waiting) if request.controller_epoch == epoch]
     if len(places) <= action.place:
         return False
@@ -109,7 +109,7 @@ def serve(world: World, _: Machine, action: Serve) -> bool:
     handled = waiting[index]
     if not control_handling.may_handle(world, broker, handled):
         return False
-    world.put(("control", broker), (*waiting[:index], *waiting[index + 1 :]) or None)
+    world.put_received(broker, (*waiting[:index], *waiting[index + 1 :]))
     control_handling.handle(world, broker, handled)
     outbox = world.outbox(epoch, broker)
     if outbox is not None and handled.number == (epoch, outbox.connection):
@@ -172,11 +172,6 @@ def pop_event(world: World) -> Event | None:
     events = _events(world)
     world.put(EVENTS, events[1:] or None)
     return events[0] if events else None
-
-
-def _waiting(world: World, broker: int) -> tuple[Received, ...]:
-    received: tuple[Received, ...] = world.get(("control", broker)) or ()
-    return received
 
 
 def _events(world: World) -> tuple[Event, ...]:

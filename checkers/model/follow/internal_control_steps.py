@@ -66,8 +66,7 @@ def control_steps(
         lookahead: Of the record.
         index: How many observations were taken.
     """
-    received: tuple[Received, ...] = state(("control", broker_id))
-    waiting = [part for part in received if part.errors is None]
+    waiting = World(state).to_handle(broker_id)
     oldest: dict[int, Number] = {}
     for part in waiting:
         oldest.setdefault(part.number[0], part.number)
@@ -150,10 +149,10 @@ def handle_control(
 def _handled(
     world: World, broker_id: int, part: Received, errors: control_handling.Errors
 ) -> World:
-    received: tuple[Received, ...] = world.get(("control", broker_id)) or ()
+    received = world.received(broker_id)
     index = received.index(part)
     after = (*received[:index], replace(part, errors=errors), *received[index + 1 :])
-    world.put(("control", broker_id), after)
+    world.put_received(broker_id, after)
     return world
 
 
@@ -266,12 +265,9 @@ def _asks_whom_it_leaves(step: _Step, told: PartitionState) -> bool:
         return False
     partition = TopicPartition(told.topic, told.partition)
     world, broker_id = World(step.state), step.broker_id
-    received: tuple[Received, ...] = step.state(("control", broker_id)) or ()
     leaders = {
         each.leader
-        for part in received
-        if part.errors is None and isinstance(part.request, LeaderAndIsr)
-        for each in part.request.states
+        for each in world.to_be_told(broker_id)
         if (each.topic, each.partition) == partition
     }
     for source in world.leaders(broker_id):

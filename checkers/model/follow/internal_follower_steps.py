@@ -22,8 +22,6 @@ from kchaos.checkers.model.values.requests import (
     EpochAnswer,
     Exchange,
     FetchAnswer,
-    LeaderAndIsr,
-    Received,
     Stage,
 )
 
@@ -280,12 +278,8 @@ def _dropped(
     """
     if not isinstance(item, Question) or item.api != FETCH or waiting.api != FETCH:
         return
-    received: tuple[Received, ...] = state(("control", broker_id)) or ()
     taken = {
-        TopicPartition(state_told.topic, state_told.partition)
-        for part in received
-        if part.errors is None and isinstance(part.request, LeaderAndIsr)
-        for state_told in part.request.states
+        TopicPartition(told.topic, told.partition) for told in World(state).to_be_told(broker_id)
     }
     asked = dict(waiting.asked)
     lost = {

@@ -19,8 +19,6 @@ from kchaos.checkers.model.values.replica import Role
 from kchaos.checkers.model.values.requests import (
     Exchange,
     FetchAnswer,
-    LeaderAndIsr,
-    Received,
     Stage,
 )
 
@@ -315,12 +313,9 @@ def epochs_half_told(world: World, broker_id: int, partition: TopicPartition) ->
     """
     replica = world.replica(broker_id, partition)
     known = -1 if replica is None else replica.leader_epoch
-    received: tuple[Received, ...] = world.get(("control", broker_id)) or ()
     told = [
         state
-        for part in received
-        if part.errors is None and isinstance(part.request, LeaderAndIsr)
-        for state in part.request.states
+        for state in world.to_be_told(broker_id)
         if (state.topic, state.partition) == partition and state.leader_epoch > known
     ]
     if replica is not None and replica.role is Role.LEADER:

@@ -339,7 +339,6 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
         live = frozenset(world.registered()) if seen.live is None else seen.live
         requests.append(UpdateMetadata(live=live, told=seen.told, deleted=seen.deleted))
     requests += seen.stopped
-    received = world.get(("control", seen.broker)) or ()
     added = tuple(
         Received(
             number=seen.number,
@@ -349,11 +348,11 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
         )
         for request in requests
     )
-    world.put(("control", seen.broker), (*received, *added) or None)
+    world.put_received(seen.broker, (*world.received(seen.broker), *added))
 
 
 def _control_answered(world: World, seen: ControlAnswered) -> None:
-    received: tuple[Received, ...] = world.get(("control", seen.broker)) or ()
+    received = world.received(seen.broker)
     own = [part for part in received if part.number == seen.number]
     for part in own:
         if part.errors is None:
@@ -364,7 +363,7 @@ def _control_answered(world: World, seen: ControlAnswered) -> None:
         if differs:
             raise Excluded(differs)
     left = tuple(part for part in received if part.number != seen.number)
-    world.put(("control", seen.broker), left or None)
+    world.put_received(seen.broker, left)
 
 
 def _isr_asked(world: World, seen: IsrAsked) -> None:

@@ -78,8 +78,7 @@ def _told_nothing_new(
     Only another controller's request could make a difference, and there is none until it is
     answered.
     """
-    received: tuple[Received, ...] = state(("control", broker_id)) or ()
-    waiting = [message for message in received if message.errors is None]
+    waiting = World(state).to_handle(broker_id)
     if not waiting or not isinstance(waiting[0].request, UpdateMetadata):
         return None
     first = waiting[0]

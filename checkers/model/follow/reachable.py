@@ -20,8 +20,6 @@ from kchaos.checkers.model.values.replica import Role
 from kchaos.checkers.model.values.requests import (
     Asked,
     Exchange,
-    LeaderAndIsr,
-    Received,
     Stage,
     UpdateMetadata,
 )
@@ -325,16 +323,13 @@ def _knows_epoch(world: World, leader_id: int, request: Exchange, seen: Reply) -
 
 def hears_of_leaders(world: World, broker_id: int) -> bool:
     """Tell whether a broker has been sent a LeaderAndIsr that it has not handled yet."""
-    received: tuple[Received, ...] = world.get(("control", broker_id)) or ()
-    return any(part.errors is None and isinstance(part.request, LeaderAndIsr) for part in received)
+    return bool(world.to_be_told(broker_id))
 
 
 def _is_told_more(world: World, broker_id: int) -> bool:
     """Tell whether a broker has a LeaderAndIsr or a StopReplica that it has not handled yet."""
-    received: tuple[Received, ...] = world.get(("control", broker_id)) or ()
-    return any(
-        part.errors is None and not isinstance(part.request, UpdateMetadata) for part in received
-    )
+    waiting = world.to_handle(broker_id)
+    return any(not isinstance(part.request, UpdateMetadata) for part in waiting)
 
 
 def _has_passed(

@@ -23,7 +23,13 @@ from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.fetchers import fetcher_of, source_of
 from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.checkers.model.values.replica import FetcherThread, Replica
-from kchaos.checkers.model.values.requests import Controller, Exchange, Outbox
+from kchaos.checkers.model.values.requests import (
+    Controller,
+    Exchange,
+    LeaderAndIsr,
+    Outbox,
+    Received,
+)
 
 _FORMAT = "message.format.version"
 _UNCLEAN = "unclean.leader.election.enable"
@@ -162,6 +168,28 @@ class World:
         if most is None:
             return (leader,)
         return tuple(source_of(leader, fetcher) for fetcher in range(most))
+
+    def received(self, broker: int) -> tuple[Received, ...]:
+        """Return the control requests that a broker has, oldest first."""
+        received: tuple[Received, ...] = self.get(("control", broker)) or ()
+        return received
+
+    def put_received(self, broker: int, value: tuple[Received, ...]) -> None:
+        """Change the control requests that a broker has."""
+        self.put(("control", broker), value or None)
+
+    def to_handle(self, broker: int) -> list[Received]:
+        """Return the control requests that a broker has not handled yet, oldest first."""
+        return [part for part in self.received(broker) if part.errors is None]
+
+    def to_be_told(self, broker: int) -> list[PartitionState]:
+        """Return what a broker is told by each LeaderAndIsr that it has not handled yet."""
+        return [
+            told
+            for part in self.to_handle(broker)
+            if isinstance(part.request, LeaderAndIsr)
+            for told in part.request.states
+        ]
 
     def exchanges(self, broker: int, leader: int) -> tuple[Exchange, ...]:
         """Return the requests in flight between a follower and its leader, oldest first."""
