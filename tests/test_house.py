@@ -52,6 +52,7 @@ def test_every_public_name_is_there() -> None:
     assert [name for name in names if not hasattr(kchaos, name)] == []
 
 
+@pytest.mark.slow
 def test_rooms_are_imported_by_the_name_that_nobody_else_has() -> None:
     bare = re.compile(r"(?<!kchaos )(?:from|import) (?:harness|clusters|faults|checkers)\b")
     folders = ("harness", "clusters", "faults", "checkers", "tests", "benchmarks")

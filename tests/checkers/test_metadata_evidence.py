@@ -181,6 +181,7 @@ def _stored(name, tmp_path):
     return logs_in(unpack(name, tmp_path / name))
 
 
+@pytest.mark.slow
 def test_a_snapshot_in_the_place_of_the_first_segments_gives_the_same_state(tmp_path):
     whole, cut = unpack("4.1.2-1s", tmp_path / "whole"), unpack("4.1.2-1s", tmp_path / "cut")
     for node in (cut / "metadata").glob("node-*"):

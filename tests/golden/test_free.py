@@ -49,6 +49,7 @@ def test_its_outage_is_measured_and_over(run: RunDirectory) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_clients_say_of_themselves_is_what_links_saw(run: RunDirectory) -> None:
     evidence = RunEvidence(run)
 

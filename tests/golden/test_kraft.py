@@ -31,6 +31,7 @@ def test_every_stored_kraft_run_is_looked_at() -> None:
     assert {folder.name for folder in KRAFT.iterdir()} == {*NAMES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_real_kraft_run_is_judged_and_unknown_for_one_reason(name: str, tmp_path: Path) -> None:
     run = unpacked(name, tmp_path, runs=KRAFT)

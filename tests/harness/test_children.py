@@ -139,6 +139,7 @@ def test_a_childs_line_is_found_among_warnings(
     }
 
 
+@pytest.mark.slow
 def test_children_that_play_are_asked_to_end(
     child_that_runs: Callable[[str], Children], tmp_path: Path
 ) -> None:

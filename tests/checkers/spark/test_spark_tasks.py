@@ -159,6 +159,7 @@ def test_a_task_names_the_runs_that_it_leaves_to_several_tasks(tmp_path: Path) -
     assert tasks.runs_ended(tmp_path / "tables") == 1
 
 
+@pytest.mark.slow
 def test_a_task_that_is_tried_again_leaves_no_row_twice_and_counts_no_run_twice(
     tmp_path: Path,
 ) -> None:

@@ -22,6 +22,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     return sealed
 
 
+@pytest.mark.slow
 def test_the_page_has_broker_epochs_offsets_and_eligible_replicas(run: RunDirectory) -> None:
     page = render(run)
 

@@ -50,6 +50,7 @@ def test_each_broker_has_a_lane_with_its_name_in_the_story(divergence: RunDirect
     assert "broker 0 A broker 1 B broker 2 clients" in page.text
 
 
+@pytest.mark.slow
 def test_a_broker_that_dies_is_down_and_its_next_generation_is_named(
     divergence: RunDirectory,
 ) -> None:
