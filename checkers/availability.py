@@ -23,11 +23,7 @@ from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.observed import FreeClientWait, free_client_waits
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.json_form import ShapeError, from_json
-from kchaos.checkers.model.values.events import (
-    PartitionState,
-    TopicConfigured,
-    TopicDeleted,
-)
+from kchaos.checkers.model.values.events import PartitionState, TopicConfigured, TopicDeleted
 
 SHORTEST_S = 0.5
 """A time without an acknowledged write, and a stall, count from so many seconds on."""

@@ -12,13 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from kchaos.checkers.acts import (
-    LoseTail,
-    StartBroker,
-    StopBroker,
-    TopicPartition,
-    WipeLogDirectory,
-)
+from kchaos.checkers.acts import LoseTail, StartBroker, StopBroker, TopicPartition, WipeLogDirectory
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.about import (
     RUN,

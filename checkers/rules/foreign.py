@@ -8,14 +8,8 @@ from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import OBSERVED, BatchEvidence, PartitionEvidence, Side
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding, Question
-from kchaos.checkers.model.follow.observations import (
-    FetchAnswered,
-    FetchAsked,
-    Reply,
-)
-from kchaos.checkers.model.follow.observations import (
-    Question as AskedAtLink,
-)
+from kchaos.checkers.model.follow.observations import FetchAnswered, FetchAsked, Reply
+from kchaos.checkers.model.follow.observations import Question as AskedAtLink
 from kchaos.checkers.rules.offsets import Range, common, in_words, merged, without
 from kchaos.checkers.segments.batch import join_payload_digests
 

@@ -5,12 +5,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from kchaos.checkers.evidence.history import Operation
-from kchaos.checkers.evidence.partition import (
-    BatchEvidence,
-    Excuse,
-    PartitionEvidence,
-    Side,
-)
+from kchaos.checkers.evidence.partition import BatchEvidence, Excuse, PartitionEvidence, Side
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.rules.compacted import NOT_CLEANED, Cleaned, acknowledged, cleaned, held
 from kchaos.checkers.rules.foreign import may_be_cleaned

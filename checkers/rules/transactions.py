@@ -6,12 +6,7 @@ from dataclasses import dataclass
 
 from kchaos.checkers.evidence.clients import CommittedRead
 from kchaos.checkers.evidence.history import Operation
-from kchaos.checkers.evidence.partition import (
-    OBSERVED,
-    BatchEvidence,
-    PartitionEvidence,
-    Side,
-)
+from kchaos.checkers.evidence.partition import OBSERVED, BatchEvidence, PartitionEvidence, Side
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.rules.offsets import Range, in_words, merged
 

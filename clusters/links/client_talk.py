@@ -19,11 +19,7 @@ from kchaos.clusters.links.conversation import Endpoint
 from kchaos.clusters.links.errors import LinkError
 from kchaos.clusters.links.frames import Frame
 from kchaos.clusters.links.layouts import Layout
-from kchaos.clusters.links.messages import (
-    correlation_id_of_response,
-    read_header,
-    skip_header_tags,
-)
+from kchaos.clusters.links.messages import correlation_id_of_response, read_header, skip_header_tags
 from kchaos.clusters.links.wire import (
     BytesEndEarly,
     MalformedMessage,

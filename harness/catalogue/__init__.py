@@ -69,13 +69,7 @@ from kchaos.harness.catalogue.kip_966_last_known_leader import KIP_966_LAST_KNOW
 from kchaos.harness.catalogue.kip_966_last_replica import KIP_966_LAST_REPLICA
 from kchaos.harness.catalogue.kraft_form import kraft_cluster, kraft_steps
 from kchaos.harness.errors import UsageError
-from kchaos.harness.run.own_parts import (
-    FILES,
-    OwnParts,
-    installed_parts,
-    left_out,
-    parts_of_file,
-)
+from kchaos.harness.run.own_parts import FILES, OwnParts, installed_parts, left_out, parts_of_file
 from kchaos.harness.run.scenario import Scenario
 
 CATALOGUE: Mapping[str, Entry] = {

@@ -2,13 +2,7 @@
 
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import (
-    CutZooKeeper,
-    ExpireSession,
-    HoldController,
-    KillBroker,
-    MoveController,
-)
+from kchaos.faults import CutZooKeeper, ExpireSession, HoldController, KillBroker, MoveController
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.steps.clients import Produce

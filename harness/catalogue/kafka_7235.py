@@ -9,11 +9,7 @@ from kchaos.harness.catalogue.kip_380_bounced import late_answer
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import AwaitLeader, IfPossible
-from kchaos.harness.steps.observing import (
-    AwaitDecision,
-    AwaitHighWatermarkForgotten,
-    AwaitLog,
-)
+from kchaos.harness.steps.observing import AwaitDecision, AwaitHighWatermarkForgotten, AwaitLog
 from kchaos.harness.steps.scenario_steps import (
     AwaitFollowing,
     AwaitHeld,

@@ -7,14 +7,7 @@ from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_380_bounced import topic_with_a_record
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.steps.observing import AwaitLog
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    AwaitReplicated,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
+from kchaos.harness.steps.scenario_steps import AwaitHeld, AwaitReplicated, Heal, Inject, Step, Tell
 
 CONTROLLER, LEADER, OTHER = 0, 1, 2
 _CASE = "session-ends"

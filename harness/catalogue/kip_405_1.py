@@ -20,14 +20,7 @@ from kchaos.harness.catalogue.kip_405 import (
     shipped,
     tiered_cluster,
 )
-from kchaos.harness.steps.scenario_steps import (
-    Heal,
-    Inject,
-    Reassign,
-    Step,
-    TakeSnapshot,
-    Tell,
-)
+from kchaos.harness.steps.scenario_steps import Heal, Inject, Reassign, Step, TakeSnapshot, Tell
 from kchaos.harness.steps.tier import AwaitOffsets
 
 _CASE = "new-empty-follower"

@@ -27,14 +27,7 @@ from kchaos.harness.catalogue.kip_405 import (
     tiered_topic,
     why_not_uploads,
 )
-from kchaos.harness.steps.scenario_steps import (
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    TakeSnapshot,
-    Tell,
-)
+from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, TakeSnapshot, Tell
 
 A, B, CONTROLLER = 0, 1, 2
 _TWO = str(2 * MESSAGE_BYTES)

@@ -29,13 +29,7 @@ from kchaos.harness.catalogue.kip_405 import (
     with_points,
 )
 from kchaos.harness.steps.observing import AwaitPoint
-from kchaos.harness.steps.scenario_steps import (
-    Heal,
-    Inject,
-    Step,
-    TakeSnapshot,
-    Tell,
-)
+from kchaos.harness.steps.scenario_steps import Heal, Inject, Step, TakeSnapshot, Tell
 
 A, B, CONTROLLER = 0, 1, 2
 

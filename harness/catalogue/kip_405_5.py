@@ -5,11 +5,7 @@ from typing import Any
 
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import (
-    CutLink,
-    KillBroker,
-    WipeLogDirectory,
-)
+from kchaos.faults import CutLink, KillBroker, WipeLogDirectory
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     FIXED_UPLOADS,

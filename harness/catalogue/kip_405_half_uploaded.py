@@ -19,14 +19,7 @@ from kchaos.harness.catalogue.kip_405 import (
     settled,
     shipped,
 )
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    Heal,
-    Inject,
-    Step,
-    TakeSnapshot,
-    Tell,
-)
+from kchaos.harness.steps.scenario_steps import AwaitHeld, Heal, Inject, Step, TakeSnapshot, Tell
 
 A, B, CONTROLLER = 0, 1, 2
 _CASE = "leader-dies"

@@ -4,14 +4,7 @@ from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import CutLink, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.kip_501 import (
-    CONTROLLER,
-    LEADER,
-    OTHER,
-    begun,
-    cluster_of,
-    write,
-)
+from kchaos.harness.catalogue.kip_501 import CONTROLLER, LEADER, OTHER, begun, cluster_of, write
 from kchaos.harness.steps.observing import AwaitLog
 from kchaos.harness.steps.scenario_steps import AwaitState, Inject, Step, Tell
 

@@ -8,13 +8,7 @@ from kchaos.harness.catalogue.kip_501 import ALL, LEADER, begun, cluster_of, wri
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import AwaitInSync
 from kchaos.harness.steps.observing import AwaitDecision, AwaitPoint
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
+from kchaos.harness.steps.scenario_steps import AwaitHeld, Heal, Inject, Step, Tell
 
 _HANG = "inside-the-log-read"
 

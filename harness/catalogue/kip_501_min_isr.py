@@ -16,14 +16,7 @@ from kchaos.harness.catalogue.kip_501 import (
 from kchaos.harness.steps.clients import AwaitAnswer
 from kchaos.harness.steps.if_possible import AwaitInSync
 from kchaos.harness.steps.observing import AwaitLog
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    AwaitState,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
+from kchaos.harness.steps.scenario_steps import AwaitHeld, AwaitState, Heal, Inject, Step, Tell
 
 _REFUSED = "acks-all-refused"
 

@@ -5,14 +5,7 @@ from kchaos.faults import HoldPoint, KillBroker
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_501 import CONTROLLER, LEADER, OTHER, begun, cluster_of, write
 from kchaos.harness.steps.observing import AwaitDecision
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    AwaitState,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
+from kchaos.harness.steps.scenario_steps import AwaitHeld, AwaitState, Heal, Inject, Step, Tell
 
 _SLOW = "slow-with-what-they-got"
 

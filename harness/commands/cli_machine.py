@@ -7,13 +7,7 @@ import click
 
 from kchaos.clusters.releases import Mode
 from kchaos.harness.commands.cli_complete import releases
-from kchaos.harness.commands.cli_options import (
-    mode,
-    offline,
-    run_options,
-    runs_directory,
-    sayer,
-)
+from kchaos.harness.commands.cli_options import mode, offline, run_options, runs_directory, sayer
 
 if TYPE_CHECKING:
     from kchaos.harness.run.runner import RunOptions

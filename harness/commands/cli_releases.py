@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kchaos.harness.commands.cli_complete import entries, releases
-from kchaos.harness.commands.cli_options import (
-    as_json,
-    run_options,
-    runs_directory,
-    sayer,
-    trust,
-)
+from kchaos.harness.commands.cli_options import as_json, run_options, runs_directory, sayer, trust
 
 if TYPE_CHECKING:
     from kchaos.harness.run.runner import RunOptions

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kchaos.harness.commands.cli_complete import releases
-from kchaos.harness.commands.cli_options import (
-    as_json,
-    run_options,
-    runs_directory,
-    sayer,
-)
+from kchaos.harness.commands.cli_options import as_json, run_options, runs_directory, sayer
 
 if TYPE_CHECKING:
     from kchaos.harness.commands.upgrade import UpgradeWanted
@@ -118,12 +113,7 @@ def upgrade(
     support.
     """
     from kchaos.harness.commands.chaos import default_side_by_side
-    from kchaos.harness.commands.upgrade import (
-        UpgradeWanted,
-        plan_json,
-        plan_lines,
-        upgrade_of,
-    )
+    from kchaos.harness.commands.upgrade import UpgradeWanted, plan_json, plan_lines, upgrade_of
 
     say = sayer()
     meant = upgrade_of(

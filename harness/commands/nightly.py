@@ -31,13 +31,7 @@ from kchaos.harness.commands.nights_on_store import put_night, require_free
 from kchaos.harness.commands.summary import require_baseline, summarise
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import KINDS
-from kchaos.harness.player.drawing import (
-    WITHOUT_KRAFT,
-    check_mix,
-    draw,
-    has_kraft,
-    no_formats,
-)
+from kchaos.harness.player.drawing import WITHOUT_KRAFT, check_mix, draw, has_kraft, no_formats
 from kchaos.harness.player.rare import SLOW_DISKS
 from kchaos.harness.run.runner import RunOptions, delete_run
 from kchaos.harness.run.scenario import Scenario

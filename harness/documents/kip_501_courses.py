@@ -10,12 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kchaos.checkers.model.explore.in_sync import (
-    Follower,
-    Solution,
-    counted,
-    keeps,
-)
+from kchaos.checkers.model.explore.in_sync import Follower, Solution, counted, keeps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,15 +14,9 @@ from kchaos.checkers.model.settle.views import replicas_of
 from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.epoch_cache import Entries, EpochEnd
-from kchaos.checkers.model.values.events import (
-    Event,
-)
+from kchaos.checkers.model.values.events import Event
 from kchaos.checkers.model.values.log import Log
-from kchaos.checkers.model.values.prediction import (
-    EpochRound,
-    Promise,
-    Truncation,
-)
+from kchaos.checkers.model.values.prediction import EpochRound, Promise, Truncation
 from kchaos.checkers.model.values.replica import Replica
 from kchaos.checkers.segments.batch import payload_digest
 from kchaos.harness.documents.scene_events import CONTROLLER, PARTITION

@@ -30,10 +30,7 @@ from kchaos.faults.observation import observe_broker
 from kchaos.faults.process.restart import start_of
 from kchaos.harness.errors import ScenarioError, UsageError
 from kchaos.harness.play.client_lines import ClientLines
-from kchaos.harness.play.collect import (
-    collect_decisions,
-    collect_logs,
-)
+from kchaos.harness.play.collect import collect_decisions, collect_logs
 from kchaos.harness.play.play import Play
 from kchaos.harness.run.ending import PLANNED, finish
 from kchaos.harness.run.own_parts import own_place

@@ -5,14 +5,7 @@ each broker: after the first that is not answered (UpdateMetadata, at the broker
 the same again and again, and no LeaderAndIsr goes out (kafka.controller.RequestSendThread.doWork).
 """
 
-from kchaos import (
-    AwaitHighWatermark,
-    CreateTopic,
-    CutLink,
-    FastBounce,
-    Inject,
-    Produce,
-)
+from kchaos import AwaitHighWatermark, CreateTopic, CutLink, FastBounce, Inject, Produce
 from tests.support.looking import messages
 
 RELEASES = {"3.9.1": True}

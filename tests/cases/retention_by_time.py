@@ -7,15 +7,7 @@ itself too.
 
 from typing import Any
 
-from kchaos import (
-    AwaitHighWatermark,
-    AwaitLogStart,
-    CreateTopic,
-    Heal,
-    Inject,
-    KillBroker,
-    Produce,
-)
+from kchaos import AwaitHighWatermark, AwaitLogStart, CreateTopic, Heal, Inject, KillBroker, Produce
 from tests.support.looking import number, observations
 
 RELEASES = {"0.10.2.2": True, "1.1.1": True, "2.8.2": True, "3.9.1": True}

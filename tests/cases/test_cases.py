@@ -22,12 +22,7 @@ import pytest
 
 from kchaos.harness.run.runner import RunOptions, play
 from kchaos.harness.run.scenario import Scenario, with_points
-from tests.cases.plays import (
-    CASES,
-    STORED_CASES,
-    check,
-    scenario_of_case,
-)
+from tests.cases.plays import CASES, STORED_CASES, check, scenario_of_case
 from tests.golden import stored
 from tests.support.plays_of_ci import CASES_PLAYED
 

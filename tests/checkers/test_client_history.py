@@ -12,12 +12,7 @@ import pytest
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.client_history import client_history
-from kchaos.checkers.evidence.clients import (
-    CLIENTS,
-    ClientBatch,
-    ClientLine,
-    ClientPartition,
-)
+from kchaos.checkers.evidence.clients import CLIENTS, ClientBatch, ClientLine, ClientPartition
 from kchaos.checkers.evidence.history import record_payloads
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import KINDS

@@ -4,11 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kchaos.checkers.zookeeper_log import (
-    ZnodeChange,
-    ZooKeeperLogError,
-    read_ensemble,
-)
+from kchaos.checkers.zookeeper_log import ZnodeChange, ZooKeeperLogError, read_ensemble
 from tests.support.run_builder import (
     ACL,
     buffer,

@@ -20,14 +20,7 @@ from kchaos.clusters.errors import MachineError
 from kchaos.harness.commands import nightly as module
 from kchaos.harness.commands.cli import run as kchaos
 from kchaos.harness.commands.exits import USAGE
-from kchaos.harness.commands.nightly import (
-    Limits,
-    Night,
-    bytes_in,
-    nightly,
-    seconds_in,
-    seed_of,
-)
+from kchaos.harness.commands.nightly import Limits, Night, bytes_in, nightly, seconds_in, seed_of
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.runner import RunOptions, delete_run, link_latest
 from kchaos.harness.summary.lines import LINES, read_lines

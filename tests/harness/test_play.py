@@ -8,14 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from kchaos.checkers.acts import (
-    Act,
-    CutLink,
-    ExpireSession,
-    PauseBroker,
-    StartBroker,
-    StopBroker,
-)
+from kchaos.checkers.acts import Act, CutLink, ExpireSession, PauseBroker, StartBroker, StopBroker
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.values.events import Snapshot
 from kchaos.faults import CutLink as CutLinkFault

@@ -10,9 +10,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.broker import follower, leader, offset_reset, process
 from kchaos.checkers.model.state.state import Checkpoint
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import (
-    PartitionState,
-)
+from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import (
     LeaderAndIsr,

@@ -16,11 +16,7 @@ from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.replica import Role
-from kchaos.checkers.model.values.requests import (
-    Exchange,
-    FetchAnswer,
-    Stage,
-)
+from kchaos.checkers.model.values.requests import Exchange, FetchAnswer, Stage
 
 
 @dataclass(frozen=True, slots=True)

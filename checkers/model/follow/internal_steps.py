@@ -4,46 +4,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kchaos.checkers.acts import FailLogDirectory, TopicPartition
-from kchaos.checkers.model.broker import (
-    exchange,
-    leader,
-    log_start,
-    process,
-    tier,
-)
+from kchaos.checkers.model.broker import exchange, leader, log_start, process, tier
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.follow import isr_requests
 from kchaos.checkers.model.follow.internal_control_steps import control_steps
-from kchaos.checkers.model.follow.internal_follower_steps import (
-    at_follower,
-    came_too_late,
-)
+from kchaos.checkers.model.follow.internal_follower_steps import at_follower, came_too_late
 from kchaos.checkers.model.follow.internal_leader_steps import at_leader
 from kchaos.checkers.model.follow.internal_produce_steps import produce_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.matching import (
-    files_differ,
-    is_on,
-    question_differs,
-    request_of,
-)
-from kchaos.checkers.model.follow.observations import (
-    Asked,
-    CopyBegun,
-    FetchAsked,
-    Question,
-    Reply,
-)
+from kchaos.checkers.model.follow.matching import files_differ, is_on, question_differs, request_of
+from kchaos.checkers.model.follow.observations import Asked, CopyBegun, FetchAsked, Question, Reply
 from kchaos.checkers.model.settle.views import replicas_of
 from kchaos.checkers.model.state.state import Broker, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.prediction import Copied
 from kchaos.checkers.model.values.replica import Replica, Role
-from kchaos.checkers.model.values.requests import (
-    Exchange,
-    Stage,
-)
+from kchaos.checkers.model.values.requests import Exchange, Stage
 
 
 def silent_steps(state: State, lookahead: Lookahead, index: int, decided: int) -> Iterator[World]:

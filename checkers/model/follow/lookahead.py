@@ -4,12 +4,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from kchaos.checkers.acts import (
-    FORGED_ERRORS,
-    ForgeAnswers,
-    StopBroker,
-    TopicPartition,
-)
+from kchaos.checkers.acts import FORGED_ERRORS, ForgeAnswers, StopBroker, TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.follow.decisions_ahead import DecisionsAhead
@@ -32,11 +27,7 @@ from kchaos.checkers.model.follow.observations import (
     Record,
     Reply,
 )
-from kchaos.checkers.model.values.events import (
-    LogStartObserved,
-    PartitionState,
-    Produce,
-)
+from kchaos.checkers.model.values.events import LogStartObserved, PartitionState, Produce
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.requests import EARLIEST, Asked

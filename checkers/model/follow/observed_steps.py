@@ -23,12 +23,7 @@ from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.broker.leader import has_enough
 from kchaos.checkers.model.controller import allowed
 from kchaos.checkers.model.follow import isr_requests
-from kchaos.checkers.model.follow.internal_steps import (
-    ask,
-    copy_differs,
-    give_up_others,
-    is_taken,
-)
+from kchaos.checkers.model.follow.internal_steps import ask, copy_differs, give_up_others, is_taken
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import answers_as_seen, errors_differ, is_on
 from kchaos.checkers.model.follow.observations import (

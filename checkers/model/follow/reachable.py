@@ -17,12 +17,7 @@ from kchaos.checkers.model.state.state import Component, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.replica import Role
-from kchaos.checkers.model.values.requests import (
-    Asked,
-    Exchange,
-    Stage,
-    UpdateMetadata,
-)
+from kchaos.checkers.model.values.requests import Asked, Exchange, Stage, UpdateMetadata
 
 _NOT_KNOWN = frozenset(
     {

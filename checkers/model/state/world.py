@@ -11,14 +11,7 @@ from typing import Any
 from kchaos.checkers.acts import CutLink, ForgeAnswers, Hold, HoldPoint, TopicPartition
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.state.state import (
-    EMPTY,
-    Broker,
-    Checkpoint,
-    Component,
-    Read,
-    State,
-)
+from kchaos.checkers.model.state.state import EMPTY, Broker, Checkpoint, Component, Read, State
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.fetchers import fetcher_of, source_of
 from kchaos.checkers.model.values.prediction import PredictedProduce

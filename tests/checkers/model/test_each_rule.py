@@ -11,18 +11,12 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import (
-    TopicPartition,
-)
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import follow, generation_for, predict
 from kchaos.checkers.model.broker import exchange, log_start, tier
 from kchaos.checkers.model.broker.follower import handle_fetch_answer
 from kchaos.checkers.model.broker.leader import become_leader, refuse_unverified, update_view
-from kchaos.checkers.model.controller.decisions import (
-    ControllerContext,
-    LeaderAndIsr,
-    explain,
-)
+from kchaos.checkers.model.controller.decisions import ControllerContext, LeaderAndIsr, explain
 from kchaos.checkers.model.controller.outboxes import deliver, queue
 from kchaos.checkers.model.explore.actions import (
     AskToStop,
@@ -43,11 +37,7 @@ from kchaos.checkers.model.settle.predict import left_alone_after
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED, EpochEnd, EpochEntry
-from kchaos.checkers.model.values.events import (
-    Event,
-    Produce,
-    Snapshot,
-)
+from kchaos.checkers.model.values.events import Event, Produce, Snapshot
 from kchaos.checkers.model.values.log import Log, batches_of
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.model.values.producers import ProducerMark

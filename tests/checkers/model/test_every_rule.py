@@ -15,10 +15,7 @@ from kchaos.checkers.model.releases.every_rule import EVERY_RULE, RULES, in_orde
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
-from kchaos.checkers.model.releases.rules.first_release import (
-    fetch_from_log_end,
-    first_generation,
-)
+from kchaos.checkers.model.releases.rules.first_release import fetch_from_log_end, first_generation
 from kchaos.checkers.model.releases.versions import parse_version
 
 WHOLE: dict[str, Any] = {

@@ -7,11 +7,7 @@ import pytest
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import follow, generation_for
-from kchaos.checkers.model.broker.leader import (
-    become_leader,
-    give_up_isr,
-    update_view,
-)
+from kchaos.checkers.model.broker.leader import become_leader, give_up_isr, update_view
 from kchaos.checkers.model.controller import allowed
 from kchaos.checkers.model.controller.allowed import reason_against
 from kchaos.checkers.model.follow.internal_leader_steps import epochs_half_told

@@ -6,14 +6,7 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import (
-    CutLink,
-    Hold,
-    ReleaseHold,
-    StaleRequest,
-    StartBroker,
-    StopBroker,
-)
+from kchaos.checkers.acts import CutLink, Hold, ReleaseHold, StaleRequest, StartBroker, StopBroker
 from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.broker.control_handling import handle
 from kchaos.checkers.model.controller.outboxes import queue

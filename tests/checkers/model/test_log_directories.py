@@ -7,12 +7,7 @@ import pytest
 from kchaos.checkers.acts import FailLogDirectory, RestoreLogDirectory, WipeLogDirectory
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model import predict
-from kchaos.checkers.model.values.events import (
-    Event,
-    PartitionState,
-    Snapshot,
-    TopicCreated,
-)
+from kchaos.checkers.model.values.events import Event, PartitionState, Snapshot, TopicCreated
 from tests.support.model_timelines import cluster, kill, start, state, write
 
 U = PartitionState(

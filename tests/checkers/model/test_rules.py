@@ -18,22 +18,10 @@ from kchaos.checkers.acts import (
 from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.releases.every_rule import RANGES, RULES
 from kchaos.checkers.model.releases.versions import parse_version
-from kchaos.checkers.model.values.events import (
-    Event,
-    Snapshot,
-    TopicConfigured,
-    TopicCreated,
-)
+from kchaos.checkers.model.values.events import Event, Snapshot, TopicConfigured, TopicCreated
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.clusters.releases import KNOWN_RELEASES
-from tests.support.model_timelines import (
-    cluster,
-    kill,
-    replica,
-    start,
-    state,
-    write,
-)
+from tests.support.model_timelines import cluster, kill, replica, start, state, write
 from tests.support.rule_timelines import pair, shorter_leader, upgraded, zombie_leader
 
 AFTER = Snapshot(label="after")

@@ -13,11 +13,7 @@ from kchaos.checkers.formats.checkpoints import EpochEntry
 from kchaos.checkers.segments import __main__ as command
 from kchaos.checkers.segments.__main__ import main
 from kchaos.checkers.segments.batch import Batch
-from kchaos.checkers.segments.directory import (
-    partition_directories,
-    read_partition,
-    segment_files,
-)
+from kchaos.checkers.segments.directory import partition_directories, read_partition, segment_files
 from kchaos.checkers.segments.errors import SegmentError
 from kchaos.checkers.segments.reader import iter_batches
 from tests.support.segment_encoder import Pair, batch, message

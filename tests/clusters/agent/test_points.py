@@ -11,11 +11,7 @@ import pytest
 from kchaos.clusters.agent import POINTS, point_of, unknown_points
 from kchaos.clusters.agent import points as table
 from kchaos.clusters.agent.byteman import Agent, GateAddress, Life, complaints, script
-from kchaos.clusters.agent.points import (
-    LOG_READ,
-    REGISTERED,
-    SEND_FETCH,
-)
+from kchaos.clusters.agent.points import LOG_READ, REGISTERED, SEND_FETCH
 from kchaos.clusters.agent.tier_points import REMOTE_COPY_CHECKPOINT
 from kchaos.clusters.distribution import resolve
 from kchaos.clusters.errors import ReleaseError

@@ -11,11 +11,7 @@ from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.messages import read_response
 from kchaos.clusters.links.sessions import FetchSessions
-from tests.support.captured import (
-    TOPIC_ID,
-    answer_to,
-    read,
-)
+from tests.support.captured import TOPIC_ID, answer_to, read
 
 
 def encoded(request, version, *, correlation_id=5, client_id="broker-1-fetcher-0"):

@@ -10,13 +10,7 @@ from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.harness.documents import Comparison, Result, SearchBounds
 from kchaos.harness.documents.kafka_7601 import compare, machine
-from kchaos.harness.documents.kafka_7601_columns import (
-    NEW,
-    OLD,
-    PROPOSED,
-    formats,
-    served,
-)
+from kchaos.harness.documents.kafka_7601_columns import NEW, OLD, PROPOSED, formats, served
 from kchaos.harness.documents.kafka_7601_options import (
     expect_magic_of_segment,
     maximum_magic,

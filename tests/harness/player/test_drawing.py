@@ -16,14 +16,7 @@ from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
 from kchaos.faults import FAULTS, FailLogDirectory, RollBroker
 from kchaos.harness.errors import UsageError
-from kchaos.harness.player.candidates import (
-    KINDS,
-    LOGS,
-    MIXES,
-    SHUTDOWNS,
-    THROTTLES,
-    UPGRADES,
-)
+from kchaos.harness.player.candidates import KINDS, LOGS, MIXES, SHUTDOWNS, THROTTLES, UPGRADES
 from kchaos.harness.player.drawing import draw, no_formats, view_of
 from kchaos.harness.player.drawn_settings import CONTROLLED_SHUTDOWN, SMALL_LOGS
 from kchaos.harness.player.legal import after, illegal_steps
