@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.model import follow
-from kchaos.checkers.model.follow.observations import ClientAnswered, Record, Reply
+from kchaos.checkers.model.follow.observations import ClientAnswered, Record, ResponseSeen
 from kchaos.checkers.model.follow.search import MOST_STATES
 from kchaos.checkers.model.values.events import Produce
 from tests.golden.stored import HARD, recorded
@@ -67,7 +67,9 @@ def main() -> None:
 def _variants(record: Record, each: int | None) -> Iterator[tuple[str, Record]]:
     yield _WHOLE, record
     produces = [index for index, item in enumerate(record.seen) if isinstance(item.what, Produce)]
-    answers = [index for index, item in enumerate(record.seen) if isinstance(item.what, Reply)]
+    answers = [
+        index for index, item in enumerate(record.seen) if isinstance(item.what, ResponseSeen)
+    ]
     for index in _spread(produces, each):
         yield f"produce {index}", _without_produce(record, index)
     for index in _spread(list(range(len(record.decided))), each):

@@ -11,7 +11,7 @@ from kchaos.checkers.acts import LoseTail, StaleRequest, StartBroker
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.links import LinkMessage, told_of
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model.follow.observations import FetchAnswered, IsrAnswered, Reply
+from kchaos.checkers.model.follow.observations import FetchAnswered, IsrAnswered, ResponseSeen
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.versions import parse_version
@@ -71,7 +71,7 @@ def _is_unlike(rule: Rule, release: str) -> bool:
 
 def _answers(evidence: RunEvidence) -> Iterator[FetchAnswered]:
     for message in evidence.links or ():
-        if isinstance(message.said, Reply) and message.said.api == "Fetch":
+        if isinstance(message.said, ResponseSeen) and message.said.api == "Fetch":
             for said in message.said.partitions.values():
                 if isinstance(said, FetchAnswered):
                     yield said

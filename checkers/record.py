@@ -27,9 +27,9 @@ from kchaos.checkers.model.follow.observations import (
     CopyEnded,
     Decided,
     Files,
-    Question,
     Record,
-    Reply,
+    RequestSeen,
+    ResponseSeen,
     Seen,
 )
 from kchaos.checkers.model.follow.search import MOST_STATES
@@ -123,18 +123,18 @@ def _first_sign(links: list[Seen], broker: int, since: float) -> float:
     for item in links:
         what = item.what
         if item.time < since:
-            if isinstance(what, Question):
+            if isinstance(what, RequestSeen):
                 before.add(what.number)
             continue
         # What a hold keeps may arrive when its sender has long been dead.
-        if isinstance(what, Question) and what.follower == broker and what.number not in before:
+        if isinstance(what, RequestSeen) and what.follower == broker and what.number not in before:
             return item.time
-        if isinstance(what, Question | ControlSent):
+        if isinstance(what, RequestSeen | ControlSent):
             asked.setdefault(what.number, item.time)
-        is_own = (isinstance(what, Reply) and what.leader == broker) or (
+        is_own = (isinstance(what, ResponseSeen) and what.leader == broker) or (
             isinstance(what, ControlAnswered) and what.broker == broker
         )
-        if isinstance(what, Reply | ControlAnswered) and is_own and what.number in asked:
+        if isinstance(what, ResponseSeen | ControlAnswered) and is_own and what.number in asked:
             return asked[what.number]
     return float("inf")
 

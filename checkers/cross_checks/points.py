@@ -10,7 +10,7 @@ from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.formats.leader_points import FETCH_COUNTED, ISR_CHECK
 from kchaos.checkers.formats.point_hit import PointHit
-from kchaos.checkers.model.follow.observations import FetchAsked, Question
+from kchaos.checkers.model.follow.observations import FetchAsked, RequestSeen
 from kchaos.checkers.model.values.events import TopicCreated
 
 _ASIDE_S = 10.0
@@ -187,7 +187,7 @@ def _asked(evidence: RunEvidence) -> set[tuple[int, TopicPartition, int, int]] |
     return {
         (said.leader, partition, said.follower, asked.fetch_offset)
         for message in evidence.links
-        if isinstance(said := message.said, Question)
+        if isinstance(said := message.said, RequestSeen)
         for partition, asked in said.partitions.items()
         if isinstance(asked, FetchAsked)
     }

@@ -13,8 +13,8 @@ from kchaos.checkers.model.follow.observations import (
     Fate,
     FetchAnswered,
     FetchAsked,
-    Question,
-    Reply,
+    RequestSeen,
+    ResponseSeen,
 )
 from kchaos.checkers.model.values.prediction import EpochRound
 
@@ -112,13 +112,13 @@ def _exchanges(messages: Iterable[LinkMessage]) -> list[_Exchange]:
     sessions: dict[tuple[int, int], dict[TopicPartition, Asked]] = {}
     for number, message in enumerate(messages, start=1):
         said = message.said
-        if not isinstance(said, Question | Reply) or said.api == "ListOffsets":
+        if not isinstance(said, RequestSeen | ResponseSeen) or said.api == "ListOffsets":
             continue
         pair = (said.follower, said.source)
         exchange = exchanges.setdefault(
             (said.number, said.api), _Exchange(said.api, said.follower, said.leader)
         )
-        if isinstance(said, Question):
+        if isinstance(said, RequestSeen):
             if exchange.asked_at is None:
                 exchange.asked_at = message.wall_time_s
             known = sessions.setdefault(pair, {}) if said.api == "Fetch" else {}

@@ -34,8 +34,8 @@ from kchaos.checkers.model.follow.observations import (
     Observation,
     OffsetAnswered,
     OffsetAsked,
-    Question,
-    Reply,
+    RequestSeen,
+    ResponseSeen,
 )
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.requests import StopReplica
@@ -90,20 +90,20 @@ def _without_rebuilds(messages: Iterable[LinkMessage]) -> Iterator[LinkMessage]:
     passed: set[tuple[int, int]] = set()
     for message in messages:
         said = message.said
-        if isinstance(said, Question | Reply):
+        if isinstance(said, RequestSeen | ResponseSeen):
             pair = (said.follower, said.source)
             if said.api == "Fetch":
                 building[pair] = _sent_away(said)
             elif said.number in passed or (
-                isinstance(said, Question) and said.partitions.keys() & building.get(pair, set())
+                isinstance(said, RequestSeen) and said.partitions.keys() & building.get(pair, set())
             ):
                 passed.add(said.number)
                 message = replace(message, said=None)
         yield message
 
 
-def _sent_away(said: Question | Reply) -> frozenset[TopicPartition]:
-    if isinstance(said, Question):
+def _sent_away(said: RequestSeen | ResponseSeen) -> frozenset[TopicPartition]:
+    if isinstance(said, RequestSeen):
         return frozenset()
     return frozenset(
         partition
@@ -215,7 +215,9 @@ def heartbeats(messages: Iterable[LinkMessage]) -> Mapping[int, Sequence[Heartbe
     return sent
 
 
-def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -> Question | None:
+def _question(
+    message: LinkMessage, detail: _Detail, source: int, target: int
+) -> RequestSeen | None:
     asked: dict[TopicPartition, Asked] = {}
     for partition, entry in _entries(detail):
         epoch = entry.get("current_leader_epoch")
@@ -233,7 +235,7 @@ def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -
     is_full = detail.get("session_epoch") in _FULL_FETCH_EPOCHS
     if not asked and is_full:
         return None  # It is about internal topics alone.
-    return Question(
+    return RequestSeen(
         number=_number(message),
         fate=_fate(message),
         api=message.api or "",
@@ -247,7 +249,7 @@ def _question(message: LinkMessage, detail: _Detail, source: int, target: int) -
     )
 
 
-def _reply(message: LinkMessage, detail: _Detail, source: int, target: int) -> Reply | None:
+def _reply(message: LinkMessage, detail: _Detail, source: int, target: int) -> ResponseSeen | None:
     answered: dict[TopicPartition, Answered] = {}
     for partition, entry in _entries(detail):
         if message.api == "Fetch":
@@ -262,7 +264,7 @@ def _reply(message: LinkMessage, detail: _Detail, source: int, target: int) -> R
             )
     if not answered and message.api == "ListOffsets":
         return None  # It is about internal topics.
-    return Reply(
+    return ResponseSeen(
         number=_number(message),
         fate=_fate(message),
         api=message.api or "",

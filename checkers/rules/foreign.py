@@ -8,8 +8,12 @@ from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import OBSERVED, BatchEvidence, PartitionEvidence, Side
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding, Question
-from kchaos.checkers.model.follow.observations import FetchAnswered, FetchAsked, Reply
-from kchaos.checkers.model.follow.observations import Question as AskedAtLink
+from kchaos.checkers.model.follow.observations import (
+    FetchAnswered,
+    FetchAsked,
+    RequestSeen,
+    ResponseSeen,
+)
 from kchaos.checkers.rules.offsets import Range, common, in_words, merged, without
 from kchaos.checkers.segments.batch import join_payload_digests
 
@@ -164,7 +168,7 @@ def foreign_at_links(evidence: RunEvidence) -> Iterator[Finding]:
     if not any(message.fate in _MADE_UP for message in evidence.links or ()):
         for message in evidence.links or ():
             said = message.said
-            if isinstance(said, AskedAtLink | Reply) and said.api == "Fetch":
+            if isinstance(said, RequestSeen | ResponseSeen) and said.api == "Fetch":
                 for partition, told in said.partitions.items():
                     if partition in written:
                         written[partition].compare(message.wall_time_s, told)

@@ -32,7 +32,7 @@ def with_another_acknowledgement(evidence: RunEvidence) -> Prediction:
 
 
 def predicted(*explained: tuple[str, int]) -> Prediction:
-    emptied = EmptiedBy(source="links.jsonl:9", what="Reply", why="no", explained=explained)
+    emptied = EmptiedBy(source="links.jsonl:9", what="ResponseSeen", why="no", explained=explained)
     return Prediction(snapshots={}, produces=(), rounds=(), truncations=(), emptied_by=emptied)
 
 

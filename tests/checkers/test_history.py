@@ -5,7 +5,7 @@ import pytest
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.history import record_payload
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model.follow.observations import Reply
+from kchaos.checkers.model.follow.observations import ResponseSeen
 from kchaos.checkers.model.values.prediction import EpochRound
 from tests.support.run_builder import RunBuilder
 
@@ -145,7 +145,7 @@ def test_an_answer_tells_whether_it_has_news_of_an_internal_topic(
 
     said = [message.said for message in RunEvidence(build.run).links or ()]
 
-    assert [reply.answers_others for reply in said if isinstance(reply, Reply)] == [
+    assert [reply.answers_others for reply in said if isinstance(reply, ResponseSeen)] == [
         *(False, False),
         *(True, True),
         *(False, True),

@@ -1,6 +1,12 @@
 """Order of a run, read from what was written down."""
 
-from kchaos.checkers.model.follow.observations import Fate, Observation, Question, Reply, Seen
+from kchaos.checkers.model.follow.observations import (
+    Fate,
+    Observation,
+    RequestSeen,
+    ResponseSeen,
+    Seen,
+)
 from kchaos.checkers.record import _first_sign
 
 
@@ -8,8 +14,10 @@ def at(time: float, what: Observation) -> Seen:
     return Seen(what=what, time=time, zxid=0, source="")
 
 
-def question(connection: int, *, follower: int, leader: int, fate: Fate = Fate.ARRIVES) -> Question:
-    return Question(
+def question(
+    connection: int, *, follower: int, leader: int, fate: Fate = Fate.ARRIVES
+) -> RequestSeen:
+    return RequestSeen(
         number=(connection, 0),
         fate=fate,
         api="Fetch",
@@ -20,7 +28,7 @@ def question(connection: int, *, follower: int, leader: int, fate: Fate = Fate.A
 
 
 def test_a_process_shows_itself_by_asking_and_by_being_asked_what_it_answers() -> None:
-    reply = Reply(
+    reply = ResponseSeen(
         number=(7, 0), fate=Fate.ARRIVES, api="Fetch", follower=1, leader=2, partitions={}
     )
     asked = at(5.0, question(7, follower=1, leader=2))

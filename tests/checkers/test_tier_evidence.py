@@ -12,7 +12,12 @@ from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.history import record_payload
 from kchaos.checkers.evidence.links import read_links
 from kchaos.checkers.evidence.tier import FetchedRecord, read_tier
-from kchaos.checkers.model.follow.observations import Fate, OffsetAnswered, Question, Reply
+from kchaos.checkers.model.follow.observations import (
+    Fate,
+    OffsetAnswered,
+    RequestSeen,
+    ResponseSeen,
+)
 from kchaos.checkers.run_directory import RunDirectory
 
 
@@ -69,7 +74,7 @@ def offsets(number: int, partition: int = 0) -> tuple[dict[str, Any], dict[str, 
 
 def said(files: EvidenceFiles) -> list[str]:
     return [
-        message.said.api if isinstance(message.said, Question | Reply) else "nothing"
+        message.said.api if isinstance(message.said, RequestSeen | ResponseSeen) else "nothing"
         for message in read_links(files) or ()
     ]
 
@@ -104,7 +109,7 @@ def test_the_oldest_answer_about_offsets_has_a_list_and_internal_topics_say_noth
         each["detail"]["partitions"][0]["topic"] = "__consumer_offsets"
     files = run_with(tmp_path, "links.jsonl", asked, answered, *internal)
     kept = [message.said for message in read_links(files) or ()]
-    assert kept[1] == Reply(
+    assert kept[1] == ResponseSeen(
         number=(7, 1),
         fate=Fate.ARRIVES,
         api="ListOffsets",

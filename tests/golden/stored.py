@@ -13,7 +13,7 @@ from typing import Any
 from kchaos.checkers.archives import extract
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
-from kchaos.checkers.model.follow.observations import Question, Record
+from kchaos.checkers.model.follow.observations import Record, RequestSeen
 from kchaos.checkers.model.releases.status import status
 from kchaos.checkers.model.releases.versions import RELEASED
 from kchaos.checkers.record import record_of
@@ -123,7 +123,7 @@ def said_of(run: RunDirectory, results: Results) -> dict[str, Any]:
             f"{cut.broker} from {cut.log_end_offset_before} to {cut.target_offset}"
             for cut in (prediction.truncations if prediction else ())
         ],
-        "questions": sum(isinstance(item.what, Question) for item in seen),
+        "questions": sum(isinstance(item.what, RequestSeen) for item in seen),
     }
 
 

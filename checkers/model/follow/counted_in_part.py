@@ -16,7 +16,7 @@ from kchaos.checkers.model.broker import exchange, leader
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import answer_as_seen
-from kchaos.checkers.model.follow.observations import Reply
+from kchaos.checkers.model.follow.observations import ResponseSeen
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.replica import Replica
@@ -119,7 +119,7 @@ def yet_to_read(
     follower: int,
     source: int,
     request: Exchange,
-    seen: Reply,
+    seen: ResponseSeen,
     withheld: frozenset[TopicPartition],
 ) -> frozenset[TopicPartition]:
     """Return what a leader is yet to read of a Fetch, since it would not answer it as was seen.

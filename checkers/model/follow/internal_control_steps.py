@@ -198,7 +198,7 @@ def _speaks_as_before(step: _Step) -> bool:
 
 def _is_yet_to_be_read(step: _Step, number: Number) -> bool:
     """Tell whether a leader has not looked at its log for a question."""
-    waiting = request_of(World(step.state), step.lookahead.questions[number])
+    waiting = request_of(World(step.state), step.lookahead.requests[number])
     return waiting is None or (waiting.stage is Stage.ARRIVED and not waiting.refused)
 
 
@@ -289,7 +289,7 @@ def _answers_as_before(step: _Step, told: PartitionState) -> bool:
     answer = lookahead.next_answered_before(step.broker_id, partition, step.part.number, step.index)
     if answer is None or answer[1] not in NOT_HERE:
         return False
-    question = lookahead.questions[answer[0]]
+    question = lookahead.requests[answer[0]]
     asked = question.partitions.get(partition)
     epoch = asked.leader_epoch if isinstance(asked, FetchAsked) else None
     if not question.is_full or epoch is None or not 0 <= epoch < told.leader_epoch:

@@ -10,7 +10,12 @@ from kchaos.checkers.model.broker import follower as following
 from kchaos.checkers.model.broker.exchange import FETCH, LIST_OFFSETS
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import is_on
-from kchaos.checkers.model.follow.observations import EpochAsked, FetchAsked, Question, Reply
+from kchaos.checkers.model.follow.observations import (
+    EpochAsked,
+    FetchAsked,
+    RequestSeen,
+    ResponseSeen,
+)
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
@@ -132,7 +137,7 @@ def _asks_as_before(
     if not _repeats(thread, question, lookahead, broker_id, source, index):
         return
     if is_answered_next:
-        assert isinstance(item, Reply)
+        assert isinstance(item, ResponseSeen)
         asked = World(state)
         sent = replace(question, number=item.number, stage=Stage.ARRIVED)
         exchange.send(asked, broker_id, source, sent)
@@ -167,12 +172,12 @@ def _is_of_older_epoch(world: World, source: int, question: Exchange) -> bool:
     )
 
 
-def came_too_late(waiting: Exchange, item: Question | Reply | None) -> bool:
+def came_too_late(waiting: Exchange, item: RequestSeen | ResponseSeen | None) -> bool:
     """Tell whether a fetcher most likely never had an answer that a link passed on.
 
     It asks once more on a later connection what that answer would have told it.
     """
-    if not isinstance(item, Question) or waiting.number is None or item.api != waiting.api:
+    if not isinstance(item, RequestSeen) or waiting.number is None or item.api != waiting.api:
         return False
     if item.number[0] <= waiting.number[0]:
         return False
@@ -226,9 +231,15 @@ def _would_repeat(
     ) and _repeats(thread, question, lookahead, broker_id, source, index)
 
 
-def _is_unseen(item: Question | Reply | None, lookahead: Lookahead) -> TypeGuard[Reply]:
+def _is_unseen(
+    item: RequestSeen | ResponseSeen | None, lookahead: Lookahead
+) -> TypeGuard[ResponseSeen]:
     """Tell whether a message answers a Fetch that the links did not record."""
-    return isinstance(item, Reply) and item.api == FETCH and item.number not in lookahead.questions
+    return (
+        isinstance(item, ResponseSeen)
+        and item.api == FETCH
+        and item.number not in lookahead.requests
+    )
 
 
 def _repeats(
@@ -276,7 +287,7 @@ def _dropped(
     (ReplicaManager.makeFollowers, 0.10.2.2 to 3.9). The next question tells: it takes leave of
     them, or asks from where the one before did.
     """
-    if not isinstance(item, Question) or item.api != FETCH or waiting.api != FETCH:
+    if not isinstance(item, RequestSeen) or item.api != FETCH or waiting.api != FETCH:
         return
     taken = {
         TopicPartition(told.topic, told.partition) for told in World(state).to_be_told(broker_id)
@@ -296,7 +307,7 @@ def _dropped(
         yield world
 
 
-def _is_asked_anew(item: Question, partition: TopicPartition, before: Asked) -> bool:
+def _is_asked_anew(item: RequestSeen, partition: TopicPartition, before: Asked) -> bool:
     anew = item.partitions.get(partition)
     if partition in item.forgotten:
         return True

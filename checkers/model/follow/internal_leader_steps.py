@@ -11,7 +11,7 @@ from kchaos.checkers.model.follow.counted_in_part import left_uncounted, yet_to_
 from kchaos.checkers.model.follow.isr_requests import Asking
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import answers_as_seen
-from kchaos.checkers.model.follow.observations import FetchAnswered, Reply
+from kchaos.checkers.model.follow.observations import FetchAnswered, ResponseSeen
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
@@ -49,10 +49,10 @@ class _Step:
         return leader_of(self.source)
 
     @property
-    def seen(self) -> Reply | None:
+    def seen(self) -> ResponseSeen | None:
         """The answer that was seen at the links, if any."""
         number = self.request.number
-        return None if number is None else self.lookahead.replies.get(number)
+        return None if number is None else self.lookahead.responses.get(number)
 
     def change(self, world: World, before: Exchange, after: Exchange) -> None:
         """Put a later stage of the request in the place of an earlier one."""
@@ -223,7 +223,7 @@ def _is_in_session(step: _Step) -> bool:
 def _names_ids(step: _Step) -> bool:
     """Tell whether a Fetch names its topics by ids, from version 13 on (KIP-516)."""
     number = step.request.number
-    question = None if number is None else step.lookahead.questions.get(number)
+    question = None if number is None else step.lookahead.requests.get(number)
     return question is not None and (question.version or 0) >= 13
 
 
@@ -242,7 +242,7 @@ the fetch: `exchange.count` predicts it, or it failed (`_failing`).
 """
 
 
-def tier_sends_away(world: World, leader_id: int, request: Exchange, seen: Reply) -> None:
+def tier_sends_away(world: World, leader_id: int, request: Exchange, seen: ResponseSeen) -> None:
     """Let a leader's local log begin behind what it was asked for, if it is seen to say so.
 
     Only its answer tells that it has deleted local segments of a tiered log.
@@ -268,7 +268,7 @@ def _refused_first(step: _Step) -> Iterator[World]:
         yield world
 
 
-def _refused_while_told(step: _Step, seen: Reply) -> Iterator[World]:
+def _refused_while_told(step: _Step, seen: ResponseSeen) -> Iterator[World]:
     """A leader refuses a partition while it handles the LeaderAndIsr that it begins or ends with.
 
     It has taken over one half of it: the leader epoch, or who leads (KAFKA-9579).
@@ -370,7 +370,7 @@ def _may_be_answered(step: _Step, world: World, after: Exchange) -> bool:
     return False
 
 
-def _would_be_known(step: _Step, waiting: Exchange, seen: Reply) -> bool:
+def _would_be_known(step: _Step, waiting: Exchange, seen: ResponseSeen) -> bool:
     """Tell whether a Fetch that waits asks for what its answer says that the leader does not know.
 
     A leader refuses such a partition as the Fetch comes, unless it loses the replica meanwhile.
@@ -386,7 +386,7 @@ def _would_be_known(step: _Step, waiting: Exchange, seen: Reply) -> bool:
 def _would_be_seen(step: _Step, answered: Exchange) -> bool:
     """Tell whether an answer that nobody saw would be news to the links by its high watermark."""
     number = answered.number
-    if number is None or number in step.lookahead.replies or _is_new(answered):
+    if number is None or number in step.lookahead.responses or _is_new(answered):
         return False
     return any(
         step.lookahead.would_be_seen(
@@ -403,7 +403,7 @@ def _would_be_seen(step: _Step, answered: Exchange) -> bool:
     )
 
 
-def _has_failed(seen: Reply) -> bool:
+def _has_failed(seen: ResponseSeen) -> bool:
     """Tell whether a Fetch, or its part about a partition, failed in the leader."""
     errors = (seen.error_code, *(answer.error_code for answer in seen.partitions.values()))
     return ErrorCode.UNKNOWN_SERVER_ERROR in errors

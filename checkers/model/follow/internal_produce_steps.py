@@ -117,7 +117,7 @@ def _is_read_before(
         for number in lookahead.empty_answers(
             request.broker, partition, offset, request.operation, index
         )
-        for waiting in [request_of(World(state), lookahead.questions[number])]
+        for waiting in [request_of(World(state), lookahead.requests[number])]
     )
 
 

@@ -14,7 +14,13 @@ from kchaos.checkers.model.follow.internal_leader_steps import at_leader
 from kchaos.checkers.model.follow.internal_produce_steps import produce_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import files_differ, is_on, question_differs, request_of
-from kchaos.checkers.model.follow.observations import Asked, CopyBegun, FetchAsked, Question, Reply
+from kchaos.checkers.model.follow.observations import (
+    Asked,
+    CopyBegun,
+    FetchAsked,
+    RequestSeen,
+    ResponseSeen,
+)
 from kchaos.checkers.model.settle.views import replicas_of
 from kchaos.checkers.model.state.state import Broker, State
 from kchaos.checkers.model.state.world import World
@@ -63,14 +69,14 @@ def early_questions(state: State, lookahead: Lookahead, index: int) -> Iterator[
     for broker_id in world.broker_ids():
         for source in world.leaders(broker_id):
             item = lookahead.next_of(broker_id, source, index)
-            if not isinstance(item, Question) or request_of(world, item) is not None:
+            if not isinstance(item, RequestSeen) or request_of(world, item) is not None:
                 continue
             after = World(state)
             if not give_up_others(after, item, lookahead) and not ask(after, item, lookahead):
                 yield after
 
 
-def give_up_others(world: World, seen: Question, lookahead: Lookahead) -> str:
+def give_up_others(world: World, seen: RequestSeen, lookahead: Lookahead) -> str:
     """Let a thread that asks anew give up what it waited for; returns why it cannot, or ""."""
     waiting = exchange.awaited(world, seen.follower, seen.source)
     if waiting is None:
@@ -93,7 +99,7 @@ def give_up_others(world: World, seen: Question, lookahead: Lookahead) -> str:
     return ""
 
 
-def is_taken(seen: Question | Reply, waiting: Exchange) -> str:
+def is_taken(seen: RequestSeen | ResponseSeen, waiting: Exchange) -> str:
     """Return the sentence that a fetcher still waits on the connection of what was seen."""
     assert waiting.number is not None
     return (
@@ -102,7 +108,7 @@ def is_taken(seen: Question | Reply, waiting: Exchange) -> str:
     )
 
 
-def ask(world: World, seen: Question, lookahead: Lookahead) -> str:
+def ask(world: World, seen: RequestSeen, lookahead: Lookahead) -> str:
     """Let a fetcher thread send a request that was seen; returns why it cannot, or ""."""
     follower, source = seen.follower, seen.source
     broker, thread = world.broker(follower), world.thread(follower, source)

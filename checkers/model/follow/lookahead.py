@@ -23,9 +23,9 @@ from kchaos.checkers.model.follow.observations import (
     Number,
     OffsetAnswered,
     OffsetAsked,
-    Question,
     Record,
-    Reply,
+    RequestSeen,
+    ResponseSeen,
 )
 from kchaos.checkers.model.values.events import LogStartObserved, PartitionState, Produce
 from kchaos.checkers.model.values.fetchers import leader_of
@@ -37,8 +37,8 @@ class Lookahead:
     """Indexes over one record."""
 
     def __init__(self, record: Record) -> None:
-        self.replies: dict[Number, Reply] = {}
-        self.questions: dict[Number, Question] = {}
+        self.responses: dict[Number, ResponseSeen] = {}
+        self.requests: dict[Number, RequestSeen] = {}
         self.control_answers: dict[Number, ControlAnswered] = {}
         self.client_answers: dict[str, ClientAnswered] = {}
         self.produces: dict[str, Produce] = {}
@@ -75,7 +75,9 @@ class Lookahead:
         self._killed: dict[int, list[int]] = defaultdict(list)
         self._stopped: dict[int, list[tuple[int, Mapping[TopicPartition, int]]]] = defaultdict(list)
         self._closed: dict[int, list[tuple[int, int | None]]] = defaultdict(list)
-        self._of_pair: dict[tuple[int, int], list[tuple[int, Question | Reply]]] = defaultdict(list)
+        self._of_pair: dict[tuple[int, int], list[tuple[int, RequestSeen | ResponseSeen]]] = (
+            defaultdict(list)
+        )
         self._sent: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         self._session: dict[int, dict[TopicPartition, FetchAsked]] = {}
         self.backing_off: dict[Number, frozenset[TopicPartition]] = {}
@@ -97,16 +99,16 @@ class Lookahead:
 
     def _add(self, index: int, what: object) -> None:  # noqa: C901
         match what:
-            case Question():
+            case RequestSeen():
                 self._note_question(index, what)
-            case Reply():
+            case ResponseSeen():
                 self._note_connection(index, what.number)
                 if what.fate is Fate.FORGED:
                     pass  # It is not what the leader answered.
                 elif what.fate is Fate.WAITS:
-                    self.replies.setdefault(what.number, what)
+                    self.responses.setdefault(what.number, what)
                 else:
-                    self.replies[what.number] = what
+                    self.responses[what.number] = what
                 self._of_pair[what.follower, what.source].append((index, what))
                 for partition, said in what.partitions.items():
                     answer = (index, what.number, said.error_code)
@@ -158,12 +160,12 @@ class Lookahead:
     def _log_starts(self, what: object) -> Iterator[tuple[int, TopicPartition, int]]:
         """Yield where a log was seen to begin: (broker, partition, offset)."""
         match what:
-            case Question():
+            case RequestSeen():
                 for partition, asked in what.partitions.items():
                     if isinstance(asked, FetchAsked) and asked.log_start_offset is not None:
                         yield what.follower, partition, asked.log_start_offset
-            case Reply():
-                question = self.questions.get(what.number)
+            case ResponseSeen():
+                question = self.requests.get(what.number)
                 for partition, said in what.partitions.items():
                     if isinstance(said, FetchAnswered) and said.log_start_offset is not None:
                         yield what.leader, partition, said.log_start_offset
@@ -187,10 +189,10 @@ class Lookahead:
         at = bisect_left(items, index, key=lambda item: item[0])
         return next((start for _, start in items[at:] if start > log_start_offset), None)
 
-    def _note_question(self, index: int, what: Question) -> None:
+    def _note_question(self, index: int, what: RequestSeen) -> None:
         self._note_connection(index, what.number)
-        if what.number not in self.questions:
-            self.questions[what.number] = what
+        if what.number not in self.requests:
+            self.requests[what.number] = what
             self._asked_at[what.number] = index
             self._sent[what.follower, what.source].append((index, what.number[1]))
             if what.api == FETCH:
@@ -212,7 +214,7 @@ class Lookahead:
                 if what.fate is Fate.ARRIVES:
                     self._fetched[key].append(index)
 
-    def _without_answer(self, what: Question) -> frozenset[TopicPartition]:
+    def _without_answer(self, what: RequestSeen) -> frozenset[TopicPartition]:
         """Return of which partitions the last requests of this kind had no answer, or an error.
 
         A fetcher leaves them out for `replica.fetch.backoff.ms`, and asks for the others meanwhile
@@ -221,9 +223,9 @@ class Lookahead:
         """
         without: set[TopicPartition] = set()
         for _, before in reversed(self._of_pair.get((what.follower, what.source), [])):
-            if not isinstance(before, Question) or before.api != what.api:
+            if not isinstance(before, RequestSeen) or before.api != what.api:
                 continue
-            reply = self.replies.get(before.number)
+            reply = self.responses.get(before.number)
             said = {} if reply is None or reply.fate is not Fate.ARRIVES else reply.partitions
             failed = {
                 partition
@@ -235,7 +237,7 @@ class Lookahead:
             without |= failed
         return frozenset(without)
 
-    def _note_session(self, what: Question) -> None:
+    def _note_session(self, what: RequestSeen) -> None:
         """Note what a Fetch says again by leaving it out, and what its session holds then.
 
         A fetcher names each partition of which anything is new (FetchSessionHandler.Builder.build
@@ -255,7 +257,7 @@ class Lookahead:
             partition: said for partition, said in known.items() if partition not in named
         }
 
-    def _note_epochs(self, index: int, reply: Reply) -> None:
+    def _note_epochs(self, index: int, reply: ResponseSeen) -> None:
         for partition, said in reply.partitions.items():
             if not isinstance(said, FetchAnswered) or said.base_offset is None:
                 continue
@@ -263,13 +265,13 @@ class Lookahead:
                 key = (reply.leader, partition, said.base_offset)
                 self._read[key].append((index, said.first_leader_epoch))
 
-    def _note_ends(self, index: int, reply: Reply) -> None:
+    def _note_ends(self, index: int, reply: ResponseSeen) -> None:
         """Note where a follower is told that an epoch ends, for which it may truncate its log."""
         for partition, said in reply.partitions.items():
             if isinstance(said, EpochAnswered) and not said.error_code:
                 self._ends_told[reply.follower, partition].append((index, said.end_offset))
 
-    def _note_empty(self, index: int, reply: Reply) -> None:
+    def _note_empty(self, index: int, reply: ResponseSeen) -> None:
         """Note from where a leader had no records to give; one with others may have had no room."""
         said = {
             partition: answer
@@ -278,7 +280,7 @@ class Lookahead:
         }
         if reply.answers_others or any(answer.last_offset is not None for answer in said.values()):
             return
-        question = self.questions.get(reply.number)
+        question = self.requests.get(reply.number)
         for partition, answer in said.items():
             named = None if question is None else question.partitions.get(partition)
             asked = self.unchanged.get(reply.number, {}).get(partition) if named is None else named
@@ -302,42 +304,42 @@ class Lookahead:
             if asked <= offset:
                 yield number
 
-    def next_of(self, follower: int, source: int, index: int) -> Question | Reply | None:
+    def next_of(self, follower: int, source: int, index: int) -> RequestSeen | ResponseSeen | None:
         """Return the next message between a fetcher and its leader, from an index on."""
         items = self._of_pair.get((follower, source), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         return items[at][1] if at < len(items) else None
 
-    def next_unseen(self, follower: int, source: int, index: int) -> Reply | None:
+    def next_unseen(self, follower: int, source: int, index: int) -> ResponseSeen | None:
         """Return the next answer to a Fetch that links did not record, from an index on.
 
         None if they record another question of that fetcher before.
         """
         items = self._of_pair.get((follower, source), [])
         for _, what in items[bisect_left(items, index, key=lambda item: item[0]) :]:
-            if isinstance(what, Question):
+            if isinstance(what, RequestSeen):
                 return None
-            if what.api == FETCH and what.number not in self.questions:
+            if what.api == FETCH and what.number not in self.requests:
                 return what
         return None
 
-    def next_fetch(self, follower: int, source: int, index: int) -> Question | None:
+    def next_fetch(self, follower: int, source: int, index: int) -> RequestSeen | None:
         """Return the next Fetch that a fetcher sends its leader, from an index on."""
         items = self._of_pair.get((follower, source), [])
         at = bisect_left(items, index, key=lambda item: item[0])
-        asked = (what for _, what in items[at:] if isinstance(what, Question))
+        asked = (what for _, what in items[at:] if isinstance(what, RequestSeen))
         return next((what for what in asked if what.api == FETCH), None)
 
     def fetches_before_told(
         self, follower: int, source: int, partition: TopicPartition, index: int
-    ) -> Question | None:
+    ) -> RequestSeen | None:
         """Return the next Fetch, from an index on, if it asks for a partition.
 
         None where the follower is told before that the same broker leads that partition.
         """
         items = self._of_pair.get((follower, source), [])
         for at, what in items[bisect_left(items, index, key=lambda item: item[0]) :]:
-            if not isinstance(what, Question) or what.api != FETCH:
+            if not isinstance(what, RequestSeen) or what.api != FETCH:
                 continue
             is_told = any(
                 (state.topic, state.partition, state.leader) == (*partition, leader_of(source))
@@ -379,7 +381,7 @@ class Lookahead:
             asked_at = self._asked_at.get(number)
             if asked_at is None or error_code != ErrorCode.UNKNOWN_LEADER_EPOCH:
                 continue
-            asked = self.questions[number].partitions.get(partition)
+            asked = self.requests[number].partitions.get(partition)
             epoch = asked.leader_epoch if isinstance(asked, FetchAsked) else None
             if epoch is not None and (handled is None or asked_at < handled):
                 yield number, epoch
@@ -426,7 +428,7 @@ class Lookahead:
 
     def refused_before(
         self, leader: int, partition: TopicPartition, request: Number, index: int
-    ) -> Iterator[Question]:
+    ) -> Iterator[RequestSeen]:
         """Yield the fetches that a leader answers, from an index on, as if it did not know of it.
 
         Those that were asked after the leader had answered this control request are left out.
@@ -437,7 +439,7 @@ class Lookahead:
             asked = self._asked_at.get(number)
             is_before = asked is not None and (handled is None or asked < handled)
             if is_before and error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                yield self.questions[number]
+                yield self.requests[number]
 
     def unseen_before(
         self, follower: int, source: int, partition: TopicPartition, request: Number, index: int
@@ -451,7 +453,7 @@ class Lookahead:
         for at, what in items[bisect_left(items, index, key=lambda item: item[0]) :]:
             if handled is None or at > handled:
                 return
-            is_unseen = isinstance(what, Reply) and what.number not in self.questions
+            is_unseen = isinstance(what, ResponseSeen) and what.number not in self.requests
             if is_unseen and what.api == FETCH and partition in what.partitions:
                 yield what.number
 
@@ -503,7 +505,7 @@ class Lookahead:
         since = self._times[fetched[max(at - 2, 0)]]
         return self._times[index] - since > self._lag_s
 
-    def may_have_timed_out(self, number: Number | None, anew: Question) -> bool:
+    def may_have_timed_out(self, number: Number | None, anew: RequestSeen) -> bool:
         """Tell whether a fetcher may have given up a request although a link passed its answer on.
 
         A link writes a message down before its first byte is sent, so that on a busy machine it may
@@ -525,7 +527,7 @@ class Lookahead:
             return False
         items = self._of_pair.get((follower, source), [])
         at = bisect_left(items, index, key=lambda item: item[0])
-        later = (item for item in items[at:] if isinstance(item[1], Question))
+        later = (item for item in items[at:] if isinstance(item[1], RequestSeen))
         asks = next(later, None)
         return asks is None or asks[0] > killed
 
@@ -547,7 +549,7 @@ class Lookahead:
         return [
             asked.leader_epoch
             for at, what in items[bisect_left(items, index, key=lambda item: item[0]) :]
-            if at < end and isinstance(what, Question)
+            if at < end and isinstance(what, RequestSeen)
             if (asked := what.partitions.get(partition)) is not None
         ]
 
@@ -649,7 +651,7 @@ class Lookahead:
         """
         items = self._of_pair.get((follower, source), [])
         for _, what in reversed(items[: bisect_left(items, index, key=lambda item: item[0])]):
-            if isinstance(what, Reply) and what.number[0] == number[0]:
+            if isinstance(what, ResponseSeen) and what.number[0] == number[0]:
                 said = what.partitions.get(partition)
                 if isinstance(said, FetchAnswered):
                     return said
@@ -668,7 +670,7 @@ class Lookahead:
         What an answer leaves out, and an answer that the links did not record, has the one that
         was told before. For the arguments see `would_be_seen`.
         """
-        seen = None if number is None else self.replies.get(number)
+        seen = None if number is None else self.responses.get(number)
         said = None if seen is None else seen.partitions.get(partition)
         if number is not None and said is None and (seen is not None or self.goes_on(number)):
             said = self.told_before(number, follower, source, partition, index)
@@ -781,7 +783,7 @@ class Lookahead:
 
         One that failed itself may have done all that was asked.
         """
-        reply = self.replies.get(number)
+        reply = self.responses.get(number)
         said = None if reply is None else reply.partitions.get(partition)
         return said is not None and said.error_code not in (
             ErrorCode.NONE,
@@ -817,8 +819,8 @@ class Lookahead:
         """Yield a leader's answers to Fetches of a partition: (index, number, answer)."""
         answers = self._answers.get((leader, partition), [])
         for at, number, _ in answers[bisect_left(answers, index, key=lambda item: item[0]) :]:
-            if number in self.replies:
-                said = self.replies[number].partitions.get(partition)
+            if number in self.responses:
+                said = self.responses[number].partitions.get(partition)
                 if isinstance(said, FetchAnswered):
                     yield at, number, said
 
@@ -829,7 +831,7 @@ class Lookahead:
 
         The answer is seen from an index on, and before that to a control request.
         """
-        seen, answered = self.replies.get(number), self._answered.get(control)
+        seen, answered = self.responses.get(number), self._answered.get(control)
         said = None if seen is None else seen.partitions.get(partition)
         if seen is None or answered is None or not isinstance(said, FetchAnswered):
             return -1
@@ -884,7 +886,7 @@ class Lookahead:
         """Tell whether a follower hears of partitions, from an index on, before it asks again."""
         items = self._of_pair.get((follower, source), [])
         at = bisect_left(items, index, key=lambda item: item[0])
-        asks = next((place for place, what in items[at:] if isinstance(what, Question)), None)
+        asks = next((place for place, what in items[at:] if isinstance(what, RequestSeen)), None)
         return any(
             what.states or what.stopped
             for place, what in self._told.get(follower, ())
@@ -896,7 +898,7 @@ class Lookahead:
         follower: int,
         source: int,
         asked: tuple[tuple[TopicPartition, Asked], ...],
-        answer: Reply,
+        answer: ResponseSeen,
         index: int,
     ) -> bool:
         """Tell whether a follower hears of its leader's next epoch before the next message is seen.
@@ -953,11 +955,11 @@ class Lookahead:
         answers = self._answers.get((leader, partition), [])
         for at, number, error_code in answers[bisect_left(answers, (told_at,)) :]:
             is_fenced = error_code == ErrorCode.FENCED_LEADER_EPOCH
-            if at < heard and is_fenced and number in self.replies:
+            if at < heard and is_fenced and number in self.responses:
                 # One that the links did not record was asked after the message before it.
                 before = [place for place, known in self._on[number[0]] if known < number[1]]
                 if self._asked_at.get(number, max(before, default=-1)) < taken:
-                    yield self.replies[number].follower
+                    yield self.responses[number].follower
 
 
 def has_leader(state: PartitionState) -> bool:

@@ -17,8 +17,8 @@ from kchaos.checkers.model.follow.observations import (
     Files,
     OffsetAnswered,
     OffsetAsked,
-    Question,
-    Reply,
+    RequestSeen,
+    ResponseSeen,
 )
 from kchaos.checkers.model.state.state import Broker
 from kchaos.checkers.model.state.world import World
@@ -67,7 +67,7 @@ def _codes(error: str) -> frozenset[int]:
 def question_differs(
     thread: FetcherThread,
     predicted: Exchange | None,
-    seen: Question,
+    seen: RequestSeen,
     unchanged: Mapping[TopicPartition, FetchAsked],
 ) -> str:
     """Return how a request differs from what the thread would send, or "".
@@ -121,7 +121,7 @@ def _asked_differs(asked: Asked, said: observations.Asked) -> str:
 
 
 def answers_as_seen(
-    exchange: Exchange, seen: Reply
+    exchange: Exchange, seen: ResponseSeen
 ) -> tuple[tuple[tuple[TopicPartition, Answer], ...], str]:
     """Return the answers as they reached the follower, and how they differ from what was seen.
 
@@ -150,7 +150,7 @@ def answers_as_seen(
 
 
 def answer_as_seen(
-    partition: TopicPartition, answer: Answer, seen: Reply
+    partition: TopicPartition, answer: Answer, seen: ResponseSeen
 ) -> tuple[Answer | None, str]:
     """Return the answer for one partition as it reached the follower, and how it differs, or "".
 
@@ -213,7 +213,7 @@ def local_batches(replica: Replica, seen: Files) -> tuple[PredictedBatch, ...]:
     )
 
 
-def _is_full(partition: TopicPartition, seen: Reply) -> bool:
+def _is_full(partition: TopicPartition, seen: ResponseSeen) -> bool:
     """Tell whether an answer may have had no room left for a partition's records.
 
     The first records of an answer come whatever its limits are, and others only within them
@@ -314,13 +314,13 @@ def _name(partition: TopicPartition) -> str:
     return f"{partition.topic}-{partition.partition}"
 
 
-def request_of(world: World, seen: Question) -> Exchange | None:
+def request_of(world: World, seen: RequestSeen) -> Exchange | None:
     """Return the request that was seen, or None: it is not sent yet, or has ended."""
     requests = world.exchanges(seen.follower, seen.source)
     return next((request for request in requests if request.number == seen.number), None)
 
 
-def is_on(waiting: Exchange, seen: Question | Reply) -> bool:
+def is_on(waiting: Exchange, seen: RequestSeen | ResponseSeen) -> bool:
     """Tell whether an earlier request waits on the connection of a message that was seen.
 
     A fetcher has one request in flight, and gives it up only with the connection: `sendRequest` of

@@ -113,7 +113,7 @@ Answered = FetchAnswered | EpochAnswered | OffsetAnswered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class RequestSeen:
     """A request of a fetcher thread at a link.
 
     Attributes:
@@ -141,14 +141,14 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """The answer to a `Question` at a link.
+class ResponseSeen:
+    """The answer to a `RequestSeen` at a link.
 
     Attributes:
         error_code: Of the answer as a whole: the leader did not look at its log.
         answers_others: Whether it has records, a diverging epoch or an error of an internal topic
             too, with which no leader waits; `partitions` leaves those out.
-        fetcher: As in `Question`.
+        fetcher: As in `RequestSeen`.
         is_whole: Whether all of it was read; of a large answer links read the beginning.
     """
 
@@ -165,7 +165,7 @@ class Reply:
 
     @property
     def source(self) -> int:
-        """As in `Question`."""
+        """As in `RequestSeen`."""
         return source_of(self.leader, self.fetcher)
 
 
@@ -290,8 +290,8 @@ class CopyEnded:
 
 
 Observation = (
-    Question
-    | Reply
+    RequestSeen
+    | ResponseSeen
     | ControlSent
     | ControlAnswered
     | IsrAsked

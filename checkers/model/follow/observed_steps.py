@@ -37,8 +37,8 @@ from kchaos.checkers.model.follow.observations import (
     IsrAnswered,
     IsrAsked,
     Observation,
-    Question,
-    Reply,
+    RequestSeen,
+    ResponseSeen,
 )
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.releases.request_versions import can_read
@@ -129,9 +129,9 @@ def take(  # noqa: C901
         Excluded: It cannot be seen in this state.
     """
     match what:
-        case Question():
+        case RequestSeen():
             _question(world, what, lookahead)
-        case Reply():
+        case ResponseSeen():
             _reply(world, what, lookahead)
         case ControlSent():
             _control_sent(world, what, lookahead, decided)
@@ -215,15 +215,15 @@ def _produce(world: World, request: Produce) -> None:
     world.put(("sent",), (*(world.get(("sent",)) or ()), request))
 
 
-def _found(world: World, seen: Question | Reply) -> Exchange | None:
+def _found(world: World, seen: RequestSeen | ResponseSeen) -> Exchange | None:
     exchanges = world.exchanges(seen.follower, seen.source)
     return next((exchange for exchange in exchanges if exchange.number == seen.number), None)
 
 
-def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
+def _question(world: World, seen: RequestSeen, lookahead: Lookahead) -> None:
     request = _found(world, seen)
     if request is None:
-        if lookahead.questions[seen.number] is not seen:
+        if lookahead.requests[seen.number] is not seen:
             # It waited on its way, and its leader's process has ended meanwhile: nobody gets it.
             return
         if is_farewell(world, seen):
@@ -249,7 +249,7 @@ def _question(world: World, seen: Question, lookahead: Lookahead) -> None:
         exchange.end(world, seen.follower, seen.source, request)
 
 
-def _reply(world: World, seen: Reply, lookahead: Lookahead) -> None:
+def _reply(world: World, seen: ResponseSeen, lookahead: Lookahead) -> None:
     request = _found(world, seen)
     if request is None:
         waiting = exchange.awaited(world, seen.follower, seen.source)
@@ -277,7 +277,7 @@ def _reply(world: World, seen: Reply, lookahead: Lookahead) -> None:
     exchange.change(world, follower, source, request, replace(request, stage=Stage.DELIVERED))
 
 
-def _forged(world: World, request: Exchange, seen: Reply, lookahead: Lookahead) -> Exchange:
+def _forged(world: World, request: Exchange, seen: ResponseSeen, lookahead: Lookahead) -> Exchange:
     """Answer of a link in the leader's place, if a fault said so."""
     answers: list[tuple[TopicPartition, Answer]] = []
     for partition, _ in request.answers:
@@ -295,7 +295,7 @@ def _forged(world: World, request: Exchange, seen: Reply, lookahead: Lookahead) 
     return forged
 
 
-def _why_not_answered(world: World, seen: Reply, request: Exchange) -> str:
+def _why_not_answered(world: World, seen: ResponseSeen, request: Exchange) -> str:
     broker = world.broker(seen.leader)
     if broker is None or not broker.is_working or not request.is_at_leader:
         return f"broker {seen.leader} cannot have answered: the request is {request.stage}"
@@ -441,7 +441,7 @@ def _told(outcome: PredictedProduce) -> str:
     return outcome.error
 
 
-def is_farewell(world: World, seen: Question) -> bool:
+def is_farewell(world: World, seen: RequestSeen) -> bool:
     """Tell whether a thread that has lost its last partition tells its leader just that.
 
     It may, between `removeFetcherForPartitions` and `shutdownIdleFetcherThreads` of the request
@@ -452,7 +452,7 @@ def is_farewell(world: World, seen: Question) -> bool:
     return is_empty and world.thread(seen.follower, seen.source) is None
 
 
-def is_readable(leader: Broker, seen: Question) -> bool:
+def is_readable(leader: Broker, seen: RequestSeen) -> bool:
     """Tell whether a leader's release has the version of the request."""
     release = leader.generation.versions.release
     return seen.version is None or can_read(release, seen.api, seen.version)

@@ -62,7 +62,7 @@ def _awaits(request: Received, lookahead: Lookahead) -> bool:
 
 
 def _as_needed(request: Exchange, lookahead: Lookahead) -> Exchange | None:
-    if request.number is None or request.number in lookahead.replies:
+    if request.number is None or request.number in lookahead.responses:
         return request
     has_counted = request.stage in (Stage.WAITING, Stage.ANSWERED, Stage.DELIVERED)
     if not request.is_awaited and (has_counted or (request.is_at_leader and not request.asked)):

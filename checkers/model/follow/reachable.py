@@ -12,7 +12,7 @@ from kchaos.checkers.model.broker import exchange, leader
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import answers_as_seen
-from kchaos.checkers.model.follow.observations import FetchAnswered, Reply
+from kchaos.checkers.model.follow.observations import FetchAnswered, ResponseSeen
 from kchaos.checkers.model.state.state import Component, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
@@ -96,13 +96,13 @@ def _is_stuck(
     index: int,
 ) -> str:
     number = request.number
-    if number is None or number in lookahead.replies or not request.is_awaited:
+    if number is None or number in lookahead.responses or not request.is_awaited:
         return ""
     if request.api != FETCH or not _is_yet_to_answer(world, leader_id, request):
         return ""
     if not lookahead.goes_on(number) or _is_told_more(world, leader_id):
         return ""
-    version = lookahead.questions[number].version
+    version = lookahead.requests[number].version
     for partition, asked in request.asked:
         replica = world.replica(leader_id, partition)
         if replica is None or replica.role is not Role.LEADER or partition in request.refused:
@@ -257,7 +257,7 @@ def _is_missed(
     lookahead: Lookahead,
     index: int,
 ) -> bool:
-    seen = None if request.number is None else lookahead.replies.get(request.number)
+    seen = None if request.number is None else lookahead.responses.get(request.number)
     if seen is None or seen.error_code or not request.is_at_leader or request.refused:
         return False
     if _is_fenced(world, leader_id, request, seen) or _knows_epoch(world, leader_id, request, seen):
@@ -279,7 +279,7 @@ def _is_missed(
     )
 
 
-def _is_fenced(world: World, leader_id: int, request: Exchange, seen: Reply) -> bool:
+def _is_fenced(world: World, leader_id: int, request: Exchange, seen: ResponseSeen) -> bool:
     """Tell whether a leader is in a newer leader epoch than a Fetch that it was seen to take.
 
     It refuses that from now on, for its leader epochs only grow.
@@ -299,7 +299,7 @@ def _is_fenced(world: World, leader_id: int, request: Exchange, seen: Reply) -> 
     return False
 
 
-def _knows_epoch(world: World, leader_id: int, request: Exchange, seen: Reply) -> bool:
+def _knows_epoch(world: World, leader_id: int, request: Exchange, seen: ResponseSeen) -> bool:
     """Tell whether a leader has come to the leader epoch that it was seen not to know.
 
     A replica's leader epochs only grow (Partition.checkCurrentLeaderEpoch, 2.1.0 and 3.8.0).

@@ -51,9 +51,9 @@ from kchaos.checkers.model.follow.observations import (
     FetchAsked,
     Number,
     OffsetAnswered,
-    Question,
     Record,
-    Reply,
+    RequestSeen,
+    ResponseSeen,
     Seen,
 )
 from kchaos.checkers.model.follow.unanswered import Unanswered
@@ -156,8 +156,8 @@ class _Bounds:
         self._last_on: dict[int, int] = {}
         self._at = 0
         self._running: set[int] = set()
-        self._asked: dict[Number, Question] = {}
-        self._open: dict[int, Question] = {}
+        self._asked: dict[Number, RequestSeen] = {}
+        self._open: dict[int, RequestSeen] = {}
         self._fetchers = _Fetchers()
         self._epochs = _Epochs(lookahead)
         self._too_few = _TooFew(record)
@@ -171,11 +171,11 @@ class _Bounds:
         match what:
             case ClientAnswered(outcome="ok"):
                 return self._acknowledged(what)
-            case Question() if (
-                what.fate is not Fate.ABANDONED and self._lookahead.questions[what.number] is what
+            case RequestSeen() if (
+                what.fate is not Fate.ABANDONED and self._lookahead.requests[what.number] is what
             ):
                 return self._asked_beyond(what)
-            case Reply() if self._is_looked_at(what) and not what.error_code:
+            case ResponseSeen() if self._is_looked_at(what) and not what.error_code:
                 return self._answered_beyond(what)
             case StopBroker() if what.checkpointed is not None:
                 for topic, number, high_watermark in what.checkpointed:
@@ -194,7 +194,7 @@ class _Bounds:
                 return self._never_decided(what)
         return ""
 
-    def _asked_beyond(self, what: Question) -> str:
+    def _asked_beyond(self, what: RequestSeen) -> str:
         for partition, asked in what.partitions.items():
             if isinstance(asked, FetchAsked):
                 why = self._beyond(what.follower, partition, asked.fetch_offset)
@@ -203,7 +203,7 @@ class _Bounds:
                     return why
         return "" if self._is_tiered else self._fetchers.refutes(what)
 
-    def _answered_beyond(self, what: Reply) -> str:
+    def _answered_beyond(self, what: ResponseSeen) -> str:
         for partition, said in what.partitions.items():
             why = self._beyond(what.leader, partition, _end_told(said))
             if not why and isinstance(said, FetchAnswered) and said.base_offset is not None:
@@ -272,7 +272,7 @@ class _Bounds:
                     if what.number in numbers:
                         numbers.discard(what.number)
                         self._led_since[key] = self._at
-            case Question():
+            case RequestSeen():
                 for partition, asked in what.partitions.items():
                     if isinstance(asked, FetchAsked):
                         fetched = self._fetched[what.leader, partition]
@@ -285,7 +285,7 @@ class _Bounds:
                 if what.fate is Fate.ARRIVES and what.partitions:
                     self._asked[what.number] = what
                     self._open[what.number[0]] = what
-            case Reply():
+            case ResponseSeen():
                 self._last_on[what.number[0]] = self._at
                 if what.fate in (Fate.ARRIVES, Fate.FORGED):
                     for partition, said in what.partitions.items():
@@ -302,13 +302,13 @@ class _Bounds:
             case CopyBegun():
                 self._copying[what.label, what.broker] = what
 
-    def _follow(self, asked: Question) -> None:
+    def _follow(self, asked: RequestSeen) -> None:
         """Note of which partitions a broker has handled each request to lead, and asks another.
 
         A fetcher has one request in flight on a connection. So what follows a message there was
         sent after that, and it is enough that this was seen after the broker had handled them.
         """
-        if self._lookahead.questions[asked.number] is asked:
+        if self._lookahead.requests[asked.number] is asked:
             last = self._last_on.get(asked.number[0], -1)
             for partition in asked.partitions:
                 key = (asked.follower, partition)
@@ -357,7 +357,7 @@ class _Bounds:
     def _awaited(self, isr: frozenset[int], partition: TopicPartition) -> frozenset[int]:
         return isr.intersection(*self._lookahead.decisions.assignments(partition))
 
-    def _is_looked_at(self, reply: Reply) -> bool:
+    def _is_looked_at(self, reply: ResponseSeen) -> bool:
         """Tell whether a reply is to a request that was seen, or to one that repeated the last."""
         last = self._open.get(reply.number[0])
         is_to_repeated = last is not None and last.number[1] < reply.number[1]
@@ -418,7 +418,9 @@ class _Bounds:
             )
         return ""
 
-    def _above_high_watermark(self, asked: Question, partition: TopicPartition, offset: int) -> str:
+    def _above_high_watermark(
+        self, asked: RequestSeen, partition: TopicPartition, offset: int
+    ) -> str:
         """Return why a follower that truncates to its high watermark cannot fetch so, or "".
 
         It does where it begins to follow, with a protocol before 0.11 and so without epochs to ask
@@ -449,7 +451,7 @@ _WITH_EPOCHS = 4
 """The version of a Fetch from which on its protocol has leader epochs (0.11)."""
 
 
-def _without(broker: int, questions: dict[_K, Question]) -> dict[_K, Question]:
+def _without(broker: int, questions: dict[_K, RequestSeen]) -> dict[_K, RequestSeen]:
     return {
         key: question
         for key, question in questions.items()
@@ -595,11 +597,11 @@ class _Fetchers:
     """Fetcher threads: what each waits for and has asked, on its connection."""
 
     def __init__(self) -> None:
-        self._unanswered: dict[tuple[int, int], Question | Reply] = {}
+        self._unanswered: dict[tuple[int, int], RequestSeen | ResponseSeen] = {}
         self._fetched: dict[tuple[int, int, TopicPartition], tuple[Number, int]] = {}
         self._handling: dict[int, dict[Number, frozenset[TopicPartition]]] = defaultdict(dict)
 
-    def refutes(self, asked: Question) -> str:
+    def refutes(self, asked: RequestSeen) -> str:
         """Return why a thread cannot ask so now, or ""."""
         waiting = self._unanswered.get((asked.follower, asked.source))
         unanswered = ""
@@ -624,7 +626,7 @@ class _Fetchers:
 
     def add(self, what: object) -> None:
         match what:
-            case Question() if what.fate is not Fate.ABANDONED:
+            case RequestSeen() if what.fate is not Fate.ABANDONED:
                 # Of which Fetches the answer is news to the links, `Unanswered` knows.
                 if what.api != FETCH:
                     self._unanswered[what.follower, what.source] = what
@@ -634,9 +636,9 @@ class _Fetchers:
                     for partition, asked in what.partitions.items()
                     if isinstance(asked, FetchAsked) and partition not in told
                 }
-            case Reply(fate=Fate.WAITS):
+            case ResponseSeen(fate=Fate.WAITS):
                 self._unanswered[what.follower, what.source] = what
-            case Reply():
+            case ResponseSeen():
                 key = (what.follower, what.source)
                 if key in self._unanswered and self._unanswered[key].number == what.number:
                     del self._unanswered[key]
@@ -663,7 +665,7 @@ class _Fetchers:
                 }
 
 
-def _is_later(asked: Question, number: Number) -> bool:
+def _is_later(asked: RequestSeen, number: Number) -> bool:
     return asked.number[0] == number[0] and asked.number[1] > number[1]
 
 

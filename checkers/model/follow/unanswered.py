@@ -27,8 +27,8 @@ from kchaos.checkers.model.follow.observations import (
     FetchAnswered,
     FetchAsked,
     Number,
-    Question,
-    Reply,
+    RequestSeen,
+    ResponseSeen,
 )
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.generation import Generation
@@ -106,10 +106,14 @@ class Unanswered:
 
     def refutes(self, asked: object, index: int) -> str:
         """Return why a Fetch that arrives at an index was not answered unseen, or ""."""
-        if not isinstance(asked, Question) or asked.api != FETCH or asked.fate is not Fate.ARRIVES:
+        if (
+            not isinstance(asked, RequestSeen)
+            or asked.api != FETCH
+            or asked.fate is not Fate.ARRIVES
+        ):
             return ""
         number, leader = asked.number, asked.leader
-        if number in self._lookahead.replies or not self._lookahead.goes_on(number):
+        if number in self._lookahead.responses or not self._lookahead.goes_on(number):
             return ""
         if number[0] in self._cut_off:
             return ""  # What was not read of an answer may have told a partition anything.
@@ -134,7 +138,7 @@ class Unanswered:
 
     def _rises(
         self,
-        asked: Question,
+        asked: RequestSeen,
         partition: TopicPartition,
         offset: int,
         above: int,
@@ -160,7 +164,7 @@ class Unanswered:
             return False
         return self._moves(asked, partition, offset, above, term, index)
 
-    def _may_stand_still(self, asked: Question, partition: TopicPartition, index: int) -> bool:
+    def _may_stand_still(self, asked: RequestSeen, partition: TopicPartition, index: int) -> bool:
         """Tell whether a leader's ISR may be too small for the high watermark to move at all.
 
         Which ISRs it may have until a later message is written (KAFKA-15583).
@@ -178,7 +182,7 @@ class Unanswered:
         )
         return not all(generation.may_advance(tuple(isr), needed) for isr in isrs)
 
-    def _is_news(self, asked: Question, partition: TopicPartition) -> bool:
+    def _is_news(self, asked: RequestSeen, partition: TopicPartition) -> bool:
         """Tell whether whatever is answered for a partition is news to the links.
 
         An answer tells its first high watermark on a connection, and the first after an error. A
@@ -210,16 +214,16 @@ class Unanswered:
                 for key in [key for key in self._terms if key[0] == what.broker]:
                     del self._terms[key]
                 self._told_to_lead = {key for key in self._told_to_lead if key[0] != what.broker}
-            case Question():
+            case RequestSeen():
                 self._ask(what, index)
-            case Reply():
+            case ResponseSeen():
                 self._reply(what, index)
             case ControlSent():
                 self._tell(what, index)
             case ControlAnswered():
                 self._take(what, index)
 
-    def _ask(self, asked: Question, index: int) -> None:
+    def _ask(self, asked: RequestSeen, index: int) -> None:
         self._note(asked.number, index)
         if asked.fate is not Fate.ARRIVES:
             return
@@ -231,7 +235,7 @@ class Unanswered:
                 fetched = self._fetched[asked.leader, partition][asked.follower]
                 fetched.append(_Fetched(asked.number, said.fetch_offset, said))
 
-    def _reply(self, reply: Reply, index: int) -> None:
+    def _reply(self, reply: ResponseSeen, index: int) -> None:
         # One whose request the links did not record was asked after the message before it.
         heard = self._heard.get(reply.number[0], -1)
         self._note(reply.number, index)
@@ -259,7 +263,7 @@ class Unanswered:
                     term.log_end = max(term.log_end, said.high_watermark, last + 1)
                     term.high_watermark = max(term.high_watermark, said.high_watermark)
 
-    def _fail(self, reply: Reply, partition: TopicPartition, error_code: int) -> None:
+    def _fail(self, reply: ResponseSeen, partition: TopicPartition, error_code: int) -> None:
         """Note that a Fetch failed: it does not count, or makes its follower's end unknown.
 
         A leader that fails itself may have counted it, or not (UNKNOWN_SERVER_ERROR).
@@ -275,13 +279,13 @@ class Unanswered:
             # One that the links did not record repeated the last.
             own[-1 if at is None else at].offset = -1
 
-    def _lead(self, reply: Reply, partition: TopicPartition, index: int) -> None:
+    def _lead(self, reply: ResponseSeen, partition: TopicPartition, index: int) -> None:
         """Note that a leader has taken over the leader epoch in which it answers a Fetch.
 
         It compares that with its own, for a full Fetch in every release that has one there
         (Partition.checkCurrentLeaderEpoch, 2.1.0 and 3.8.0).
         """
-        question = self._lookahead.questions.get(reply.number)
+        question = self._lookahead.requests.get(reply.number)
         asked = None if question is None else question.partitions.get(partition)
         if question is None or not question.is_full or not isinstance(asked, FetchAsked):
             return
@@ -355,7 +359,7 @@ class Unanswered:
 
     def _moves(
         self,
-        asked: Question,
+        asked: RequestSeen,
         partition: TopicPartition,
         offset: int,
         above: int,
@@ -392,7 +396,7 @@ class Unanswered:
     def _may_keep_back(
         self,
         other: int,
-        asked: Question,
+        asked: RequestSeen,
         partition: TopicPartition,
         above: int,
         term: _Term,
@@ -434,7 +438,7 @@ class Unanswered:
         )
 
     def _until(
-        self, asked: Question, partition: TopicPartition, above: int, index: int
+        self, asked: RequestSeen, partition: TopicPartition, above: int, index: int
     ) -> tuple[int, Number | None]:
         """Return before which index a Fetch is answered, if unseen, and which is counted after it.
 
@@ -451,7 +455,7 @@ class Unanswered:
     def _to_come(
         self,
         other: int,
-        asked: Question,
+        asked: RequestSeen,
         partition: TopicPartition,
         above: int,
         term: _Term,

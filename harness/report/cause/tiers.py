@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from kchaos.checkers.evidence.tier import TierReading
 from kchaos.checkers.formats.error_codes import ErrorCode, error_name
-from kchaos.checkers.model.follow.observations import Reply
+from kchaos.checkers.model.follow.observations import ResponseSeen
 from kchaos.checkers.rules.offsets import in_words
 from kchaos.harness.report.cause.elections import election_step
 from kchaos.harness.report.cause.story import CauseStep, Story, batches_of
@@ -47,7 +47,7 @@ def rebuilt_from_tier(story: Story) -> Iterator[CauseStep]:
     sent = [
         (message.wall_time_s, message.said)
         for message in story.loaded.evidence.links or ()
-        if isinstance(message.said, Reply)
+        if isinstance(message.said, ResponseSeen)
         and message.said.follower in story.finding.brokers
         and partition in message.said.partitions
         and message.said.partitions[partition].error_code

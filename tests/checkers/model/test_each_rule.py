@@ -29,7 +29,7 @@ from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Machine
 from kchaos.checkers.model.explore.move_lists import Setup, play
 from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.follow.counted_in_part import yet_to_read
-from kchaos.checkers.model.follow.observations import Fate, FetchAnswered, Reply
+from kchaos.checkers.model.follow.observations import Fate, FetchAnswered, ResponseSeen
 from kchaos.checkers.model.releases.every_rule import RULES
 from kchaos.checkers.model.releases.generation import FollowerLog, Generation
 from kchaos.checkers.model.settle.apply_event import happen
@@ -499,7 +499,7 @@ def partitions_read_later(known: Generation) -> set[int]:
     fetch = Exchange(api=exchange.FETCH, asked=asked, stage=Stage.ARRIVED)
     world.put_exchanges(1, 0, (fetch,))
     nothing = FetchAnswered(error_code=0, high_watermark=1, base_offset=None, last_offset=None)
-    seen = Reply(
+    seen = ResponseSeen(
         number=(7, 1),
         fate=Fate.ARRIVES,
         api=exchange.FETCH,

@@ -27,9 +27,9 @@ from kchaos.checkers.model.follow.observations import (
     FetchAnswered,
     FetchAsked,
     Files,
-    Question,
     Record,
-    Reply,
+    RequestSeen,
+    ResponseSeen,
 )
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
@@ -66,20 +66,20 @@ def without_first(release: str, wanted: Callable[[object], bool]) -> Record:
 
 
 def fetch_offset(what: object) -> object | None:
-    if isinstance(what, Question) and isinstance(asked := what.partitions.get(T), FetchAsked):
+    if isinstance(what, RequestSeen) and isinstance(asked := what.partitions.get(T), FetchAsked):
         return replace(what, partitions={T: replace(asked, fetch_offset=asked.fetch_offset + 1)})
     return None
 
 
 def requested_epoch(what: object) -> object | None:
-    if isinstance(what, Question) and isinstance(asked := what.partitions.get(T), EpochAsked):
+    if isinstance(what, RequestSeen) and isinstance(asked := what.partitions.get(T), EpochAsked):
         changed = replace(asked, requested_epoch=asked.requested_epoch + 1)
         return replace(what, partitions={T: changed})
     return None
 
 
 def fetch_answer(what: object) -> FetchAnswered | None:
-    if not isinstance(what, Reply) or what.fate is not Fate.ARRIVES:
+    if not isinstance(what, ResponseSeen) or what.fate is not Fate.ARRIVES:
         return None
     answer = what.partitions.get(T)
     return answer if isinstance(answer, FetchAnswered) and answer.diverging is None else None
@@ -116,13 +116,15 @@ def leader_epoch_of_records(what: object) -> object | None:
 
 
 def end_of_an_epoch(what: object) -> object | None:
-    if isinstance(what, Reply) and isinstance(end := what.partitions.get(T), EpochAnswered):
+    if isinstance(what, ResponseSeen) and isinstance(end := what.partitions.get(T), EpochAnswered):
         return replace(what, partitions={T: replace(end, end_offset=end.end_offset + 1)})
     return None
 
 
 def diverging_epoch(what: object) -> object | None:
-    if isinstance(what, Reply) and isinstance(answer := what.partitions.get(T), FetchAnswered):
+    if isinstance(what, ResponseSeen) and isinstance(
+        answer := what.partitions.get(T), FetchAnswered
+    ):
         if answer.diverging is None:
             return None
         epoch, end_offset = answer.diverging
@@ -254,18 +256,21 @@ def test_a_dropped_leader_and_isr_is_found_where_its_broker_acts_on_it(release: 
     emptied_by = follow(without_first(release, reaches_the_follower)).emptied_by
 
     assert emptied_by is not None
-    assert (emptied_by.what, emptied_by.why) == ("Question", "broker 1 has no fetcher for broker 0")
+    assert (emptied_by.what, emptied_by.why) == (
+        "RequestSeen",
+        "broker 1 has no fetcher for broker 0",
+    )
 
 
 @pytest.mark.parametrize("release", ASKING)
 def test_a_dropped_question_for_a_leader_epoch_is_found_at_the_next_request(release: str) -> None:
     def asks_for_an_epoch(what: object) -> bool:
-        return isinstance(what, Question) and isinstance(what.partitions.get(T), EpochAsked)
+        return isinstance(what, RequestSeen) and isinstance(what.partitions.get(T), EpochAsked)
 
     emptied_by = follow(without_first(release, asks_for_an_epoch)).emptied_by
 
     assert emptied_by is not None
-    assert (emptied_by.what, "truncating" in emptied_by.why) == ("Question", True)
+    assert (emptied_by.what, "truncating" in emptied_by.why) == ("RequestSeen", True)
 
 
 @pytest.mark.slow

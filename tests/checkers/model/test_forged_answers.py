@@ -6,7 +6,13 @@ import pytest
 
 from kchaos.checkers.acts import EndForgery, ForgeAnswers, TopicPartition
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.observations import EpochAnswered, Fate, Record, Reply, Seen
+from kchaos.checkers.model.follow.observations import (
+    EpochAnswered,
+    Fate,
+    Record,
+    ResponseSeen,
+    Seen,
+)
 from kchaos.checkers.model.follow.observed_steps import Excluded, take
 from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.state.world import World
@@ -28,9 +34,9 @@ ANSWERED = Exchange(
 )
 
 
-def reply(fate: Fate, error_code: int) -> Reply:
+def reply(fate: Fate, error_code: int) -> ResponseSeen:
     said = EpochAnswered(error_code=error_code, leader_epoch=-1, end_offset=-1)
-    return Reply(
+    return ResponseSeen(
         number=(7, 1),
         fate=fate,
         api="OffsetForLeaderEpoch",
@@ -40,7 +46,7 @@ def reply(fate: Fate, error_code: int) -> Reply:
     )
 
 
-def taken(seen: Reply, *acts: Action) -> World:
+def taken(seen: ResponseSeen, *acts: Action) -> World:
     """The transition of an observation, where a question of broker 1 is answered by broker 0."""
     world = World(EMPTY)
     thread = FetcherThread(partitions=())
@@ -76,7 +82,7 @@ def test_an_answer_that_no_fault_forged_is_not_possible(acts: tuple[Action, ...]
 def test_what_a_leader_answered_is_the_answer_that_was_replaced() -> None:
     replaced, forged = reply(Fate.REPLACED, 0), reply(Fate.FORGED, 6)
     seen = tuple(Seen(what=each, time=1.0) for each in (FORGE, replaced, forged))
-    assert Lookahead(Record(seen=seen, decided=())).replies == {(7, 1): replaced}
+    assert Lookahead(Record(seen=seen, decided=())).responses == {(7, 1): replaced}
 
 
 def after(*events: Event) -> State:

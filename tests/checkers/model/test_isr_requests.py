@@ -19,8 +19,8 @@ from kchaos.checkers.model.follow.observations import (
     IsrAnswered,
     IsrAsked,
     IsrWanted,
-    Question,
     Record,
+    RequestSeen,
     Seen,
 )
 from kchaos.checkers.model.follow.observed_steps import Excluded, take
@@ -62,7 +62,7 @@ def asked(world: World, *, leader_epoch: int, isr: tuple[int, ...]) -> None:
     take(world, request(leader_epoch, isr), NOTHING_TO_COME, generations={}, decided=0)
 
 
-def followed_by(*messages: IsrAsked | Question) -> Lookahead:
+def followed_by(*messages: IsrAsked | RequestSeen) -> Lookahead:
     seen = tuple(Seen(what=message, time=0.0, source="") for message in messages)
     return Lookahead(Record(seen=seen, decided=()))
 
@@ -191,7 +191,7 @@ def test_no_fetch_was_repeated_where_the_numbers_leave_no_room_for_it(
     update_view(world, 0, T, 1, 0, Asking(NOTHING_TO_COME, 0))
     lives(world, 0, 1)
     first, second = (
-        Question(
+        RequestSeen(
             number=(7, number),
             fate=Fate.ARRIVES,
             api="Fetch",

@@ -22,9 +22,9 @@ from kchaos.checkers.model.explore.machine import actions, next_state
 from kchaos.checkers.model.follow.observations import (
     OffsetAnswered,
     OffsetAsked,
-    Question,
     Record,
-    Reply,
+    RequestSeen,
+    ResponseSeen,
 )
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Event, Snapshot
@@ -455,7 +455,7 @@ def test_a_held_answer_of_real_brokers_is_followed_to_its_end(of_brokers: Record
     said = [
         part
         for item in of_brokers.seen
-        if isinstance(item.what, Question | Reply) and item.what.api == "ListOffsets"
+        if isinstance(item.what, RequestSeen | ResponseSeen) and item.what.api == "ListOffsets"
         for part in item.what.partitions.values()
     ]
     assert said == [
@@ -480,7 +480,7 @@ def test_an_answer_that_no_state_gives_is_found_and_named(
     seen, places = [], []
     for item in of_brokers.seen:
         what = item.what
-        if isinstance(what, Reply) and what.api == "ListOffsets":
+        if isinstance(what, ResponseSeen) and what.api == "ListOffsets":
             places.append(item.source)
             item = replace(item, what=replace(what, partitions={T: planted}))
         seen.append(item)
@@ -497,7 +497,7 @@ def test_a_question_for_the_start_before_that_for_the_end_is_found(of_brokers: R
     seen = []
     for item in of_brokers.seen:
         what = item.what
-        if isinstance(what, Question) and what.api == "ListOffsets":
+        if isinstance(what, RequestSeen) and what.api == "ListOffsets":
             asked = OffsetAsked(timestamp=-2, leader_epoch=2)
             item = replace(item, what=replace(what, partitions={T: asked}))
         seen.append(item)

@@ -21,9 +21,9 @@ from kchaos.checkers.model.follow.observations import (
     IsrAsked,
     IsrWanted,
     Observation,
-    Question,
     Record,
-    Reply,
+    RequestSeen,
+    ResponseSeen,
     Seen,
 )
 from kchaos.checkers.model.follow.refuting import first_refuted, first_refuted_decision
@@ -70,7 +70,7 @@ def index_of(whole: Record, told: object) -> int:
         at
         for at, item in enumerate(whole.seen)
         if (isinstance(item.what, Produce) and item.what.operation == told)
-        or (isinstance(item.what, Reply) and item.what.number == told)
+        or (isinstance(item.what, ResponseSeen) and item.what.number == told)
     )
     return index
 
@@ -78,7 +78,9 @@ def index_of(whole: Record, told: object) -> int:
 def changed(name: str) -> Iterator[Record]:
     """Yield the run with an item left out, drawn from the name."""
     whole, drawn = recorded(name), random.Random(name)
-    items = [at for at, item in enumerate(whole.seen) if isinstance(item.what, Produce | Reply)]
+    items = [
+        at for at, item in enumerate(whole.seen) if isinstance(item.what, Produce | ResponseSeen)
+    ]
     for index in drawn.sample(items, min(5, len(items))):
         yield without(whole, index)
     for index in drawn.sample(range(len(whole.decided)), min(3, len(whole.decided))):
@@ -119,9 +121,9 @@ def produced(broker: int, operation: str) -> Produce:
     )
 
 
-def answered(leader: int, last_offset: int) -> Reply:
+def answered(leader: int, last_offset: int) -> ResponseSeen:
     said = FetchAnswered(error_code=0, high_watermark=3, base_offset=0, last_offset=last_offset)
-    return Reply(
+    return ResponseSeen(
         number=(leader, 0),
         fate=Fate.ARRIVES,
         api="Fetch",
@@ -144,8 +146,8 @@ def told(broker: int, epoch: int, *states: PartitionState) -> ControlSent:
     )
 
 
-def fetched(offset: int, version: int = 3) -> Question:
-    return Question(
+def fetched(offset: int, version: int = 3) -> RequestSeen:
+    return RequestSeen(
         number=(7, 0),
         fate=Fate.ARRIVES,
         api="Fetch",
@@ -305,7 +307,7 @@ def test_the_first_high_watermark_on_a_connection_that_is_left_out_is_missed() -
     whole = recorded("3.9.1-session-without-ids", runs=HARD)
     left_out = 131
     answer = whole.seen[left_out].what
-    assert isinstance(answer, Reply)
+    assert isinstance(answer, ResponseSeen)
     assert first_refuted(whole, Lookahead(whole)) is None
 
     prediction = follow(without(whole, left_out), most_states=3_000)
@@ -342,7 +344,7 @@ def test_a_fetch_that_moves_the_high_watermark_is_not_answered_unseen(
     (at,) = (
         index
         for index, item in enumerate(whole.seen)
-        if isinstance(item.what, Reply) and item.what.number == number
+        if isinstance(item.what, ResponseSeen) and item.what.number == number
     )
     prediction = follow(without(whole, at), most_states=1_000)
     monkeypatch.setattr(Unanswered, "refutes", lambda *_: "")
@@ -366,7 +368,7 @@ def test_who_is_fenced_may_have_been_counted_in_the_next_epoch_before(
     left_out = [
         index
         for index, item in enumerate(whole.seen)
-        if isinstance(item.what, Reply) and item.what.number == number
+        if isinstance(item.what, ResponseSeen) and item.what.number == number
     ]
     lacking = without(whole, *left_out)
     refuted = first_refuted(lacking, Lookahead(lacking))
@@ -414,7 +416,7 @@ def unanswered_of(items: Sequence[Observation | Action], *decided: Decided) -> s
     """Return why the last Fetch but one of broker 0 was not answered unseen, or ""."""
     seen = tuple(Seen(what=item, time=1.0) for item in items)
     unanswered = Unanswered(Lookahead(Record(seen=seen, decided=decided)), {})
-    last = [item for item in items if isinstance(item, Question) and item.follower == 0][-2]
+    last = [item for item in items if isinstance(item, RequestSeen) and item.follower == 0][-2]
     for index, item in enumerate(items):
         why = unanswered.refutes(item, index)
         if why:
@@ -424,7 +426,7 @@ def unanswered_of(items: Sequence[Observation | Action], *decided: Decided) -> s
     return ""
 
 
-def of_other(offset: int) -> tuple[Question, Reply]:
+def of_other(offset: int) -> tuple[RequestSeen, ResponseSeen]:
     """Broker 2 fetches from an offset and is answered."""
     asked = replace(fetched(offset, version=8), number=(8, 0), follower=2, leader=1)
     told = FetchAnswered(error_code=0, high_watermark=3, base_offset=None, last_offset=None)
@@ -523,7 +525,7 @@ def test_a_fetch_that_fails_does_not_count_or_makes_an_end_unknown() -> None:
     asked, answer = of_other(5)
     again = replace(of_other(5)[0], number=(8, 1))
 
-    def fails(error_code: int, *, whole: bool = False) -> Reply:
+    def fails(error_code: int, *, whole: bool = False) -> ResponseSeen:
         said = FetchAnswered(
             error_code=error_code, high_watermark=-1, base_offset=None, last_offset=None
         )
@@ -677,7 +679,7 @@ def test_a_high_watermark_that_no_answer_told_is_missed_before_the_record_is_sea
     said = "no answer told it a high watermark above"
     refuted = []
     for at, item in enumerate(whole.seen):
-        changed_run = without(whole, at) if isinstance(item.what, Reply) else whole
+        changed_run = without(whole, at) if isinstance(item.what, ResponseSeen) else whole
         refuted_at = first_refuted(changed_run, Lookahead(changed_run))
         if refuted_at is not None and said in refuted_at[1]:
             refuted.append(changed_run)
@@ -734,7 +736,7 @@ def test_an_answer_to_a_fetch_that_repeated_the_last_is_looked_at() -> None:
     whole = recorded("1.1.1-deleted", runs=HARD)
     prediction = follow(without(whole, index_of(whole, "p3")), most_states=1_000)
     assert prediction.emptied_by is not None
-    assert (prediction.emptied_by.what, prediction.states < 1_000) == ("Reply", True)
+    assert (prediction.emptied_by.what, prediction.states < 1_000) == ("ResponseSeen", True)
     assert "no produce that was sent by then can be at offset 0" in prediction.emptied_by.why
 
 
@@ -776,7 +778,7 @@ def test_a_batch_of_a_leader_epoch_is_of_a_produce_that_was_open_in_it() -> None
     def leads(broker: int, epoch: int) -> ControlSent:
         return told(broker, epoch, state(broker, epoch, (broker,), version=1))
 
-    def sent(epoch: int) -> Reply:
+    def sent(epoch: int) -> ResponseSeen:
         said = FetchAnswered(
             error_code=0, high_watermark=0, base_offset=0, last_offset=0, first_leader_epoch=epoch
         )
@@ -982,7 +984,7 @@ def test_a_term_of_a_leader_ends_where_it_is_told_so_before_a_later_message() ->
     ("kind", "said"),
     [
         (Produce, "no produce that was sent by then can be at offset 6 of t-1"),
-        (Reply, "nobody wrote to broker"),
+        (ResponseSeen, "nobody wrote to broker"),
     ],
 )
 def test_what_is_left_out_of_a_hard_run_is_found_within_a_few_states(kind: type, said: str) -> None:
@@ -1052,10 +1054,10 @@ def test_an_answer_that_is_kept_at_a_link_is_missed_where_its_connection_goes_on
     kept, left_out = (
         at
         for at, item in enumerate(whole.seen)
-        if isinstance(item.what, Reply) and item.what.number == (22, 33)
+        if isinstance(item.what, ResponseSeen) and item.what.number == (22, 33)
     )
     answer = whole.seen[kept].what
-    assert isinstance(answer, Reply)
+    assert isinstance(answer, ResponseSeen)
     assert answer.fate is Fate.WAITS
 
     prediction = follow(without(whole, left_out), most_states=2_000)

@@ -35,9 +35,9 @@ from kchaos.checkers.model.follow.observations import (
     IsrAsked,
     IsrWanted,
     Observation,
-    Question,
     Record,
-    Reply,
+    RequestSeen,
+    ResponseSeen,
     Seen,
 )
 from kchaos.checkers.model.follow.pruning import needed, step_at_once
@@ -171,14 +171,14 @@ def test_a_given_up_request_is_left_out_once_its_leader_has_counted_it(
     assert left == {("exchanges", 1, 0): None if is_left_out else (exchange,)}
 
 
-def reply(*, high_watermark: int, last_offset: int | None, error_code: int = 0) -> Reply:
+def reply(*, high_watermark: int, last_offset: int | None, error_code: int = 0) -> ResponseSeen:
     said = FetchAnswered(
         error_code=error_code,
         high_watermark=high_watermark,
         base_offset=None if last_offset is None else 0,
         last_offset=last_offset,
     )
-    return Reply(
+    return ResponseSeen(
         number=NUMBER, fate=Fate.ARRIVES, api="Fetch", follower=1, leader=0, partitions={T: said}
     )
 
@@ -194,7 +194,7 @@ def reply(*, high_watermark: int, last_offset: int | None, error_code: int = 0) 
     ids=["can come", "an older high watermark", "no records", "a partition it does not know"],
 )
 def test_an_answer_that_a_leader_has_gone_past_is_out_of_reach(
-    seen: Reply, *, is_missed: bool
+    seen: ResponseSeen, *, is_missed: bool
 ) -> None:
     world = cluster()
     world.put(("assignment", T), (0, 1))
@@ -294,7 +294,7 @@ WAITING = replace(FETCH, asked=((T, ASKS_ON),), stage=Stage.WAITING, number=(7, 
     ids=["told before", "news", "told on another connection"],
 )
 def test_a_wait_ends_unseen_only_with_the_high_watermark_that_was_told_before(
-    told: Reply, *, is_possible: bool
+    told: ResponseSeen, *, is_possible: bool
 ) -> None:
     world = fetching()
     world.put_exchanges(1, 0, (WAITING,))
@@ -418,7 +418,7 @@ def test_a_follower_that_asks_for_an_answer_again_has_most_likely_not_appended_i
     assert appends_unlikely(*killed, question) == [is_unlikely]
 
 
-def fetches(fetch_offset: int, last_fetched_epoch: int | None) -> Question:
+def fetches(fetch_offset: int, last_fetched_epoch: int | None) -> RequestSeen:
     """Broker 1 asks its next leader."""
     anew = FetchAsked(
         fetch_offset=fetch_offset, leader_epoch=2, last_fetched_epoch=last_fetched_epoch
@@ -426,7 +426,7 @@ def fetches(fetch_offset: int, last_fetched_epoch: int | None) -> Question:
     return replace(asked(8, 0), partitions={T: anew}, is_full=True)
 
 
-def sends(leader_epoch: int) -> Reply:
+def sends(leader_epoch: int) -> ResponseSeen:
     """Broker 1 leads and tells of a batch at the beginning of its log."""
     said = FetchAnswered(
         error_code=0,
@@ -435,7 +435,7 @@ def sends(leader_epoch: int) -> Reply:
         last_offset=0,
         first_leader_epoch=leader_epoch,
     )
-    return Reply(
+    return ResponseSeen(
         number=(9, 1), fate=Fate.ARRIVES, api="Fetch", follower=2, leader=1, partitions={T: said}
     )
 
@@ -498,8 +498,8 @@ def test_who_fetches_from_before_where_its_leader_let_the_log_end_has_most_likel
     assert appends_unlikely(asks) == [False]
 
 
-def asked(connection: int, number: int, fate: Fate = Fate.ARRIVES) -> Question:
-    return Question(
+def asked(connection: int, number: int, fate: Fate = Fate.ARRIVES) -> RequestSeen:
+    return RequestSeen(
         number=(connection, number), fate=fate, api="Fetch", follower=1, leader=0, partitions={}
     )
 
@@ -625,7 +625,7 @@ ENDS = StopBroker(broker=1, clean=True)
     ],
 )
 def test_a_broker_that_is_shut_down_in_order_may_fetch_nothing_of_what_it_is_to_follow(
-    later: tuple[Question | StopBroker, ...], fetches: list[bool]
+    later: tuple[RequestSeen | StopBroker, ...], fetches: list[bool]
 ) -> None:
     world = cluster("2.8.2")
     follower = world.broker(1)
@@ -748,7 +748,7 @@ def test_a_follower_stops_fetching_after_it_has_learnt_what_it_ends_with() -> No
     assert told_at(1, ends, stops=True) == [False]
 
 
-def epoch_asked(number: int, *partitions: int) -> Question:
+def epoch_asked(number: int, *partitions: int) -> RequestSeen:
     said = {
         TopicPartition("t", partition): EpochAsked(requested_epoch=0, leader_epoch=None)
         for partition in partitions
@@ -756,7 +756,7 @@ def epoch_asked(number: int, *partitions: int) -> Question:
     return replace(asked(number, number), api="OffsetForLeaderEpoch", partitions=said)
 
 
-def epoch_answered(number: int, **error_codes: int) -> Reply:
+def epoch_answered(number: int, **error_codes: int) -> ResponseSeen:
     said = {
         TopicPartition("t", int(name[1:])): EpochAnswered(
             error_code=error_code, leader_epoch=0, end_offset=0
@@ -802,7 +802,7 @@ def test_a_late_fetch_of_an_earlier_connection_is_not_what_the_fetcher_asked_las
     assert to_come(*fetches).has_asked_so(1, 0, T, len(fetches), again) == repeats
 
 
-def asked_as_follower(fetch_offset: int) -> Question:
+def asked_as_follower(fetch_offset: int) -> RequestSeen:
     fetch = FetchAsked(fetch_offset=fetch_offset, leader_epoch=2, last_fetched_epoch=1)
     return replace(asked(8, 0), follower=0, leader=1, partitions={T: fetch})
 
@@ -1261,7 +1261,7 @@ def two_fetch(
 TWO_ASKED = (asked(7, 2), replace(asked(8, 1), follower=2))
 
 
-def high_watermarks_told(*told: int) -> Reply:
+def high_watermarks_told(*told: int) -> ResponseSeen:
     said = {
         partition: FetchAnswered(
             error_code=0, high_watermark=high_watermark, base_offset=None, last_offset=None

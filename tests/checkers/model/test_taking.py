@@ -10,8 +10,8 @@ from kchaos.checkers.model.follow.observations import (
     ClientAnswered,
     Fate,
     FetchAsked,
-    Question,
     Record,
+    RequestSeen,
     Seen,
 )
 from kchaos.checkers.model.follow.observed_steps import Excluded, take
@@ -25,9 +25,9 @@ from tests.support.model_timelines import cluster, kill, left_alone, write
 from tests.support.model_timelines import state as partition_state
 
 
-def question(fate: Fate) -> Question:
+def question(fate: Fate) -> RequestSeen:
     asked = FetchAsked(fetch_offset=15, leader_epoch=None, last_fetched_epoch=None)
-    return Question(
+    return RequestSeen(
         number=(9, 13),
         fate=fate,
         api="Fetch",
@@ -37,7 +37,7 @@ def question(fate: Fate) -> Question:
     )
 
 
-def take_last(*questions: Question) -> World:
+def take_last(*questions: RequestSeen) -> World:
     """The transition of the last of these, in a state in which nobody asks anything."""
     seen = [Seen(what=each, time=1.0, zxid=0, source="") for each in questions]
     world = World(EMPTY)
@@ -80,7 +80,7 @@ def arrived(version: int | None) -> bool:
     state = left_alone(PAIR)
     topic_partition = TopicPartition("t", 0)
     asked = FetchAsked(fetch_offset=0, leader_epoch=None, last_fetched_epoch=None)
-    seen = Question(
+    seen = RequestSeen(
         number=(9, 13),
         fate=Fate.ARRIVES,
         api="Fetch",
