@@ -9,7 +9,7 @@ import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
@@ -30,7 +30,7 @@ from kchaos.harness.commands.children import Children
 from kchaos.harness.commands.nights_on_store import put_night, require_free
 from kchaos.harness.commands.summary import require_baseline, summarise
 from kchaos.harness.errors import UsageError
-from kchaos.harness.player.candidates import KINDS
+from kchaos.harness.player.candidates import FAULT_KINDS, fault_kinds_of
 from kchaos.harness.player.drawing import WITHOUT_KRAFT, check_mix, draw, has_kraft, no_formats
 from kchaos.harness.player.rare import SLOW_DISKS
 from kchaos.harness.run.runner import RunOptions, delete_run
@@ -110,6 +110,16 @@ class Night:
         """
         for mix in self.mixes_of(release):
             check_mix(mix, release, is_kraft=has_kraft(release_of(release), self.mode))
+
+    def faults(self, releases: Iterable[str]) -> set[str]:
+        """The kinds of faults that are drawn for any of these releases."""
+        return {
+            kind
+            for release in releases
+            for kind in fault_kinds_of(
+                self.mixes_of(release), is_kraft=has_kraft(release_of(release), self.mode)
+            )
+        }
 
     def schedules(self, releases: Mapping[str, str]) -> Iterator[_Drawn]:
         """Yields seed, Kafka and mix of each schedule, without end.
@@ -291,7 +301,7 @@ def nightly(
     for release in releases.values():
         night.require_mixes(release)
     with _only_one(folder):
-        night = replace(night, leaning=_leaning(folder, earlier))
+        night = replace(night, leaning=_leaning(folder, earlier, night.faults(releases.values())))
         _agree(folder, night)
         course = _Course(
             folder=folder,
@@ -506,11 +516,11 @@ def _only_one(folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _leaning(folder: Path, earlier: Sequence[Line]) -> Mapping[str, float]:
+def _leaning(folder: Path, earlier: Sequence[Line], kinds: Collection[str]) -> Mapping[str, float]:
     """To what the night leans: as it began, if it is there already, else by the baseline."""
     with contextlib.suppress(FileNotFoundError):
         return dict(json.loads((folder / NIGHT).read_text()).get("leaning", {}))
-    return leaning_after(earlier, KINDS)
+    return leaning_after(earlier, [kind for kind in FAULT_KINDS if kind in kinds])
 
 
 def _agree(folder: Path, night: Night) -> None:

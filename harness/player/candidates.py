@@ -1,6 +1,6 @@
 """Candidates for the next step of a random schedule: kinds, weights, and how long each acts."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import combinations, permutations
 
 from kchaos.clusters.links.details import METADATA_TOPIC
@@ -147,6 +147,14 @@ WITH_ZOOKEEPER: frozenset[str] = frozenset(
 
 KINDS: tuple[str, ...] = tuple(_MIXED)
 """Every kind of step that is drawn."""
+_NO_FAULTS = frozenset(
+    {
+        *("produce", "produce-to-zombie", "read", "heal", "snapshot", "await-retention"),
+        *("create-topic", "delete-topic", "delete-records", "reassign", "reorder"),
+    }
+)
+FAULT_KINDS: tuple[str, ...] = tuple(kind for kind in KINDS if kind not in _NO_FAULTS)
+"""Those that inject a fault, whose name begins with its kind."""
 
 
 def weights_of(mix: str, *, is_kraft: bool) -> Mapping[str, float]:
@@ -158,6 +166,14 @@ def weights_of(mix: str, *, is_kraft: bool) -> Mapping[str, float]:
             weights |= dict.fromkeys(others, weight)
         weights |= dict.fromkeys(MIXES[mix].keys() - weights.keys(), 0)
     return weights
+
+
+def fault_kinds_of(mixes: Iterable[str], *, is_kraft: bool) -> Iterator[str]:
+    """Yields the kinds of faults that any of these mixes draws; walks have none of these kinds."""
+    weights = [weights_of(mix, is_kraft=is_kraft) for mix in mixes if mix in MIXES]
+    for kind in FAULT_KINDS:
+        if any(each[kind] > 0 for each in weights):
+            yield kind
 
 
 def options(view: View, draw: Draw) -> dict[str, list[Step]]:
@@ -425,7 +441,7 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "cut-one-way": _cuts_one_way,
     "cut-zookeeper": _by_broker("cut-zookeeper", lambda broker: CutZooKeeper(broker=broker)),
     "expire": _by_broker("expire", lambda broker: ExpireSession(broker=broker, await_return=False)),
-    "expire-and-await": _by_broker("expire", lambda broker: ExpireSession(broker=broker)),
+    "expire-and-await": _by_broker("expire-and-await", lambda broker: ExpireSession(broker=broker)),
     "elect": _elections,
     "move-controller": _moves,
     "hold-fetch": _fetch_holds("request", "hold-fetch"),

@@ -18,6 +18,7 @@ from kchaos.checkers.model.releases.asked import watching_rules
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.summary.lines import Line
+from kchaos.harness.summary.rates import mix_of
 
 _MOST_LEANING = 4.0
 _FEWEST_RUNS = 10
@@ -48,7 +49,8 @@ def exercised_by(lines: Sequence[Line]) -> Exercised:
     in_runs, times, pairs = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     asked, in_force = Counter[str](), Counter[str]()
     for line in lines:
-        faults = [(_kind(str(name)), begin, end) for name, begin, end in line["faults"]]
+        is_walk = "walks" in mix_of(line)
+        faults = [(_kind(str(name), is_walk), begin, end) for name, begin, end in line["faults"]]
         times.update(kind for kind, _, _ in faults)
         in_runs.update({kind for kind, _, _ in faults})
         pairs.update(_met(faults))
@@ -76,11 +78,16 @@ def leaning_after(lines: Sequence[Line], kinds: Sequence[str]) -> dict[str, floa
     """Factors for the weights of steps in the next night, after the runs of an earlier one.
 
     A kind that was in half as many runs as the median one counts twice, and so on up to four times,
-    and one that was in no run counts four times. Kinds that inject nothing are left as they are, as
-    all are after fewer than ten runs.
+    and one that was in no run counts four times. All are left as they are after fewer than ten
+    runs.
+
+    Args:
+        lines: The earlier night's.
+        kinds: Those of faults that the next night draws. A step that injects nothing is not among
+            an earlier night's faults, however often it was there.
     """
     seen = exercised_by(lines).faults
-    counts = [runs for runs, _ in seen.values()]
+    counts = [seen[kind][0] for kind in kinds if kind in seen]
     if len(lines) < _FEWEST_RUNS or not counts:
         return {}
     usual = median(counts)
@@ -91,10 +98,14 @@ def leaning_after(lines: Sequence[Line], kinds: Sequence[str]) -> dict[str, floa
     return {kind: factor for kind, factor in leaning.items() if factor > 1}
 
 
-def _kind(fault: str) -> str:
-    """The kind of a drawn fault, which its name begins with; of another one its class."""
+def _kind(fault: str, is_walk: bool) -> str:
+    """The kind of a drawn fault, which its name begins with; of another one its class.
+
+    Args:
+        is_walk: Whether its schedule is a walk, whose faults are named for the broker.
+    """
     name, _, given = fault.partition(" ")
-    drawn = re.fullmatch(r"([a-z-]+)-\d+", given)
+    drawn = None if is_walk else re.fullmatch(r"([a-z-]+)-\d+", given)
     return drawn[1] if drawn else name
 
 

@@ -291,6 +291,8 @@ def test_a_night_leans_towards_what_its_baseline_had_seldom_and_goes_on_as_it_be
     told = json.loads((play.folder / "night.json").read_text())["leaning"]
     assert "kill" not in told
     assert told["pause"] == 4.0
+    # Only what the night draws and counts: no step that injects nothing, and nothing of KRaft.
+    assert not told.keys() & {"produce", "heal", "snapshot", "create-topic", "fence", "throttle"}
     # Without the baseline the same schedules go on.
     play(limits=Limits(for_s=None, runs=3, keep=None, max_bytes=None))
     assert json.loads((play.folder / "night.json").read_text())["leaning"] == told

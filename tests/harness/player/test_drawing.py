@@ -16,7 +16,16 @@ from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
 from kchaos.faults import FAULTS, FailLogDirectory, RollBroker
 from kchaos.harness.errors import UsageError
-from kchaos.harness.player.candidates import KINDS, LOGS, MIXES, SHUTDOWNS, THROTTLES, UPGRADES
+from kchaos.harness.player.candidates import (
+    FAULT_KINDS,
+    KINDS,
+    LOGS,
+    MIXES,
+    SHUTDOWNS,
+    THROTTLES,
+    UPGRADES,
+    fault_kinds_of,
+)
 from kchaos.harness.player.drawing import draw, no_formats, view_of
 from kchaos.harness.player.drawn_settings import CONTROLLED_SHUTDOWN, SMALL_LOGS
 from kchaos.harness.player.legal import after, illegal_steps
@@ -273,11 +282,17 @@ def test_every_fault_occurs_in_a_mix_but_those_that_the_page_names() -> None:
     assert set(FAULTS) - faults == {name for name in FAULTS if f"`{name}`" in page} - faults
 
 
+@pytest.mark.xdist_group("drawn mixes")
+def test_a_kind_of_fault_is_a_kind_whose_steps_inject() -> None:
+    acts = [act for mix in MIXES for act in acts_of_mix(mix)]
+    injected = {kind_of(act) for act in acts if act["step"] == "Inject"}
+    assert injected == {*fault_kinds_of(MIXES, is_kraft=False)}
+    others = {kind_of(act) for act in acts if act["step"] != "Inject"}
+    assert others == {*KINDS} - {*FAULT_KINDS}
+
+
 def kind_of(act: dict[str, Any]) -> str:
-    fault = act.get("fault", {})
     match act["step"]:
-        case "Inject" if fault["fault"] == "ExpireSession" and fault["await_return"]:
-            return "expire-and-await"
         case "Inject":
             return str(act["name"]).rstrip("0123456789").rstrip("-")
         case "Produce" if act["broker"] is not None:

@@ -14,7 +14,8 @@ from tests.golden.stored import unpacked
 
 
 def line(*faults: tuple[str, float, float], **more: Any) -> dict[str, Any]:
-    return {"faults": [list(fault) for fault in faults], **more}
+    told = {"entry": "chaos", "case": "mixed", "faults": [list(fault) for fault in faults]}
+    return {**told, **more}
 
 
 def test_a_drawn_fault_goes_by_its_kind_and_another_one_by_its_class() -> None:
@@ -22,29 +23,33 @@ def test_a_drawn_fault_goes_by_its_kind_and_another_one_by_its_class() -> None:
         [
             line(("KillBroker kill-3", 0.1, 0.2), ("KillBroker kill-9", 0.5, 0.6)),
             line(("KillBroker kill-4", 0.1, 0.2), ("CutLink the link", 0.5, 0.6)),
+            line(("KillBroker down-4", 0.1, 0.2), case="wide-walks"),
         ]
     )
-    assert told.faults == {"kill": (2, 3), "CutLink": (1, 1)}
+    assert told.faults == {"kill": (2, 3), "CutLink": (1, 1), "KillBroker": (1, 1)}
 
 
 def test_faults_met_that_acted_at_the_same_time() -> None:
+    kill, cut, pause = "KillBroker kill-1", "CutLink cut-2", "PauseBroker pause-3"
     told = exercised_by(
         [
-            line(("A a-1", 0.1, 0.5), ("B b-2", 0.4, 0.6), ("C c-3", 0.7, 0.8)),
-            line(("A a-1", 0.1, 0.5), ("B b-2", 0.2, 0.2), ("A a-4", 0.3, 0.4)),
+            line((kill, 0.1, 0.5), (cut, 0.4, 0.6), (pause, 0.7, 0.8)),
+            line((kill, 0.1, 0.5), (cut, 0.2, 0.2), ("KillBroker kill-4", 0.3, 0.4)),
         ]
     )
-    assert told.pairs == {("a", "b"): 2, ("a", "a"): 1}
-    # Of a-a, a-b, a-c, b-b, b-c and c-c.
+    assert told.pairs == {("cut", "kill"): 2, ("kill", "kill"): 1}
+    # Of kill-kill, kill-cut, kill-pause, cut-cut, cut-pause and pause-pause.
     assert told.unmet == 4
 
 
 def test_a_night_leans_towards_what_was_seldom_or_never_there() -> None:
-    lines = [line(("A a-1", 0, 1), ("B b-2", 0, 1), ("C c-3", 0, 1)) for _ in range(8)]
-    lines += [line(("A a-1", 0, 1), ("D d-1", 0, 1)) for _ in range(4)]
-    assert leaning_after(lines, ["a", "b", "c", "d", "never"]) == {"d": 2.0, "never": 4.0}
-    assert leaning_after(lines[:9], ["a", "never"]) == {}
-    assert leaning_after([], ["a"]) == {}
+    kill, cut, pause = "KillBroker kill-1", "CutLink cut-2", "PauseBroker pause-3"
+    lines = [line((kill, 0, 1), (cut, 0, 1), (pause, 0, 1)) for _ in range(8)]
+    lines += [line((kill, 0, 1), ("FastBounce bounce-1", 0, 1)) for _ in range(4)]
+    kinds = ["kill", "cut", "pause", "bounce", "elect"]
+    assert leaning_after(lines, kinds) == {"bounce": 2.0, "elect": 4.0}
+    assert leaning_after(lines[:9], ["kill", "elect"]) == {}
+    assert leaning_after([], ["kill"]) == {}
 
 
 @pytest.mark.slow
