@@ -8,8 +8,7 @@ from kchaos.checkers.acts import HoldPoint, ReleasePoint, StartBroker, TopicPart
 from kchaos.checkers.evidence.hits import HITS
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.formats.leader_points import FETCH_COUNTED, ISR_CHECK
-from kchaos.checkers.formats.point_hit import PointHit
+from kchaos.checkers.formats.point_hit import FETCH_COUNTED, ISR_CHECK, PointHit
 from kchaos.checkers.model.follow.observations import FetchAsked, RequestSeen
 from kchaos.checkers.model.values.events import TopicCreated
 

@@ -14,8 +14,7 @@ from kchaos.checkers.acts import PauseBroker, ResumeBroker, StartBroker, StopBro
 from kchaos.checkers.evidence.about import ClusterAsked, number_in
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.partition import DroppedFollower
-from kchaos.checkers.formats.leader_points import FETCH_BEGUN, FETCH_COUNTED
-from kchaos.checkers.formats.point_hit import PointHit
+from kchaos.checkers.formats.point_hit import FETCH_BEGUN, FETCH_COUNTED, PointHit
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerRegistrationChanged,

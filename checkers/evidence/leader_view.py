@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
-from kchaos.checkers.formats.leader_points import FETCH_COUNTED, ISR_CHECK
-from kchaos.checkers.formats.point_hit import PointHit
+from kchaos.checkers.formats.point_hit import FETCH_COUNTED, ISR_CHECK, PointHit
 
 _NOW = re.compile(r"now=(\d+) ")
 _REPLICA = re.compile(r"(?:Replica\(replicaId=|ReplicaId: )(\d+)[,;].*?(?=Replica\(|ReplicaId: |$)")

@@ -9,6 +9,13 @@ from typing import Literal
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.json_form import NOT_WRITTEN
 
+FETCH_BEGUN = "fetch-begun"
+"""A leader is about to read its logs for a fetch, and says whose."""
+FETCH_COUNTED = "fetch-counted"
+"""A leader has counted a follower's fetch: what it knows of that one now, in Kafka's own text."""
+ISR_CHECK = "isr-check"
+"""A leader looks which followers of a partition are in sync, in Kafka's own text."""
+
 Fate = Literal["passed", "held", "released", "delayed", "skipped", "gone", "told", "failed"]
 
 # A topic id may stand before the name.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
-from kchaos.checkers.formats.leader_points import FETCH_BEGUN, FETCH_COUNTED, ISR_CHECK
+from kchaos.checkers.formats.point_hit import FETCH_BEGUN, FETCH_COUNTED, ISR_CHECK
 from kchaos.clusters.agent.epoch_points import EPOCH_POINTS
 from kchaos.clusters.agent.point import DISK_OPERATIONS, DiskOperation, Place, Point
 from kchaos.clusters.agent.tier_points import TIER_POINTS

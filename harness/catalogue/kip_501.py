@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kchaos.checkers.formats.leader_points import FETCH_COUNTED, ISR_CHECK
+from kchaos.checkers.formats.point_hit import FETCH_COUNTED, ISR_CHECK
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.harness.catalogue.settings import SLOW_READS
 from kchaos.harness.steps.clients import Produce

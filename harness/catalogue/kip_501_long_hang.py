@@ -1,6 +1,6 @@
 """KIP-501's other side: one long hang inside a log read keeps the ISR and stops the producers."""
 
-from kchaos.checkers.formats.leader_points import ISR_CHECK
+from kchaos.checkers.formats.point_hit import ISR_CHECK
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import SlowFetchReads
 from kchaos.harness.catalogue.entry import Entry, Expectation

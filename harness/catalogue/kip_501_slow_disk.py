@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.checkers.formats.leader_points import FETCH_BEGUN, ISR_CHECK
+from kchaos.checkers.formats.point_hit import FETCH_BEGUN, ISR_CHECK
 from kchaos.clusters.agent.point import DiskOperation
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import KillBroker, SlowDisk

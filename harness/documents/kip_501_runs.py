@@ -10,8 +10,7 @@ from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
 from kchaos.checkers.evidence.dropped import told_follower
 from kchaos.checkers.evidence.leader_view import FollowerSeen, LeaderView
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.formats.leader_points import FETCH_BEGUN
-from kchaos.checkers.formats.point_hit import PointHit
+from kchaos.checkers.formats.point_hit import FETCH_BEGUN, PointHit
 from kchaos.checkers.model.explore.in_sync import Follower
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.rules.kip_537 import LAG, default_lag_s
