@@ -1,10 +1,8 @@
-"""The probe: a write with acks=all that tells whether replication goes on.
-
-Every function takes `abort`, which raises where it is of no use to wait on.
-"""
+"""The probe: a write with acks=all that tells whether replication goes on."""
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import DOES_NOT_LEAD, ErrorCode, error_name
@@ -28,14 +26,41 @@ _ASKED_AGAIN = (
 )
 
 
-def probe(
-    play: Play,
-    partition: TopicPartition,
-    leader: int,
-    in_sync: list[int],
-    settled: Settled,
-    abort: Callable[[], None],
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    """A partition that is probed while it settles.
+
+    Attributes:
+        in_sync: The brokers of its ISR that know of it.
+        settled: Where what comes of it is added; its bound is that of every wait.
+        abort: Raises where it is of no use to wait on.
+    """
+
+    play: Play
+    partition: TopicPartition
+    leader: int
+    in_sync: list[int]
+    settled: Settled
+    abort: Callable[[], None]
+
+    def await_end(self, end: int) -> None:
+        """Returns once every in-sync log ends there, or behind it where others may write.
+
+        Raises:
+            AwaitTimeout: One does not within the bound.
+        """
+        gates.await_log_end(
+            self.play,
+            self.partition,
+            self.in_sync,
+            end,
+            timeout_s=self.settled.bound_s,
+            or_beyond=self.play.cluster.has_given_addresses,
+            abort=self.abort,
+        )
+
+
+def probe(probed: Probed) -> int:
     """Writes a record with acks=all until one is acknowledged; returns the log end offset, or -1.
 
     That is the positive sign that replication goes on: a leader acknowledges what its high
@@ -46,46 +71,34 @@ def probe(
     is the probe, and the disks tell whether it is replicated. It has a key, since a leader refuses
     a record without one if its topic is compacted.
     """
-    deadline = time.monotonic() + settled.bound_s
+    deadline = time.monotonic() + probed.settled.bound_s
     number, acks = 0, -1
     while True:
         number += 1
-        end = gates.last_offset(play, leader, partition) + 2
-        answer = _written(play, partition, leader, acks, settled)
+        end = gates.last_offset(probed.play, probed.leader, probed.partition) + 2
+        answer = _written(probed, acks)
         # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
         is_over = time.monotonic() > deadline
-        if is_over and acks == -1 and _are_too_few(play, partition, in_sync, answer):
+        if is_over and acks == -1 and _are_too_few(probed, answer):
             acks = 1
         elif not _may_still_come(answer) or is_over:
             break
-        abort()
+        probed.abort()
         check_interrupt()
         time.sleep(_RETRY_S)
     if isinstance(answer, Produced) and answer.error_code == 0:
         return answer.base_offset + 1
-    abort()
-    return _refused(
-        play,
-        partition,
-        leader,
-        in_sync,
-        settled,
-        answer=answer,
-        number=number,
-        end=end,
-        abort=abort,
-    )
+    probed.abort()
+    return _refused(probed, answer=answer, number=number, end=end)
 
 
-def _written(
-    play: Play, partition: TopicPartition, leader: int, acks: int, settled: Settled
-) -> Produced | Exception:
+def _written(probed: Probed, acks: int) -> Produced | Exception:
     """Writes one probe, notes what came of it, and returns the answer or why there is none."""
-    operation = unused_probe(play, partition)
+    operation = unused_probe(probed.play, probed.partition)
     answer = write_record(
-        play,
-        partition,
-        leader,
+        probed.play,
+        probed.partition,
+        probed.leader,
         operation,
         keys=(operation,),
         acks=acks,
@@ -94,7 +107,7 @@ def _written(
     )
     done = isinstance(answer, Produced) and answer.error_code == 0
     shown = answer.error_code if isinstance(answer, Produced) else str(answer)
-    settled.probes.append({"operation": operation, "acknowledged": done, "error": shown})
+    probed.settled.probes.append({"operation": operation, "acknowledged": done, "error": shown})
     return answer
 
 
@@ -127,30 +140,20 @@ def write_record(
     return gates.await_answer(play, operation, timeout_s=2 * timeout_s + 10)
 
 
-def _refused(
-    play: Play,
-    partition: TopicPartition,
-    leader: int,
-    in_sync: list[int],
-    settled: Settled,
-    *,
-    answer: Produced | Exception,
-    number: int,
-    end: int,
-    abort: Callable[[], None],
-) -> int:
+def _refused(probed: Probed, *, answer: Produced | Exception, number: int, end: int) -> int:
     """Adds why no probe was acknowledged; returns the log end offset if all have the last, or -1.
 
     Args:
         number: How many were written.
         end: The log end offset behind the last one.
     """
+    partition, leader, settled = probed.partition, probed.leader, probed.settled
     shown = answer.error_code if isinstance(answer, Produced) else str(answer)
     if isinstance(answer, NoAnswer) or shown == ErrorCode.REQUEST_TIMED_OUT:
         try:
-            _await_end(play, partition, in_sync, end, settled, abort)
+            probed.await_end(end)
         except AwaitTimeout as error:
-            play.observed("probe-not-replicated", detail=str(error))
+            probed.play.observed("probe-not-replicated", detail=str(error))
         else:
             detail = (
                 f"{number} probe writes with acks=all are on every in-sync disk, and for "
@@ -172,13 +175,12 @@ def _refused(
     return -1
 
 
-def _are_too_few(
-    play: Play, partition: TopicPartition, in_sync: list[int], answer: Produced | Exception
-) -> bool:
+def _are_too_few(probed: Probed, answer: Produced | Exception) -> bool:
     """Whether a write was refused for want of replicas, although all that there are are in sync."""
-    assigned = play.cluster.metadata.assignment(partition.topic)[partition.partition]
+    topic, number = probed.partition
+    assigned = probed.play.cluster.metadata.assignment(topic)[number]
     refused = isinstance(answer, Produced) and answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
-    return refused and set(assigned) <= set(in_sync)
+    return refused and set(assigned) <= set(probed.in_sync)
 
 
 def _may_still_come(answer: Produced | Exception) -> bool:
@@ -187,44 +189,19 @@ def _may_still_come(answer: Produced | Exception) -> bool:
     return isinstance(answer, NoAnswer)
 
 
-def is_probe_replicated(
-    play: Play,
-    partition: TopicPartition,
-    in_sync: list[int],
-    end: int,
-    settled: Settled,
-    abort: Callable[[], None],
-) -> bool:
+def is_probe_replicated(probed: Probed, end: int) -> bool:
     """Waits until every in-sync log ends behind the probe; adds which do not in time.
 
     Where somebody was given the cluster's addresses, their clients may go on to write behind it.
     """
     try:
-        _await_end(play, partition, in_sync, end, settled, abort)
+        probed.await_end(end)
     except AwaitTimeout as error:
-        settled.worsen("stalled")
-        for broker in in_sync:
-            ends_at = gates.last_offset(play, broker, partition) + 1
-            if ends_at < end or (ends_at > end and not play.cluster.has_given_addresses):
-                settled.add("replication-stopped", partition, broker, str(error))
+        probed.settled.worsen("stalled")
+        for broker in probed.in_sync:
+            ends_at = gates.last_offset(probed.play, broker, probed.partition) + 1
+            is_open = probed.play.cluster.has_given_addresses
+            if ends_at < end or (ends_at > end and not is_open):
+                probed.settled.add("replication-stopped", probed.partition, broker, str(error))
         return False
     return True
-
-
-def _await_end(
-    play: Play,
-    partition: TopicPartition,
-    in_sync: list[int],
-    end: int,
-    settled: Settled,
-    abort: Callable[[], None],
-) -> None:
-    gates.await_log_end(
-        play,
-        partition,
-        in_sync,
-        end,
-        timeout_s=settled.bound_s,
-        or_beyond=play.cluster.has_given_addresses,
-        abort=abort,
-    )

@@ -21,7 +21,7 @@ from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.gates import fetching, gates
 from kchaos.harness.gates.cluster_look import NO_STATE, PartitionLook, look_at
-from kchaos.harness.gates.probe import is_probe_replicated, probe
+from kchaos.harness.gates.probe import Probed, is_probe_replicated, probe
 from kchaos.harness.gates.replication import (
     await_high_watermarks,
     first_difference,
@@ -123,11 +123,19 @@ def _is_settled(
     in_sync = [broker for broker in seen["isr"] if broker not in untold]
     failed = seen["failed"]
     abort = _unless_moved(play, partition, seen)
+    probed = Probed(
+        play=play,
+        partition=partition,
+        leader=seen["leader"],
+        in_sync=in_sync,
+        settled=settled,
+        abort=abort,
+    )
     end = -1
     if seen["leader"] >= 0 and seen["leader"] not in untold:
         _await_followers(play, partition, seen, in_sync, settled.bound_s, abort)
-        end = probe(play, partition, seen["leader"], in_sync, settled, abort)
-    is_replicated = end >= 0 and is_probe_replicated(play, partition, in_sync, end, settled, abort)
+        end = probe(probed)
+    is_replicated = end >= 0 and is_probe_replicated(probed, end)
     settled.last_seen[name] = seen | {"ends": log_ends(play, partition)}
     for broker, line in failed.items():
         settled.worsen("failed")

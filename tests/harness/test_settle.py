@@ -25,7 +25,7 @@ from kchaos.clusters.waiting import await_until
 from kchaos.faults import ConfigureTopic, ExpireSession
 from kchaos.harness.gates import fetching, gates
 from kchaos.harness.gates import settle as settle_module
-from kchaos.harness.gates.probe import is_probe_replicated
+from kchaos.harness.gates.probe import Probed, is_probe_replicated
 from kchaos.harness.gates.replication import fetcher_failure, first_difference, lasting_difference
 from kchaos.harness.gates.settle import _settle_partition, settle
 from kchaos.harness.gates.settled import Settled
@@ -296,7 +296,11 @@ def test_a_log_that_ends_behind_the_probe_is_replicated_where_others_may_write(
     play.cluster.has_given_addresses = is_open  # type: ignore[misc]
     settled = Settled(bound_s=0.2)
 
-    assert is_probe_replicated(play, ABOUT, [0, 1], 1, settled, never) is is_open
+    probed = Probed(
+        play=play, partition=ABOUT, leader=0, in_sync=[0, 1], settled=settled, abort=never
+    )
+
+    assert is_probe_replicated(probed, 1) is is_open
     assert len(settled.reasons) == (0 if is_open else 2)
 
 
