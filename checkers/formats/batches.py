@@ -56,6 +56,7 @@ SMALLEST_OFFSET = -(1 << 63)
 
 _OFFSET = struct.Struct(">q")
 _INT32 = struct.Struct(">i")
+_LENGTH_AND_MAGIC = struct.Struct(">8xi4xB")
 _MESSAGE_ATTRIBUTES_AT = 17
 _LEADER_EPOCH_AT = 12
 _LAST_OFFSET_DELTA_AT = 23
@@ -82,8 +83,9 @@ def whole_entry_bytes(view: memoryview, position: int, end: int) -> int:
     left = end - position
     if left < LOG_OVERHEAD_BYTES + SMALLEST_LENGTH:
         return 0
-    length = int(_INT32.unpack_from(view, position + 8)[0])
-    minimum = MINIMUM_LENGTH.get(view[position + MAGIC_AT], SMALLEST_LENGTH)
+    length: int
+    length, magic = _LENGTH_AND_MAGIC.unpack_from(view, position)
+    minimum = MINIMUM_LENGTH.get(magic, SMALLEST_LENGTH)
     if length < minimum or length > left - LOG_OVERHEAD_BYTES:
         return 0
     return length + LOG_OVERHEAD_BYTES

@@ -17,6 +17,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
+from operator import attrgetter
 from pathlib import Path
 
 from kchaos.checkers.children import dying_with_parent
@@ -25,6 +26,26 @@ from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.reader import SegmentSlice, iter_batches, split_segment
 
 _SLICE_BYTES = 4 << 20
+
+_PRINTED = {
+    "baseOffset": "base_offset",
+    "lastOffset": "last_offset",
+    "count": "record_count",
+    "baseSequence": "base_sequence",
+    "producerId": "producer_id",
+    "producerEpoch": "producer_epoch",
+    "partitionLeaderEpoch": "leader_epoch",
+    "isTransactional": "is_transactional",
+    "isControl": "is_control",
+    "position": "position",
+    "maxTimestamp": "max_timestamp",
+    "size": "size_bytes",
+    "magic": "magic",
+    "compresscodec": "codec",
+    "crc": "crc",
+}
+_LINE = " ".join(f"{name}: %s" for name in _PRINTED)
+_printed_values = attrgetter(*_PRINTED.values())
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -52,16 +73,16 @@ def _is_segment(path: Path) -> bool:
 
 
 def _print_segment(path: Path, decode: bool) -> int:
-    print(path)
+    sys.stdout.buffer.write(os.fsencode(path) + b"\n")
     exit_code = 0
     for lines, has_finding in _read(path, decode):
-        sys.stdout.write(lines)
+        sys.stdout.buffer.write(lines)
         if has_finding:
             exit_code = 1
     return exit_code
 
 
-def _read(path: Path, decode: bool) -> Iterator[tuple[str, bool]]:
+def _read(path: Path, decode: bool) -> Iterator[tuple[bytes, bool]]:
     """Yield the lines of each slice in order, and whether it has a finding.
 
     A large file is read by as many processes as there are cores, a few slices ahead, so that
@@ -75,7 +96,7 @@ def _read(path: Path, decode: bool) -> Iterator[tuple[str, bool]]:
     with ProcessPoolExecutor(
         cores, get_context("fork"), initializer=_end_with, initargs=(dying_with_parent(),)
     ) as pool:
-        reading: deque[Future[tuple[str, bool]]] = deque()
+        reading: deque[Future[tuple[bytes, bool]]] = deque()
         for each in slices:
             reading.append(pool.submit(_read_slice, path, decode, each))
             if len(reading) > 2 * cores:
@@ -95,7 +116,7 @@ def _slices(path: Path) -> Iterator[SegmentSlice]:
         yield from split_segment(view, base_offset=int(path.stem), target_bytes=_SLICE_BYTES)
 
 
-def _read_slice(path: Path, decode: bool, part: SegmentSlice) -> tuple[str, bool]:
+def _read_slice(path: Path, decode: bool, part: SegmentSlice) -> tuple[bytes, bool]:
     lines, has_finding = [], False
     with _mapped(path) as view:
         for item in iter_batches(
@@ -108,7 +129,7 @@ def _read_slice(path: Path, decode: bool, part: SegmentSlice) -> tuple[str, bool
         ):
             lines.append(_line(item))
             has_finding = has_finding or isinstance(item, Finding)
-    return "".join(lines), has_finding
+    return "".join(lines).encode(), has_finding
 
 
 @contextmanager
@@ -127,18 +148,12 @@ def _mapped(path: Path) -> Iterator[memoryview]:
 def _line(item: Batch | Finding) -> str:
     if isinstance(item, Finding):
         return f"{item.kind}: {item.message}\n"
-    batch = item
-    return (
-        f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset}"
-        f" count: {batch.record_count} baseSequence: {batch.base_sequence}"
-        f" producerId: {batch.producer_id} producerEpoch: {batch.producer_epoch}"
-        f" partitionLeaderEpoch: {batch.leader_epoch} isTransactional: {batch.is_transactional}"
-        f" isControl: {batch.is_control} position: {batch.position}"
-        f" maxTimestamp: {batch.max_timestamp} size: {batch.size_bytes} magic: {batch.magic}"
-        f" compresscodec: {batch.codec} crc: {batch.crc}"
-        f"{f' payload: {batch.payload}' if batch.payload else ''}"
-        f"{f' controlType: {batch.control_type}' if batch.control_type else ''}\n"
-    )
+    line = _LINE % _printed_values(item)
+    if item.payload:
+        line += f" payload: {item.payload}"
+    if item.control_type:
+        line += f" controlType: {item.control_type}"
+    return f"{line}\n"
 
 
 if __name__ == "__main__":

@@ -12,7 +12,11 @@ from kchaos.checkers.formats.batches import MAGIC_AT, whole_entry_bytes
 from kchaos.checkers.segments.batch import Batch, Record
 from kchaos.checkers.segments.framing import end_of_framing, read_entry
 from kchaos.checkers.segments.message import message_records
-from kchaos.checkers.segments.record_batch import CorruptEntryError, batch_records
+from kchaos.checkers.segments.record_batch import (
+    CorruptEntryError,
+    batch_records,
+    ordinary_batch,
+)
 
 _OFFSET = struct.Struct(">q")
 
@@ -118,25 +122,29 @@ def iter_batches(
     least_offset = base_offset
     trusted = True
     while position < end:
-        size_bytes = whole_entry_bytes(view, position, end)
-        if not size_bytes:
-            yield end_of_framing(view, position, end, file, trusted, least_offset)
-            break
-        try:
-            batch, problem = read_entry(view, position, size_bytes, decode_records, file)
-        except CorruptEntryError as error:
-            trusted = False
-            yield _corrupt_entry(view, position, size_bytes, file, str(error))
-        else:
-            trusted = True
-            if batch.base_offset < least_offset:
-                before = f"its base offset {batch.base_offset} is below {least_offset}"
-                problem = f"{before}; {problem}" if problem else before
-            least_offset = max(batch.last_offset, batch.base_offset) + 1
-            yield batch
-            if problem:
-                yield _disagreeing_batch(batch, problem)
-        position += size_bytes
+        problem = ""
+        batch = None if decode_records else ordinary_batch(view, position, end, file)
+        if batch is None:
+            size_bytes = whole_entry_bytes(view, position, end)
+            if not size_bytes:
+                yield end_of_framing(view, position, end, file, trusted, least_offset)
+                break
+            try:
+                batch, problem = read_entry(view, position, size_bytes, decode_records, file)
+            except CorruptEntryError as error:
+                trusted = False
+                yield _corrupt_entry(view, position, size_bytes, file, str(error))
+                position += size_bytes
+                continue
+        trusted = True
+        if batch.base_offset < least_offset:
+            before = f"its base offset {batch.base_offset} is below {least_offset}"
+            problem = f"{before}; {problem}" if problem else before
+        least_offset = max(batch.last_offset, batch.base_offset) + 1
+        yield batch
+        if problem:
+            yield _disagreeing_batch(batch, problem)
+        position += batch.size_bytes
     return position
 
 
