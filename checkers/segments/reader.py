@@ -12,11 +12,7 @@ from kchaos.checkers.formats.batches import MAGIC_AT, whole_entry_bytes
 from kchaos.checkers.segments.batch import Batch, Record
 from kchaos.checkers.segments.framing import end_of_framing, read_entry
 from kchaos.checkers.segments.message import message_records
-from kchaos.checkers.segments.record_batch import (
-    CorruptEntryError,
-    batch_records,
-    ordinary_batch,
-)
+from kchaos.checkers.segments.record_batch import CorruptEntryError, batch_records, ordinary_batch
 
 _OFFSET = struct.Struct(">q")
 
