@@ -296,10 +296,7 @@ def nightly(
     require_free(store, tables)
     earlier = [] if baseline is None else lines_in(baseline)
     guess_s = _longest_s(earlier, limits)
-    _require_slow_disks(night.mixes, options)
-    releases = _releases(night.kafkas, options, say)
-    for release in releases.values():
-        night.require_mixes(release)
+    releases = _playable(night, options, say)
     with _only_one(folder):
         night = replace(night, leaning=_leaning(folder, earlier, night.faults(releases.values())))
         _agree(folder, night)
@@ -476,6 +473,21 @@ def _line_of_play(
     line = line_of(path) | told | {"wall_s": round(time.monotonic() - began, 3)}
     # A run whose conformance is known was followed, so that it can be followed once more.
     return line | ({} if line["conforms"] is None else {"rules": rules_of(path)})
+
+
+def _playable(night: Night, options: RunOptions, say: Callable[[str], None]) -> dict[str, str]:
+    """The release of each Kafka, if each mix can be played there and on this machine.
+
+    Raises:
+        UsageError: A mix is not drawn for a release.
+        ReleaseError: A Kafka is of no known release.
+        MachineError: The machine cannot play one of the mixes.
+    """
+    _require_slow_disks(night.mixes, options)
+    releases = _releases(night.kafkas, options, say)
+    for release in releases.values():
+        night.require_mixes(release)
+    return releases
 
 
 def _releases(
