@@ -19,6 +19,7 @@ from kchaos.harness.catalogue.kafka_7601_flap import KAFKA_7601_FLAP
 from kchaos.harness.catalogue.kafka_7601_four_replicas import KAFKA_7601_FOUR_REPLICAS
 from kchaos.harness.catalogue.kafka_7601_jira import KAFKA_7601_JIRA
 from kchaos.harness.catalogue.kafka_7601_mixed_default import KAFKA_7601_MIXED_DEFAULT
+from kchaos.harness.catalogue.kafka_7601_new_format_again import KAFKA_7601_NEW_FORMAT_AGAIN
 from kchaos.harness.catalogue.kafka_7897 import KAFKA_7897
 from kchaos.harness.catalogue.kafka_9144 import KAFKA_9144
 from kchaos.harness.catalogue.kafka_9491 import KAFKA_9491
@@ -86,6 +87,7 @@ CATALOGUE: Mapping[str, Entry] = {
         KAFKA_7601_FOUR_REPLICAS,
         KAFKA_7601_JIRA,
         KAFKA_7601_MIXED_DEFAULT,
+        KAFKA_7601_NEW_FORMAT_AGAIN,
         KAFKA_7897,
         KAFKA_9144,
         KAFKA_9491,
