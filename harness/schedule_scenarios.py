@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.explore import Schedule
+from kchaos.checkers.model.explore.acts import waits_for_zookeeper
 from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
@@ -180,27 +181,29 @@ def _before(act: ChaosMove, before: State, after: State) -> Iterator[Step]:
 
 
 def _asked_anew(before: State, after: State) -> Iterator[AwaitFetches]:
-    """Gates for followers that give up a held answer, since they were told a newer leader epoch.
+    """Gates for followers that give up a held answer, as the leader epoch is another at either end.
 
-    The leader counts their next fetch, which may bring them back into the ISR, or keep the high
-    watermark where it is.
+    Where they know the new one the leader counts their next fetch, which may bring them back into
+    the ISR, or keep the high watermark where it is. Else it is refused, and that is held.
     """
-    earlier = _epochs_of_held_fetches(before)
-    for (follower, leader), epoch in _epochs_of_held_fetches(after).items():
-        if epoch > earlier.get((follower, leader), epoch):
+    earlier = _held_fetches(before)
+    for (follower, leader), fetch in _held_fetches(after).items():
+        if fetch != earlier.get((follower, leader), fetch):
             yield AwaitFetches(follower=follower, leader=leader, count=1)
 
 
-def _epochs_of_held_fetches(state: State) -> dict[tuple[int, int], int]:
-    """By follower and leader, the leader epoch of each fetch whose answer is held."""
+def _held_fetches(state: State) -> dict[tuple[int, int], tuple[int, bool]]:
+    """By follower and leader: the epoch of a fetch whose answer is held, and if it is refused."""
     world = World(state)
-    return {
-        (broker, leader_of(source)): dict(exchange.asked)[PARTITION].leader_epoch
-        for broker in sorted(world.assignment(PARTITION))
-        for source in world.leaders(broker)
-        for exchange in world.exchanges(broker, source)
-        if exchange.holds and exchange.is_awaited
-    }
+    held = {}
+    for broker in sorted(world.assignment(PARTITION)):
+        for source in world.leaders(broker):
+            for exchange in world.exchanges(broker, source):
+                if exchange.holds and exchange.is_awaited:
+                    asked, answer = dict(exchange.asked), dict(exchange.answers)
+                    told = asked[PARTITION].leader_epoch, bool(answer[PARTITION].error)
+                    held[broker, leader_of(source)] = told
+    return held
 
 
 def _at_once(act: ChaosMove, done: Iterator[Step], before: State) -> Iterator[Step]:
@@ -305,19 +308,22 @@ def _gates(before: State, after: State, *, is_healing: bool) -> Iterator[Step]:
         yield replace(gate, leader_epoch=known.leader_epoch)
     elif earlier.partition_state(PARTITION) != known:
         yield gate
-    for broker in sorted(world.assignment(PARTITION)):
+    brokers = sorted(world.assignment(PARTITION))
+    # Who waits for ZooKeeper tells no follower its high watermark.
+    is_told = not is_healing and not any(waits_for_zookeeper(world, broker) for broker in brokers)
+    for broker in brokers:
         old, new = (side.known_replica(broker, PARTITION) for side in (earlier, world))
-        yield from _gates_of_replica(broker, old, new, is_healing)
+        yield from _gates_of_replica(broker, old, new, is_told)
 
 
-def _gates_of_replica(broker: int, old: Replica, new: Replica, is_healing: bool) -> Iterator[Step]:
+def _gates_of_replica(broker: int, old: Replica, new: Replica, is_told: bool) -> Iterator[Step]:
     log_end_offset = new.log.end_offset_on_disk()
     if log_end_offset != old.log.end_offset_on_disk():
         yield AwaitReplicated(
             topic=_TOPIC, partition=_INDEX, brokers=(broker,), log_end_offset=log_end_offset
         )
     # Once it is healed only what comes of it counts, and high watermarks come last.
-    if new.high_watermark > old.high_watermark and not is_healing:
+    if new.high_watermark > old.high_watermark and is_told:
         yield AwaitHighWatermark(
             topic=_TOPIC,
             partition=_INDEX,

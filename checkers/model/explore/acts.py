@@ -198,7 +198,7 @@ def _can_be_forced(world: World, act: ChaosMove) -> bool:
             assert state is not None
             return world.running(act.broker) is not None and state.leader != act.broker
         case "write-one" | "write-pair" | "write-all":
-            return not _waits_for_zookeeper(world, act.broker)
+            return not waits_for_zookeeper(world, act.broker)
         case "reorder":
             replicas, state = world.assignment(PARTITION), world.partition_state(PARTITION)
             assert state is not None
@@ -231,11 +231,12 @@ def _rejoins_some_time(world: World, follower: int) -> bool:
     return is_held and broker is not None and not broker.generation.sends_leader_epoch
 
 
-def _waits_for_zookeeper(world: World, broker_id: int) -> bool:
-    """Tell whether a leader without a session waits for ZooKeeper, to which it writes an ISR.
+def waits_for_zookeeper(world: World, broker_id: int) -> bool:
+    """Return whether a leader without a session waits for ZooKeeper, to which it writes an ISR.
 
-    It keeps the partition's lock while it waits, and no produce is appended: Partition.updateIsr in
-    inWriteLock(leaderIsrUpdateLock), 1.1.1 and 2.5.1. With KIP-497 a leader asks the controller.
+    It keeps the partition's lock while it waits. No produce is appended, and no Fetch answered:
+    Partition.updateIsr in inWriteLock(leaderIsrUpdateLock), 1.1.1 and 2.5.1. With KIP-497 a leader
+    asks the controller.
     """
     broker, replica = world.broker(broker_id), world.replica(broker_id, PARTITION)
     if broker is None or replica is None or broker_id in world.registered():

@@ -139,7 +139,7 @@ def _work(world: World, broker_id: int, source: int) -> bool:
     if broker is None or thread is None or thread.is_dead or not broker.is_working:
         return False
     waiting = exchange.awaited(world, broker_id, source)
-    if waiting is not None and _is_overtaken(thread, waiting):
+    if waiting is not None and _is_overtaken(world, source, thread, waiting):
         _lose(world, broker_id, source, waiting)
         waiting = None
     if waiting is not None:
@@ -162,18 +162,27 @@ def _work(world: World, broker_id: int, source: int) -> bool:
     return _reset_offsets(world, broker_id, source) or changed
 
 
-def _is_overtaken(thread: FetcherThread, waiting: Exchange) -> bool:
-    """Tell whether the answer to a Fetch is held, and the follower knows of a newer leader epoch.
+def _is_overtaken(world: World, source: int, thread: FetcherThread, waiting: Exchange) -> bool:
+    """Tell whether the answer to a Fetch is held, and the next one would be another.
 
-    Its time-out passes before the next event, and it asks anew in that epoch. In its own epoch it
-    would say again what the leader has counted.
+    The follower knows of a newer leader epoch, or its leader would refuse it by now. Its time-out
+    passes before the next event, and it asks anew.
     """
     if waiting.api != FETCH or not waiting.holds or waiting.stage is not Stage.DELIVERED:
         return False
-    return any(
-        (fetch := thread.fetch(partition)) is not None and fetch.leader_epoch > asked.leader_epoch
-        for partition, asked in waiting.asked
-    )
+    answers = dict(waiting.answers)
+    for partition, asked in waiting.asked:
+        fetch, answer = thread.fetch(partition), answers.get(partition)
+        if fetch is None:
+            continue
+        # A failed Fetch ends its session, so that the next one is full.
+        again = replace(asked, is_incremental=False)
+        now = leader.read(world, leader_of(source), partition, again)
+        if fetch.leader_epoch > asked.leader_epoch or (
+            now.error and answer is not None and not answer.error
+        ):
+            return True
+    return False
 
 
 def _reset_offsets(world: World, broker_id: int, source: int) -> bool:

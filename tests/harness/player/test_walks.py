@@ -9,10 +9,11 @@ import pytest
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.explore import ActedBrokers, ActedCluster, Schedule
-from kchaos.checkers.model.explore.acts import KINDS
+from kchaos.checkers.model.explore.acts import KINDS, waits_for_zookeeper
 from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.explore.schedules import wrong_at_end
 from kchaos.checkers.model.explore.walk import conflicts
+from kchaos.checkers.model.state.world import World
 from kchaos.faults import CutLink, FastBounce, HoldController, HoldRequests, PreferredElection
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.player.drawing import draw
@@ -140,8 +141,9 @@ def test_nothing_is_written_to_a_leader_that_waits_for_zookeeper_to_expand_its_i
     )
     state = cluster.begin()
     left_and_caught_up = (
-        ChaosMove("hold-answers", 1), ChaosMove("write-one", 0),
-        ChaosMove("expire", 1), ChaosMove("expire", 0), ChaosMove("release", 1),
+        ChaosMove("cut", 0, 1), ChaosMove("write-one", 0), ChaosMove("expire", 1),
+        ChaosMove("register", 1), ChaosMove("expire", 1), ChaosMove("expire", 0),
+        ChaosMove("heal", 0, 1),
     )  # fmt: skip
     for number, act in enumerate((*left_and_caught_up, *[ChaosMove("register", 0)] * has_session)):
         after = cluster.after(state, act, f"record-{number}")
@@ -199,6 +201,37 @@ def test_a_follower_without_a_session_has_fetched_on_before_it_is_looked_for_in_
         AwaitState(topic="t", partition=0, leader=0, isr=(0, 1), leader_epoch=2),
         AwaitQuiet(),
     ]
+
+
+@pytest.mark.parametrize("release", ["2.1.1", "2.8.2"])
+def test_a_held_answer_is_given_up_where_the_leader_would_refuse_the_next_fetch(
+    release: str,
+) -> None:
+    """Broker 1 has no session, and is not told the epoch in which it is out of the ISR."""
+    schedule = schedule_of(
+        ChaosMove("hold-next-answers", 1), ChaosMove("write-one", 0), ChaosMove("write-one", 0),
+        ChaosMove("expire", 1), ChaosMove("release", 1),
+        release=release,
+    )  # fmt: skip
+    end = World(schedule.states[-1]).known_replica(1, PARTITION).log.end_offset_on_disk()
+    assert end == 1
+    assert AwaitFetches(follower=1, leader=0, count=1) in steps_of(schedule, gated=True)
+
+
+@pytest.mark.parametrize(("release", "waits"), [("2.2.2", True), ("2.8.2", False)])
+def test_no_high_watermark_is_waited_for_where_the_leader_waits_for_zookeeper(
+    release: str, waits: bool
+) -> None:
+    """Neither broker has a session, and the leader is to take broker 1 into the ISR."""
+    schedule = schedule_of(
+        ChaosMove("cut", 0, 1), ChaosMove("write-one", 0), ChaosMove("expire", 1),
+        ChaosMove("register", 1), ChaosMove("expire", 1), ChaosMove("expire", 0),
+        ChaosMove("heal", 0, 1),
+        release=release,
+    )  # fmt: skip
+    assert waits_for_zookeeper(World(schedule.states[-1]), 0) is waits
+    told = AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1)
+    assert (told in steps_of(schedule, gated=True)) is not waits
 
 
 @pytest.mark.parametrize("release", ["2.1.1", "2.8.2", "3.9.1"])
