@@ -115,6 +115,7 @@ def test_an_unknown_case_is_refused_with_the_known_ones() -> None:
         ("KAFKA-12686", "next-epoch", "2.7.2", "does not log the wish .* nearest is 2.8.2"),
         ("KAFKA-12686", "next-epoch", "4.1.2", "no clusters with zookeeper: .* is 3.9.1"),
         ("KAFKA-14010", "session-ends", "2.6.3", "write the ISR themselves .* nearest is 2.7.2"),
+        ("KAFKA-7601-new-format-again", "sessions-end", "2.8.2", "nobody follows O's old format"),
         ("KIP-380-upgrade-window", "first-roll", "2.1.1", "nearest release that can show it is 2"),
         ("KIP-380-upgrade-window", "two-rolls", "2.8.2", "from 2.1.1 to 2.2.2: play it on 2.2.2"),
         ("KIP-380-missed-bounce", "killed", "0.10.2.2", "case killed is 0.11.0.3"),
