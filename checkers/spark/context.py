@@ -121,8 +121,8 @@ def is_local(master: str) -> bool:
     return master.startswith("local")
 
 
-def cores_of_start(master: str | None) -> int:
-    """Number of this machine's cores on which a JVM judges that `spark_context` will start here.
+def threads_of_start(master: str | None) -> int:
+    """Number of tasks at a time of the JVM that `spark_context` will start on this machine.
 
     It is 0 where there is a context or a JVM already, and where the master may be elsewhere:
     Spark's own configuration may name another one.

@@ -20,6 +20,7 @@ import functools
 import heapq
 import json
 import multiprocessing
+import os
 import shutil
 import sys
 import tempfile
@@ -44,7 +45,7 @@ from kchaos.checkers.model.follow.search import MOST_STATES
 from kchaos.checkers.packs import SUFFIX
 from kchaos.checkers.results import Results
 from kchaos.checkers.spark.batch_source import NAME, BatchSource
-from kchaos.checkers.spark.context import cores_of_start, is_local, ship_package, spark_context
+from kchaos.checkers.spark.context import is_local, ship_package, spark_context, threads_of_start
 from kchaos.checkers.spark.early import EarlyJudge, Judging
 from kchaos.checkers.spark.parts import PART_BYTES
 from kchaos.checkers.spark.rows import (
@@ -115,7 +116,7 @@ def judge_runs(
     whole_bytes: int = PART_BYTES,
     part_bytes: int = PART_BYTES,
     most_states: int = MOST_STATES,
-    early: bool = True,
+    early: int | None = None,
     progress: Callable[[int, int], None] = lambda _ended, _runs: None,
 ) -> SparkJudgement:
     """Judges runs with Spark; what comes out is what `checkers.judge.judge` says of each.
@@ -130,8 +131,9 @@ def judge_runs(
         part_bytes: About how many bytes of segments one task reads.
         most_states: How many states of a run the model looks at before it gives up, so that
             conformance is unknown.
-        early: Whether processes judge runs of this machine's disks while Spark starts on it, by
-            the same function as Spark's tasks, which then get the rest.
+        early: How many processes may judge runs of this machine's disks while Spark starts on it,
+            by the same function as Spark's tasks, which then get the rest. There are no more of
+            them than threads of Spark. None for as many as this process has cores.
         progress: Called with how many runs are judged, and of how many, while they are: as soon as
             one is, and then every few seconds.
 
@@ -151,7 +153,7 @@ def judge_runs(
             most_states=most_states,
         )
         with (
-            _early(work, master) if early else contextlib.nullcontext(()) as judges,
+            _early(work, master, early) as judges,
             _telling(work, progress),
             _spark(master, java_home, class_archive, work.log) as context,
         ):
@@ -194,8 +196,8 @@ class _Work:
 
 
 @contextlib.contextmanager
-def _early(work: _Work, master: str | None) -> Iterator[Sequence[EarlyJudge]]:
-    """A judge for each core of this machine while Spark starts on it; none if it starts elsewhere.
+def _early(work: _Work, master: str | None, most: int | None) -> Iterator[Sequence[EarlyJudge]]:
+    """So many judges at most while Spark starts on this machine; none if it starts elsewhere.
 
     With runs or tables on a store there is none either: only tasks fetch from a store, and write to
     it. There is none where this process must not be forked: a daemonic process may have no child,
@@ -203,7 +205,8 @@ def _early(work: _Work, master: str | None) -> Iterator[Sequence[EarlyJudge]]:
     """
     is_on_disk = all(isinstance(place, Path) for place in (*work.places, work.tables))
     may_fork = not multiprocessing.current_process().daemon and threading.active_count() == 1
-    judges = min(cores_of_start(master), len(work.runs)) if is_on_disk and may_fork else 0
+    most = len(os.sched_getaffinity(0)) if most is None else most
+    judges = min(most, threads_of_start(master), len(work.runs)) if is_on_disk and may_fork else 0
     with contextlib.ExitStack() as ending:
         yield [
             ending.enter_context(EarlyJudge(judge, work.runs[judge::judges], work.judging))

@@ -329,13 +329,17 @@ def segment_bytes(path: Path) -> int:
         # `Path.rglob` took a hundredth of judging a run.
         return sum(
             os.lstat(os.path.join(folder, name)).st_size
-            for folder, _, names in os.walk(path / "snapshots")
+            for folder, _, names in os.walk(path / "snapshots", onerror=_raise)
             for name in names
             if name.endswith(".log")
         )
     except OSError:
         # Whoever reads it says what is wrong.
         return 0
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _rules_into(rows: Mapping[str, list[dict[str, Any]]], run: str) -> Rules:

@@ -51,7 +51,8 @@ def play_many(
     A play that ends without a result does not keep the others from being played.
 
     Raises:
-        RuntimeError, RunUnknown: What the first play that failed so failed with, when all are over.
+        RuntimeError, RunUnknown: The error of a play without a result, when all are over: the first
+            defect, or else the first play that was killed or could not be judged.
         KeyboardInterrupt: Ctrl-C. Here, as after any other error, `stop` is called and what is
             under way is waited for.
     """
@@ -70,8 +71,9 @@ def play_many(
             stop()
             raise
     if failed:
-        told = f"{len(failed)} of {len(futures)} plays failed: {failed[0]}"
-        raise type(failed[0])(told) from failed[0]
+        worst = next((error for error in failed if isinstance(error, RuntimeError)), failed[0])
+        told = f"{len(failed)} of {len(futures)} plays failed: {worst}"
+        raise type(worst)(told) from worst
 
 
 @dataclass(slots=True)
@@ -240,7 +242,7 @@ def _environment() -> dict[str, str]:
 
 
 def _last(said: str) -> str:
-    """The last lines; the child says who it is, as this process will."""
+    """The last lines, without the name of the command, which this process adds too."""
     return "\n".join(said.splitlines()[-20:]).removeprefix("kchaos: ")
 
 
@@ -254,7 +256,7 @@ def _failure(code: int, said: str) -> BaseException:
         case _ if code == INTERRUPTED:
             return KeyboardInterrupt()
         case _ if code < 0:
-            killed = f"a play was killed by {signal.Signals(-code).name}"
+            killed = f"a play was killed by signal {-code} ({signal.strsignal(-code)})"
             why = ": the kernel does so when memory runs out, see its log and --side-by-side"
             return RunUnknown(killed + (why if code == -signal.SIGKILL else "") + f"\n{last}")
         case _:

@@ -16,6 +16,7 @@ from kchaos.checkers.store import Place
 from kchaos.clusters.class_archive import spark_archive
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.java import spark_java_home
+from kchaos.clusters.memory import usable_cores
 from kchaos.harness.commands.show import result_lines
 from kchaos.harness.report import write_report
 from kchaos.harness.run.directories import find_places, find_runs
@@ -118,7 +119,7 @@ def write_report_or_say(run: RunDirectory, say: Callable[[str], None]) -> Path |
 def spark_agrees(runs: Sequence[Path], *, offline: bool, say: Callable[[str], None]) -> bool:
     """Judges each run in a task of Spark; compares with its newest judgement in plain Python."""
     paths = find_runs(runs)
-    lines = _with_spark(paths, master=None, output=None, early=False, offline=offline, say=say)
+    lines = _with_spark(paths, master=None, output=None, early=0, offline=offline, say=say)
     agreed = 0
     for path, line in zip(paths, lines, strict=True):
         plain = _newest_judgement(path)
@@ -188,7 +189,7 @@ def _with_spark(
     *,
     master: str | None,
     output: Place | None,
-    early: bool = True,
+    early: int | None = None,
     offline: bool,
     say: Callable[[str], None],
 ) -> Iterator[dict[str, Any]]:
@@ -201,7 +202,7 @@ def _with_spark(
         master=master,
         java_home=java_home,
         class_archive=spark_archive(java_home),
-        early=early,
+        early=int(usable_cores()) if early is None else early,
         progress=lambda ended, of: say(f"{ended} of {of} runs are judged"),
     )
     say(f"batches, findings and results as Parquet: {judgement.output}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.findings import KINDS, Question
-from kchaos.checkers.results import is_unknown
+from kchaos.checkers.results import LINE_FIELDS, is_unknown
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.run.scenario import Scenario
 
@@ -39,26 +39,14 @@ def line_of_run(line: Line) -> dict[str, Any]:
 
 
 def line_without_result(scenario: Scenario, why: str) -> dict[str, Any]:
-    """The line of a play that ended without a result, as `line_of_run` makes it; it is unknown."""
-    return {
-        "entry": scenario.entry,
-        "case": scenario.case,
-        "release": scenario.release,
-        "build": "",
-        "seed": scenario.seed,
-        "conforms": None,
-        "safe": None,
-        "expected": False,
-        "reason": None,
-        "unknown": why,
-        "seconds": None,
-        "run": "",
-        "steps": len(scenario.steps),
-        "signs": [],
-        "findings": [],
-        "waited_s": 0.0,
-        "not_possible": 0,
-    }
+    """The line of a play that ended without a result: it is unknown, and nothing was measured.
+
+    It has the fields of `line_of_run`. No step counts as played or skipped.
+    """
+    line: dict[str, Any] = dict.fromkeys((*LINE_FIELDS, "report", "waited_s"))
+    line |= {"entry": scenario.entry, "case": scenario.case, "release": scenario.release}
+    line |= {"seed": scenario.seed, "expected": False, "unknown": why, "run": ""}
+    return line | {"findings": [], "signs": [], "steps": 0, "not_possible": 0}
 
 
 def signs_of(judged: Mapping[str, Any]) -> list[str]:

@@ -25,8 +25,9 @@ def _run_s(lines: Sequence[Line]) -> float:
 
 
 def _waited_s(lines: Sequence[Line]) -> float:
-    """Median seconds that a run waited at gates."""
-    return median(float(line["waited_s"]) for line in lines)
+    """Median seconds that a run waited at gates; 0 where nobody measured them."""
+    measured = [line["waited_s"] for line in lines if line["waited_s"] is not None]
+    return median(map(float, measured or [0.0]))
 
 
 def _skipped(lines: Sequence[Line]) -> str:
@@ -112,8 +113,8 @@ def _told(line: Line) -> str:
     why = " ".join(str(line["unknown"] or line["reason"]).split())
     if len(why) > 240:
         why = why[:240] + "…"
-    name = Path(str(line["run"])).name
-    return f"{release_of(line)} {line['case']} seed {line['seed']}: {why} (shows {shows}; {name})"
+    shown = f" (shows {shows}; {Path(str(line['run'])).name})" if line["run"] else ""
+    return f"{release_of(line)} {line['case']} seed {line['seed']}: {why}{shown}"
 
 
 def commands_of(rate: Rate) -> str:

@@ -49,7 +49,7 @@ def _disagreements(made: Sequence[tuple[str, RunDirectory]]) -> list[str]:
             java_home=java_home,
             class_archive=spark_archive(java_home),
             most_states=FEW_STATES,
-            early=False,
+            early=0,
         )
         told = {result.run: result for result in judgement.results}
     collected = []

@@ -175,10 +175,22 @@ def test_no_task_waits_in_vain_for_a_process_that_has_failed_before(
 
 
 @pytest.mark.parametrize(
-    ("daemon", "threads", "shares"), [(False, 1, ["ac", "b"]), (True, 1, []), (False, 2, [])]
+    ("daemon", "threads", "most", "shares"),
+    [
+        (False, 1, 2, ["ac", "b"]),
+        (False, 1, 1, ["abc"]),
+        (False, 1, 0, []),
+        (True, 1, 2, []),
+        (False, 2, 2, []),
+    ],
 )
 def test_a_process_that_is_daemonic_or_has_threads_is_not_copied(
-    daemon: bool, threads: int, shares: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    daemon: bool,
+    threads: int,
+    most: int,
+    shares: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pyspark = pytest.importorskip("pyspark")
     from kchaos.checkers.spark import job
@@ -198,7 +210,7 @@ def test_a_process_that_is_daemonic_or_has_threads_is_not_copied(
         for other in others:
             other.start()
         try:
-            with job._early(work, "local[2]") as made:
+            with job._early(work, "local[2]", most) as made:
                 theirs.send([[place for _, place in judge._runs] for judge in made])
         finally:
             is_over.set()
@@ -233,13 +245,13 @@ def test_spark_starts_on_cores_of_this_machine_unless_something_may_say_otherwis
     master: str | None, environment: dict[str, str], cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pyspark = pytest.importorskip("pyspark")
-    from kchaos.checkers.spark.context import cores_of_start
+    from kchaos.checkers.spark.context import threads_of_start
 
     for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "PYSPARK_GATEWAY_PORT"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", None)
-    assert cores_of_start(master) == cores
+    assert threads_of_start(master) == cores
     monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", object())
-    assert cores_of_start(master) == 0
+    assert threads_of_start(master) == 0
