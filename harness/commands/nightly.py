@@ -476,17 +476,17 @@ def _line_of_play(
 
 
 def _playable(night: Night, options: RunOptions, say: Callable[[str], None]) -> dict[str, str]:
-    """The release of each Kafka, if each mix can be played there and on this machine.
+    """The release of each Kafka, if each mix that is drawn for it can be played on this machine.
 
     Raises:
         UsageError: A mix is not drawn for a release.
         ReleaseError: A Kafka is of no known release.
-        MachineError: The machine cannot play one of the mixes.
+        MachineError: The machine cannot play a mix that is drawn.
     """
-    _require_slow_disks(night.mixes, options)
     releases = _releases(night.kafkas, options, say)
     for release in releases.values():
         night.require_mixes(release)
+        _require_slow_disks(night.mixes_of(release), options)
     return releases
 
 
