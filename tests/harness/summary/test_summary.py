@@ -164,6 +164,17 @@ def test_seconds_without_service_are_told_by_release_and_what_nobody_measured_is
     assert told["without_acknowledged_write_s"] is None
 
 
+def test_a_kind_that_was_measured_for_another_release_alone_is_said_not_to_be(
+    tmp_path: Path,
+) -> None:
+    with_stall = without_service("a", 0.0, 1.5)
+    summary = summary_of([with_stall, without_service("b", 0.0, None) | {"release": "3.9.1"}])
+    told = markdown_of(summary, tmp_path)
+    assert "| 2.8.2 |  | mixed | 1 | 0.0 | 1.5 (a) |" in told
+    assert "| 3.9.1 |  | mixed | 1 | 0.0 | not measured |" in told
+    assert html_of(summary, tmp_path).count("not measured") == 1
+
+
 @pytest.mark.slow
 def test_a_runs_line_has_the_seconds_that_its_judgement_measured(tmp_path: Path) -> None:
     run = unpacked("2.8.2", tmp_path, runs=CLIENTS)
