@@ -54,9 +54,10 @@ from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.clusters.spec_checks import refuse_slow_disks, refuse_unknown, unread_at_start
 from kchaos.clusters.waiting import await_until
 
-# What a broker says that does not reach ZooKeeper: the client of its own up to 1.0, and later.
-_CONTROLLER_S = 60.0
+_STEP_OF_START_S = 60.0
+"""Seconds until a broker must be the controller, or know all brokers."""
 _LAST_LINES = 100
+# Exceptions of a broker that does not reach ZooKeeper: of its own client up to 1.0, and later.
 _NO_ZOOKEEPER = re.compile(r"ZkTimeoutException|ZooKeeperClientTimeoutException")
 
 
@@ -527,7 +528,7 @@ class JvmCluster:
         """Return once the broker is the controller."""
         await_until(
             lambda: self.metadata.controller() == broker.id,
-            timeout_s=_CONTROLLER_S,
+            timeout_s=_STEP_OF_START_S,
             waiting_for=f"broker {broker.id} to become the controller",
             last_seen=lambda: f"controller {self.metadata.controller()}",
             remedy=f"see {broker.server_log}",
@@ -539,7 +540,7 @@ class JvmCluster:
         count = len(self._brokers)
         await_until(
             lambda: broker.known_brokers() == count,
-            timeout_s=_CONTROLLER_S,
+            timeout_s=_STEP_OF_START_S,
             waiting_for=f"broker {broker.id} to know all {count} brokers",
             last_seen=lambda: f"it knows {broker.known_brokers()}",
             remedy="see the controller's server.log",

@@ -110,6 +110,20 @@ def test_a_public_docstring_begins_with_its_subject() -> None:
     assert chosen == []
 
 
+@pytest.mark.slow
+def test_no_function_of_the_product_is_longer_than_sixty_lines() -> None:
+    """The lines of its docstring and its nested functions count too."""
+    longer = [
+        f"{file.relative_to(ROOT)}:{node.lineno}: {node.name}"
+        for room in ("harness", "clusters", "faults", "checkers")
+        for file in sorted(ROOT.glob(f"{room}/**/*.py"))
+        for node in ast.walk(parsed(file.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno >= 60
+    ]
+    assert longer == []
+
+
 def test_one_module_knows_the_paths_of_znodes() -> None:
     path = re.compile(r"""["']/(brokers|controller|admin|config)\b""")
     files = [

@@ -50,7 +50,12 @@ SLOW_READS: Mapping[str, str] = {
 
 
 def quick_cluster(*replicas: int, controller: int) -> Callable[[str], ClusterSpec]:
-    """Returns what makes a cluster with `QUICK` of a Kafka; one more broker is the controller."""
+    """Returns a function from a Kafka to a cluster with `QUICK`.
+
+    Args:
+        replicas: Brokers besides the controller.
+        controller: One more broker, which starts first.
+    """
 
     def cluster(kafka: str) -> ClusterSpec:
         brokers = brokers_of(kafka, (*replicas, controller))

@@ -31,6 +31,9 @@ class Probed:
     """A partition that is probed while it settles.
 
     Attributes:
+        play: In which it is probed.
+        partition: Topic and number.
+        leader: Its leader in cluster metadata; -1 if it has none, and then nothing is written.
         in_sync: The brokers of its ISR that know of it.
         settled: Where what comes of it is added; its bound is that of every wait.
         abort: Raises where it is of no use to wait on.
