@@ -1,4 +1,4 @@
-"""Internal steps: the machine's transitions that no observation shows."""
+"""Internal steps of all kinds, likeliest first; those of no module of their own stand here."""
 
 from collections.abc import Iterator
 from dataclasses import replace
