@@ -129,7 +129,7 @@ def _said(message: LinkMessage) -> Observation | None:
         return None
     is_request = message.direction == "request"
     if api in _FETCHERS:
-        read = _question if is_request else _reply
+        read = _request_seen if is_request else _response_seen
         return read(message, detail, source, target)
     if message.fate not in ARRIVED:
         return None
@@ -215,7 +215,7 @@ def heartbeats(messages: Iterable[LinkMessage]) -> Mapping[int, Sequence[Heartbe
     return sent
 
 
-def _question(
+def _request_seen(
     message: LinkMessage, detail: _Detail, source: int, target: int
 ) -> RequestSeen | None:
     asked: dict[TopicPartition, Asked] = {}
@@ -249,7 +249,9 @@ def _question(
     )
 
 
-def _reply(message: LinkMessage, detail: _Detail, source: int, target: int) -> ResponseSeen | None:
+def _response_seen(
+    message: LinkMessage, detail: _Detail, source: int, target: int
+) -> ResponseSeen | None:
     answered: dict[TopicPartition, Answered] = {}
     for partition, entry in _entries(detail):
         if message.api == "Fetch":

@@ -31,13 +31,13 @@ _KNOWN_LATER = NOT_HERE | {ErrorCode.UNKNOWN_LEADER_EPOCH}
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _ControlStep:
     """A part of a control request that a broker may handle next.
 
     Attributes:
         state: Before the step.
-        broker_id: Who has it.
-        part: What it has.
+        broker_id: The broker that has it.
+        part: The part itself.
         is_last: Whether it has no other part of the same request.
         lookahead: Of the record.
         index: How many observations were taken.
@@ -62,7 +62,7 @@ def control_steps(
 
     Args:
         state: Before the step.
-        broker_id: Who has it.
+        broker_id: The broker that has it.
         lookahead: Of the record.
         index: How many observations were taken.
     """
@@ -77,10 +77,12 @@ def control_steps(
         if not control_handling.may_handle(World(state), broker_id, first):
             continue
         for part in leading or parts:
-            yield from _handle(_Step(state, broker_id, part, len(parts) == 1, lookahead, index))
+            yield from _handle(
+                _ControlStep(state, broker_id, part, len(parts) == 1, lookahead, index)
+            )
 
 
-def _handle(step: _Step) -> Iterator[World]:
+def _handle(step: _ControlStep) -> Iterator[World]:
     state, broker_id, part = step.state, step.broker_id, step.part
     seen = step.lookahead.control_answers.get(part.number)
     world = World(state)
@@ -105,7 +107,7 @@ def _handle(step: _Step) -> Iterator[World]:
         yield after
 
 
-def _fetches_nothing(step: _Step, handled: World) -> Iterator[World]:
+def _fetches_nothing(step: _ControlStep, handled: World) -> Iterator[World]:
     """A broker that is shut down in order fetches no partition of which it becomes a follower.
 
     It knows of its shutdown before it asks the controller for leave (isShuttingDown, of
@@ -160,7 +162,7 @@ def _is_to_lead(request: ControlRequest, broker_id: int) -> bool:
     return isinstance(request, LeaderAndIsr) and request.states[0].leader == broker_id
 
 
-def _speaks_as_before(step: _Step) -> bool:
+def _speaks_as_before(step: _ControlStep) -> bool:
     """Tell whether a broker next says something that it does not say once it was told this.
 
     It answers that it does not lead what it is to lead, or asks in an older epoch. Most likely it
@@ -196,20 +198,20 @@ def _speaks_as_before(step: _Step) -> bool:
     )
 
 
-def _is_yet_to_be_read(step: _Step, number: Number) -> bool:
-    """Tell whether a leader has not looked at its log for a question."""
+def _is_yet_to_be_read(step: _ControlStep, number: Number) -> bool:
+    """Tell whether a leader has not looked at its log for a request."""
     waiting = request_of(World(step.state), step.lookahead.requests[number])
     return waiting is None or (waiting.stage is Stage.ARRIVED and not waiting.refused)
 
 
-def _learns_more(step: _Step, partition: TopicPartition) -> bool:
+def _learns_more(step: _ControlStep, partition: TopicPartition) -> bool:
     """Tell whether a follower that is to stop fetching ends with a later high watermark."""
     replica = World(step.state).replica(step.broker_id, partition)
     last = step.lookahead.checkpointed_next(step.broker_id, partition, step.index)
     return replica is not None and last is not None and replica.high_watermark < last
 
 
-def _is_yet_to_learn(step: _Step, partition: TopicPartition) -> bool:
+def _is_yet_to_learn(step: _ControlStep, partition: TopicPartition) -> bool:
     """Tell whether a follower that is to lead is told a later high watermark before it answers.
 
     It most likely took that, if it later tells a Fetch with records no less. A new leader knows no
@@ -231,7 +233,7 @@ def _is_yet_to_learn(step: _Step, partition: TopicPartition) -> bool:
     )
 
 
-def _asks_as_before(step: _Step, told: PartitionState) -> bool:
+def _asks_as_before(step: _ControlStep, told: PartitionState) -> bool:
     """Tell whether a follower's next Fetch is of an older leader epoch than it is told now.
 
     It was made before then. A partition that it does not name is fetched in the epoch in which the
@@ -254,7 +256,7 @@ def _asks_as_before(step: _Step, told: PartitionState) -> bool:
     return False
 
 
-def _asks_whom_it_leaves(step: _Step, told: PartitionState) -> bool:
+def _asks_whom_it_leaves(step: _ControlStep, told: PartitionState) -> bool:
     """Tell whether a follower's next Fetch still asks the leader that it is to leave now.
 
     Who is told of another leader takes the partition from the thread of the former one
@@ -280,7 +282,7 @@ def _asks_whom_it_leaves(step: _Step, told: PartitionState) -> bool:
     return False
 
 
-def _answers_as_before(step: _Step, told: PartitionState) -> bool:
+def _answers_as_before(step: _ControlStep, told: PartitionState) -> bool:
     """Tell whether a broker is yet to say, to a Fetch of an older epoch, that it knows of none.
 
     Up to 2.4 nobody is fenced within a fetch session.
@@ -289,16 +291,16 @@ def _answers_as_before(step: _Step, told: PartitionState) -> bool:
     answer = lookahead.next_answered_before(step.broker_id, partition, step.part.number, step.index)
     if answer is None or answer[1] not in NOT_HERE:
         return False
-    question = lookahead.requests[answer[0]]
-    asked = question.partitions.get(partition)
+    request = lookahead.requests[answer[0]]
+    asked = request.partitions.get(partition)
     epoch = asked.leader_epoch if isinstance(asked, FetchAsked) else None
-    if not question.is_full or epoch is None or not 0 <= epoch < told.leader_epoch:
+    if not request.is_full or epoch is None or not 0 <= epoch < told.leader_epoch:
         return False
-    waiting = request_of(World(step.state), question)
+    waiting = request_of(World(step.state), request)
     return waiting is None or waiting.stage in (Stage.ARRIVED, Stage.WAITING)
 
 
-def _is_yet_to_append(step: _Step, partition: TopicPartition) -> bool:
+def _is_yet_to_append(step: _ControlStep, partition: TopicPartition) -> bool:
     """Tell whether a broker has something to append before it handles a control request.
 
     It next fetches from beyond the end of its log. As a leader it has a client's produce, or is
@@ -324,7 +326,7 @@ def _is_yet_to_append(step: _Step, partition: TopicPartition) -> bool:
     )
 
 
-def _is_yet_to_append_in_its_epoch(step: _Step, partition: TopicPartition) -> bool:
+def _is_yet_to_append_in_its_epoch(step: _ControlStep, partition: TopicPartition) -> bool:
     """Tell whether a leader next sends a batch from its log's end in the epoch that it is to leave.
 
     A client's produce comes first then, though it was sent after the request.
@@ -337,7 +339,7 @@ def _is_yet_to_append_in_its_epoch(step: _Step, partition: TopicPartition) -> bo
     return epoch == replica.leader_epoch
 
 
-def _is_still_answered(step: _Step, told: PartitionState) -> bool:
+def _is_still_answered(step: _ControlStep, told: PartitionState) -> bool:
     """Tell whether a follower is yet to ask, unseen, the leader that it is to leave now.
 
     The answer is seen, and it names the partition: so it was asked before the follower left.
@@ -350,21 +352,21 @@ def _is_still_answered(step: _Step, told: PartitionState) -> bool:
             unseen = step.lookahead.unseen_before(
                 step.broker_id, source, partition, step.part.number, step.index
             )
-            if any(question not in asked for question in unseen):
+            if any(number not in asked for number in unseen):
                 return True
     return False
 
 
-def _is_told_too_early(step: _Step, told: frozenset[TopicPartition]) -> bool:
+def _is_told_too_early(step: _ControlStep, told: frozenset[TopicPartition]) -> bool:
     """Tell whether a broker is yet to refuse a fetch of a partition that it now hears of."""
     world = World(step.state)
     broker = world.broker(step.broker_id)
     known = None if broker is None else broker.told
     for partition in told - known if known is not None else ():
-        for question in step.lookahead.refused_before(
+        for request in step.lookahead.refused_before(
             step.broker_id, partition, step.part.number, step.index
         ):
-            waiting = request_of(world, question)
+            waiting = request_of(world, request)
             if waiting is None or partition not in waiting.refused:
                 return True
     return False

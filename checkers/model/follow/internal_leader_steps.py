@@ -20,14 +20,14 @@ from kchaos.checkers.model.values.requests import Exchange, FetchAnswer, Stage
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _LeaderStep:
     """A request that a leader has, a state in which it goes on with that, and what it may do.
 
     Attributes:
         state: Before the step.
-        follower: Who asked.
+        follower: The broker that asked.
         source: Of the thread that asked (`values.fetchers`).
-        request: What the leader has, as the links numbered it.
+        request: The leader has it, and the links numbered it.
         lookahead: Of the record.
         index: How many observations were taken.
         asking: Its choice when a follower has come far enough for the ISR.
@@ -40,8 +40,8 @@ class _Step:
     request: Exchange
     lookahead: Lookahead
     index: int
-    asking: Asking | None = None
-    withheld: frozenset[TopicPartition] = frozenset()
+    asking: Asking
+    withheld: frozenset[TopicPartition]
 
     @property
     def leader_id(self) -> int:
@@ -51,8 +51,7 @@ class _Step:
     @property
     def seen(self) -> ResponseSeen | None:
         """The answer that was seen at the links, if any."""
-        number = self.request.number
-        return None if number is None else self.lookahead.responses.get(number)
+        return _response_to(self.request, self.lookahead)
 
     def change(self, world: World, before: Exchange, after: Exchange) -> None:
         """Put a later stage of the request in the place of an earlier one."""
@@ -68,51 +67,57 @@ def at_leader(
 
     Args:
         state: Before the step.
-        follower: Who asked.
+        follower: The broker that asked.
         source: Of the thread that asked (`values.fetchers`).
-        request: What the leader has, as the links numbered it.
+        request: The leader has it, and the links numbered it.
         lookahead: Of the record.
         index: How many observations were taken.
     """
-    step = _Step(state, follower, source, request, lookahead, index)
-    yield from _in_each_manner(step)
-    moved = World(state)
+    yield from _in_each_manner(state, follower, source, request, lookahead, index)
+    leader_id, moved = leader_of(source), World(state)
     for partition, _ in request.asked:
-        replica = moved.replica(step.leader_id, partition)
+        replica = moved.replica(leader_id, partition)
         if replica is None:
             continue
         known = replica.log.log_start_offset
-        start = lookahead.begins_later(step.leader_id, partition, known, index)
-        if start is not None and not log_start.why_not(moved, step.leader_id, partition, start):
-            log_start.move(moved, step.leader_id, partition, start)
+        start = lookahead.begins_later(leader_id, partition, known, index)
+        if start is not None and not log_start.why_not(moved, leader_id, partition, start):
+            log_start.move(moved, leader_id, partition, start)
     if moved.changes:
-        for world in _in_each_manner(replace(step, state=state.changed(moved.changes))):
+        changed = state.changed(moved.changes)
+        for world in _in_each_manner(changed, follower, source, request, lookahead, index):
             world.changes = {**moved.changes, **world.changes}
             yield world
 
 
-def _in_each_manner(step: _Step) -> Iterator[World]:
+def _in_each_manner(
+    state: State, follower: int, source: int, request: Exchange, lookahead: Lookahead, index: int
+) -> Iterator[World]:
     """A leader goes on with each choice that it has about its quota and about the ISR."""
-    for withheld in _withheld(step):
-        asking = Asking(step.lookahead, step.index)
-        yield from _go_on(replace(step, asking=asking, withheld=withheld))
-        if asking.is_open:
-            asking = Asking(step.lookahead, step.index, declines=True)
-            yield from _go_on(replace(step, asking=asking, withheld=withheld))
+    for withheld in _withheld(World(state), follower, source, request, lookahead):
+        for declines in (False, True):
+            asking = Asking(lookahead, index, declines=declines)
+            yield from _go_on(
+                _LeaderStep(state, follower, source, request, lookahead, index, asking, withheld)
+            )
+            if not asking.is_open:
+                break
 
 
-def _withheld(step: _Step) -> Iterable[frozenset[TopicPartition]]:
+def _withheld(
+    world: World, follower: int, source: int, request: Exchange, lookahead: Lookahead
+) -> Iterable[frozenset[TopicPartition]]:
     """Return of which partitions a leader may send no records, likeliest first.
 
     The quota is asked of for each partition by itself, so it may be used up for some of them.
     """
-    world = World(step.state)
     throttled = frozenset(
         partition
-        for partition, _ in step.request.asked
-        if leader.may_throttle(world, step.leader_id, partition, step.follower)
+        for partition, _ in request.asked
+        if leader.may_throttle(world, leader_of(source), partition, follower)
     )
-    said = {} if step.seen is None else step.seen.partitions
+    seen = _response_to(request, lookahead)
+    said = {} if seen is None else seen.partitions
     carried = {
         partition
         for partition, answer in said.items()
@@ -121,7 +126,11 @@ def _withheld(step: _Step) -> Iterable[frozenset[TopicPartition]]:
     return dict.fromkeys((frozenset[TopicPartition](), throttled - carried, throttled))
 
 
-def _go_on(step: _Step) -> Iterator[World]:
+def _response_to(request: Exchange, lookahead: Lookahead) -> ResponseSeen | None:
+    return None if request.number is None else lookahead.responses.get(request.number)
+
+
+def _go_on(step: _LeaderStep) -> Iterator[World]:
     """A leader does the next thing with a request that can have led to the answer that was seen."""
     seen = step.seen
     if seen is not None and seen.error_code in _BEFORE_THE_LOG:
@@ -135,7 +144,7 @@ def _go_on(step: _Step) -> Iterator[World]:
         yield from _goes_to_the_log(step)
 
 
-def _goes_to_the_log(step: _Step) -> Iterator[World]:
+def _goes_to_the_log(step: _LeaderStep) -> Iterator[World]:
     """A leader reads its log for a request and counts it, or ends the wait of a Fetch."""
     world, request, seen = World(step.state), step.request, step.seen
     if seen is not None and request.stage is not Stage.READ:
@@ -173,7 +182,7 @@ def _goes_to_the_log(step: _Step) -> Iterator[World]:
 
 
 def _counted_in_part(
-    step: _Step, unread: frozenset[TopicPartition] = frozenset()
+    step: _LeaderStep, unread: frozenset[TopicPartition] = frozenset()
 ) -> Iterator[World]:
     """A leader has counted some partitions of a Fetch, and others come in between.
 
@@ -191,7 +200,9 @@ def _counted_in_part(
         yield _left(step, before, looked, unread)
 
 
-def _left(step: _Step, before: World, looked: Exchange, left: frozenset[TopicPartition]) -> World:
+def _left(
+    step: _LeaderStep, before: World, looked: Exchange, left: frozenset[TopicPartition]
+) -> World:
     world = World(before.get)
     world.changes.update(before.changes)
     exchange.count(world, step.follower, step.source, looked, step.asking, but=left)
@@ -199,7 +210,7 @@ def _left(step: _Step, before: World, looked: Exchange, left: frozenset[TopicPar
     return world
 
 
-def _is_counted_later(step: _Step) -> bool:
+def _is_counted_later(step: _LeaderStep) -> bool:
     """Tell whether a leader most likely counts a Fetch in the next leader epoch.
 
     It has looked at its log in this one. Nobody else would let the follower join the ISR there.
@@ -214,20 +225,20 @@ def _is_counted_later(step: _Step) -> bool:
     )
 
 
-def _is_in_session(step: _Step) -> bool:
+def _is_in_session(step: _LeaderStep) -> bool:
     """Tell whether a Fetch names a session, which its leader may have forgotten."""
     asked = step.request.asked
     return not asked or any(question.is_incremental for _, question in asked)
 
 
-def _names_ids(step: _Step) -> bool:
+def _names_ids(step: _LeaderStep) -> bool:
     """Tell whether a Fetch names its topics by ids, from version 13 on (KIP-516)."""
     number = step.request.number
-    question = None if number is None else step.lookahead.requests.get(number)
-    return question is not None and (question.version or 0) >= 13
+    seen = None if number is None else step.lookahead.requests.get(number)
+    return seen is not None and (seen.version or 0) >= 13
 
 
-_BEFORE_THE_LOG: Mapping[int, Callable[[_Step], bool]] = {
+_BEFORE_THE_LOG: Mapping[int, Callable[[_LeaderStep], bool]] = {
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND: _is_in_session,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH: _is_in_session,
     ErrorCode.UNKNOWN_TOPIC_ID: _names_ids,
@@ -255,7 +266,7 @@ def tier_sends_away(world: World, leader_id: int, request: Exchange, seen: Respo
                 tier.lose_local(world, leader_id, partition, asked.fetch_offset + 1)
 
 
-def _refused_first(step: _Step) -> Iterator[World]:
+def _refused_first(step: _LeaderStep) -> Iterator[World]:
     """A leader refuses a partition that it has not been told of, and hears of it right then."""
     world = World(step.state)
     unknown = exchange.not_told(world, step.source, step.request)
@@ -268,7 +279,7 @@ def _refused_first(step: _Step) -> Iterator[World]:
         yield world
 
 
-def _refused_while_told(step: _Step, seen: ResponseSeen) -> Iterator[World]:
+def _refused_while_told(step: _LeaderStep, seen: ResponseSeen) -> Iterator[World]:
     """A leader refuses a partition while it handles the LeaderAndIsr that it begins or ends with.
 
     It has taken over one half of it: the leader epoch, or who leads (KAFKA-9579).
@@ -319,7 +330,7 @@ def epochs_half_told(world: World, broker_id: int, partition: TopicPartition) ->
     return {state.leader_epoch for state in told if state.leader == broker_id}
 
 
-def _at_once(step: _Step) -> Iterator[World]:
+def _at_once(step: _LeaderStep) -> Iterator[World]:
     """A Fetch that finds nothing is answered with the high watermark of that moment.
 
     A release may do so, and each does where the same Fetch finds records of an internal topic. It
@@ -344,14 +355,14 @@ def _at_once(step: _Step) -> Iterator[World]:
         yield world
 
 
-def _tell_unseen(step: _Step, world: World, before: Exchange, answered: Exchange) -> None:
+def _tell_unseen(step: _LeaderStep, world: World, before: Exchange, answered: Exchange) -> None:
     """Have the follower take an answer that says nothing new, which the links do not record."""
     told = exchange.without_told(world, step.follower, step.source, answered)
     step.change(world, before, told)
     exchange.handle(world, step.follower, step.source, told)
 
 
-def _may_be_answered(step: _Step, world: World, after: Exchange) -> bool:
+def _may_be_answered(step: _LeaderStep, world: World, after: Exchange) -> bool:
     """Tell whether what a leader made of a request fits what was seen; it ends what nobody saw."""
     seen = step.seen
     if after.stage is Stage.WAITING:
@@ -370,7 +381,7 @@ def _may_be_answered(step: _Step, world: World, after: Exchange) -> bool:
     return False
 
 
-def _would_be_known(step: _Step, waiting: Exchange, seen: ResponseSeen) -> bool:
+def _would_be_known(step: _LeaderStep, waiting: Exchange, seen: ResponseSeen) -> bool:
     """Tell whether a Fetch that waits asks for what its answer says that the leader does not know.
 
     A leader refuses such a partition as the Fetch comes, unless it loses the replica meanwhile.
@@ -383,7 +394,7 @@ def _would_be_known(step: _Step, waiting: Exchange, seen: ResponseSeen) -> bool:
     )
 
 
-def _would_be_seen(step: _Step, answered: Exchange) -> bool:
+def _would_be_seen(step: _LeaderStep, answered: Exchange) -> bool:
     """Tell whether an answer that nobody saw would be news to the links by its high watermark."""
     number = answered.number
     if number is None or number in step.lookahead.responses or _is_new(answered):
@@ -409,7 +420,7 @@ def _has_failed(seen: ResponseSeen) -> bool:
     return ErrorCode.UNKNOWN_SERVER_ERROR in errors
 
 
-def _failing(step: _Step) -> Iterator[World]:
+def _failing(step: _LeaderStep) -> Iterator[World]:
     """A Fetch fails in the leader after its read, before or after the follower's offset counted.
 
     Up to 2.6 handling a Fetch may end in a write to ZooKeeper that fails, or find a replica that no

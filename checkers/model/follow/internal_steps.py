@@ -13,7 +13,7 @@ from kchaos.checkers.model.follow.internal_follower_steps import at_follower, ca
 from kchaos.checkers.model.follow.internal_leader_steps import at_leader
 from kchaos.checkers.model.follow.internal_produce_steps import produce_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.matching import files_differ, is_on, question_differs, request_of
+from kchaos.checkers.model.follow.matching import files_differ, is_on, request_differs, request_of
 from kchaos.checkers.model.follow.observations import (
     Asked,
     CopyBegun,
@@ -63,7 +63,7 @@ def silent_steps(state: State, lookahead: Lookahead, index: int, decided: int) -
     yield from _copies(state)
 
 
-def early_questions(state: State, lookahead: Lookahead, index: int) -> Iterator[World]:
+def early_requests(state: State, lookahead: Lookahead, index: int) -> Iterator[World]:
     """Yield each request that may have been sent before the links saw it."""
     world = World(state)
     for broker_id in world.broker_ids():
@@ -139,7 +139,7 @@ def ask(world: World, seen: RequestSeen, lookahead: Lookahead) -> str:
         left_out = lookahead.backing_off[seen.number] - frozenset(seen.partitions)
         kept = tuple(asked for asked in predicted.asked if asked[0] not in left_out)
         predicted = replace(predicted, asked=kept)
-    differs = question_differs(thread, predicted, seen, lookahead.unchanged.get(seen.number, {}))
+    differs = request_differs(thread, predicted, seen, lookahead.unchanged.get(seen.number, {}))
     if differs or predicted is None:
         return differs
     exchange.send(world, follower, source, replace(predicted, number=seen.number))

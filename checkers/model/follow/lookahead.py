@@ -100,7 +100,7 @@ class Lookahead:
     def _add(self, index: int, what: object) -> None:  # noqa: C901
         match what:
             case RequestSeen():
-                self._note_question(index, what)
+                self._note_request(index, what)
             case ResponseSeen():
                 self._note_connection(index, what.number)
                 if what.fate is Fate.FORGED:
@@ -165,11 +165,11 @@ class Lookahead:
                     if isinstance(asked, FetchAsked) and asked.log_start_offset is not None:
                         yield what.follower, partition, asked.log_start_offset
             case ResponseSeen():
-                question = self.requests.get(what.number)
+                request = self.requests.get(what.number)
                 for partition, said in what.partitions.items():
                     if isinstance(said, FetchAnswered) and said.log_start_offset is not None:
                         yield what.leader, partition, said.log_start_offset
-                    before = None if question is None else question.partitions.get(partition)
+                    before = None if request is None else request.partitions.get(partition)
                     is_start = isinstance(before, OffsetAsked) and before.timestamp == EARLIEST
                     if is_start and isinstance(said, OffsetAnswered) and said.offset is not None:
                         yield what.leader, partition, said.offset
@@ -189,7 +189,7 @@ class Lookahead:
         at = bisect_left(items, index, key=lambda item: item[0])
         return next((start for _, start in items[at:] if start > log_start_offset), None)
 
-    def _note_question(self, index: int, what: RequestSeen) -> None:
+    def _note_request(self, index: int, what: RequestSeen) -> None:
         self._note_connection(index, what.number)
         if what.number not in self.requests:
             self.requests[what.number] = what
@@ -225,8 +225,10 @@ class Lookahead:
         for _, before in reversed(self._of_pair.get((what.follower, what.source), [])):
             if not isinstance(before, RequestSeen) or before.api != what.api:
                 continue
-            reply = self.responses.get(before.number)
-            said = {} if reply is None or reply.fate is not Fate.ARRIVES else reply.partitions
+            response = self.responses.get(before.number)
+            said = (
+                {} if response is None or response.fate is not Fate.ARRIVES else response.partitions
+            )
             failed = {
                 partition
                 for partition in before.partitions
@@ -257,37 +259,41 @@ class Lookahead:
             partition: said for partition, said in known.items() if partition not in named
         }
 
-    def _note_epochs(self, index: int, reply: ResponseSeen) -> None:
-        for partition, said in reply.partitions.items():
+    def _note_epochs(self, index: int, response: ResponseSeen) -> None:
+        for partition, said in response.partitions.items():
             if not isinstance(said, FetchAnswered) or said.base_offset is None:
                 continue
             if said.first_leader_epoch is not None and said.first_leader_epoch >= 0:
-                key = (reply.leader, partition, said.base_offset)
+                key = (response.leader, partition, said.base_offset)
                 self._read[key].append((index, said.first_leader_epoch))
 
-    def _note_ends(self, index: int, reply: ResponseSeen) -> None:
+    def _note_ends(self, index: int, response: ResponseSeen) -> None:
         """Note where a follower is told that an epoch ends, for which it may truncate its log."""
-        for partition, said in reply.partitions.items():
+        for partition, said in response.partitions.items():
             if isinstance(said, EpochAnswered) and not said.error_code:
-                self._ends_told[reply.follower, partition].append((index, said.end_offset))
+                self._ends_told[response.follower, partition].append((index, said.end_offset))
 
-    def _note_empty(self, index: int, reply: ResponseSeen) -> None:
+    def _note_empty(self, index: int, response: ResponseSeen) -> None:
         """Note from where a leader had no records to give; one with others may have had no room."""
         said = {
             partition: answer
-            for partition, answer in reply.partitions.items()
+            for partition, answer in response.partitions.items()
             if isinstance(answer, FetchAnswered)
         }
-        if reply.answers_others or any(answer.last_offset is not None for answer in said.values()):
+        if response.answers_others or any(
+            answer.last_offset is not None for answer in said.values()
+        ):
             return
-        question = self.requests.get(reply.number)
+        request = self.requests.get(response.number)
         for partition, answer in said.items():
-            named = None if question is None else question.partitions.get(partition)
-            asked = self.unchanged.get(reply.number, {}).get(partition) if named is None else named
+            named = None if request is None else request.partitions.get(partition)
+            asked = (
+                self.unchanged.get(response.number, {}).get(partition) if named is None else named
+            )
             is_empty = not answer.error_code and answer.diverging is None
             if is_empty and isinstance(asked, FetchAsked):
-                empty = (index, reply.number, asked.fetch_offset)
-                self._empty[reply.leader, partition].append(empty)
+                empty = (index, response.number, asked.fetch_offset)
+                self._empty[response.leader, partition].append(empty)
 
     def empty_answers(
         self, leader: int, partition: TopicPartition, offset: int, operation: str, index: int
@@ -313,7 +319,7 @@ class Lookahead:
     def next_unseen(self, follower: int, source: int, index: int) -> ResponseSeen | None:
         """Return the next answer to a Fetch that links did not record, from an index on.
 
-        None if they record another question of that fetcher before.
+        None if they record another request of that fetcher before.
         """
         items = self._of_pair.get((follower, source), [])
         for _, what in items[bisect_left(items, index, key=lambda item: item[0]) :]:
@@ -354,7 +360,7 @@ class Lookahead:
     def next_answered_before(
         self, leader: int, partition: TopicPartition, request: Number, index: int
     ) -> tuple[Number, int] | None:
-        """Return which question a leader next answers about a partition, and the error code.
+        """Return which request a leader next answers about a partition, and the error code.
 
         None where that was asked after the leader had answered this control request.
         """
@@ -373,7 +379,7 @@ class Lookahead:
         """Yield Fetches of leader epochs that a leader answers, from an index on, not to know yet.
 
         Those that were asked after the leader had answered this control request are left out. Each
-        is (question, leader epoch).
+        is (request, leader epoch).
         """
         items = self._answers.get((leader, partition), [])
         handled = self._answered.get(request)
@@ -783,8 +789,8 @@ class Lookahead:
 
         One that failed itself may have done all that was asked.
         """
-        reply = self.responses.get(number)
-        said = None if reply is None else reply.partitions.get(partition)
+        response = self.responses.get(number)
+        said = None if response is None else response.partitions.get(partition)
         return said is not None and said.error_code not in (
             ErrorCode.NONE,
             ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -903,7 +909,7 @@ class Lookahead:
     ) -> bool:
         """Tell whether a follower hears of its leader's next epoch before the next message is seen.
 
-        That is the answer to what it asks, and links did not record the question. Of a partition
+        That is the answer to what it asks, and links did not record the request. Of a partition
         with an error it was most likely asked before: the leader has heard of an epoch first. A
         Fetch that carries its leader epoch was asked before too: the next epoch would be news, and
         recorded.

@@ -64,7 +64,7 @@ def _codes(error: str) -> frozenset[int]:
     return frozenset({ErrorCode[error or "NONE"]}) if known is None else known
 
 
-def question_differs(
+def request_differs(
     thread: FetcherThread,
     predicted: Exchange | None,
     seen: RequestSeen,
@@ -73,10 +73,10 @@ def question_differs(
     """Return how a request differs from what the thread would send, or "".
 
     Args:
-        thread: Who sends it.
-        predicted: What it would send; None if nothing.
-        seen: What it sent.
-        unchanged: What an incremental Fetch says again by leaving it out.
+        thread: The fetcher thread that sends it.
+        predicted: The request that it would send; None if it would send none.
+        seen: The request that it sent.
+        unchanged: Partitions that an incremental Fetch asks for again by leaving them out.
     """
     if predicted is None:
         stands = {tuple(partition): str(fetch.state) for partition, fetch in thread.partitions}
@@ -314,8 +314,8 @@ def _name(partition: TopicPartition) -> str:
     return f"{partition.topic}-{partition.partition}"
 
 
-def request_of(world: World, seen: RequestSeen) -> Exchange | None:
-    """Return the request that was seen, or None: it is not sent yet, or has ended."""
+def request_of(world: World, seen: RequestSeen | ResponseSeen) -> Exchange | None:
+    """Return the request of a message that was seen, or None: it is not sent yet, or has ended."""
     requests = world.exchanges(seen.follower, seen.source)
     return next((request for request in requests if request.number == seen.number), None)
 

@@ -25,7 +25,7 @@ from kchaos.checkers.model.controller import allowed
 from kchaos.checkers.model.follow import isr_requests
 from kchaos.checkers.model.follow.internal_steps import ask, copy_differs, give_up_others, is_taken
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.matching import answers_as_seen, errors_differ, is_on
+from kchaos.checkers.model.follow.matching import answers_as_seen, errors_differ, is_on, request_of
 from kchaos.checkers.model.follow.observations import (
     NOT_LEADING,
     ClientAnswered,
@@ -130,9 +130,9 @@ def take(  # noqa: C901
     """
     match what:
         case RequestSeen():
-            _question(world, what, lookahead)
+            _request_seen(world, what, lookahead)
         case ResponseSeen():
-            _reply(world, what, lookahead)
+            _response_seen(world, what, lookahead)
         case ControlSent():
             _control_sent(world, what, lookahead, decided)
         case ControlAnswered():
@@ -215,13 +215,8 @@ def _produce(world: World, request: Produce) -> None:
     world.put(("sent",), (*(world.get(("sent",)) or ()), request))
 
 
-def _found(world: World, seen: RequestSeen | ResponseSeen) -> Exchange | None:
-    exchanges = world.exchanges(seen.follower, seen.source)
-    return next((exchange for exchange in exchanges if exchange.number == seen.number), None)
-
-
-def _question(world: World, seen: RequestSeen, lookahead: Lookahead) -> None:
-    request = _found(world, seen)
+def _request_seen(world: World, seen: RequestSeen, lookahead: Lookahead) -> None:
+    request = request_of(world, seen)
     if request is None:
         if lookahead.requests[seen.number] is not seen:
             # It waited on its way, and its leader's process has ended meanwhile: nobody gets it.
@@ -236,7 +231,7 @@ def _question(world: World, seen: RequestSeen, lookahead: Lookahead) -> None:
         differs = ask(world, seen, lookahead)
         if differs:
             raise Excluded(differs)
-        request = _found(world, seen)
+        request = request_of(world, seen)
         assert request is not None
     if seen.fate is Fate.ARRIVES:
         target = world.broker(seen.leader)
@@ -249,8 +244,8 @@ def _question(world: World, seen: RequestSeen, lookahead: Lookahead) -> None:
         exchange.end(world, seen.follower, seen.source, request)
 
 
-def _reply(world: World, seen: ResponseSeen, lookahead: Lookahead) -> None:
-    request = _found(world, seen)
+def _response_seen(world: World, seen: ResponseSeen, lookahead: Lookahead) -> None:
+    request = request_of(world, seen)
     if request is None:
         waiting = exchange.awaited(world, seen.follower, seen.source)
         if waiting is not None and is_on(waiting, seen) and waiting.stage is not Stage.DELIVERED:

@@ -451,11 +451,11 @@ _WITH_EPOCHS = 4
 """The version of a Fetch from which on its protocol has leader epochs (0.11)."""
 
 
-def _without(broker: int, questions: dict[_K, RequestSeen]) -> dict[_K, RequestSeen]:
+def _without(broker: int, requests: dict[_K, RequestSeen]) -> dict[_K, RequestSeen]:
     return {
-        key: question
-        for key, question in questions.items()
-        if broker not in (question.follower, question.leader)
+        key: request
+        for key, request in requests.items()
+        if broker not in (request.follower, request.leader)
     }
 
 

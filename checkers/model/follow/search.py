@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model.follow.internal_steps import early_questions, silent_steps
+from kchaos.checkers.model.follow.internal_steps import early_requests, silent_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import Decided, Record, Seen, is_action
 from kchaos.checkers.model.follow.observed_steps import Excluded, take, take_decision
@@ -296,7 +296,7 @@ class _Search:
                     yield self._step(step, world, node.seen + 1, node.decided)
             except Excluded:
                 continue
-        for world in early_questions(node.state, self.lookahead, node.seen):
+        for world in early_requests(node.state, self.lookahead, node.seen):
             yield self._step(step, world, node.seen, node.decided)
 
     def _step(self, before: _Step, world: World, seen: int, decided: int) -> _Step:

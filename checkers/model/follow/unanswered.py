@@ -217,7 +217,7 @@ class Unanswered:
             case RequestSeen():
                 self._ask(what, index)
             case ResponseSeen():
-                self._reply(what, index)
+                self._respond(what, index)
             case ControlSent():
                 self._tell(what, index)
             case ControlAnswered():
@@ -235,71 +235,73 @@ class Unanswered:
                 fetched = self._fetched[asked.leader, partition][asked.follower]
                 fetched.append(_Fetched(asked.number, said.fetch_offset, said))
 
-    def _reply(self, reply: ResponseSeen, index: int) -> None:
+    def _respond(self, response: ResponseSeen, index: int) -> None:
         # One whose request the links did not record was asked after the message before it.
-        heard = self._heard.get(reply.number[0], -1)
-        self._note(reply.number, index)
+        heard = self._heard.get(response.number[0], -1)
+        self._note(response.number, index)
         # Of one that reached nobody, and that was not read, it is not known whether it failed.
-        if reply.fate is not Fate.WAITS and (reply.partitions or reply.fate is not Fate.ABANDONED):
-            self._replied.add(reply.number)
-        if reply.error_code:
+        if response.fate is not Fate.WAITS and (
+            response.partitions or response.fate is not Fate.ABANDONED
+        ):
+            self._replied.add(response.number)
+        if response.error_code:
             for leader, partition in [*self._fetched]:
-                if leader == reply.leader:
-                    self._fail(reply, partition, reply.error_code)
-        if not reply.is_whole:
-            self._cut_off.add(reply.number[0])
-        for partition, said in reply.partitions.items():
-            if reply.error_code or said.error_code:
-                self._fail(reply, partition, reply.error_code or said.error_code)
+                if leader == response.leader:
+                    self._fail(response, partition, response.error_code)
+        if not response.is_whole:
+            self._cut_off.add(response.number[0])
+        for partition, said in response.partitions.items():
+            if response.error_code or said.error_code:
+                self._fail(response, partition, response.error_code or said.error_code)
                 if isinstance(said, FetchAnswered):
-                    self._known[reply.number[0], partition] = _FORGOTTEN
+                    self._known[response.number[0], partition] = _FORGOTTEN
             elif isinstance(said, FetchAnswered):
-                known_at = self._asked_at.get(reply.number, heard)
-                self._known[reply.number[0], partition] = (said.high_watermark, known_at)
-                self._lead(reply, partition, index)
-                term = self._terms.get((reply.leader, partition))
+                known_at = self._asked_at.get(response.number, heard)
+                self._known[response.number[0], partition] = (said.high_watermark, known_at)
+                self._lead(response, partition, index)
+                term = self._terms.get((response.leader, partition))
                 if term is not None and known_at >= term.since:
                     last = -1 if said.last_offset is None else said.last_offset
                     term.log_end = max(term.log_end, said.high_watermark, last + 1)
                     term.high_watermark = max(term.high_watermark, said.high_watermark)
 
-    def _fail(self, reply: ResponseSeen, partition: TopicPartition, error_code: int) -> None:
+    def _fail(self, response: ResponseSeen, partition: TopicPartition, error_code: int) -> None:
         """Note that a Fetch failed: it does not count, or makes its follower's end unknown.
 
         A leader that fails itself may have counted it, or not (UNKNOWN_SERVER_ERROR).
         """
-        own = self._fetched[reply.leader, partition][reply.follower]
-        at = next((at for at, known in enumerate(own) if known.number == reply.number), None)
+        own = self._fetched[response.leader, partition][response.follower]
+        at = next((at for at, known in enumerate(own) if known.number == response.number), None)
         if error_code == ErrorCode.UNKNOWN_SERVER_ERROR and at is not None:
-            self._terms.pop((reply.leader, partition), None)
-        generation = self._generations.get(reply.leader)
-        if reply.error_code or generation is None or not generation.forgets_end_of_refused:
-            own[:] = [known for known in own if known.number != reply.number]
+            self._terms.pop((response.leader, partition), None)
+        generation = self._generations.get(response.leader)
+        if response.error_code or generation is None or not generation.forgets_end_of_refused:
+            own[:] = [known for known in own if known.number != response.number]
         elif own:
             # One that the links did not record repeated the last.
             own[-1 if at is None else at].offset = -1
 
-    def _lead(self, reply: ResponseSeen, partition: TopicPartition, index: int) -> None:
+    def _lead(self, response: ResponseSeen, partition: TopicPartition, index: int) -> None:
         """Note that a leader has taken over the leader epoch in which it answers a Fetch.
 
         It compares that with its own, for a full Fetch in every release that has one there
         (Partition.checkCurrentLeaderEpoch, 2.1.0 and 3.8.0).
         """
-        question = self._lookahead.requests.get(reply.number)
-        asked = None if question is None else question.partitions.get(partition)
-        if question is None or not question.is_full or not isinstance(asked, FetchAsked):
+        request = self._lookahead.requests.get(response.number)
+        asked = None if request is None else request.partitions.get(partition)
+        if request is None or not request.is_full or not isinstance(asked, FetchAsked):
             return
-        for number, states in [*self._told[reply.leader].items()]:
+        for number, states in [*self._told[response.leader].items()]:
             taken = tuple(
                 state
                 for state in states
                 if (state.topic, state.partition) == partition
-                and (state.leader, state.leader_epoch) == (reply.leader, asked.leader_epoch)
+                and (state.leader, state.leader_epoch) == (response.leader, asked.leader_epoch)
             )
             left = tuple(state for state in states if state not in taken)
-            self._told[reply.leader][number] = left
+            self._told[response.leader][number] = left
             for state in taken:
-                self._begin(reply.leader, partition, state, number, index)
+                self._begin(response.leader, partition, state, number, index)
 
     def _note(self, number: Number, index: int) -> None:
         connection, correlation = number
