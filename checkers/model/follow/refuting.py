@@ -357,11 +357,11 @@ class _Bounds:
     def _awaited(self, isr: frozenset[int], partition: TopicPartition) -> frozenset[int]:
         return isr.intersection(*self._lookahead.decisions.assignments(partition))
 
-    def _is_looked_at(self, reply: ResponseSeen) -> bool:
-        """Tell whether a reply is to a request that was seen, or to one that repeated the last."""
-        last = self._open.get(reply.number[0])
-        is_to_repeated = last is not None and last.number[1] < reply.number[1]
-        return reply.number in self._asked or (is_to_repeated and reply.fate is Fate.ARRIVES)
+    def _is_looked_at(self, response: ResponseSeen) -> bool:
+        """Tell whether a response is to a request that was seen, or one that repeated the last."""
+        last = self._open.get(response.number[0])
+        is_to_repeated = last is not None and last.number[1] < response.number[1]
+        return response.number in self._asked or (is_to_repeated and response.fate is Fate.ARRIVES)
 
     def _end(self, partition: TopicPartition) -> int:
         """Return where a log ends at most: at the first offset that no produce may cover."""
