@@ -277,12 +277,7 @@ def _resume(world: World, event: ResumeBroker) -> None:
 
 
 def _lose_tail(world: World, event: LoseTail) -> None:
-    if world.broker(event.broker) is None or world.running(event.broker) is not None:
-        raise ModelError(f"broker {event.broker} must be stopped to lose its tail")
-    partition = TopicPartition(event.topic, event.partition)
-    replica = world.replica(event.broker, partition)
-    if replica is None:
-        raise ModelError(f"broker {event.broker} has no replica of {event.topic}")
+    partition, replica = _replica_to_lose(world, event, "tail")
     if any(
         batch.base_offset < event.log_end_offset <= batch.last_offset
         for batch in replica.log.batches
@@ -293,19 +288,29 @@ def _lose_tail(world: World, event: LoseTail) -> None:
 
 
 def _lose_epochs(world: World, event: LoseEpochs) -> None:
-    if world.broker(event.broker) is None or world.running(event.broker) is not None:
-        raise ModelError(f"broker {event.broker} must be stopped to lose its epochs")
+    partition, replica = _replica_to_lose(world, event, "epochs")
+    world.put(("replica", event.broker, partition), replace(replica, entries=()))
+
+
+def _replica_to_lose(
+    world: World, event: LoseTail | LoseEpochs, lost: str
+) -> tuple[TopicPartition, Replica]:
+    _require_stopped(world, event.broker, lost)
     partition = TopicPartition(event.topic, event.partition)
     replica = world.replica(event.broker, partition)
     if replica is None:
         raise ModelError(f"broker {event.broker} has no replica of {event.topic}")
-    world.put(("replica", event.broker, partition), replace(replica, entries=()))
+    return partition, replica
+
+
+def _require_stopped(world: World, broker: int, lost: str) -> None:
+    if world.broker(broker) is None or world.running(broker) is not None:
+        raise ModelError(f"broker {broker} must be stopped to lose its {lost}")
 
 
 def _wipe(world: World, event: WipeLogDirectory) -> None:
     """Empty every replica: the next start finds no log, and makes one when it is told to."""
-    if world.broker(event.broker) is None or world.running(event.broker) is not None:
-        raise ModelError(f"broker {event.broker} must be stopped to lose its logs")
+    _require_stopped(world, event.broker, "logs")
     if world.get(("failed", event.broker)):
         raise ModelError(
             f"broker {event.broker} loses its logs while a log directory of it has failed: "
