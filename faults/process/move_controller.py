@@ -46,27 +46,32 @@ class MoveController:
             AwaitTimeout: No broker became the controller.
         """
         require_available(self, cluster)
-        before = _office(cluster)
+        before, paused = _office(cluster), None
         with contextlib.ExitStack() as pausing:
             with journal.acting(acts.MoveController()):
                 leader = before["controller"]
                 if leader is not None and leader in cluster.controllers:
                     pause = PauseBroker(broker=leader)
                     pausing.enter_context(pause.inject(cluster, journal))
+                    paused = leader
                 else:
                     cluster.metadata.depose_controller()
-            effect = self._await_elected(cluster, before)
+            effect = self._await_elected(cluster, before, paused)
         yield Injection(fault="MoveController", before=before, effect=effect)
 
     def _await_elected(
-        self, cluster: Cluster, before: dict[str, int | None]
+        self, cluster: Cluster, before: dict[str, int | None], paused: int | None
     ) -> dict[str, int | None]:
+        """Return the office once its epoch has grown and another than the paused one has it.
+
+        The leader may have been elected anew just before it was paused, and its epoch has grown.
+        """
         seen = dict(before)
 
         def elected() -> bool:
             seen.update(_office(cluster))
             grown = (seen["controller_epoch"] or 0) > (before["controller_epoch"] or 0)
-            return grown and seen["controller"] is not None
+            return grown and seen["controller"] not in (None, paused)
 
         await_until(
             elected,
