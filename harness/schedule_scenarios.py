@@ -309,7 +309,7 @@ def _gates(before: State, after: State, *, is_healing: bool) -> Iterator[Step]:
     elif earlier.partition_state(PARTITION) != known:
         yield gate
     brokers = sorted(world.assignment(PARTITION))
-    # Who waits for ZooKeeper tells no follower its high watermark.
+    # A leader that waits for ZooKeeper tells no follower its high watermark.
     is_told = not is_healing and not any(waits_for_zookeeper(world, broker) for broker in brokers)
     for broker in brokers:
         old, new = (side.known_replica(broker, PARTITION) for side in (earlier, world))

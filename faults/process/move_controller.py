@@ -62,9 +62,9 @@ class MoveController:
     def _await_elected(
         self, cluster: Cluster, before: dict[str, int | None], paused: int | None
     ) -> dict[str, int | None]:
-        """Return the office once its epoch has grown and another than the paused one has it.
+        """Return the office once its epoch has grown, and a controller has it that is not paused.
 
-        The leader may have been elected anew just before it was paused, and its epoch has grown.
+        The paused one may have been elected anew just before its pause, in a newer epoch.
         """
         seen = dict(before)
 

@@ -131,11 +131,9 @@ class Children:
         if code not in _JUDGED:
             raise _failure(code, said)
         if (judged := _last_object(said)) is None:
-            raise (
-                RunUnknown(_last(said))
-                if code == UNKNOWN
-                else RuntimeError(f"a play gave no result:\n{said[-2000:]}")
-            )
+            if code == UNKNOWN:
+                raise RunUnknown(_last(said))
+            raise RuntimeError(f"a play gave no result:\n{said[-2000:]}")
         return line_of_run(judged)
 
     def stop(self) -> None:

@@ -12,7 +12,7 @@ BEFORE: dict[str, int | None] = {"controller": 100, "controller_epoch": 5}
 
 
 class Offices:
-    """Who has the office, and in which epoch, at each look."""
+    """The controller and its epoch at each look."""
 
     def __init__(self, *offices: tuple[int | None, int]) -> None:
         self._coming = iter(offices)

@@ -97,7 +97,7 @@ def _handle(step: _ControlStep) -> Iterator[World]:
     errors = handle_control(world, broker_id, part, is_last=step.is_last)
     if seen is not None and errors_differ(errors, seen):
         return
-    # Who refuses says the same before and after it.
+    # A broker that refuses says the same before and after it.
     is_refused = any(error for _, error in errors)
     is_early = not is_refused and _speaks_as_before(step)
     for after in (*_fetches_nothing(step, world), world):
@@ -237,7 +237,7 @@ def _asks_as_before(step: _ControlStep, told: PartitionState) -> bool:
     """Tell whether a follower's next Fetch is of an older leader epoch than it is told now.
 
     It was made before then. A partition that it does not name is fetched in the epoch in which the
-    session has it. Who is told of no leader goes on in the older epoch
+    session has it. A broker that is told of no leader goes on in the older epoch
     (kafka.server.ReplicaManager.makeFollowers, 2.8.2), so that tells nothing.
     """
     if told.leader == -1:
@@ -259,9 +259,10 @@ def _asks_as_before(step: _ControlStep, told: PartitionState) -> bool:
 def _asks_whom_it_leaves(step: _ControlStep, told: PartitionState) -> bool:
     """Tell whether a follower's next Fetch still asks the leader that it is to leave now.
 
-    Who is told of another leader takes the partition from the thread of the former one
+    A broker that is told of another leader takes the partition from the thread of the former one
     (kafka.server.ReplicaManager.makeFollowers and makeLeaders, 0.10.2.2, 1.1.1, 2.8.2 and 3.8.0).
-    Who is told of no leader may go on, and so may who is told once more before it asks.
+    A broker that is told of no leader may go on. So may a broker that is told once more before it
+    asks.
     """
     if told.leader == -1:
         return False

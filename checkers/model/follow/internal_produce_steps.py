@@ -92,7 +92,7 @@ def _is_lost(
     )
     if not is_unanswered or replica is None:
         return False
-    # Who led and follows now fetches from the end of what it has, and asks for the epoch of the
+    # A follower that led before fetches from the end of what it has, and asks for the epoch of the
     # last record.
     offset, leader_epoch = outcome.base_offset, replica.leader_epoch
     if (
