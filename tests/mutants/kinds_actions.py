@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.mutants.kinds import add, kind
-from tests.mutants.run_copy import Line, RunCopy
+from tests.mutants.run_copy import Line, RunCopy, more, put
 
 ACTIONS = "actions.jsonl"
 
@@ -54,46 +54,28 @@ _action(
     "Produce",
     lambda action: action.update(broker=1 - action["broker"]),
 )
-_action("a produce of other records", "Produce", lambda action: action.update(records=["other"]))
+_action("a produce of other records", "Produce", put(records=["other"]))
 _action(
     "a produce of one record more",
     "Produce",
     lambda action: action.update(records=[*action["records"], "more"]),
 )
-_action("a produce to another topic", "Produce", lambda action: action.update(topic="u"))
-_action("a produce to another partition", "Produce", lambda action: action.update(partition=4))
-_action("a produce of another name", "Produce", lambda action: action.update(operation="renamed"))
-_action("a produce with another codec", "Produce", lambda action: action.update(codec="gzip"))
+_action("a produce to another topic", "Produce", put(topic="u"))
+_action("a produce to another partition", "Produce", put(partition=4))
+_action("a produce of another name", "Produce", put(operation="renamed"))
+_action("a produce with another codec", "Produce", put(codec="gzip"))
 _without("a produce is not there", "Produce")
 _without("a snapshot is not there", "Snapshot")
 _without("the last snapshot is not there", "Snapshot", label="final")
-_action("a snapshot of another name", "Snapshot", lambda action: action.update(label="elsewhere"))
+_action("a snapshot of another name", "Snapshot", put(label="elsewhere"))
 _with("a snapshot that nobody took", {"event": "Snapshot", "label": "elsewhere"})
-_action(
-    "a start of another release", "StartBroker", lambda action: action.update(release="0.10.0.0")
-)
-_action("a start of no release", "StartBroker", lambda action: action.update(release="x"))
-_action(
-    "a start with unclean elections",
-    "StartBroker",
-    lambda action: action.update(unclean_leader_election=True),
-)
-_action(
-    "a start with another min.insync.replicas",
-    "StartBroker",
-    lambda action: action.update(min_insync_replicas=3),
-)
-_action(
-    "a start with another message format",
-    "StartBroker",
-    lambda action: action.update(message_format="0.9.0"),
-)
-_action(
-    "a start with another protocol",
-    "StartBroker",
-    lambda action: action.update(inter_broker_protocol="0.10.2"),
-)
-_action("a start of another broker", "StartBroker", lambda action: action.update(broker=5))
+_action("a start of another release", "StartBroker", put(release="0.10.0.0"))
+_action("a start of no release", "StartBroker", put(release="x"))
+_action("a start with unclean elections", "StartBroker", put(unclean_leader_election=True))
+_action("a start with another min.insync.replicas", "StartBroker", put(min_insync_replicas=3))
+_action("a start with another message format", "StartBroker", put(message_format="0.9.0"))
+_action("a start with another protocol", "StartBroker", put(inter_broker_protocol="0.10.2"))
+_action("a start of another broker", "StartBroker", put(broker=5))
 _without("a start is not there", "StartBroker")
 _without("a stop is not there", "StopBroker")
 _action(
@@ -113,7 +95,7 @@ _action(
         checkpointed=[[*x[:2], x[2] + 999] for x in action["checkpointed"] or ()]
     ),
 )
-_action("a stop without a checkpoint", "StopBroker", lambda action: action.update(checkpointed=[]))
+_action("a stop without a checkpoint", "StopBroker", put(checkpointed=[]))
 _action(
     "a stop of another broker",
     "StopBroker",
@@ -121,8 +103,8 @@ _action(
 )
 _without("a cut is not there", "CutLink")
 _action("a cut one way", "CutLink", lambda action: action.update(one_way=not action["one_way"]))
-_action("a cut of another name", "CutLink", lambda action: action.update(name="other"))
-_action("a cut of other brokers", "CutLink", lambda action: action.update(target=2))
+_action("a cut of another name", "CutLink", put(name="other"))
+_action("a cut of other brokers", "CutLink", put(target=2))
 _with(
     "a cut that nobody made",
     {
@@ -138,20 +120,12 @@ _with(
 _without("a healing is not there", "HealLink")
 _without("a high watermark that was seen is not there", "HighWatermarkObserved")
 _action(
-    "a high watermark that was seen, higher",
-    "HighWatermarkObserved",
-    lambda action: action.update(high_watermark=action["high_watermark"] + 1),
+    "a high watermark that was seen, higher", "HighWatermarkObserved", more("high_watermark", 1)
 )
 _action(
-    "a high watermark that was seen, lower",
-    "HighWatermarkObserved",
-    lambda action: action.update(high_watermark=action["high_watermark"] - 1),
+    "a high watermark that was seen, lower", "HighWatermarkObserved", more("high_watermark", -1)
 )
-_action(
-    "a high watermark that was seen, of another broker",
-    "HighWatermarkObserved",
-    lambda action: action.update(broker=2),
-)
+_action("a high watermark that was seen, of another broker", "HighWatermarkObserved", put(broker=2))
 _with(
     "a high watermark that nobody saw",
     {
@@ -164,13 +138,7 @@ _with(
 )
 _with(
     "a tail that nobody took",
-    {
-        "event": "LoseTail",
-        "broker": 0,
-        "topic": "t",
-        "partition": 0,
-        "log_end_offset": 0,
-    },
+    {"event": "LoseTail", "broker": 0, "topic": "t", "partition": 0, "log_end_offset": 0},
     at=0.9,
 )
 _with("an event that is not known", {"event": "Explode"})
@@ -191,16 +159,16 @@ _with(
     },
 )
 _line("an earlier zxid", lambda line: line.update(zxid=max(0, line["zxid"] - 30)), "Produce")
-_line("a later zxid", lambda line: line.update(zxid=line["zxid"] + 500), "Produce")
-_line("a zxid that is no number", lambda line: line.update(zxid="x"))
-_line("a zxid that is not finite", lambda line: line.update(zxid=float("inf")))
-_line("an hour later", lambda line: line.update(time=line["time"] + 3600), "Produce", "CutLink")
-_line("an hour earlier", lambda line: line.update(time=line["time"] - 3600), "Produce", "HealLink")
-_line("a time that is not finite", lambda line: line.update(time=float("nan")))
+_line("a later zxid", more("zxid", 500), "Produce")
+_line("a zxid that is no number", put(zxid="x"))
+_line("a zxid that is not finite", put(zxid=float("inf")))
+_line("an hour later", more("time", 3600), "Produce", "CutLink")
+_line("an hour earlier", more("time", -3600), "Produce", "HealLink")
+_line("a time that is not finite", put(time=float("nan")))
 _line("a beginning after the end", lambda line: line.update(began=line["time"] + 50), "StopBroker")
-_line("a step that the scenario does not have", lambda line: line.update(step=900))
-_line("a step that is no number", lambda line: line.update(step=[]))
-_line("no action", lambda line: line.update(action=None))
+_line("a step that the scenario does not have", put(step=900))
+_line("a step that is no number", put(step=[]))
+_line("no action", put(action=None))
 
 
 @kind("actions: two lines changed places")
@@ -219,22 +187,12 @@ def _swapped(run: RunCopy) -> str:
     return f"{ACTIONS}:{at + 1}"
 
 
-@kind("actions: a line is there twice")
-def _twice(run: RunCopy) -> str:
-    lines = run.lines(ACTIONS)
-    at = run.pick([i for i, line in enumerate(lines) if _is("Produce")(line)], "produce")
-    run.write_lines(ACTIONS, [*lines[: at + 1], *lines[at:]])
-    return f"{ACTIONS}:{at + 1}"
-
-
-@kind("actions: no file")
-def _no_file(run: RunCopy) -> str:
-    return run.remove(ACTIONS)
-
-
-@kind("actions: nothing in it")
-def _nothing(run: RunCopy) -> str:
-    return run.write(ACTIONS, b"")
+add(
+    "actions: a line is there twice",
+    lambda run: run.double_line(ACTIONS, _is("Produce"), "produce"),
+)
+add("actions: no file", lambda run: run.remove(ACTIONS))
+add("actions: nothing in it", lambda run: run.write(ACTIONS, b""))
 
 
 @kind("actions: a produce is nowhere, neither here nor in the history")
@@ -243,8 +201,6 @@ def _nowhere(run: RunCopy) -> str:
     chosen = run.pick(
         [line["action"]["operation"] for line in lines if _is("Produce")(line)], "produce"
     )
-    kept = [line for line in lines if line["action"].get("operation") != chosen]
-    run.write_lines(ACTIONS, kept)
-    told = [line for line in run.lines("history.jsonl") if line["operation"] != chosen]
-    run.write_lines("history.jsonl", told)
+    run.drop_lines(ACTIONS, lambda line: line["action"].get("operation") == chosen)
+    run.drop_lines("history.jsonl", lambda line: line["operation"] == chosen)
     return f"{ACTIONS}: {chosen}"

@@ -96,14 +96,13 @@ def _every_log(run: RunCopy, edit: Callable[[list[bytes]], list[bytes]], *, fina
     return f"{len(logs)} logs of {name}"
 
 
-@kind("alike: the last batch is gone")
-def _last(run: RunCopy) -> str:
-    return _every_log(run, lambda seen: seen[:-1], final=True)
-
-
-@kind("alike: the first batch is gone")
-def _first(run: RunCopy) -> str:
-    return _every_log(run, lambda seen: seen[1:], final=False)
+add(
+    "alike: the last batch is gone", lambda run: _every_log(run, lambda seen: seen[:-1], final=True)
+)
+add(
+    "alike: the first batch is gone",
+    lambda run: _every_log(run, lambda seen: seen[1:], final=False),
+)
 
 
 @kind("alike: the log begins later")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.mutants.kinds import add, kind
-from tests.mutants.run_copy import Line, NotApplicableError, RunCopy, is_of
+from tests.mutants.run_copy import Line, NotApplicableError, RunCopy, is_of, more, put
 
 ABOUT, SCENARIO, ACTIONS, LINKS = "run.json", "scenario.json", "actions.jsonl", "links.jsonl"
 SEEN, OUTCOME, HISTORY = "observations.jsonl", "outcome.json", "history.jsonl"
@@ -61,8 +61,8 @@ def _from(run: RunCopy, label: str) -> str:
 
 
 # What observations say.
-_line("what a fault did", SEEN, lambda line: line.update(effect={"x": 1}), _is("injected"))
-_line("what a fault was", SEEN, lambda line: line.update(fault="Other"), _is("injected"))
+_line("what a fault did", SEEN, put(effect={"x": 1}), _is("injected"))
+_line("what a fault was", SEEN, put(fault="Other"), _is("injected"))
 _line(
     "a fault that lasts not",
     SEEN,
@@ -74,36 +74,24 @@ _gone("no fault is observed", SEEN, _is("injected"))
 _gone("nothing healed is observed", SEEN, _is("healed"))
 _gone("no broker is observed", SEEN, _is("broker"))
 _gone("no state is observed", SEEN, _is("state"))
-_all(
-    "everything observed 3 s later",
-    SEEN,
-    lambda line: line.update(time=line["time"] + 3),
-    lambda line: True,
-)
+_all("everything observed 3 s later", SEEN, more("time", 3), lambda line: True)
 
 
 @kind("apart: what a gate saw of high watermarks, nowhere")
 def _no_marks(run: RunCopy) -> str:
-    seen = run.lines(SEEN)
     gone = run.pick(
-        [each for each in seen if each["kind"] == "high-watermark"], "gate's high watermark"
+        [line for line in run.lines(SEEN) if line["kind"] == "high-watermark"],
+        "gate's high watermark",
     )
-    run.write_lines(SEEN, [each for each in seen if each != gone])
-    lines = run.lines(ACTIONS)
+    run.drop_lines(SEEN, lambda line: line == gone)
     told = ("HighWatermarkObserved", gone["step"])
-    kept = [line for line in lines if (line["action"]["event"], line["step"]) != told]
-    run.write_lines(ACTIONS, kept)
+    run.drop_lines(ACTIONS, lambda line: (line["action"]["event"], line["step"]) == told)
     return str(gone["step"])
 
 
 # What links say.
-_all("another client id", LINKS, lambda line: line.update(client_id="x"), _api("FETCH"))
-_all(
-    "monotonic times of nothing",
-    LINKS,
-    lambda line: line.update(monotonic_s=0.0),
-    lambda line: True,
-)
+_all("another client id", LINKS, put(client_id="x"), _api("FETCH"))
+_all("monotonic times of nothing", LINKS, put(monotonic_s=0.0), lambda line: True)
 _gone("no question for an epoch is asked", LINKS, _api("OFFSET_FOR_LEADER_EPOCH"))
 _gone("no wish for an ISR", LINKS, _api("ALTER_PARTITION"))
 _gone("no answer to a fetch", LINKS, _api("FETCH", "response"))
@@ -211,7 +199,7 @@ _line(
 _line(
     "a promise of other offsets",
     HISTORY,
-    lambda line: line.update(base_offset=line["base_offset"] + 100),
+    more("base_offset", 100),
     lambda line: line["type"] == "ok" and line["promised"],
 )
 
@@ -257,7 +245,7 @@ def _from_a_folder(run: RunCopy, own: str) -> None:
 
 def _from_an_image(run: RunCopy, own: str) -> None:
     _other_release(run, own, (ACTIONS, SEEN, SCENARIO, ABOUT))
-    run.edit_json(ABOUT, lambda v: v.update(driver="docker", images={"a": "b"}, jars={}))
+    run.edit_json(ABOUT, put(driver="docker", images={"a": "b"}, jars={}))
 
 
 def _judged_as(run: RunCopy, own: str) -> None:
@@ -272,8 +260,8 @@ _told("judged as another release", _judged_as)
 add(
     "apart: an hour that the run did not take",
     lambda run: (
-        run.edit_json(OUTCOME, lambda value: value.update(seconds=value["seconds"] + 3600))
-        and run.edit_json(ABOUT, lambda value: value.update(started_at=value["started_at"] - 1800))
+        run.edit_json(OUTCOME, more("seconds", 3600))
+        and run.edit_json(ABOUT, more("started_at", -1800))
     ),
 )
 
@@ -283,4 +271,4 @@ def _lowered(run: RunCopy) -> str:
     if not (run.path / "brokers").exists():
         raise NotApplicableError("no brokers' files")
     run.remove("brokers")
-    return run.edit_json(ABOUT, lambda value: value.update(format=1))
+    return run.edit_json(ABOUT, put(format=1))

@@ -149,22 +149,13 @@ _list("the order is reversed", lambda batches: batches[::-1], at_least=2)
 def _one_more(run: RunCopy) -> str:
     def more(seen: list[bytes]) -> list[bytes]:
         last = seen[-1]
-        return [
-            *seen,
-            _offset(last, field_of(last, "lastOffsetDelta") + 1 if _is_two(last) else 1),
-        ]
+        return [*seen, _offset(last, field_of(last, "lastOffsetDelta") + 1 if _is_two(last) else 1)]
 
     return edit_segment(run, _segment(run), more)
 
 
-@kind("bytes: the segment is gone")
-def _gone(run: RunCopy) -> str:
-    return run.remove(_segment(run))
-
-
-@kind("bytes: the segment is empty")
-def _empty(run: RunCopy) -> str:
-    return run.write(_segment(run), b"")
+add("bytes: the segment is gone", lambda run: run.remove(_segment(run)))
+add("bytes: the segment is empty", lambda run: run.write(_segment(run), b""))
 
 
 @kind("bytes: the segment has another name")
@@ -182,9 +173,7 @@ def _misnamed(run: RunCopy) -> str:
     return run.write(f"{name.rpartition('/')[0]}/first.log", content)
 
 
-@kind("bytes: the log begins later on one replica")
-def _later(run: RunCopy) -> str:
-    return begin_later(run, _segment(run))
+add("bytes: the log begins later on one replica", lambda run: begin_later(run, _segment(run)))
 
 
 @kind("bytes: the segment in two, at a batch edge", harmless=True)

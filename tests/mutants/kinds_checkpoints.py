@@ -56,10 +56,7 @@ def _file(name: str, file: str, content: bytes | None, *, in_partition: bool) ->
     add(f"checkpoints: {name}", mutate)
 
 
-for _name, _what, _inside in (
-    (_EPOCHS, "leader epochs", True),
-    (_MARKS, "high watermarks", False),
-):
+for _name, _what, _inside in ((_EPOCHS, "leader epochs", True), (_MARKS, "high watermarks", False)):
     _file(f"{_what}, no file", _name, None, in_partition=_inside)
     _file(f"{_what}, nothing in it", _name, b"", in_partition=_inside)
     _file(f"{_what}, garbage", _name, b"\xff\xfe\x00garbage\n", in_partition=_inside)
@@ -93,9 +90,12 @@ def _cluster(run: RunCopy) -> str:
     return run.write(name, "\n".join([*changed, ""]).encode())
 
 
-@kind("checkpoints: a producer snapshot is gone")
-def _snapshot(run: RunCopy) -> str:
-    return run.remove(run.pick(run.names("snapshots/*/broker-*/*/*.snapshot"), "producer snapshot"))
+add(
+    "checkpoints: a producer snapshot is gone",
+    lambda run: run.remove(
+        run.pick(run.names("snapshots/*/broker-*/*/*.snapshot"), "producer snapshot")
+    ),
+)
 
 
 @kind("checkpoints: a producer snapshot, garbage")
@@ -180,12 +180,8 @@ def _frozen(run: RunCopy) -> str:
     for name in run.names(f"snapshots/*/broker-*/{_MARKS}"):
         if len(_text(run, name)) > 2:
             edit_mark(run, name, lambda _: 0)
-    keep = [
-        x for x in run.lines("actions.jsonl") if x["action"]["event"] != "HighWatermarkObserved"
-    ]
-    run.write_lines("actions.jsonl", keep)
-    seen = [x for x in run.lines("observations.jsonl") if "high-watermark" not in x["kind"]]
-    run.write_lines("observations.jsonl", seen)
+    run.drop_lines("actions.jsonl", lambda line: line["action"]["event"] == "HighWatermarkObserved")
+    run.drop_lines("observations.jsonl", lambda line: "high-watermark" in line["kind"])
     for line in (lines := run.lines("history.jsonl")):
         if line["acks"] == -1 and line["type"] == "ok":
             line.update(type="info", base_offset=None, promised=False, error="", error_code=0)

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.mutants.kinds import add, kind
+from tests.mutants.kinds import add
 from tests.mutants.kinds_links import LINKS
-from tests.mutants.run_copy import Line, RunCopy, is_of
+from tests.mutants.run_copy import Line, is_of, put
 
 
 def _forged(line: Line) -> bool:
@@ -25,25 +25,21 @@ def _entry(line: Line, **fields: Any) -> None:
         partition.update(fields)
 
 
-def _with_fate(fate: str) -> Callable[[Line], object]:
-    return lambda line: line.update(fate=fate)
-
-
 for _fate in ("passed", "cut", "held", "abandoned", "delayed"):
-    _line(f"a forged answer was {_fate}", _with_fate(_fate), _forged)
-    _line(f"a replaced one was {_fate}", _with_fate(_fate), _replaced)
-_line("a forged answer was replaced", lambda line: line.update(fate="replaced"), _forged)
-_line("a replaced one was forged", lambda line: line.update(fate="forged"), _replaced)
+    _line(f"a forged answer was {_fate}", put(fate=_fate), _forged)
+    _line(f"a replaced one was {_fate}", put(fate=_fate), _replaced)
+_line("a forged answer was replaced", put(fate="replaced"), _forged)
+_line("a replaced one was forged", put(fate="forged"), _replaced)
 _line("another error was forged", lambda line: _entry(line, error_code=74), _forged)
 _line("no error was forged", lambda line: _entry(line, error_code=0), _forged)
 _line("an end was forged", lambda line: _entry(line, error_code=0, end_offset=11), _forged)
 _line("a forged answer of another partition", lambda line: _entry(line, partition=7), _forged)
-_line("a forged answer to another source", lambda line: line.update(source=2), _forged)
-_line("a forged answer of another target", lambda line: line.update(target=2), _forged)
-_line("a forged answer of another api", lambda line: line.update(api="FETCH"), _forged)
-_line("a forged question", lambda line: line.update(direction="request"), _forged)
-_line("a forged answer to no question", lambda line: line.update(correlation_id=10**6), _forged)
-_line("a replaced answer to no question", lambda o: o.update(correlation_id=10**6), _replaced)
+_line("a forged answer to another source", put(source=2), _forged)
+_line("a forged answer of another target", put(target=2), _forged)
+_line("a forged answer of another api", put(api="FETCH"), _forged)
+_line("a forged question", put(direction="request"), _forged)
+_line("a forged answer to no question", put(correlation_id=10**6), _forged)
+_line("a replaced answer to no question", put(correlation_id=10**6), _replaced)
 _line("a replaced answer of another end", lambda line: _entry(line, end_offset=77), _replaced)
 _line("a replaced answer with an error", lambda line: _entry(line, error_code=3), _replaced)
 
@@ -53,26 +49,20 @@ def _passed_answer(line: Line) -> bool:
     return bool(is_answer and line["fate"] == "passed")
 
 
-_line("a true answer was forged", lambda line: line.update(fate="forged"), _passed_answer)
-_line("a true answer was replaced", lambda line: line.update(fate="replaced"), _passed_answer)
-
-
-@kind("forgeries: a forged answer is not there")
-def _no_forged(run: RunCopy) -> str:
-    return run.drop_line(LINKS, _forged, "forged answer")
-
-
-@kind("forgeries: a replaced answer is not there")
-def _no_replaced(run: RunCopy) -> str:
-    return run.drop_line(LINKS, _replaced, "replaced answer")
-
-
-@kind("forgeries: a forged answer came twice")
-def _twice(run: RunCopy) -> str:
-    lines = run.lines(LINKS)
-    at = run.pick([i for i, line in enumerate(lines) if _forged(line)], "forged answer")
-    run.write_lines(LINKS, [*lines[: at + 1], *lines[at:]])
-    return f"{LINKS}:{at + 1}"
+_line("a true answer was forged", put(fate="forged"), _passed_answer)
+_line("a true answer was replaced", put(fate="replaced"), _passed_answer)
+add(
+    "forgeries: a forged answer is not there",
+    lambda run: run.drop_line(LINKS, _forged, "forged answer"),
+)
+add(
+    "forgeries: a replaced answer is not there",
+    lambda run: run.drop_line(LINKS, _replaced, "replaced answer"),
+)
+add(
+    "forgeries: a forged answer came twice",
+    lambda run: run.double_line(LINKS, _forged, "forged answer"),
+)
 
 
 def _act(name: str, edit: Callable[[Line], object]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.mutants.kinds import add, kind
-from tests.mutants.run_copy import Line, RunCopy
+from tests.mutants.run_copy import Line, RunCopy, more, put
 
 HISTORY = "history.jsonl"
 
@@ -67,63 +67,58 @@ _ok(
 )
 _ok(
     "an acknowledgement never came",
-    lambda line: line.update(type="info", base_offset=None, promised=False, error="", error_code=0),
+    put(type="info", base_offset=None, promised=False, error="", error_code=0),
 )
-_ok("another base offset", lambda line: line.update(base_offset=line["base_offset"] + 1))
-_ok("a base offset beyond 64 bits", lambda line: line.update(base_offset=10**30))
-_ok("a negative base offset", lambda line: line.update(base_offset=-7))
-_ok("no base offset", lambda line: line.update(base_offset=None))
-_ok("no promise", lambda line: line.update(promised=False), acks=-1)
-_ok("a promise with acks=1", lambda line: line.update(promised=True), acks=1)
-_ok("an end of no known type", lambda line: line.update(type="maybe"))
-_ok("an end that says another broker", lambda line: line.update(broker=line["broker"] + 1))
-_ok("an end that says another partition", lambda line: line.update(partition=7))
-_ok("an end before its beginning", lambda line: line.update(time=line["time"] - 100))
-_ok("an end an hour later", lambda line: line.update(time=line["time"] + 3600))
+_ok("another base offset", more("base_offset", 1))
+_ok("a base offset beyond 64 bits", put(base_offset=10**30))
+_ok("a negative base offset", put(base_offset=-7))
+_ok("no base offset", put(base_offset=None))
+_ok("no promise", put(promised=False), acks=-1)
+_ok("a promise with acks=1", put(promised=True), acks=1)
+_ok("an end of no known type", put(type="maybe"))
+_ok("an end that says another broker", more("broker", 1))
+_ok("an end that says another partition", put(partition=7))
+_ok("an end before its beginning", more("time", -100))
+_ok("an end an hour later", more("time", 3600))
 _ok("no time", lambda line: line.pop("time"))
-_ok("a time that is no number", lambda line: line.update(time="soon"))
-_ok("a time that is not finite", lambda line: line.update(time=float("nan")))
-_ok("an error beside the acknowledgement", lambda line: line.update(error="X", error_code=3))
+_ok("a time that is no number", put(time="soon"))
+_ok("a time that is not finite", put(time=float("nan")))
+_ok("an error beside the acknowledgement", put(error="X", error_code=3))
 _invoke("other records", lambda line: line.update(records=["other", *line["records"][1:]]))
 _invoke("a record more", lambda line: line.update(records=[*line["records"], "more"]))
-_invoke("no records", lambda line: line.update(records=[]))
-_invoke("records that are no text", lambda line: line.update(records=[7]))
-_invoke("another broker", lambda line: line.update(broker=line["broker"] + 1))
-_invoke("another topic", lambda line: line.update(topic="other"))
-_invoke("another partition", lambda line: line.update(partition=3))
-_invoke("a function that is not known", lambda line: line.update(function="delete"))
-_invoke("a topic that is a path", lambda line: line.update(topic="../../../etc"))
+_invoke("no records", put(records=[]))
+_invoke("records that are no text", put(records=[7]))
+_invoke("another broker", more("broker", 1))
+_invoke("another topic", put(topic="other"))
+_invoke("another partition", put(partition=3))
+_invoke("a function that is not known", put(function="delete"))
+_invoke("a topic that is a path", put(topic="../../../etc"))
 _told("an earlier zxid", lambda line: line.update(zxid=max(0, line["zxid"] - 30)))
-_told("a later zxid", lambda line: line.update(zxid=line["zxid"] + 500))
+_told("a later zxid", more("zxid", 500))
 _told("no zxid", lambda line: line.pop("zxid"))
-_told("another step", lambda line: line.update(step=line["step"] + 1))
-_told("a step that the scenario does not have", lambda line: line.update(step=900))
-_told("another codec", lambda line: line.update(codec="gzip"))
-_both("acks=1 instead of all", lambda line: line.update(acks=1), acks=-1)
-_both("acks=all instead of 1", lambda line: line.update(acks=-1), acks=1)
-_both("acks=0", lambda line: line.update(acks=0))
-_both("another broker in both lines", lambda line: line.update(broker=line["broker"] + 1))
-_both("another name", lambda line: line.update(operation="renamed"))
-_both("a produce is a read", lambda line: line.update(function="read"))
-_both("a produce is a probe", lambda line: line.update(probe=True))
-_both("the times of an hour ago", lambda line: line.update(time=line["time"] - 3600))
-
-
-@kind("history: an acknowledgement is not there")
-def _no_end(run: RunCopy) -> str:
-    return run.drop_line(HISTORY, _is("ok"), "acknowledged produce")
-
-
-@kind("history: an end alone is there")
-def _no_beginning(run: RunCopy) -> str:
-    return run.drop_line(HISTORY, _is("invoke"), "produce")
+_told("another step", more("step", 1))
+_told("a step that the scenario does not have", put(step=900))
+_told("another codec", put(codec="gzip"))
+_both("acks=1 instead of all", put(acks=1), acks=-1)
+_both("acks=all instead of 1", put(acks=-1), acks=1)
+_both("acks=0", put(acks=0))
+_both("another broker in both lines", more("broker", 1))
+_both("another name", put(operation="renamed"))
+_both("a produce is a read", put(function="read"))
+_both("a produce is a probe", put(probe=True))
+_both("the times of an hour ago", more("time", -3600))
+add(
+    "history: an acknowledgement is not there",
+    lambda run: run.drop_line(HISTORY, _is("ok"), "acknowledged produce"),
+)
+add("history: an end alone is there", lambda run: run.drop_line(HISTORY, _is("invoke"), "produce"))
 
 
 @kind("history: an operation is not there")
 def _no_operation(run: RunCopy) -> str:
     lines = run.lines(HISTORY)
     chosen = run.pick([line["operation"] for line in lines if _is("ok")(line)], "produce")
-    run.write_lines(HISTORY, [line for line in lines if line["operation"] != chosen])
+    run.drop_lines(HISTORY, lambda line: line["operation"] == chosen)
     return f"{HISTORY}: {chosen}"
 
 
@@ -140,9 +135,7 @@ def _added(run: RunCopy, function: str, sent: list[str], base_offset: int, **end
     return f"{HISTORY}: {function} added"
 
 
-@kind("history: a produce that nobody sent")
-def _more(run: RunCopy) -> str:
-    return _added(run, "produce", ["x"], 500)
+add("history: a produce that nobody sent", lambda run: _added(run, "produce", ["x"], 500))
 
 
 @kind("history: a produce that nobody sent, of a record that is there")
@@ -151,9 +144,10 @@ def _more_of_the_same(run: RunCopy) -> str:
     return _added(run, "produce", first["records"], 0)
 
 
-@kind("history: a read of what nobody holds")
-def _read(run: RunCopy) -> str:
-    return _added(run, "read", [], 0, records=["never written"])
+add(
+    "history: a read of what nobody holds",
+    lambda run: _added(run, "read", [], 0, records=["never written"]),
+)
 
 
 @kind("history: two acknowledgements")
@@ -172,19 +166,12 @@ def _begun_twice(run: RunCopy) -> str:
     return f"{HISTORY}: {first['operation']}"
 
 
-@kind("history: no file")
-def _no_file(run: RunCopy) -> str:
-    return run.remove(HISTORY)
-
-
-@kind("history: nothing in it")
-def _nothing(run: RunCopy) -> str:
-    return run.write(HISTORY, b"")
-
-
-@kind("history: a probe's acknowledgement is not there")
-def _no_probe(run: RunCopy) -> str:
-    return run.drop_line(HISTORY, _is("ok", probe=True), "acknowledged probe")
+add("history: no file", lambda run: run.remove(HISTORY))
+add("history: nothing in it", lambda run: run.write(HISTORY, b""))
+add(
+    "history: a probe's acknowledgement is not there",
+    lambda run: run.drop_line(HISTORY, _is("ok", probe=True), "acknowledged probe"),
+)
 
 
 @kind("history: a probe is no probe")
@@ -201,15 +188,11 @@ def _no_probe_at_all(run: RunCopy) -> str:
     lines = run.lines(HISTORY)
     probes = {line["operation"] for line in lines if line.get("probe")}
     run.pick(probes, "probe")
-    run.write_lines(HISTORY, [line for line in lines if line["operation"] not in probes])
-    return HISTORY
+    return run.drop_lines(HISTORY, lambda line: line["operation"] in probes)
 
 
 def _line(name: str, line: bytes) -> None:
-    add(
-        f"history: {name}",
-        lambda run: run.write(HISTORY, run.content(HISTORY) + line),
-    )
+    add(f"history: {name}", lambda run: run.write(HISTORY, run.content(HISTORY) + line))
 
 
 _line("a line that is no JSON", b"{torn\n")

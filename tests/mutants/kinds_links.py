@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.mutants.kinds import add, kind
-from tests.mutants.run_copy import Line, NotApplicableError, RunCopy, is_of
+from tests.mutants.run_copy import Line, RunCopy, is_of, more, put
 
 LINKS = "links.jsonl"
 Detail = dict[str, Any]
@@ -44,96 +44,58 @@ def _entry(
     )
 
 
-def _add_to(field: str, by: int) -> Callable[[Detail], object]:
-    return lambda entry: entry.update({field: entry[field] + by})
-
-
 _FETCH, _EPOCH = "FETCH", "OFFSET_FOR_LEADER_EPOCH"
 _CONTROL, _METADATA, _STOP = "LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA"
-_entry("another fetch offset", _FETCH, "request", _add_to("fetch_offset", 1), field="fetch_offset")
+_entry("another fetch offset", _FETCH, "request", more("fetch_offset", 1), field="fetch_offset")
 _entry(
     "another current epoch",
     _FETCH,
     "request",
-    _add_to("current_leader_epoch", 1),
+    more("current_leader_epoch", 1),
     field="current_leader_epoch",
 )
 _entry(
     "another high watermark in an answer",
     _FETCH,
     "response",
-    _add_to("high_watermark", 1),
+    more("high_watermark", 1),
     field="high_watermark",
 )
 _entry(
     "a high watermark far too high in an answer",
     _FETCH,
     "response",
-    _add_to("high_watermark", 999),
+    more("high_watermark", 999),
     field="high_watermark",
 )
 _entry(
-    "other records in an answer", _FETCH, "response", _add_to("base_offset", 1), field="base_offset"
+    "other records in an answer", _FETCH, "response", more("base_offset", 1), field="base_offset"
 )
-_entry(
-    "more records in an answer", _FETCH, "response", _add_to("last_offset", 3), field="last_offset"
-)
+_entry("more records in an answer", _FETCH, "response", more("last_offset", 3), field="last_offset")
 _entry(
     "another epoch in an answer",
     _FETCH,
     "response",
-    _add_to("last_leader_epoch", 1),
+    more("last_leader_epoch", 1),
     field="last_leader_epoch",
 )
-_entry(
-    "an error in an answer",
-    _FETCH,
-    "response",
-    lambda entry: entry.update(error_code=6),
-    field="high_watermark",
-)
+_entry("an error in an answer", _FETCH, "response", put(error_code=6), field="high_watermark")
 _entry(
     "another question for an epoch",
     _EPOCH,
     "request",
-    _add_to("leader_epoch", 1),
+    more("leader_epoch", 1),
     field="leader_epoch",
 )
-_entry("another end of an epoch", _EPOCH, "response", _add_to("end_offset", 1), field="end_offset")
-_entry(
-    "another answered epoch", _EPOCH, "response", _add_to("leader_epoch", 1), field="leader_epoch"
-)
-_entry(
-    "an error for an epoch",
-    _EPOCH,
-    "response",
-    lambda entry: entry.update(error_code=74),
-    field="end_offset",
-)
-_entry("another leader told", _CONTROL, "request", lambda o: o.update(leader=2), field="leader")
-_entry("another epoch told", _CONTROL, "request", _add_to("leader_epoch", 1), field="leader_epoch")
-_entry("another ISR told", _CONTROL, "request", lambda entry: entry.update(isr=[2]), field="isr")
-_entry(
-    "an error of LeaderAndIsr",
-    _CONTROL,
-    "response",
-    lambda entry: entry.update(error_code=11),
-    field="error_code",
-)
-_entry(
-    "another leader in the metadata",
-    _METADATA,
-    "request",
-    lambda entry: entry.update(leader=2),
-    field="leader",
-)
-_entry(
-    "a deletion of a replica",
-    _STOP,
-    "request",
-    lambda o: o.update(delete_partition=True),
-    field="topic",
-)
+_entry("another end of an epoch", _EPOCH, "response", more("end_offset", 1), field="end_offset")
+_entry("another answered epoch", _EPOCH, "response", more("leader_epoch", 1), field="leader_epoch")
+_entry("an error for an epoch", _EPOCH, "response", put(error_code=74), field="end_offset")
+_entry("another leader told", _CONTROL, "request", put(leader=2), field="leader")
+_entry("another epoch told", _CONTROL, "request", more("leader_epoch", 1), field="leader_epoch")
+_entry("another ISR told", _CONTROL, "request", put(isr=[2]), field="isr")
+_entry("an error of LeaderAndIsr", _CONTROL, "response", put(error_code=11), field="error_code")
+_entry("another leader in the metadata", _METADATA, "request", put(leader=2), field="leader")
+_entry("a deletion of a replica", _STOP, "request", put(delete_partition=True), field="topic")
 
 
 def _line(
@@ -157,17 +119,17 @@ _without("an answer with records is not there", _FETCH, direction="response")
 _without("a question for an epoch is not there", _EPOCH, direction="request")
 _without("an answer about an epoch is not there", _EPOCH, direction="response")
 _without("a LeaderAndIsr is not there", _CONTROL, direction="request")
-_line("a message that was cut", lambda line: line.update(fate="cut"), _CONTROL, direction="request")
-_line("a question that was cut", lambda line: line.update(fate="cut"), _FETCH, direction="request")
-_line("an answer that was cut", lambda line: line.update(fate="cut"), _FETCH, direction="response")
-_line("a fate that is not known", lambda line: line.update(fate="eaten"))
-_line("another source", lambda line: line.update(source=2), _FETCH)
-_line("another target", lambda line: line.update(target=2), _FETCH)
-_line("a source that is no number", lambda line: line.update(source="x"))
-_line("another direction", lambda line: line.update(direction="response"), direction="request")
-_line("another correlation", lambda line: line.update(correlation_id=10**6), _FETCH)
-_line("another connection", lambda line: line.update(connection=999), _FETCH)
-_line("another api", lambda line: line.update(api="LIST_OFFSETS"), _FETCH, direction="request")
+_line("a message that was cut", put(fate="cut"), _CONTROL, direction="request")
+_line("a question that was cut", put(fate="cut"), _FETCH, direction="request")
+_line("an answer that was cut", put(fate="cut"), _FETCH, direction="response")
+_line("a fate that is not known", put(fate="eaten"))
+_line("another source", put(source=2), _FETCH)
+_line("another target", put(target=2), _FETCH)
+_line("a source that is no number", put(source="x"))
+_line("another direction", put(direction="response"), direction="request")
+_line("another correlation", put(correlation_id=10**6), _FETCH)
+_line("another connection", put(connection=999), _FETCH)
+_line("another api", put(api="LIST_OFFSETS"), _FETCH, direction="request")
 _line(
     "another controller epoch",
     lambda o: o["detail"].update(controller_epoch=7),
@@ -180,10 +142,10 @@ _line(
     _CONTROL,
     direction="request",
 )
-_line("an hour later", lambda line: line.update(wall_time_s=line["wall_time_s"] + 3600))
-_line("an hour earlier", lambda line: line.update(wall_time_s=line["wall_time_s"] - 3600))
-_line("no time", lambda line: line.update(wall_time_s=None))
-_line("no detail", lambda line: line.update(detail=None), _CONTROL, direction="request")
+_line("an hour later", more("wall_time_s", 3600))
+_line("an hour earlier", more("wall_time_s", -3600))
+_line("no time", put(wall_time_s=None))
+_line("no detail", put(detail=None), _CONTROL, direction="request")
 _line("partitions that are no list", lambda line: line["detail"].update(partitions=7))
 _line(
     "an offset that is no number",
@@ -200,38 +162,17 @@ def _passed(run: RunCopy) -> str:
         is_wanted = any(is_of(line, api) for api in (_FETCH, _CONTROL)) and bool(_about(line))
         return line["fate"] == "cut" and is_wanted
 
-    return run.edit_line(LINKS, lambda line: line.update(fate="passed"), where, "cut message")
+    return run.edit_line(LINKS, put(fate="passed"), where, "cut message")
 
 
-@kind("links: an answer came twice")
-def _twice(run: RunCopy) -> str:
-    lines = run.lines(LINKS)
-    at = run.pick([i for i, line in enumerate(lines) if _is(_FETCH, "response")(line)], "answer")
-    run.write_lines(LINKS, [*lines[: at + 1], *lines[at:]])
-    return f"{LINKS}:{at + 1}"
-
-
-@kind("links: the second half is gone")
-def _half(run: RunCopy) -> str:
-    lines = run.lines(LINKS)
-    if not lines:
-        raise NotApplicableError("the links saw nothing")
-    run.write_lines(LINKS, lines[: len(lines) // 2])
-    return f"{LINKS}:{len(lines) // 2}"
-
-
-@kind("links: no file")
-def _no_file(run: RunCopy) -> str:
-    return run.remove(LINKS)
-
-
-@kind("links: nothing in it")
-def _nothing(run: RunCopy) -> str:
-    return run.write(LINKS, b"")
-
-
-@kind("links: no fetch of the partition at all")
-def _no_fetches(run: RunCopy) -> str:
-    lines = run.lines(LINKS)
-    run.write_lines(LINKS, [line for line in lines if not is_of(line, _FETCH)])
-    return LINKS
+add(
+    "links: an answer came twice",
+    lambda run: run.double_line(LINKS, _is(_FETCH, "response"), "answer"),
+)
+add("links: the second half is gone", lambda run: run.halve(LINKS))
+add("links: no file", lambda run: run.remove(LINKS))
+add("links: nothing in it", lambda run: run.write(LINKS, b""))
+add(
+    "links: no fetch of the partition at all",
+    lambda run: run.drop_lines(LINKS, lambda line: is_of(line, _FETCH)),
+)

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.mutants.kinds import add
 from tests.mutants.kinds_links import LINKS
-from tests.mutants.run_copy import Line, is_of
+from tests.mutants.run_copy import Line, is_of, put
 
 
 def _asked(line: Line) -> bool:
@@ -30,9 +30,9 @@ def _moved(by: int) -> Callable[[dict[str, Any]], object]:
 
 for _by in (-1, 1, 2, 3, 999):
     _entry(f"an end of {_by:+}", _moved(_by), _answered)
-_entry("an error in place of an end", lambda entry: entry.update(error_code=6), _answered)
-_entry("a question for the start", lambda entry: entry.update(timestamp=-2), _asked)
-_entry("a question in another epoch", lambda o: o.update(current_leader_epoch=1), _asked)
-_entry("a question for another partition", lambda entry: entry.update(partition=7), _asked)
+_entry("an error in place of an end", put(error_code=6), _answered)
+_entry("a question for the start", put(timestamp=-2), _asked)
+_entry("a question in another epoch", put(current_leader_epoch=1), _asked)
+_entry("a question for another partition", put(partition=7), _asked)
 add("offsets: no question", lambda run: run.drop_line(LINKS, _asked, "such message"))
 add("offsets: no answer", lambda run: run.drop_line(LINKS, _answered, "such message"))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from tests.mutants.kinds import add, kind
-from tests.mutants.run_copy import Line, RunCopy
+from tests.mutants.run_copy import Line, RunCopy, more, put
 
 HITS = "hits.jsonl"
 
@@ -43,22 +43,22 @@ _without("a hold is not there", _held)
 _without("an end of a hold is not there", _ended)
 _without("what a leader counted is not there", _counted)
 _without("the agent's greeting is not there", _is("passed", point="hello"))
-_line("a hold has passed", lambda line: line.update(fate="passed", hold=""), _held)
-_line("a hold of another name", lambda line: line.update(hold="none-such"), _held)
-_line("an end of another hold", lambda line: line.update(hold="none-such"), _ended)
-_line("another number", lambda line: line.update(number=line["number"] + 500), _held)
-_line("an end of another number", lambda line: line.update(number=999), _ended)
-_line("another broker", lambda line: line.update(broker=77), _anything)
-_line("another life", lambda line: line.update(life=9), _anything)
-_line("life 0", lambda line: line.update(life=0), _anything)
-_line("another point", lambda line: line.update(point="none-such"), _anything)
-_line("another reader", lambda line: line.update(reader="77"), _held)
-_line("a fate that is not known", lambda line: line.update(fate="eaten"), _anything)
-_line("an hour later", lambda line: line.update(time=line["time"] + 3600), _anything)
-_line("an hour earlier", lambda line: line.update(time=line["time"] - 3600), _anything)
-_line("no time", lambda line: line.update(time=None), _anything)
+_line("a hold has passed", put(fate="passed", hold=""), _held)
+_line("a hold of another name", put(hold="none-such"), _held)
+_line("an end of another hold", put(hold="none-such"), _ended)
+_line("another number", more("number", 500), _held)
+_line("an end of another number", put(number=999), _ended)
+_line("another broker", put(broker=77), _anything)
+_line("another life", put(life=9), _anything)
+_line("life 0", put(life=0), _anything)
+_line("another point", put(point="none-such"), _anything)
+_line("another reader", put(reader="77"), _held)
+_line("a fate that is not known", put(fate="eaten"), _anything)
+_line("an hour later", more("time", 3600), _anything)
+_line("an hour earlier", more("time", -3600), _anything)
+_line("no time", put(time=None), _anything)
 _line("no fields", lambda line: line.clear(), _anything)
-_line("a leader tells nothing", lambda line: line.update(seen=""), _told)
+_line("a leader tells nothing", put(seen=""), _told)
 _line("a leader tells of another follower", _seen(r"replicaId=|ReplicaId: ", 50), _counted)
 _line("a leader counts another offset", _seen(r"logEndOffset(?:=|: )", 40), _counted)
 _line("a leader's clock is an hour late", _seen("now=", 3_600_000), _counted)
@@ -69,14 +69,10 @@ _line("a follower fetched in the future", _seen(r"lastFetchTimeMs(?:=|: )", 3_60
 _line(
     "the leader's log ends far behind", _seen(r"lastFetchLeaderLogEndOffset(?:=|: )", 900), _counted
 )
-
-
-@kind("points: a hit came twice")
-def _twice(run: RunCopy) -> str:
-    lines = run.lines(HITS)
-    at = run.pick([i for i, line in enumerate(lines) if line["fate"] != "passed"], "hit")
-    run.write_lines(HITS, [*lines[: at + 1], *lines[at:]])
-    return f"{HITS}:{at + 1}"
+add(
+    "points: a hit came twice",
+    lambda run: run.double_line(HITS, lambda line: line["fate"] != "passed", "hit"),
+)
 
 
 @kind("points: a leader tells what the gate never heard")
@@ -88,25 +84,7 @@ def _never_heard(run: RunCopy) -> str:
     return f"{HITS}:{at + 1}"
 
 
-@kind("points: the second half is gone")
-def _half(run: RunCopy) -> str:
-    lines = run.lines(HITS)
-    run.write_lines(HITS, lines[: len(lines) // 2])
-    return f"{HITS}:{len(lines) // 2}"
-
-
-@kind("points: no file")
-def _no_file(run: RunCopy) -> str:
-    return run.remove(HITS)
-
-
-@kind("points: nothing in it")
-def _nothing(run: RunCopy) -> str:
-    run.content(HITS)
-    return run.write(HITS, b"")
-
-
-@kind("points: garbage in it")
-def _garbage(run: RunCopy) -> str:
-    run.content(HITS)
-    return run.write(HITS, b"\xff{")
+add("points: the second half is gone", lambda run: run.halve(HITS))
+add("points: no file", lambda run: run.remove(HITS))
+add("points: nothing in it", lambda run: run.overwrite(HITS, b""))
+add("points: garbage in it", lambda run: run.overwrite(HITS, b"\xff{"))

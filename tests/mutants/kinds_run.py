@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.mutants.kinds import add, kind
-from tests.mutants.run_copy import Line, NotApplicableError, RunCopy
+from tests.mutants.run_copy import Line, NotApplicableError, RunCopy, more, put
 
 OUTCOME, ABOUT, SCENARIO, SEEN = "outcome.json", "run.json", "scenario.json", "observations.jsonl"
 Value = dict[str, Any]
@@ -23,9 +23,9 @@ def _another(state: str) -> str:
 
 
 _settle("another state", lambda value: value.update(state=_another(value["state"])))
-_settle("stalled without a reason", lambda value: value.update(state="stalled", reasons=[]))
-_settle("a state that is not known", lambda value: value.update(state="fine"))
-_settle("no probes", lambda value: value.update(probes=[]))
+_settle("stalled without a reason", put(state="stalled", reasons=[]))
+_settle("a state that is not known", put(state="fine"))
+_settle("no probes", put(probes=[]))
 _settle(
     "a probe that nobody acknowledged",
     lambda value: [probe.update(acknowledged=False) for probe in value["probes"]],
@@ -50,14 +50,14 @@ _settle(
         for s in value["last_seen"].values()
     ],
 )
-_settle("nothing seen", lambda value: value.update(last_seen={}))
-_outcome("no settle record", lambda value: value.update(settle=None))
-_outcome("a settle record that is no object", lambda value: value.update(settle=7))
-_outcome("not finished", lambda value: value.update(finished=False))
-_outcome("unknown", lambda value: value.update(unknown="a gate did not hold"))
-_outcome("seconds that are no number", lambda value: value.update(seconds="soon"))
-_outcome("seconds that are negative", lambda value: value.update(seconds=-5))
-_outcome("other seconds", lambda value: value.update(seconds=value["seconds"] + 1), harmless=True)
+_settle("nothing seen", put(last_seen={}))
+_outcome("no settle record", put(settle=None))
+_outcome("a settle record that is no object", put(settle=7))
+_outcome("not finished", put(finished=False))
+_outcome("unknown", put(unknown="a gate did not hold"))
+_outcome("seconds that are no number", put(seconds="soon"))
+_outcome("seconds that are negative", put(seconds=-5))
+_outcome("other seconds", more("seconds", 1), harmless=True)
 
 
 @kind("outcome: the reasons are gone")
@@ -67,16 +67,14 @@ def _no_reasons(run: RunCopy) -> str:
     return run.edit_json(OUTCOME, lambda value: value["settle"].update(reasons=[]))
 
 
-@kind("outcome: no file")
-def _no_outcome(run: RunCopy) -> str:
-    return run.remove(OUTCOME)
+add("outcome: no file", lambda run: run.remove(OUTCOME))
 
 
 def _about(name: str, edit: Callable[[Value], object], *, harmless: bool = False) -> None:
     add(f"run: {name}", lambda run: run.edit_json(ABOUT, edit), harmless=harmless)
 
 
-_about("another release", lambda value: value.update(release="0.10.0.0"))
+_about("another release", put(release="0.10.0.0"))
 _about(
     "other releases of brokers",
     lambda v: [
@@ -91,16 +89,16 @@ _about(
         for b in v["brokers"].values()
     ],
 )
-_about("no links", lambda value: value.update(unlinked="no room"))
-_about("a later format", lambda value: value.update(format=99))
-_about("a format that is no number", lambda value: value.update(format="1"))
+_about("no links", put(unlinked="no room"))
+_about("a later format", put(format=99))
+_about("a format that is no number", put(format="1"))
 _about("no format", lambda value: value.pop("format"))
-_about("a seed that is no number", lambda value: value.update(seed="x"))
-_about("a seed beyond 64 bits", lambda value: value.update(seed=10**30))
-_about("an entry that is no text", lambda value: value.update(entry=["x"]))
-_about("another entry", lambda value: value.update(entry="another"))
-_about("escapes for the terminal", lambda v: v.update(title="\x1b[2J\u202e"), harmless=True)
-_about("a field more", lambda value: value.update(more=1), harmless=True)
+_about("a seed that is no number", put(seed="x"))
+_about("a seed beyond 64 bits", put(seed=10**30))
+_about("an entry that is no text", put(entry=["x"]))
+_about("another entry", put(entry="another"))
+_about("escapes for the terminal", put(title="\x1b[2J\u202e"), harmless=True)
+_about("a field more", put(more=1), harmless=True)
 add("run: no run.json", lambda run: run.remove(ABOUT))
 add("run: run.json is no JSON", lambda run: run.write(ABOUT, b"{"))
 add("run: run.json is deep", lambda run: run.write(ABOUT, b"[" * 100_000 + b"]" * 100_000))
@@ -114,10 +112,10 @@ def _scenario(name: str, edit: Callable[[Value], object]) -> None:
 
 _scenario("no links", lambda value: value["cluster"].update(linked=False))
 _scenario("a step fewer", lambda value: value["steps"].pop())
-_scenario("no steps", lambda value: value.update(steps=[]))
+_scenario("no steps", put(steps=[]))
 _scenario("a broker fewer", lambda value: value["cluster"]["brokers"].pop())
 _scenario("no cluster", lambda value: value.pop("cluster"))
-_scenario("a cluster that is no object", lambda value: value.update(cluster=[]))
+_scenario("a cluster that is no object", put(cluster=[]))
 _scenario(
     "another release",
     lambda v: [
@@ -135,30 +133,28 @@ _scenario(
 )
 _scenario(
     "an expectation of what was not found",
-    lambda v: v.update(expectation={"safe": False, "findings": [{"kind": "hole", "brokers": [0]}]}),
+    put(expectation={"safe": False, "findings": [{"kind": "hole", "brokers": [0]}]}),
 )
-_scenario("an expectation that is no object", lambda value: value.update(expectation=[1]))
-_scenario("an expectation without findings", lambda value: value.update(expectation={}))
+_scenario("an expectation that is no object", put(expectation=[1]))
+_scenario("an expectation without findings", put(expectation={}))
 _scenario(
     "an expectation with a witness that no line is",
-    lambda v: v.update(expectation={"safe": True, "witness": [{"log": {"pattern": "never"}}]}),
+    put(expectation={"safe": True, "witness": [{"log": {"pattern": "never"}}]}),
 )
 _scenario(
     "an expectation with a pattern that takes for ever",
-    lambda v: v.update(
-        expectation={"safe": True, "witness": [{"log": {"pattern": "(a+)+\\x00$"}}]}
-    ),
+    put(expectation={"safe": True, "witness": [{"log": {"pattern": "(a+)+\\x00$"}}]}),
 )
 _scenario(
     "an expectation with a broker that is a path",
-    lambda v: v.update(
+    put(
         expectation={
             "safe": True,
             "witness": [{"log": {"pattern": ".", "broker": "../../../../etc"}}],
         }
     ),
 )
-_scenario("another title", lambda value: value.update(title="another"))
+_scenario("another title", put(title="another"))
 add("scenario: no file", lambda run: run.remove(SCENARIO))
 add("scenario: no JSON", lambda run: run.write(SCENARIO, b"nothing"))
 
@@ -176,13 +172,13 @@ _seen(
     lambda o: o.update(seen={broker: mark + 1 for broker, mark in o["seen"].items()}),
     _MARK,
 )
-_seen("a high watermark of another broker", lambda value: value.update(seen={"7": 1}), _MARK)
-_seen("brokers that are no numbers", lambda value: value.update(seen={"all": 1}), _MARK)
-_seen("another act", lambda value: value.update(act="PauseBroker"), "act")
-_seen("an act of another broker", lambda value: value.update(broker=77), "act")
+_seen("a high watermark of another broker", put(seen={"7": 1}), _MARK)
+_seen("brokers that are no numbers", put(seen={"all": 1}), _MARK)
+_seen("another act", put(act="PauseBroker"), "act")
+_seen("an act of another broker", put(broker=77), "act")
 _seen("another state", lambda value: value["state"].update(leader=5), "state")
 _seen("other ends", lambda value: value["ends"].update({"0": 500}), "log-end")
-_seen("a step that has no name", lambda value: value.update(name="Nothing"), "step")
+_seen("a step that has no name", put(name="Nothing"), "step")
 add("observations: no file", lambda run: run.remove(SEEN))
 add("observations: nothing in it", lambda run: run.write(SEEN, b""))
 add(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.mutants.kinds import add, kind
-from tests.mutants.run_copy import NotApplicableError, RunCopy
+from tests.mutants.run_copy import NotApplicableError, RunCopy, more, put
 
 Value = dict[str, Any]
 
@@ -43,18 +43,18 @@ def _broker(name: str, edit: Callable[[Value], object]) -> None:
 
 
 _state("another leader", lambda value: value.update(leader=1 - max(0, value["leader"])))
-_state("no leader", lambda value: value.update(leader=-1))
-_state("another leader epoch", lambda value: value.update(leader_epoch=value["leader_epoch"] + 1))
-_state("an earlier leader epoch", lambda value: value.update(leader_epoch=0))
+_state("no leader", put(leader=-1))
+_state("another leader epoch", more("leader_epoch", 1))
+_state("an earlier leader epoch", put(leader_epoch=0))
 _state("an ISR of the leader alone", lambda value: value.update(isr=[value["leader"]]))
-_state("an ISR of nobody", lambda value: value.update(isr=[]))
+_state("an ISR of nobody", put(isr=[]))
 _state("an ISR with a stranger", lambda value: value.update(isr=[*value["isr"], 2]))
 _state("an ISR with one broker twice", lambda value: value.update(isr=value["isr"] * 2))
-_state("an ISR that is no list of numbers", lambda value: value.update(isr=["x"]))
-_state("another controller epoch", lambda value: value.update(controller_epoch=9))
-_state("a leader that is no number", lambda value: value.update(leader=None))
-_state("a leader epoch beyond 64 bits", lambda value: value.update(leader_epoch=10**30))
-_about("no state of the partition", lambda value: value.update(states={}))
+_state("an ISR that is no list of numbers", put(isr=["x"]))
+_state("another controller epoch", put(controller_epoch=9))
+_state("a leader that is no number", put(leader=None))
+_state("a leader epoch beyond 64 bits", put(leader_epoch=10**30))
+_about("no state of the partition", put(states={}))
 _about(
     "a state of a partition that is not there",
     lambda value: value["states"].update({"ghost-0": {"leader": 0, "leader_epoch": 0, "isr": [0]}}),
@@ -72,13 +72,13 @@ _about(
     ),
 )
 _about("an earlier zxid", lambda value: value.update(zxid=max(0, value["zxid"] - 20)))
-_about("a later zxid", lambda value: value.update(zxid=value["zxid"] + 20))
-_about("a time before everything", lambda value: value.update(time=value["time"] - 100_000))
-_about("a time after everything", lambda value: value.update(time=value["time"] + 100_000))
-_about("a time that is not finite", lambda value: value.update(time=float("nan")))
-_about("not the last one", lambda value: value.update(is_final=False))
-_about("another label", lambda value: value.update(label="elsewhere"))
-_about("no brokers", lambda value: value.update(brokers={}))
+_about("a later zxid", more("zxid", 20))
+_about("a time before everything", more("time", -100_000))
+_about("a time after everything", more("time", 100_000))
+_about("a time that is not finite", put(time=float("nan")))
+_about("not the last one", put(is_final=False))
+_about("another label", put(label="elsewhere"))
+_about("no brokers", put(brokers={}))
 _about("a broker is not there", lambda value: value["brokers"].pop(sorted(value["brokers"])[0]))
 _about("a broker that never was", lambda v: v["brokers"].update({"9": {"is_running": True}}))
 _about("a broker that is a path", lambda v: v["brokers"].update({"../x": {"is_running": True}}))
@@ -86,18 +86,16 @@ _about("no time", lambda value: value.pop("time"))
 _broker(
     "a broker that does not run", lambda value: value.update(is_running=not value["is_running"])
 )
-_broker("files that never stood still", lambda value: value.update(stable=False))
-_broker("files fewer than were copied", lambda value: value.update(files=value["files"] + 1))
-_broker(
-    "a reading an hour earlier", lambda value: value.update(read_from=value["read_from"] - 3600)
-)
+_broker("files that never stood still", put(stable=False))
+_broker("files fewer than were copied", more("files", 1))
+_broker("a reading an hour earlier", more("read_from", -3600))
 _broker(
     "a reading an hour later",
     lambda value: value.update(
         read_from=value["read_from"] + 3600, read_until=value["read_until"] + 3600
     ),
 )
-_broker("a reading that is no time", lambda value: value.update(read_from="then"))
+_broker("a reading that is no time", put(read_from="then"))
 
 
 @kind("snapshots: a snapshot before the end is the last one too")
@@ -105,17 +103,14 @@ def _two_ends(run: RunCopy) -> str:
     others = [
         name for name in run.names("snapshots/*/snapshot.json") if not run.json(name)["is_final"]
     ]
-    return run.edit_json(run.pick(others, "earlier snapshot"), lambda v: v.update(is_final=True))
+    return run.edit_json(run.pick(others, "earlier snapshot"), put(is_final=True))
 
 
-@kind("snapshots: a replica is not there")
-def _replica(run: RunCopy) -> str:
-    return run.remove(run.in_sync_directory())
-
-
-@kind("snapshots: a broker's folder is not there")
-def _folder(run: RunCopy) -> str:
-    return run.remove(run.in_sync_directory().rpartition("/")[0])
+add("snapshots: a replica is not there", lambda run: run.remove(run.in_sync_directory()))
+add(
+    "snapshots: a broker's folder is not there",
+    lambda run: run.remove(run.in_sync_directory().rpartition("/")[0]),
+)
 
 
 @kind("snapshots: a broker is nowhere")
@@ -128,9 +123,10 @@ def _nowhere(run: RunCopy) -> str:
     )
 
 
-@kind("snapshots: snapshot.json is not there")
-def _no_about(run: RunCopy) -> str:
-    return run.remove(f"snapshots/{run.final()}/snapshot.json")
+add(
+    "snapshots: snapshot.json is not there",
+    lambda run: run.remove(f"snapshots/{run.final()}/snapshot.json"),
+)
 
 
 @kind("snapshots: an earlier snapshot is not there")
@@ -143,14 +139,8 @@ def _no_earlier(run: RunCopy) -> str:
     return run.remove(f"snapshots/{run.pick(labels, 'earlier snapshot')}")
 
 
-@kind("snapshots: the last snapshot is not there")
-def _no_final(run: RunCopy) -> str:
-    return run.remove(f"snapshots/{run.final()}")
-
-
-@kind("snapshots: no snapshots")
-def _none(run: RunCopy) -> str:
-    return run.remove("snapshots")
+add("snapshots: the last snapshot is not there", lambda run: run.remove(f"snapshots/{run.final()}"))
+add("snapshots: no snapshots", lambda run: run.remove("snapshots"))
 
 
 def _ghost(name: str, directory: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.mutants.kinds import add, kind
-from tests.mutants.run_copy import Line, NotApplicableError, RunCopy
+from tests.mutants.run_copy import Line, NotApplicableError, RunCopy, more, put
 from tests.mutants.segment_edits import edit_entry, edit_segment, with_changed_payload, with_field
 
 TIER = "tier.jsonl"
@@ -28,34 +28,26 @@ def _records(line: Line) -> list[list[Any]]:
     return next(fetch["records"] for fetch in line["fetches"] if fetch["records"])
 
 
-def _set(**fields: Any) -> Callable[[Line], object]:
-    return lambda line: line.update(fields)
-
-
-def _add_to(field: str, by: int) -> Callable[[Line], object]:
-    return lambda line: line.update({field: line[field] + by})
-
-
-_line("a reading of another broker", _add_to("broker", 1))
-_line("a reading of no broker", _set(broker=77))
-_line("a reading of another topic", _set(topic="u"))
-_line("a reading of another partition", _set(partition=5))
+_line("a reading of another broker", more("broker", 1))
+_line("a reading of no broker", put(broker=77))
+_line("a reading of another topic", put(topic="u"))
+_line("a reading of another partition", put(partition=5))
 _line("a reading in another manner", lambda o: o.update(manner=o["manner"][::-1]))
 _line("a reading of another name", lambda line: line.update(operation=line["operation"] + "x"))
-_line("a reading from a later offset", _add_to("first_offset", 1))
-_line("a reading to an earlier end", _add_to("end_offset", -1))
-_line("a reading to a later end", _add_to("end_offset", 1))
-_line("another local start", _add_to("local_start_offset", 1))
-_line("a reading in another step", _add_to("step", -1))
-_line("a reading an hour later", _add_to("time", 3600))
-_line("a reading an hour earlier", _add_to("time", -3600))
+_line("a reading from a later offset", more("first_offset", 1))
+_line("a reading to an earlier end", more("end_offset", -1))
+_line("a reading to a later end", more("end_offset", 1))
+_line("another local start", more("local_start_offset", 1))
+_line("a reading in another step", more("step", -1))
+_line("a reading an hour later", more("time", 3600))
+_line("a reading an hour earlier", more("time", -3600))
 _line("another value was read", lambda line: _records(line)[0].__setitem__(1, "another"))
 _line("a null value was read", lambda line: _records(line)[0].__setitem__(1, None))
 _line("another offset was read", lambda line: _records(line)[-1].__setitem__(0, 999))
 _line("a record was not read", lambda line: _records(line).pop())
 _line("a record was read twice", lambda line: _records(line).append(_records(line)[-1]))
 _line("nothing was read", lambda line: [fetch.update(records=[]) for fetch in line["fetches"]])
-_line("no Fetch was sent", _set(fetches=[]))
+_line("no Fetch was sent", put(fetches=[]))
 _line("the first Fetch is not there", lambda line: line["fetches"].pop(0))
 _line("the last Fetch is not there", lambda line: line["fetches"].pop())
 _line("a Fetch from another offset", lambda line: line["fetches"][0].update(offset=77))
@@ -63,13 +55,13 @@ _line("a Fetch with an error", lambda line: line["fetches"][-1].update(error_cod
 _line("records that are no list", lambda line: line["fetches"][0].update(records=7))
 _line("a record without a value", lambda line: line["fetches"][0].update(records=[[1]]))
 _line("no fields", lambda line: line.clear(), lambda _: True)
-_line("a line of no kind", _set(kind="dreamt"), lambda _: True)
+_line("a line of no kind", put(kind="dreamt"), lambda _: True)
 _line("other offsets listed", lambda o: _of_listed(o).update(offset=77), _offsets)
 _line("another epoch listed", lambda o: _of_listed(o).update(leader_epoch=77), _offsets)
 _line("an error listed", lambda o: _of_listed(o).update(error_code=5), _offsets)
-_line("offsets of another broker", _set(broker=77), _offsets)
-_line("offsets of another topic", _set(topic="u"), _offsets)
-_line("no offsets listed", _set(offsets={}), _offsets)
+_line("offsets of another broker", put(broker=77), _offsets)
+_line("offsets of another topic", put(topic="u"), _offsets)
+_line("no offsets listed", put(offsets={}), _offsets)
 
 
 def _of_listed(line: Line) -> dict[str, Any]:
@@ -77,39 +69,15 @@ def _of_listed(line: Line) -> dict[str, Any]:
     return collected
 
 
-@kind("tier: a reading is not there")
-def _no_reading(run: RunCopy) -> str:
-    return run.drop_line(TIER, _read, "reading")
-
-
-@kind("tier: listed offsets are not there")
-def _no_offsets(run: RunCopy) -> str:
-    return run.drop_line(TIER, _offsets, "listed offsets")
-
-
-@kind("tier: a reading came twice")
-def _twice(run: RunCopy) -> str:
-    lines = run.lines(TIER)
-    at = run.pick([i for i, line in enumerate(lines) if _read(line)], "reading")
-    run.write_lines(TIER, [*lines[: at + 1], *lines[at:]])
-    return f"{TIER}:{at + 1}"
-
-
-@kind("tier: no file")
-def _no_file(run: RunCopy) -> str:
-    return run.remove(TIER)
-
-
-@kind("tier: nothing in it")
-def _nothing(run: RunCopy) -> str:
-    run.content(TIER)
-    return run.write(TIER, b"")
-
-
-@kind("tier: garbage in it")
-def _garbage(run: RunCopy) -> str:
-    run.content(TIER)
-    return run.write(TIER, b"\xff{")
+add("tier: a reading is not there", lambda run: run.drop_line(TIER, _read, "reading"))
+add(
+    "tier: listed offsets are not there",
+    lambda run: run.drop_line(TIER, _offsets, "listed offsets"),
+)
+add("tier: a reading came twice", lambda run: run.double_line(TIER, _read, "reading"))
+add("tier: no file", lambda run: run.remove(TIER))
+add("tier: nothing in it", lambda run: run.overwrite(TIER, b""))
+add("tier: garbage in it", lambda run: run.overwrite(TIER, b"\xff{"))
 
 
 def _stored(run: RunCopy, suffix: str) -> str:
@@ -178,9 +146,7 @@ def _moved(run: RunCopy, file: str, rename: Callable[[str], str]) -> str:
     return run.write(f"{folder}/{rename(name)}", content)
 
 
-@kind("tier: the remote store is gone")
-def _no_store(run: RunCopy) -> str:
-    return run.remove(f"snapshots/{run.final()}/remote")
+add("tier: the remote store is gone", lambda run: run.remove(f"snapshots/{run.final()}/remote"))
 
 
 @kind("tier: another number of remote files")
@@ -211,16 +177,8 @@ add(
     "tier: metadata, another value",
     lambda run: edit_entry(run, _metadata(run), with_changed_payload),
 )
-
-
-@kind("tier: metadata, garbage")
-def _metadata_garbage(run: RunCopy) -> str:
-    return run.write(_metadata(run), b"\xff" * 300)
-
-
-@kind("tier: metadata is gone")
-def _metadata_gone(run: RunCopy) -> str:
-    return run.remove(_metadata(run).rpartition("/")[0])
+add("tier: metadata, garbage", lambda run: run.write(_metadata(run), b"\xff" * 300))
+add("tier: metadata is gone", lambda run: run.remove(_metadata(run).rpartition("/")[0]))
 
 
 @kind("tier: JSON in another layout", harmless=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.mutants.kinds import add, kind
-from tests.mutants.run_copy import NotApplicableError, RunCopy, is_of
+from tests.mutants.run_copy import NotApplicableError, RunCopy, is_of, more, put
 
 ABOUT, SCENARIO, ACTIONS, LINKS = "run.json", "scenario.json", "actions.jsonl", "links.jsonl"
 SEEN, OUTCOME = "observations.jsonl", "outcome.json"
@@ -65,16 +65,15 @@ def _no_field_of_brokers(name: str, *fields: str) -> None:
 
 _no_field_of_brokers("not how many files were copied", "files")
 _no_field_of_brokers("not when files were read", "read_from", "read_until")
-
-
-@kind("whole: an action without a field")
-def _action_field(run: RunCopy) -> str:
-    return run.edit_line(
+add(
+    "whole: an action without a field",
+    lambda run: run.edit_line(
         ACTIONS,
         lambda line: line["action"].pop("unclean_leader_election"),
         lambda line: line["action"]["event"] == "StartBroker",
         "StartBroker",
-    )
+    ),
+)
 
 
 @kind("whole: a snapshot without its zxid, with an ISR of the leader alone")
@@ -107,11 +106,9 @@ def _no_snapshot(run: RunCopy, *, is_seen: bool) -> str:
     ]
     label = run.pick(labels, "earlier snapshot")
     run.remove(f"snapshots/{label}")
-    lines = run.lines(ACTIONS)
-    run.write_lines(ACTIONS, [line for line in lines if line["action"].get("label") != label])
+    run.drop_lines(ACTIONS, lambda line: line["action"].get("label") == label)
     if not is_seen:
-        seen = run.lines(SEEN)
-        run.write_lines(SEEN, [each for each in seen if each.get("why") != f"snapshot {label}"])
+        run.drop_lines(SEEN, lambda line: line.get("why") == f"snapshot {label}")
     return label
 
 
@@ -168,7 +165,7 @@ def _not_linked(run: RunCopy) -> str:
 @kind("whole: no links, says the run, and there are none")
 def _unlinked(run: RunCopy) -> str:
     run.remove(LINKS)
-    return run.edit_json(ABOUT, lambda value: value.update(unlinked="no address"))
+    return run.edit_json(ABOUT, put(unlinked="no address"))
 
 
 def _twice(name: str, file: str, field: str, value: object) -> None:
@@ -250,15 +247,14 @@ def _with_digest(run: RunCopy) -> str:
 def _no_link_at_all(run: RunCopy) -> str:
     run.remove(LINKS)
     at_links = ("CutLink", "HealLink", "Hold", "ReleaseHold")
-    lines = run.lines(ACTIONS)
-    run.write_lines(ACTIONS, [line for line in lines if line["action"]["event"] not in at_links])
+    run.drop_lines(ACTIONS, lambda line: line["action"]["event"] in at_links)
     return run.edit_json(SCENARIO, lambda value: value["cluster"].update(linked=False))
 
 
 @kind("brokers: an older format without the brokers' files, and unclean elections")
 def _lowered(run: RunCopy) -> str:
     run.remove("brokers")
-    run.edit_json(ABOUT, lambda value: value.update(format=1))
+    run.edit_json(ABOUT, put(format=1))
     run.edit_json(SCENARIO, lambda v: v["cluster"]["properties"].update({_UNCLEAN: "true"}))
     lines = run.lines(ACTIONS)
     for line in lines:
@@ -334,26 +330,24 @@ _exchange_gone("an exchange of UpdateMetadata is gone", "UPDATE_METADATA", _BOTH
 _exchange_gone("an exchange of LeaderAndIsr is gone", "LEADER_AND_ISR", _BOTH)
 _exchange_gone("an answer to UpdateMetadata is gone", "UPDATE_METADATA", ("response",))
 _exchange_gone("an answer to LeaderAndIsr is gone", "LEADER_AND_ISR", ("response",))
-
-
-@kind("whole: an acknowledgement came 40 s later")
-def _later(run: RunCopy) -> str:
-    return run.edit_line(
+add(
+    "whole: an acknowledgement came 40 s later",
+    lambda run: run.edit_line(
         "history.jsonl",
-        lambda line: line.update(time=line["time"] + 40),
+        more("time", 40),
         lambda line: line["type"] == "ok" and not line["probe"],
         "acknowledgement",
-    )
-
-
-@kind("whole: a client's timestamps of the day before")
-def _yesterday(run: RunCopy) -> str:
-    return run.edit_line(
+    ),
+)
+add(
+    "whole: a client's timestamps of the day before",
+    lambda run: run.edit_line(
         "history.jsonl",
-        lambda line: line.update(timestamp_ms=line["timestamp_ms"] - 86_400_000),
+        more("timestamp_ms", -86_400_000),
         lambda line: "timestamp_ms" in line,
         "timestamp",
-    )
+    ),
+)
 
 
 @kind("whole: observations of an hour before")
@@ -363,11 +357,10 @@ def _hour_before(run: RunCopy) -> str:
     return SEEN
 
 
-@kind("whole: nothing observed of how settling ended")
-def _not_settled(run: RunCopy) -> str:
-    lines = run.lines(SEEN)
-    run.write_lines(SEEN, [line for line in lines if line["kind"] != "settled"])
-    return SEEN
+add(
+    "whole: nothing observed of how settling ended",
+    lambda run: run.drop_lines(SEEN, lambda line: line["kind"] == "settled"),
+)
 
 
 @kind("whole: a bound of a millisecond, everywhere")
@@ -388,7 +381,7 @@ HITS = "hits.jsonl"
 def _hold_gone(run: RunCopy) -> str:
     lines = run.lines(HITS)
     number = run.pick([line["number"] for line in lines if line["fate"] == "held"], "held thread")
-    run.write_lines(HITS, [line for line in lines if line["number"] != number])
+    run.drop_lines(HITS, lambda line: line["number"] == number)
     return f"number {number}"
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.mutants.kinds import add, kind
-from tests.mutants.run_copy import NotApplicableError, RunCopy
+from tests.mutants.run_copy import NotApplicableError, RunCopy, more, put
 from tests.mutants.zookeeper_edits import (
     CLOSE,
     CREATE,
@@ -34,22 +34,22 @@ def _state(name: str, edit: Callable[[Value], object], *, last: bool = False) ->
 
 
 _state("another leader", lambda value: value.update(leader=1 - max(0, value["leader"])))
-_state("the leader of a broker that never was", lambda value: value.update(leader=9))
-_state("no leader", lambda value: value.update(leader=-1))
-_state("another leader epoch", lambda value: value.update(leader_epoch=value["leader_epoch"] + 1))
-_state("a negative leader epoch", lambda value: value.update(leader_epoch=-4))
+_state("the leader of a broker that never was", put(leader=9))
+_state("no leader", put(leader=-1))
+_state("another leader epoch", more("leader_epoch", 1))
+_state("a negative leader epoch", put(leader_epoch=-4))
 _state("an ISR with a stranger", lambda value: value.update(isr=[*value["isr"], 7]))
 _state(
     "an ISR with one broker twice", lambda value: value.update(isr=[*value["isr"], value["isr"][0]])
 )
-_state("an empty ISR", lambda value: value.update(isr=[]))
+_state("an empty ISR", put(isr=[]))
 _state("the ISR of the leader alone", lambda value: value.update(isr=[value["leader"]]), last=True)
-_state("another controller epoch", lambda value: value.update(controller_epoch=5))
-_state("a controller epoch of 0", lambda value: value.update(controller_epoch=0))
+_state("another controller epoch", put(controller_epoch=5))
+_state("a controller epoch of 0", put(controller_epoch=0))
 _state("no ISR", lambda value: value.pop("isr"))
-_state("an ISR that is no list", lambda value: value.update(isr="all"))
-_state("a leader that is no number", lambda value: value.update(leader="one"))
-_state("a leader epoch beyond 64 bits", lambda value: value.update(leader_epoch=10**30))
+_state("an ISR that is no list", put(isr="all"))
+_state("a leader that is no number", put(leader="one"))
+_state("a leader epoch beyond 64 bits", put(leader_epoch=10**30))
 add("zookeeper: a state, a version too high", lambda run: edit_version(run, _STATE, 7))
 add("zookeeper: a state, a version too low", lambda run: edit_version(run, _STATE, -1))
 
@@ -59,7 +59,7 @@ def _controller(name: str, edit: Callable[[Value], object]) -> None:
 
 
 _controller("another broker", lambda value: value.update(brokerid=(value["brokerid"] + 1) % 3))
-_controller("a broker that never was", lambda value: value.update(brokerid=9))
+_controller("a broker that never was", put(brokerid=9))
 _controller("no broker", lambda value: value.pop("brokerid"))
 
 
@@ -67,11 +67,11 @@ def _topic(name: str, edit: Callable[[Value], object]) -> None:
     add(f"zookeeper: the topic, {name}", lambda run: edit_data(run, "/brokers/topics/t", edit))
 
 
-_topic("other replicas", lambda value: value.update(partitions={"0": [0, 2]}))
-_topic("a replica more", lambda value: value.update(partitions={"0": [0, 1, 2]}))
+_topic("other replicas", put(partitions={"0": [0, 2]}))
+_topic("a replica more", put(partitions={"0": [0, 1, 2]}))
 _topic("a partition more", lambda value: value["partitions"].update({"1": [0, 1]}))
-_topic("no partitions", lambda value: value.update(partitions={}))
-_topic("partitions that are no object", lambda value: value.update(partitions=[1]))
+_topic("no partitions", put(partitions={}))
+_topic("partitions that are no object", put(partitions=[1]))
 
 
 def _at(
@@ -188,14 +188,12 @@ def _other(value: Value) -> int:
     return next((each for each in value["isr"] if each != value["leader"]), 2)
 
 
-_election("no leader although brokers live", lambda value: value.update(leader=-1))
-_election("a broker that never was", lambda value: value.update(leader=9, isr=[9]))
+_election("no leader although brokers live", put(leader=-1))
+_election("a broker that never was", put(leader=9, isr=[9]))
 _election("the other replica", lambda value: value.update(leader=_other(value)))
-_election("a broker without a replica", lambda value: value.update(leader=2, isr=[2]))
+_election("a broker without a replica", put(leader=2, isr=[2]))
 _election("the leader in a shrunk ISR", lambda value: value.update(isr=[value["leader"]]))
-_election(
-    "an epoch that is skipped", lambda value: value.update(leader_epoch=value["leader_epoch"] + 5)
-)
+_election("an epoch that is skipped", more("leader_epoch", 5))
 
 
 @kind("zookeeper: an ISR that nobody wrote")
@@ -241,9 +239,10 @@ def _no_number(run: RunCopy) -> str:
     return inserted(run, SET, set_to("/config/topics/t", value, 1))
 
 
-@kind("zookeeper: a controller that nobody elected")
-def _elected(run: RunCopy) -> str:
-    return inserted(run, CREATE, create("/controller", {"version": 1, "brokerid": 0}))
+add(
+    "zookeeper: a controller that nobody elected",
+    lambda run: inserted(run, CREATE, create("/controller", {"version": 1, "brokerid": 0})),
+)
 
 
 @kind("zookeeper: two transactions changed places")
@@ -257,19 +256,9 @@ def _swapped(run: RunCopy) -> str:
     return f"zxid {logged[index].zxid}"
 
 
-@kind("zookeeper: no log")
-def _no_log(run: RunCopy) -> str:
-    return run.remove(log_name(run))
-
-
-@kind("zookeeper: no logs at all")
-def _no_logs(run: RunCopy) -> str:
-    return run.remove("zookeeper")
-
-
-@kind("zookeeper: nothing in the log")
-def _nothing(run: RunCopy) -> str:
-    return run.write(log_name(run), b"")
+add("zookeeper: no log", lambda run: run.remove(log_name(run)))
+add("zookeeper: no logs at all", lambda run: run.remove("zookeeper"))
+add("zookeeper: nothing in the log", lambda run: run.write(log_name(run), b""))
 
 
 @kind("zookeeper: the log ends in the middle")

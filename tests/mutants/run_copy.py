@@ -25,6 +25,16 @@ def is_of(line: Line, api: str) -> bool:
     return line["api"] in (api, spelled(api))
 
 
+def put(**fields: Any) -> Callable[[Line], None]:
+    """An edit that gives an object's fields these values."""
+    return lambda value: value.update(fields)
+
+
+def more(field: str, by: float) -> Callable[[Line], None]:
+    """An edit that adds to the number in a field."""
+    return lambda value: value.update({field: value[field] + by})
+
+
 class NotApplicableError(Exception):
     """A run has nothing that this kind of change could be made to; the message says what."""
 
@@ -146,6 +156,31 @@ class RunCopy:
         del lines[index]
         self.write_lines(name, lines)
         return f"{name}:{index + 1}"
+
+    def drop_lines(self, name: str, where: Callable[[Line], bool]) -> str:
+        """Leave out all such lines of a `.jsonl` file."""
+        self.write_lines(name, [line for line in self.lines(name) if not where(line)])
+        return name
+
+    def double_line(self, name: str, where: Callable[[Line], bool], what: str) -> str:
+        """Put one drawn line of a `.jsonl` file in twice, behind itself."""
+        lines = self.lines(name)
+        at = self.pick([index for index, line in enumerate(lines) if where(line)], what)
+        self.write_lines(name, [*lines[: at + 1], *lines[at:]])
+        return f"{name}:{at + 1}"
+
+    def halve(self, name: str) -> str:
+        """Leave out the second half of the lines of a `.jsonl` file that has some."""
+        lines = self.lines(name)
+        if not lines:
+            raise NotApplicableError(f"{name} has no lines")
+        self.write_lines(name, lines[: len(lines) // 2])
+        return f"{name}:{len(lines) // 2}"
+
+    def overwrite(self, name: str, content: bytes) -> str:
+        """Put other content into a file that must be there."""
+        self.content(name)
+        return self.write(name, content)
 
     def final(self) -> str:
         """The label of the last snapshot."""
