@@ -7,12 +7,15 @@ from tests.mutants.kinds import add, kind
 from tests.mutants.kinds_bytes import begin_later
 from tests.mutants.run_copy import NotApplicableError, RunCopy
 from tests.mutants.segment_edits import (
+    change,
     compressed,
     field_of,
+    flip,
     magic_of,
     on_all_replicas,
     record,
     resealed,
+    rewrite,
     split,
     values_of,
     with_changed_payload,
@@ -25,51 +28,29 @@ def _all(name: str, edit: Callable[[bytes], bytes]) -> None:
     add(f"alike: {name}", lambda run: on_all_replicas(run, edit))
 
 
-def _flag(bit: int) -> Callable[[bytes], bytes]:
-    return lambda entry: with_field(entry, "attributes", lambda flags: flags ^ bit)
-
-
 _DAY_MS = 86_400_000
 _all("the value", with_changed_payload)
-_all("the leader epoch", lambda entry: with_field(entry, "partitionLeaderEpoch", lambda e: e + 1))
-_all("the transactional bit", _flag(0x10))
-_all("the control bit", _flag(0x20))
-_all("the timestamp type", _flag(0x08))
-_all("a spare attribute", _flag(0x80))
-_all("the first timestamp", lambda entry: with_field(entry, "baseTimestamp", lambda t: t - _DAY_MS))
-_all("the last timestamp", lambda entry: with_field(entry, "maxTimestamp", lambda t: t + _DAY_MS))
+_all("the leader epoch", change("partitionLeaderEpoch", lambda e: e + 1))
+_all("the transactional bit", flip(0x10))
+_all("the control bit", flip(0x20))
+_all("the timestamp type", flip(0x08))
+_all("a spare attribute", flip(0x80))
+_all("the first timestamp", change("baseTimestamp", lambda t: t - _DAY_MS))
+_all("the last timestamp", change("maxTimestamp", lambda t: t + _DAY_MS))
 _all(
     "both timestamps, a second later",
     lambda entry: with_field(
         with_field(entry, "maxTimestamp", lambda t: t + 1000), "baseTimestamp", lambda t: t + 1000
     ),
 )
-_all("the producer id", lambda entry: with_field(entry, "producerId", lambda _: 77))
-_all("the producer epoch", lambda entry: with_field(entry, "producerEpoch", lambda _: 3))
-_all("the sequence", lambda entry: with_field(entry, "baseSequence", lambda _: 5))
+_all("the producer id", change("producerId", lambda _: 77))
+_all("the producer epoch", change("producerEpoch", lambda _: 3))
+_all("the sequence", change("baseSequence", lambda _: 5))
 _all("the codec", compressed)
-_all(
-    "a header",
-    lambda entry: with_records(
-        entry, [record(v, i, headers=[("h", b"x")]) for i, v in enumerate(values_of(entry))]
-    ),
-)
-_all(
-    "a key",
-    lambda entry: with_records(
-        entry, [record(v, i, key=b"k") for i, v in enumerate(values_of(entry))]
-    ),
-)
-_all(
-    "an attribute of a record",
-    lambda entry: with_records(
-        entry, [record(v, i, attributes=1) for i, v in enumerate(values_of(entry))]
-    ),
-)
-_all(
-    "the value, null",
-    lambda entry: with_records(entry, [record(None, i) for i, _ in enumerate(values_of(entry))]),
-)
+_all("a header", rewrite(headers=[("h", b"x")]))
+_all("a key", rewrite(key=b"k"))
+_all("an attribute of a record", rewrite(attributes=1))
+_all("the value, null", rewrite(value=None))
 
 
 @kind("alike: the timestamp of a message")

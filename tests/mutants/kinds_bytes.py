@@ -6,19 +6,18 @@ from collections.abc import Callable
 from tests.mutants.kinds import add, kind
 from tests.mutants.run_copy import NotApplicableError, RunCopy
 from tests.mutants.segment_edits import (
+    change,
     compressed,
     edit_entry,
     edit_segment,
     field_of,
+    flip,
     magic_of,
-    record,
     resealed,
+    rewrite,
     segment_of,
     split,
-    values_of,
     with_changed_payload,
-    with_field,
-    with_records,
 )
 
 _TRANSACTIONAL, _CONTROL, _LOG_APPEND_TIME = 0x10, 0x20, 0x08
@@ -64,65 +63,28 @@ _entry("the base offset, up", lambda entry: _offset(entry, 1))
 _entry("the base offset, down", lambda entry: _offset(entry, -1))
 _entry("the base offset, to the largest", lambda entry: struct.pack(">q", 2**63 - 1) + entry[8:])
 _entry("the base offset, negative", lambda entry: struct.pack(">q", -5) + entry[8:])
-_entry(
-    "the leader epoch, up", lambda entry: with_field(entry, "partitionLeaderEpoch", lambda e: e + 1)
-)
-_entry(
-    "the leader epoch, -1", lambda entry: with_field(entry, "partitionLeaderEpoch", lambda _: -1)
-)
-_entry("the codec", lambda entry: with_field(entry, "attributes", lambda flags: flags ^ 1))
-_entry("an unknown codec", lambda entry: with_field(entry, "attributes", lambda flags: flags | 7))
-_entry(
-    "a spare attribute", lambda entry: with_field(entry, "attributes", lambda flags: flags | 0x80)
-)
-_entry(
-    "the transactional bit",
-    lambda entry: with_field(entry, "attributes", lambda flags: flags ^ _TRANSACTIONAL),
-)
-_entry("the control bit", lambda entry: with_field(entry, "attributes", lambda f: f ^ _CONTROL))
-_entry(
-    "the timestamp type",
-    lambda entry: with_field(entry, "attributes", lambda f: f ^ _LOG_APPEND_TIME),
-)
-_entry("the first timestamp", lambda entry: with_field(entry, "baseTimestamp", lambda t: t - 1000))
-_entry("the last timestamp", lambda entry: with_field(entry, "maxTimestamp", lambda t: t + 1000))
-_entry("the producer id", lambda entry: with_field(entry, "producerId", lambda _: 77))
-_entry("the producer epoch", lambda entry: with_field(entry, "producerEpoch", lambda _: 3))
-_entry("the sequence", lambda entry: with_field(entry, "baseSequence", lambda _: 5))
-_entry(
-    "the last offset", lambda entry: with_field(entry, "lastOffsetDelta", lambda delta: delta + 1)
-)
-_entry(
-    "the last offset, negative", lambda entry: with_field(entry, "lastOffsetDelta", lambda _: -2)
-)
-_entry("the record count, up", lambda entry: with_field(entry, "records count", lambda n: n + 1))
-_entry("the record count, zero", lambda entry: with_field(entry, "records count", lambda _: 0))
-_entry(
-    "a header",
-    lambda entry: with_records(
-        entry, [record(v, i, headers=[("h", b"x")]) for i, v in enumerate(values_of(entry))]
-    ),
-)
-_entry(
-    "a key",
-    lambda entry: with_records(
-        entry, [record(v, i, key=b"k") for i, v in enumerate(values_of(entry))]
-    ),
-)
-_entry(
-    "an attribute of a record",
-    lambda entry: with_records(
-        entry, [record(v, i, attributes=1) for i, v in enumerate(values_of(entry))]
-    ),
-)
-_entry(
-    "the value, empty",
-    lambda entry: with_records(entry, [record(b"", i) for i, _ in enumerate(values_of(entry))]),
-)
-_entry(
-    "the value, null",
-    lambda entry: with_records(entry, [record(None, i) for i, _ in enumerate(values_of(entry))]),
-)
+_entry("the leader epoch, up", change("partitionLeaderEpoch", lambda e: e + 1))
+_entry("the leader epoch, -1", change("partitionLeaderEpoch", lambda _: -1))
+_entry("the codec", flip(1))
+_entry("an unknown codec", change("attributes", lambda flags: flags | 7))
+_entry("a spare attribute", change("attributes", lambda flags: flags | 0x80))
+_entry("the transactional bit", flip(_TRANSACTIONAL))
+_entry("the control bit", flip(_CONTROL))
+_entry("the timestamp type", flip(_LOG_APPEND_TIME))
+_entry("the first timestamp", change("baseTimestamp", lambda t: t - 1000))
+_entry("the last timestamp", change("maxTimestamp", lambda t: t + 1000))
+_entry("the producer id", change("producerId", lambda _: 77))
+_entry("the producer epoch", change("producerEpoch", lambda _: 3))
+_entry("the sequence", change("baseSequence", lambda _: 5))
+_entry("the last offset", change("lastOffsetDelta", lambda delta: delta + 1))
+_entry("the last offset, negative", change("lastOffsetDelta", lambda _: -2))
+_entry("the record count, up", change("records count", lambda n: n + 1))
+_entry("the record count, zero", change("records count", lambda _: 0))
+_entry("a header", rewrite(headers=[("h", b"x")]))
+_entry("a key", rewrite(key=b"k"))
+_entry("an attribute of a record", rewrite(attributes=1))
+_entry("the value, empty", rewrite(value=b""))
+_entry("the value, null", rewrite(value=None))
 _entry(
     "the same records, compressed", lambda entry: compressed(entry) if magic_of(entry) == 2 else b""
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.mutants.kinds import add, kind
 from tests.mutants.run_copy import Line, NotApplicableError, RunCopy, more, put
-from tests.mutants.segment_edits import edit_entry, edit_segment, with_changed_payload, with_field
+from tests.mutants.segment_edits import change, edit_entry, edit_segment, with_changed_payload
 
 TIER = "tier.jsonl"
 _METADATA = "__remote_log_metadata-0"
@@ -103,7 +103,7 @@ _store(
 _store(
     "a stored segment, another epoch",
     ".log",
-    lambda r, f: edit_entry(r, f, lambda o: with_field(o, "partitionLeaderEpoch", lambda e: e + 1)),
+    lambda r, f: edit_entry(r, f, change("partitionLeaderEpoch", lambda e: e + 1)),
 )
 _store("a stored segment, a batch less", ".log", lambda r, f: edit_segment(r, f, lambda b: b[:-1]))
 _store(

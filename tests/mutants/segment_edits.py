@@ -3,6 +3,7 @@
 import struct
 import zlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import cramjam
 from crc32c import crc32c
@@ -75,6 +76,27 @@ def with_records(entry: bytes, records: Sequence[bytes]) -> bytes:
     changed = with_field(changed, "lastOffsetDelta", lambda _: len(records) - 1)
     changed = with_field(changed, "attributes", lambda flags: flags & ~7)
     return resealed(changed[: BATCH_HEADER.size] + b"".join(records))
+
+
+def change(name: str, to: Callable[[int], int]) -> Callable[[bytes], bytes]:
+    """An edit that changes a header field of a batch of magic 2."""
+    return lambda entry: with_field(entry, name, to)
+
+
+def flip(bit: int) -> Callable[[bytes], bytes]:
+    """An edit that changes one bit of a batch's attributes."""
+    return change("attributes", lambda flags: flags ^ bit)
+
+
+def rewrite(**fields: Any) -> Callable[[bytes], bytes]:
+    """An edit that gives each record of a batch these fields, which are those of `record`."""
+    return lambda entry: with_records(
+        entry,
+        [
+            record(**{"value": value, "delta": i} | fields)
+            for i, value in enumerate(values_of(entry))
+        ],
+    )
 
 
 def values_of(entry: bytes) -> list[bytes]:
