@@ -97,7 +97,7 @@ class Injectable(Protocol):
 
     @property
     def points(self) -> frozenset[str]:
-        """The points of ``clusters.agent.points`` that were asked for."""
+        """The points of ``clusters.agent.points`` that were asked for; none without an agent."""
 
 
 @runtime_checkable
@@ -118,8 +118,8 @@ class Collectable(Protocol):
 
 
 @runtime_checkable
-class Broker(Protocol):
-    """One broker of a cluster."""
+class Broker(Killable, Pausable, Restartable, Injectable, Collectable, Protocol):
+    """One broker of a cluster; ``capabilities`` says what its driver really can do to it."""
 
     @property
     def id(self) -> int:
@@ -146,28 +146,12 @@ class Broker(Protocol):
         """``host:port`` for clients; the same over all its starts."""
 
     @property
-    def log_directory(self) -> Path:
-        """Kafka's log.dir."""
-
-    @property
-    def log_directories(self) -> tuple[Path, ...]:
-        """See Collectable."""
-
-    @property
-    def server_log(self) -> Path:
-        """The file that it writes its log lines to."""
-
-    @property
     def properties(self) -> Mapping[str, str]:
         """The whole configuration that it is started with."""
 
     @property
     def is_running(self) -> bool:
         """Whether its process exists (a paused one does)."""
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether its process is frozen."""
 
     @property
     def exit_code(self) -> int | None:
@@ -183,37 +167,6 @@ class Broker(Protocol):
     @property
     def capabilities(self) -> frozenset[type]:
         """The protocols of this module that it fulfils."""
-
-    def configure(
-        self,
-        kafka: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        *,
-        judged_as: str | None = None,
-    ) -> None:
-        """See Restartable."""
-
-    @property
-    def points(self) -> frozenset[str]:
-        """See Injectable; empty for a broker without an agent."""
-
-    def start(self) -> None:
-        """See Restartable."""
-
-    def await_ready(self, timeout_s: float = 60) -> None:
-        """See Restartable."""
-
-    def kill(self) -> None:
-        """See Killable."""
-
-    def stop(self, timeout_s: float = 60) -> None:
-        """See Killable."""
-
-    def pause(self) -> None:
-        """See Pausable."""
-
-    def resume(self) -> None:
-        """See Pausable."""
 
 
 @runtime_checkable

@@ -90,13 +90,15 @@ def flip(bit: int) -> Callable[[bytes], bytes]:
 
 def rewrite(**fields: Any) -> Callable[[bytes], bytes]:
     """An edit that gives each record of a batch these fields, which are those of `record`."""
-    return lambda entry: with_records(
-        entry,
-        [
-            record(**{"value": value, "delta": i} | fields)
-            for i, value in enumerate(values_of(entry))
-        ],
-    )
+
+    def edit(entry: bytes) -> bytes:
+        described: list[dict[str, Any]] = [
+            {"value": value, "delta": index} | fields
+            for index, value in enumerate(values_of(entry))
+        ]
+        return with_records(entry, [record(**each) for each in described])
+
+    return edit
 
 
 def values_of(entry: bytes) -> list[bytes]:
