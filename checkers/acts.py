@@ -443,7 +443,7 @@ class StaleRequest:
     live: tuple[int, ...] = ()
 
 
-Act = (
+ModelledAct = (
     StartBroker
     | StopBroker
     | AskBrokerToStop
@@ -460,8 +460,14 @@ Act = (
     | ReleaseHold
     | ForgeAnswers
     | EndForgery
+    | AdoptTopicConfiguration
+    | StaleRequest
     | HoldPoint
     | ReleasePoint
+)
+"""Those upon which the model acts."""
+Act = (
+    ModelledAct
     | CutZooKeeper
     | HealZooKeeper
     | DisconnectNetwork
@@ -471,8 +477,6 @@ Act = (
     | UnregisterBroker
     | PreferredElection
     | MoveController
-    | AdoptTopicConfiguration
-    | StaleRequest
 )
 """Any of them. What acts on metadata alone is seen in ZooKeeper's log, or in the controllers'."""
 

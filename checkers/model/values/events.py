@@ -15,30 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kchaos.checkers.acts import (
-    AdoptTopicConfiguration,
-    AskBrokerToStop,
-    CutLink,
-    EndForgery,
-    FailLogDirectory,
-    ForgeAnswers,
-    HealLink,
-    Hold,
-    HoldPoint,
-    LoseEpochs,
-    LoseTail,
-    PauseBroker,
-    ReleaseHold,
-    ReleasePoint,
-    RestoreLogDirectory,
-    ResumeBroker,
-    StaleRequest,
-    StartBroker,
-    StopBroker,
-    TopicPartition,
-    WipeLogDirectory,
-    fields_of,
-)
+from kchaos.checkers.acts import ModelledAct, TopicPartition, fields_of
 from kchaos.checkers.json_form import SOMETIMES, from_json
 from kchaos.checkers.model.values.producers import ProducerMark
 
@@ -316,26 +293,7 @@ class FeatureLevelSet:
 
 
 Action = (
-    StartBroker
-    | StopBroker
-    | AskBrokerToStop
-    | PauseBroker
-    | ResumeBroker
-    | LoseTail
-    | LoseEpochs
-    | WipeLogDirectory
-    | FailLogDirectory
-    | RestoreLogDirectory
-    | CutLink
-    | HealLink
-    | Hold
-    | ReleaseHold
-    | ForgeAnswers
-    | EndForgery
-    | AdoptTopicConfiguration
-    | StaleRequest
-    | HoldPoint
-    | ReleasePoint
+    ModelledAct
     | Produce
     | LogCleaned
     | DeleteRecords
