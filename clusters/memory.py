@@ -58,12 +58,12 @@ def usable_cores() -> float:
     return min(cores)
 
 
-def clusters_at_once(heaps_mib: Sequence[int]) -> int:
+def clusters_at_once(heaps_mib: Sequence[int], *, cores: int) -> int:
     """Return how many clusters of JVMs with these heaps fit side by side; 1 at least.
 
-    There is one for every two cores, and no more than have memory.
+    There is one for every so many cores, and no more than have memory.
     """
-    by_cores = int(usable_cores() // 2)
+    by_cores = int(usable_cores() // cores)
     available = available_mib()
     by_memory = by_cores if available is None else available // _needed_mib(heaps_mib)
     return max(1, min(by_cores, by_memory))

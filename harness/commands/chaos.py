@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kchaos.checkers.evidence.about import marked
-from kchaos.clusters.leftovers import work_directory
-from kchaos.clusters.memory import clusters_at_once
 from kchaos.clusters.ready import fetch
 from kchaos.clusters.releases import Mode, release_of
-from kchaos.harness.commands.children import Children, play_many
+from kchaos.harness.commands.children import play_each
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, exit_code_for_lines
 from kchaos.harness.commands.measure import append_result, results_in
-from kchaos.harness.errors import RunUnknown
 from kchaos.harness.player.drawing import draw, no_formats
 from kchaos.harness.player.free import FreeRun, draw_free
-from kchaos.harness.player.lines import Line, line_without_result
+from kchaos.harness.player.lines import Line
 from kchaos.harness.player.rates import page_of
 from kchaos.harness.run.own_parts import OwnParts
 from kchaos.harness.run.runner import RunOptions
@@ -25,9 +22,6 @@ from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.summary.summary import IS_UNKNOWN, UNSAFE, reasons_to_fail
 
 _SEEDS = 1_000_000
-_HEAP_MIB = 256
-_MOST_JVMS = 8
-"""A drawn cluster has five brokers at most, and ZooKeeper three members."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +51,6 @@ class RunsWanted:
     def acts(self) -> int:
         """Length of a schedule: steps, or the seconds for which clients run."""
         return self.steps if self.free is None else round(self.free.for_s)
-
-
-def default_side_by_side() -> int:
-    """Clusters at once unless told: as cores and memory allow, at least 1."""
-    return clusters_at_once([_HEAP_MIB] * _MOST_JVMS)
 
 
 def chaos(
@@ -98,6 +87,10 @@ def chaos(
         )
     lines: list[Line] = []
 
+    def begins(scenario: Scenario) -> Scenario:
+        say(f"== {scenario.release}: {scenario.title}")
+        return scenario
+
     def judged(scenario: Scenario, line: Line) -> None:
         line = {**line, "kafka": scenario.release, "acts": wanted.acts}
         lines.append(line)
@@ -106,7 +99,9 @@ def chaos(
         say(f"{len(lines)} of {len(missing)}: {_told(line)}")
         done(line)
 
-    _play(missing, side_by_side, options, say, judged)
+    play_each(
+        missing, begins, name="chaos", side_by_side=side_by_side, options=options, done=judged
+    )
     if results is not None:
         page = results.with_suffix(".md")
         page.write_text(page_of([*known, *lines], results=results))
@@ -160,25 +155,6 @@ def _scenario(wanted: RunsWanted, seed: int, kafka: str, release: str) -> Scenar
         mode=wanted.mode,
         own=wanted.own,
     )
-
-
-def _play(
-    scenarios: Sequence[Scenario],
-    side_by_side: int,
-    options: RunOptions,
-    say: Callable[[str], None],
-    judged: Callable[[Scenario, Line], None],
-) -> None:
-    with work_directory("chaos") as work, Children(options=options, work=work) as children:
-
-        def play(scenario: Scenario) -> Line:
-            say(f"== {scenario.release}: {scenario.title}")
-            try:
-                return children.play(scenario)
-            except RunUnknown as lost:
-                return line_without_result(scenario, str(lost))
-
-        play_many(scenarios, play, side_by_side=side_by_side, done=judged, stop=children.stop)
 
 
 def _told(line: Line) -> str:

@@ -16,21 +16,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import kchaos
 from kchaos.clusters.errors import AwaitTimeout, MachineError
+from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.processes import Child
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, INTERRUPTED, MACHINE, UNKNOWN, USAGE
 from kchaos.harness.commands.ready_process import SERVE, ReadyProcess, ready_process
 from kchaos.harness.errors import RunUnknown, UsageError
-from kchaos.harness.player.lines import Line, line_of_run
+from kchaos.harness.player.lines import Line, line_of_run, line_without_result
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 
-Play = Callable[[Scenario], Line]
-"""Plays and judges a scenario once; returns the run's line."""
+_Item = TypeVar("_Item")
+"""Origin of a play: a scenario, or a seed that it is drawn from."""
 
 _PLAY_S = 3600.0
 _STOP_S = 180.0
@@ -38,17 +39,53 @@ _JUDGED = (AS_EXPECTED, FINDING, UNKNOWN)
 _HOME = Path(kchaos.__file__).resolve().parents[1]
 
 
+def play_each(
+    items: Iterable[_Item],
+    scenario_of: Callable[[_Item], Scenario],
+    *,
+    name: str,
+    side_by_side: int,
+    options: RunOptions,
+    done: Callable[[_Item, Line], None],
+) -> None:
+    """Plays each in a child, so many at a time; `done` is called as by `play_many`.
+
+    A play that is killed, or cannot be judged, has the line of an unknown run.
+
+    Args:
+        scenario_of: Gives an item's scenario when its turn has come, in a thread of its own.
+        name: Of the work directory, for people.
+
+    Raises:
+        UsageError, MachineError: A play was refused for that reason.
+        RuntimeError, KeyboardInterrupt: As `play_many`.
+    """
+    with work_directory(name) as work, Children(options=options, work=work) as children:
+
+        def play(item: _Item) -> Line:
+            scenario = scenario_of(item)
+            try:
+                return children.play(scenario)
+            except RunUnknown as lost:
+                return line_without_result(scenario, str(lost))
+
+        play_many(items, play, side_by_side=side_by_side, done=done, stop=children.stop)
+
+
 def play_many(
-    scenarios: Iterable[Scenario],
-    play: Play,
+    items: Iterable[_Item],
+    play: Callable[[_Item], Line],
     *,
     side_by_side: int,
-    done: Callable[[Scenario, Line], None],
+    done: Callable[[_Item, Line], None],
     stop: Callable[[], None],
 ) -> None:
     """Plays all, so many at a time; `done` is called here, with each once it is judged.
 
     A play that ends without a result does not keep the others from being played.
+
+    Args:
+        play: Plays and judges once; returns the run's line.
 
     Raises:
         RuntimeError, RunUnknown: The error of a play without a result, when all are over: the first
@@ -57,7 +94,7 @@ def play_many(
             under way is waited for.
     """
     with ThreadPoolExecutor(max_workers=side_by_side) as pool:
-        futures = {pool.submit(play, scenario): scenario for scenario in scenarios}
+        futures = {pool.submit(play, item): item for item in items}
         failed: list[RuntimeError | RunUnknown] = []
         try:
             for future in as_completed(futures):

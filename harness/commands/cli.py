@@ -19,6 +19,7 @@ from kchaos.harness.commands.cli_nights import add_night_commands
 from kchaos.harness.commands.cli_options import (
     PlaceType,
     as_json,
+    default_side_by_side,
     has_colour,
     mode,
     offline,
@@ -26,6 +27,7 @@ from kchaos.harness.commands.cli_options import (
     run_options,
     runs_directory,
     sayer,
+    side_by_side,
     trust,
 )
 from kchaos.harness.commands.cli_player import add_player_commands
@@ -160,6 +162,7 @@ def _of_brokers(_: Any, __: Any, values: tuple[str, ...]) -> dict[int, str]:
     "[default: from 400 runs on, where Spark is installed]",
 )
 @mode
+@side_by_side
 @as_json
 @runs_directory
 @run_options
@@ -172,6 +175,7 @@ def reproduce(
     judged_as: str | None,
     mode: Mode | None,
     spark: bool | None,
+    side_by_side: int | None,
     as_json: bool,
     options: "RunOptions",
 ) -> int:
@@ -206,6 +210,7 @@ def reproduce(
         runs=runs,
         judged_as=judged_as,
         mode=mode,
+        side_by_side=side_by_side or default_side_by_side(),
         options=options,
         say=say,
         done=done,
@@ -367,21 +372,31 @@ def runs(runs_dir: Path, as_json: bool) -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="File of JSON lines to add to.  [default: measurements.jsonl in --runs-dir]",
 )
+@side_by_side
 @runs_directory
 @run_options
 def measure(
     names: tuple[str, ...],
     runs: int | None,
     results: Path | None,
+    side_by_side: int | None,
     options: "RunOptions",
 ) -> int:
     """Play entries many times unattended; go on where it stopped.
 
-    Every run appends a line to the results file; the table made of it is written beside it.
+    Every run appends a line to the results file; the table made of it is written beside it. The
+    seconds of a run grow with --side-by-side.
     """
     from kchaos.harness.commands.measure import measure as measure_entries
 
-    return measure_entries(names, runs=runs, results=results, options=options, say=sayer())
+    return measure_entries(
+        names,
+        runs=runs,
+        results=results,
+        side_by_side=side_by_side or default_side_by_side(),
+        options=options,
+        say=sayer(),
+    )
 
 
 cli.add_command(explore)
@@ -468,7 +483,7 @@ def _agrees_with_spark(played: Sequence[Any], *, offline: bool, say: Callable[[s
     from kchaos.harness.commands.judge_runs import spark_agrees
 
     say(f"Spark judges the {len(played)} runs together")
-    return spark_agrees([run.run.path for run in played], offline=offline, say=say)
+    return spark_agrees([run.run.path for run in played if run.run], offline=offline, say=say)
 
 
 def _print_table(played: list[Any]) -> None:

@@ -15,9 +15,11 @@ from kchaos.harness.commands.cli_options import (
     LocalPath,
     PlaceType,
     as_json,
+    default_side_by_side,
     mode,
     run_options,
     sayer,
+    side_by_side,
 )
 from kchaos.harness.commands.cli_player import (
     MIX_NAMES,
@@ -152,11 +154,7 @@ def _keep(text: str) -> int | None:
 )
 @acts_of_schedules
 @gates_of_schedules
-@click.option(
-    "--side-by-side",
-    type=click.IntRange(1),
-    help="Clusters at once.  [default: as cores and memory allow]",
-)
+@side_by_side
 @click.option(
     "--tables",
     "tables_folder",
@@ -200,7 +198,6 @@ def nightly(
     Ctrl-C ends the night with what there is. Exit codes: 0 no run fails, 1 one does, 2 what fails
     is only unknown, or no run is known; 130 after Ctrl-C.
     """
-    from kchaos.harness.commands.chaos import default_side_by_side
     from kchaos.harness.commands.nightly import Limits, Night, seed_of
     from kchaos.harness.commands.nightly import nightly as play_night
     from kchaos.harness.commands.summary import exit_code_of_summary

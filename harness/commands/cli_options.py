@@ -13,9 +13,13 @@ import click
 
 from kchaos.checkers.store import SCHEME, place_of
 from kchaos.clusters.drivers import DRIVERS
+from kchaos.clusters.memory import clusters_at_once
 from kchaos.harness.printable import printable
 
 RUNS_DIRECTORY = "kchaos-runs"
+_HEAP_MIB = 256
+_MOST_JVMS = 8
+"""A drawn cluster has five brokers at most, and ZooKeeper three members."""
 
 _Answer = TypeVar("_Answer")
 
@@ -99,6 +103,12 @@ trust = click.option(
     help="Play also settings that may load classes, read files or connect elsewhere, and run "
     "commands and code that the scenario carries.",
 )
+side_by_side = click.option(
+    "--side-by-side",
+    type=click.IntRange(1),
+    help="Clusters at once.  [default: one for every core, as memory allows; one for every two "
+    "where clients' waits are measured]",
+)
 own_parts = click.option(
     "--parts",
     "parts",
@@ -142,6 +152,15 @@ def run_options(command: Callable[..., _Answer]) -> Callable[..., _Answer]:
         return command(options=options, **rest)
 
     return with_options
+
+
+def default_side_by_side(*, measures_waits: bool = False) -> int:
+    """Clusters at once unless told: as cores and memory allow, at least 1.
+
+    A play waits a third of its time, so there is one for every core. Where it is measured for how
+    long clients had no service, there is one for every two: clusters take no time from each other.
+    """
+    return clusters_at_once([_HEAP_MIB] * _MOST_JVMS, cores=2 if measures_waits else 1)
 
 
 def has_colour() -> bool:

@@ -12,11 +12,13 @@ from kchaos.clusters.releases import Mode
 from kchaos.harness.commands.cli_complete import releases
 from kchaos.harness.commands.cli_options import (
     as_json,
+    default_side_by_side,
     mode,
     own_parts,
     run_options,
     runs_directory,
     sayer,
+    side_by_side,
     trust,
 )
 
@@ -48,11 +50,6 @@ gates_of_schedules = click.option(
     default=True,
     show_default=True,
     help="Whether acts wait for each other's effect.",
-)
-_side_by_side = click.option(
-    "--side-by-side",
-    type=click.IntRange(1),
-    help="Clusters at once.  [default: one for every two cores]",
 )
 
 
@@ -202,7 +199,7 @@ def add_player_commands(group: click.Group) -> None:
     help="What makes a run fail; may be repeated.  [default: all of them, and whatever the model "
     "does not predict]",
 )
-@_side_by_side
+@side_by_side
 @click.option(
     "--results",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -230,7 +227,6 @@ def chaos(
     is only unknown. A run that is unsafe fails, also where the model predicts it.
     """
     from kchaos.harness.commands.chaos import chaos as play_chaos
-    from kchaos.harness.commands.chaos import default_side_by_side
     from kchaos.harness.player.lines import Line
     from kchaos.harness.player.rates import table_text
 
@@ -240,7 +236,7 @@ def chaos(
 
     code, lines = play_chaos(
         wanted,
-        side_by_side=side_by_side or default_side_by_side(),
+        side_by_side=side_by_side or default_side_by_side(measures_waits=wanted.free is not None),
         results=results,
         options=options,
         say=sayer(),
@@ -269,7 +265,7 @@ def chaos(
     type=click.Path(dir_okay=False, path_type=Path),
     help="Scenario file to write.  [default: RUN-shrunk.json beside the run]",
 )
-@_side_by_side
+@side_by_side
 @trust
 @as_json
 @runs_directory
@@ -290,7 +286,6 @@ def shrink(
     else about safety. For an unknown run the reason must be the same. Each is played on real
     brokers, until no step can be left out or --plays are used up.
     """
-    from kchaos.harness.commands.chaos import default_side_by_side
     from kchaos.harness.commands.shrink import shrink as shrink_run
 
     return shrink_run(

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from kchaos.harness.commands.cli_complete import releases
-from kchaos.harness.commands.cli_options import as_json, run_options, runs_directory, sayer
+from kchaos.harness.commands.cli_options import (
+    as_json,
+    default_side_by_side,
+    run_options,
+    runs_directory,
+    sayer,
+    side_by_side,
+)
 
 if TYPE_CHECKING:
     from kchaos.harness.commands.upgrade import UpgradeWanted
@@ -77,7 +84,7 @@ UPGRADE_MIXES = (
     "--unsupported", is_flag=True, help="Play also what Kafka does not support, to see the cost."
 )
 @click.option("--plan", is_flag=True, help="Say what would be played, and play nothing.")
-@click.option("--side-by-side", type=click.IntRange(1), help="Clusters at once.")
+@side_by_side
 @click.option(
     "--sign-off",
     "sign_off",
@@ -112,7 +119,6 @@ def upgrade(
     the controller and the faults. Exit codes: 0 green, 1 red, 2 unknown; 64 what Kafka does not
     support.
     """
-    from kchaos.harness.commands.chaos import default_side_by_side
     from kchaos.harness.commands.upgrade import UpgradeWanted, plan_json, plan_lines, upgrade_of
 
     say = sayer()
@@ -136,7 +142,7 @@ def upgrade(
         upgrade=meant,
         runs=runs,
         seed=seed,
-        side_by_side=side_by_side or default_side_by_side(),
+        side_by_side=side_by_side or default_side_by_side(measures_waits=not stepped),
         sign_off=sign_off,
     )
     return _played(wanted, options=options, say=say, as_json=as_json)

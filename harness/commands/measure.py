@@ -1,18 +1,16 @@
 """Measuring: entries played many times unattended, and the table in the docs."""
 
 import json
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from kchaos.checkers.results import results_line
 from kchaos.harness.catalogue import CATALOGUE, Entry, entry_named, scenario_of
 from kchaos.harness.commands.exits import exit_code_for_lines
-from kchaos.harness.commands.reproduce import judged, time_left
-from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.commands.reproduce import DueCase, PlayedCase, line_of, play_cases
+from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.summary.lines import NEEDED, Line, append_line, read_lines
 
 RESULTS = "measurements.jsonl"
@@ -36,44 +34,52 @@ def measure(
     *,
     runs: int | None,
     results: Path | None,
+    side_by_side: int,
     options: RunOptions,
     say: Callable[[str], None],
 ) -> int:
     """Plays what the results file lacks, appends a line a run, and writes the table anew.
+
+    A play that was killed appends no line, so that it is played again; it is told, and unknown.
 
     Args:
         names: Entries; none means all.
         runs: Runs of each case and release; None for what the docs promise.
         results: A file of JSON lines, made if it does not exist; None for `measurements.jsonl`
             among the runs. The table is written beside it.
+        side_by_side: As of `play_cases`.
 
     Returns:
-        The exit code over all lines of the file.
+        The exit code over all lines of the file, and what was killed.
     """
     file = results or options.runs_directory / RESULTS
     entries = [entry_named(name) for name in names] or list(CATALOGUE.values())
     done = Counter(_key(line) for line in results_in(file))
-    todo = [
-        (entry, case, release)
-        for entry, case, release in cells(entries)
-        for _ in range(_wanted(entry, release, runs) - done[(entry.name, case, release)])
-    ]
-    say(f"{sum(done.values())} runs in {file}, {len(todo)} to play")
-    began = time.monotonic()
-    for number, (entry, case, release) in enumerate(todo, start=1):
-        left = time_left(time.monotonic() - began, number - 1, len(todo))
-        say(f"== {number} of {len(todo)}{left}: {entry.name} {case} on {release}")
-        run = play(scenario_of(entry, case, release), options=options, say=_quiet)
-        played = judged(run, say)
-        line = results_line(played.results)
-        append_result(file, line)
+    due: list[DueCase] = []
+    for entry, case, release in cells(entries):
+        told = f"{entry.name} {case} on {release}"
+        missing = _wanted(entry, release, runs) - done[(entry.name, case, release)]
+        due += [DueCase(scenario=scenario_of(entry, case, release), told=told)] * missing
+    say(f"{sum(done.values())} runs in {file}, {len(due)} to play")
+    lost: list[Line] = []
+
+    def judged(_number: int, played: PlayedCase) -> None:
+        line = line_of(played)
+        if played.run is None:
+            lost.append(line)
+        else:
+            append_result(file, line)
         answer = "as expected" if line["expected"] else f"NOT as expected: {json.dumps(line)}"
         say(f"{answer}, {line['seconds']} s")
+
+    play_cases(
+        due, side_by_side=side_by_side, options=options, say=say, say_steps=_quiet, done=judged
+    )
     lines = results_in(file)
     table = file.with_suffix(".md")
     table.write_text(table_of(lines, file.name))
     say(f"table written to {table}")
-    return exit_code_for_lines(lines)
+    return exit_code_for_lines([*lines, *lost])
 
 
 def results_in(file: Path) -> list[dict[str, Any]]:

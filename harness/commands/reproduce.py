@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.judge import judge
-from kchaos.checkers.results import Results, results_line, write_judgement
+from kchaos.checkers.results import Results, read_judgement, results_line, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.ready import fetch
 from kchaos.clusters.releases import Mode, release_of
 from kchaos.harness.catalogue import Entry, scenario_of, with_brokers
+from kchaos.harness.commands.children import play_each
 from kchaos.harness.commands.judge_runs import write_report_or_say
+from kchaos.harness.player.lines import Line
 from kchaos.harness.run.runner import RunOptions, play
 from kchaos.harness.run.scenario import Scenario
 
@@ -21,11 +23,27 @@ _MINUTES_FROM_S = 90
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedCase:
-    """One run of one case: its directory, its verdict, and its report, if one could be drawn."""
+    """One play of one case: its directory, its verdict, and its report, if one could be drawn.
 
-    run: RunDirectory
+    Attributes:
+        run: None for a play that was killed, of which nothing is known.
+    """
+
+    run: RunDirectory | None
     results: Results
     report: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueCase:
+    """A case that is to be played on a Kafka.
+
+    Attributes:
+        told: What is said of it when its turn has come.
+    """
+
+    scenario: Scenario
+    told: str
 
 
 def reproduce(
@@ -37,6 +55,7 @@ def reproduce(
     runs: int,
     judged_as: str | None,
     mode: Mode | None = None,
+    side_by_side: int,
     options: RunOptions,
     say: Callable[[str], None],
     done: Callable[[PlayedCase], None],
@@ -50,9 +69,13 @@ def reproduce(
         of_brokers: What single brokers run in place of that, by their ids.
         judged_as: The release whose rules a patched build is judged by, or None.
         mode: Where clusters keep their metadata; None for what entry and release say.
+        side_by_side: As of `play_cases`.
         done: Called with each run once it is judged.
+
+    Returns:
+        The runs in the order of Kafkas and cases, however they ended.
     """
-    todo: list[tuple[str, str, Scenario]] = []
+    due: list[DueCase] = []
     for kafka in (of_brokers or {}).values():
         fetch(kafka, driver=options.driver, offline=options.offline, say=say)
     for kafka in kafkas:
@@ -65,18 +88,94 @@ def reproduce(
             )
             if of_brokers:
                 scenario = with_brokers(scenario, of_brokers)
-            todo += [(kafka, case, scenario)] * runs
+            name = f"{entry.name} {case}".strip()
+            told = f"{name} on {Path(kafka).name}: {entry.cases[case]}"
+            due += [DueCase(scenario=scenario, told=told)] * runs
+    played: dict[int, PlayedCase] = {}
+
+    def judged_run(number: int, case: PlayedCase) -> None:
+        played[number] = case
+        done(case)
+
+    play_cases(due, side_by_side=side_by_side, options=options, say=say, done=judged_run)
+    return [played[number] for number in sorted(played)]
+
+
+def play_cases(
+    due: Sequence[DueCase],
+    *,
+    side_by_side: int,
+    options: RunOptions,
+    say: Callable[[str], None],
+    say_steps: Callable[[str], None] | None = None,
+    done: Callable[[int, PlayedCase], None],
+) -> None:
+    """Plays cases and judges each run at once.
+
+    Those that are played in turn are played in this process, which tells each step of theirs. Of
+    several at once, each in a process of its own, the beginning is told and the end.
+
+    Args:
+        side_by_side: How many at once.
+        say_steps: Is told how a play goes; None for `say`.
+        done: Called here with each case's place in `due`, from 0, once its run is judged.
+
+    Raises:
+        UsageError, MachineError: A play was refused for that reason.
+        KeyboardInterrupt: Ctrl-C; what was under way is healed and stopped.
+    """
     began = time.monotonic()
-    played: list[PlayedCase] = []
-    for number, (kafka, case, scenario) in enumerate(todo, start=1):
-        name = f"{entry.name} {case}".strip()
-        left = time_left(time.monotonic() - began, number - 1, len(todo))
-        say(f"== {number} of {len(todo)}{left}: {name} on {Path(kafka).name}: {entry.cases[case]}")
-        run = play(scenario, options=options, say=say)
-        judged_run = judged(run, say)
-        played.append(judged_run)
-        done(judged_run)
-    return played
+    ended = 0
+
+    def begins(number: int) -> Scenario:
+        left = time_left(time.monotonic() - began, ended, len(due))
+        say(f"== {number + 1} of {len(due)}{left}: {due[number].told}")
+        return due[number].scenario
+
+    def ends(number: int, line: Line) -> None:
+        nonlocal ended
+        ended += 1
+        say(f"{number + 1} of {len(due)} is over: {due[number].told}")
+        done(number, _played_elsewhere(due[number].scenario, line))
+
+    numbers = range(len(due))
+    if min(side_by_side, len(due)) > 1:
+        play_each(
+            numbers,
+            begins,
+            name="reproduce",
+            side_by_side=side_by_side,
+            options=options,
+            done=ends,
+        )
+        return
+    for number in numbers:
+        run = play(begins(number), options=options, say=say_steps or say)
+        played = judged(run, say)
+        ended += 1
+        done(number, played)
+
+
+def _played_elsewhere(scenario: Scenario, line: Line) -> PlayedCase:
+    """The case that a child has played and judged, by its line."""
+    if line["run"]:
+        run = RunDirectory.open(Path(line["run"]))
+        report = None if line["report"] is None else Path(line["report"])
+        results = read_judgement(run, run.judgements()[-1])
+        return PlayedCase(run=run, results=results, report=report)
+    lost = Results(
+        entry=scenario.entry,
+        case=scenario.case,
+        release=Path(scenario.release).name,
+        seed=scenario.seed,
+        conforms=None,
+        safe=None,
+        expected=False,
+        unknown=line["unknown"],
+        path=Path(),
+        prediction=None,
+    )
+    return PlayedCase(run=None, results=lost, report=None)
 
 
 def time_left(spent_s: float, done: int, wanted: int) -> str:
@@ -108,4 +207,5 @@ def judged(run: RunDirectory, say: Callable[[str], None]) -> PlayedCase:
 
 def line_of(run: PlayedCase) -> dict[str, Any]:
     """The object that `--json` prints for it."""
-    return results_line(run.results, report=run.report)
+    line = results_line(run.results, report=run.report)
+    return line if run.run else line | {"run": ""}

@@ -92,7 +92,8 @@ def result_lines(
     Args:
         has_verdict: False where the verdict is printed elsewhere.
         is_expected: Whether anything was expected of it beforehand.
-        place: Where the run lies, if that is not where it was judged.
+        place: Where the run lies, if that is not where it was judged. A play that was killed
+            has no place.
     """
     lines = textwrap.wrap(results.outcome, WIDTH, subsequent_indent=_INDENT)
     if has_verdict:
@@ -115,7 +116,8 @@ def result_lines(
         lines += wrapped(f"unknown: {results.unknown}")
     if results.reason and is_expected:
         lines += wrapped(f"not as expected: {results.reason}")
-    lines += wrapped(f"run: {place or results.path}")
+    if place or results.path.name:
+        lines += wrapped(f"run: {place or results.path}")
     return lines
 
 

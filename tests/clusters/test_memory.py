@@ -56,6 +56,7 @@ def test_clusters_side_by_side_are_limited_by_cores_and_by_memory(
 ) -> None:
     monkeypatch.setattr(memory, "usable_cores", lambda: 9.0)
     monkeypatch.setattr(memory, "available_mib", lambda: 3000)
-    assert clusters_at_once([100]) == 4
-    assert clusters_at_once([256] * 2) == 3
-    assert clusters_at_once([256] * 50) == 1
+    assert clusters_at_once([100], cores=2) == 4
+    assert clusters_at_once([100], cores=1) == 9
+    assert clusters_at_once([256] * 2, cores=1) == 3
+    assert clusters_at_once([256] * 50, cores=1) == 1

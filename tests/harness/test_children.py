@@ -318,23 +318,30 @@ def test_a_real_finding_is_shrunk_to_what_shows_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
-def test_ctrl_c_stops_every_cluster(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("chaos", "--kafka", "2.8.2", "--seed", "100"),
+        ("reproduce", "KAFKA-6361", "--case", "n20", "--kafka", "1.1.1"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_ctrl_c_stops_every_cluster(command: tuple[str, ...], tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    command = [*KCHAOS, "chaos", "--kafka", "2.8.2", "--runs", "2", "--seed", "100"]
     environment = {**os.environ, MARK: str(tmp_path)}
     child = subprocess.Popen(
-        [*command, "--side-by-side", "2", "--runs-dir", str(runs)],
+        [*KCHAOS, *command, "--runs", "2", "--side-by-side", "2", "--runs-dir", str(runs)],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     deadline = time.monotonic() + 60
-    while len(list(runs.glob("chaos-*/actions.jsonl"))) < 2 and time.monotonic() < deadline:
+    while len(list(runs.glob("*-*/actions.jsonl"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
     child.send_signal(signal.SIGINT)
     _, said = child.communicate(timeout=200)
     assert child.returncode == 130, said
     assert "interrupted" in said
-    assert [RunDirectory.open(run).is_sealed for run in runs.glob("chaos-*")] == [False, False]
+    assert [RunDirectory.open(run).is_sealed for run in runs.glob("*-*")] == [False, False]
     assert marked(str(tmp_path)) == []

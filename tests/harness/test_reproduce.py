@@ -1,14 +1,30 @@
-"""Plays of `kchaos reproduce`: their order, and how progress is told."""
+"""Plays of `kchaos reproduce` and `measure`: in turn or at once, and how progress is told."""
 
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.waiting import await_until
 from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of, with_brokers
+from kchaos.harness.commands import children
 from kchaos.harness.commands.cli import run
-from kchaos.harness.commands.reproduce import reproduce, time_left
+from kchaos.harness.commands.measure import measure, results_in
+from kchaos.harness.commands.reproduce import judged, line_of, reproduce, time_left
+from kchaos.harness.errors import RunUnknown, UsageError
 from kchaos.harness.run.runner import RunOptions
+from kchaos.harness.run.scenario import Scenario
+from tests.golden.stored import unpacked
+from tests.support.processes import MARK, command_line, descendants, marked
 
 
 @pytest.mark.parametrize(
@@ -40,6 +56,7 @@ def test_an_unknown_release_is_refused_before_the_first_cluster_starts(
             kafkas=("1.1.1", "7.0.0"),
             runs=1,
             judged_as=None,
+            side_by_side=1,
             options=RunOptions(runs_directory=tmp_path),
             say=lambda _text: None,
             done=lambda _played: None,
@@ -74,3 +91,171 @@ def test_a_mixed_cluster_that_cannot_be_is_refused_before_one_starts(
     assert run([*command, "--runs-dir", str(tmp_path / "runs")]) == 64
     assert said in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+class StoredRuns(AbstractContextManager[Any]):
+    """In place of children: each play has a stored run, which the scenario's release and case tell.
+
+    The first play ends last. What is in `errors`, by case, is raised.
+    """
+
+    lines: dict[str, dict[str, Any]]
+    errors: dict[str, Exception]
+    others_ended: threading.Event
+    stopped: int
+
+    def __init__(self, **_options: Any) -> None: ...
+
+    def play(self, scenario: Scenario) -> dict[str, Any]:
+        if scenario.case == "n20" and scenario.release == "1.1.1":
+            assert self.others_ended.wait(30)
+        if error := self.errors.get(scenario.case):
+            raise error
+        return self.lines[scenario.release]
+
+    def stop(self) -> None:
+        type(self).stopped += 1
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[StoredRuns]:
+    lines = {}
+    for release in ("1.1.1", "2.0.1"):
+        golden = unpacked("2.8.2", tmp_path / release)
+        (golden.path / "judgements").mkdir(exist_ok=True)
+        lines[release] = line_of(judged(golden, lambda _: None))
+    StoredRuns.lines, StoredRuns.errors, StoredRuns.stopped = lines, {}, 0
+    StoredRuns.others_ended = threading.Event()
+    monkeypatch.setattr(children, "Children", StoredRuns)
+    return StoredRuns
+
+
+def played_at_once(*, runs: int = 1, **more: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    """The lines in the order that was asked for, and what was said."""
+    said: list[str] = []
+    ended: list[str] = []
+
+    def done(case: Any) -> None:
+        ended.append(case.results.release)
+        if len(ended) == 3:
+            StoredRuns.others_ended.set()
+
+    played = reproduce(
+        entry_named("KAFKA-6361"),
+        cases=("n20", "n15"),
+        kafkas=("1.1.1", "2.0.1"),
+        runs=runs,
+        judged_as=None,
+        side_by_side=4,
+        options=RunOptions(offline=True),
+        say=said.append,
+        done=done,
+        **more,
+    )
+    assert len(ended) == 4
+    return [line_of(case) for case in played], said
+
+
+@pytest.mark.slow
+def test_plays_at_once_are_told_as_they_end_and_returned_in_the_order_asked_for(
+    stored: type[StoredRuns],
+) -> None:
+    lines, said = played_at_once()
+    expected = [stored.lines[release] for release in ("1.1.1", "1.1.1", "2.0.1", "2.0.1")]
+    assert lines == expected
+    overs = [text for text in said if "is over" in text]
+    assert overs[-1].startswith("1 of 4 is over: KAFKA-6361 n20 on 1.1.1: ")
+    assert sum(text.startswith("== ") for text in said) == 4
+
+
+@pytest.mark.slow
+def test_a_play_that_was_killed_is_an_unknown_run_among_the_others(
+    stored: type[StoredRuns],
+) -> None:
+    stored.errors = {"n15": RunUnknown("a play was killed by signal 9")}
+    lines, _ = played_at_once()
+    whole, killed = lines[0], lines[1]
+    assert whole == stored.lines["1.1.1"]
+    assert (killed["run"], killed["unknown"]) == ("", "a play was killed by signal 9")
+    assert (killed["case"], killed["release"], killed["expected"]) == ("n15", "1.1.1", False)
+    assert (killed["conforms"], killed["safe"]) == (None, None)
+
+
+def test_a_killed_play_of_a_measurement_is_unknown_and_is_played_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    entry = entry_named("KIP-279-2")
+    StoredRuns.errors = dict.fromkeys(entry.cases, RunUnknown("a play was killed by signal 9"))
+    monkeypatch.setattr(children, "Children", StoredRuns)
+    file = tmp_path / "results.jsonl"
+    said: list[str] = []
+    code = measure(
+        [entry.name],
+        runs=2,
+        results=file,
+        side_by_side=2,
+        options=RunOptions(offline=True),
+        say=said.append,
+    )
+    assert (code, results_in(file)) == (2, [])
+    assert any("NOT as expected" in text and "killed by signal 9" in text for text in said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [(UsageError("no"), UsageError), (RuntimeError("a defect"), RuntimeError)],
+)
+def test_a_play_that_is_refused_ends_the_others(
+    error: Exception, raised: type[Exception], stored: type[StoredRuns]
+) -> None:
+    stored.errors = {"n15": error}
+    stored.others_ended.set()
+    with pytest.raises(raised):
+        played_at_once()
+    assert stored.stopped == (raised is UsageError)
+
+
+@pytest.mark.cluster
+def test_of_two_plays_at_once_the_killed_one_is_unknown_and_the_other_as_expected(
+    tmp_path: Path,
+) -> None:
+    runs = tmp_path / "runs"
+    command = [sys.executable, "-m", "kchaos", "reproduce", "KAFKA-6361", "--case", "n20", "--json"]
+    command += ["--kafka", "1.1.1", "--kafka", "2.0.1", "--side-by-side", "2"]
+    told = subprocess.Popen(
+        [*command, "--runs-dir", str(runs)],
+        env={**os.environ, MARK: str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    await_until(
+        lambda: [*runs.glob("KAFKA-6361-n20-2.0.1-*/actions.jsonl")] != [],
+        timeout_s=120,
+        waiting_for="the play on 2.0.1 to begin",
+        last_seen=lambda: [*runs.glob("*")],
+    )
+    (killed,) = [pid for pid in _plays(told.pid) if _plays_release(pid, "2.0.1")]
+    os.kill(killed, signal.SIGKILL)
+    said, progress = told.communicate(timeout=300)
+    lines = {line["release"]: line for line in map(json.loads, said.splitlines())}
+    assert told.returncode == 2, progress
+    assert "killed by signal 9" in lines["2.0.1"]["unknown"]
+    assert lines["2.0.1"]["run"] == ""
+    assert (lines["1.1.1"]["expected"], lines["1.1.1"]["safe"]) == (True, False)
+    assert RunDirectory.open(Path(lines["1.1.1"]["run"])).verify() == ()
+    assert marked(str(tmp_path)) == []
+
+
+def _plays(pid: int) -> list[int]:
+    """The plays below a process: forked from one that has everything imported."""
+    ready = [child for child in descendants(pid) if b"commands.forking" in command_line(child)]
+    return [play for parent in ready for play in descendants(parent) if play in ready]
+
+
+def _plays_release(pid: int, release: str) -> bool:
+    """Whether brokers of that release are below a process."""
+    return any(f"{release}.jar".encode() in command_line(child) for child in descendants(pid))

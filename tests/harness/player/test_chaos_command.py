@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from kchaos.harness.commands import chaos as command
-from kchaos.harness.commands.chaos import RunsWanted, chaos, default_side_by_side
+from kchaos.harness.commands import children
+from kchaos.harness.commands.chaos import RunsWanted, chaos
+from kchaos.harness.commands.cli_options import default_side_by_side
 from kchaos.harness.errors import RunUnknown
 from kchaos.harness.run.own_parts import parts_of_file
 from kchaos.harness.run.runner import RunOptions
@@ -52,7 +54,7 @@ class FakeChildren(AbstractContextManager[Any]):
 @pytest.fixture(autouse=True)
 def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChildren]:
     FakeChildren.answers, FakeChildren.killed, FakeChildren.played = {}, set(), []
-    monkeypatch.setattr(command, "Children", FakeChildren)
+    monkeypatch.setattr(children, "Children", FakeChildren)
     monkeypatch.setattr(command, "fetch", lambda kafka, **_: SimpleNamespace(release=kafka))
     return FakeChildren
 
@@ -174,9 +176,11 @@ def test_nothing_is_written_where_nobody_asked_for_it(
 
 
 def test_at_least_one_cluster_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    for cores, clusters in ((1, 1), (4, 2), (9, 4)):
-        monkeypatch.setattr("os.sched_getaffinity", lambda _, n=cores: set(range(n)))
+    monkeypatch.setattr("kchaos.clusters.memory.available_mib", lambda: 20_000)
+    for cores, clusters, measured in ((1, 1, 1), (2, 2, 1), (4, 4, 2), (9, 6, 4)):
+        monkeypatch.setattr("kchaos.clusters.memory.usable_cores", lambda n=cores: float(n))
         assert default_side_by_side() == clusters
+        assert default_side_by_side(measures_waits=True) == measured
 
 
 def test_schedules_without_anything_of_ones_own_are_counted(tmp_path: Path) -> None:
