@@ -71,130 +71,63 @@ def write_whole(folder: Path, contents: Mapping[str, str]) -> list[Path]:
 
 
 def pages(*packages: str) -> jinja2.Environment:
-    """The templates of some packages, and what pages of the report share."""
-    return jinja2.Environment(
+    """The templates of some packages, and what pages of the report share; Markdown by `cell`."""
+    environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader(
             [jinja2.PackageLoader(package, ".") for package in (*packages, "kchaos.harness.report")]
         ),
-        autoescape=True,
+        autoescape=jinja2.select_autoescape(disabled_extensions=["md"], default=True),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["cell"] = cell
+    return environment
 
 
 def html_of(summary: Summary, folder: Path) -> str:
     """The page; `folder` is where it will lie."""
-    failing = _alike(summary)
-    return (
-        pages("kchaos.harness.summary")
-        .get_template("summary.html")
-        .render(
-            headline=headline(summary),
-            when=_when(summary),
-            summary=summary,
-            counts=_counts(summary),
-            bugs=[_bug(bug, folder) for bug in summary.bugs],
-            rates=[(rate, _percent(rate)) for rate in (*summary.totals, *summary.rates)],
-            all_mixes=ALL_MIXES,
-            modes=_modes(summary),
-            kinds_of_service=summary.measured,
-            not_measured=_not_measured(summary),
-            service=[
-                (service, _of_service(service, summary, folder)) for service in summary.service
-            ],
-            failing=[
-                (_run(group[0], summary, folder), len(group)) for group in failing[:_MOST_SHOWN]
-            ],
-            failing_left_out=max(0, len(failing) - _MOST_SHOWN),
-            runs=[_run(line, summary, folder) for line in summary.lines],
-            gates=[
-                (seconds, name, _run(line, summary, folder))
-                for seconds, name, line in summary.gates
-            ],
-        )
-    )
+    return _template(PAGE).render(_shown(summary, folder))
 
 
 def markdown_of(summary: Summary, folder: Path) -> str:
     """The same as Markdown, for a job's page or a chat."""
-    lines = [f"# {headline(summary)}", "", _when(summary), ""]
-    lines += [f"> {cell(warning)}" for warning in summary.warnings] + [""] * bool(summary.warnings)
-    if summary.bugs:
-        lines += ["| | release | finding | runs | fingerprint |", "|---|---|---|---|---|"]
-        for bug in map(lambda bug: _bug(bug, folder), summary.bugs):
-            runs = ", ".join(
-                f"[{cell(name)}]({link})" if link else cell(name) for name, link in bug["runs"][:3]
-            )
-            more = f" and {bug['count'] - 3} more" if bug["count"] > 3 else ""
-            said = f"**{bug['kind']}** {cell(bug['message'])}"
-            status = bug["status"] or "found"
-            lines.append(
-                f"| {status} | {cell(bug['release'])} | {said} | {bug['count']}: {runs}{more} "
-                f"| `{bug['fingerprint']}` |"
-            )
-        lines.append("")
-    lines += ["| release | mode | schedules | runs | unsafe | not conforming | unknown |"]
-    lines += ["|---|---|---|---|---|---|---|"]
-    for rate in (*summary.totals, *summary.rates):
-        unsafe, unlike = _percent(rate)
-        lines.append(
-            f"| {cell(rate.release)} | {rate.mode} | {cell(rate.mix)} | {rate.runs} "
-            f"| {rate.unsafe}{unsafe} | {rate.not_conforming}{unlike} | {rate.unknown} |"
-        )
-    if summary.service:
-        kinds = " | ".join(summary.measured.values())
-        lines += ["", "## Seconds without service", ""]
-        lines += [f"{sentence}\n" for sentence in filter(None, [_not_measured(summary)])]
-        lines += [f"| release | mode | schedules | runs | {kinds} |"]
-        lines += ["|---" * (4 + len(summary.measured)) + "|"]
-        for service in summary.service:
-            told = []
-            for words, most in _of_service(service, summary, folder):
-                if most is not None:
-                    seconds, run, link = most
-                    name = f"[{cell(run)}]({link})" if link else cell(run)
-                    words += f"{', most ' if words else ''}{seconds} ({name})"
-                told.append(words)
-            lines.append(
-                f"| {cell(service.release)} | {service.mode} | {cell(service.mix)} "
-                f"| {service.runs} | {' | '.join(told)} |"
-            )
+    return _template(MARKDOWN).render(_shown(summary, folder)).rstrip() + "\n"
+
+
+def _template(name: str) -> jinja2.Template:
+    return pages("kchaos.harness.summary").get_template(name)
+
+
+def _shown(summary: Summary, folder: Path) -> dict[str, Any]:
+    """What the templates know."""
+    failing = _alike(summary)
     unknown = [line for line in summary.lines if is_unknown(line) and line["unknown"]]
-    if unknown:
-        lines += ["", "## Unknown", ""]
-        lines += [
-            f"- {cell(str(line['run']))}: {cell(str(line['unknown']))[:300]}"
-            for line in unknown[:_MOST_SHOWN]
-        ]
-    if summary.gates:
-        lines += ["", "## Slowest gates", "", "| seconds | gate | run |", "|---|---|---|"]
-        lines += [
-            f"| {seconds:.1f} | {cell(name)} | {cell(str(line['run']))} |"
-            for seconds, name, line in summary.gates
-        ]
-    lines += _exercised(summary)
-    return "\n".join([*lines, ""])
-
-
-def _exercised(summary: Summary) -> list[str]:
-    """The section about what was exercised, in Markdown."""
-    told = summary.exercised
-    if not told.faults:
-        return []
-    lines = ["", "## What was exercised", ""]
-    lines += ["| fault | runs | times |", "|---|---|---|"]
-    lines += [f"| {kind} | {runs} | {times} |" for kind, (runs, times) in told.faults.items()]
-    lines += ["", f"{len(told.pairs)} pairs of faults met, {told.unmet} never did.", ""]
-    lines += ["| both at a time | runs |", "|---|---|"]
-    lines += [
-        f"| {first} and {other} | {runs} |"
-        for (first, other), runs in [*told.pairs.items()][:_MOST_PAIRS]
-    ]
-    if told.rules:
-        lines += ["", "| rule of the model | decided in runs | in force in |", "|---|---|---|"]
-        lines += [f"| {rule} | {asked} | {known} |" for rule, (asked, known) in told.rules.items()]
-    return lines
+    return {
+        "headline": headline(summary),
+        "when": _when(summary),
+        "summary": summary,
+        "counts": _counts(summary),
+        "bugs": [_bug(bug, folder) for bug in summary.bugs],
+        "rates": [(rate, _percent(rate)) for rate in (*summary.totals, *summary.rates)],
+        "all_mixes": ALL_MIXES,
+        "modes": _modes(summary),
+        "kinds_of_service": summary.measured,
+        "not_measured": _not_measured(summary),
+        "service": [
+            (service, _of_service(service, summary, folder)) for service in summary.service
+        ],
+        "failing": [
+            (_run(group[0], summary, folder), len(group)) for group in failing[:_MOST_SHOWN]
+        ],
+        "failing_left_out": max(0, len(failing) - _MOST_SHOWN),
+        "unknown": unknown[:_MOST_SHOWN],
+        "runs": [_run(line, summary, folder) for line in summary.lines],
+        "gates": [
+            (seconds, name, _run(line, summary, folder)) for seconds, name, line in summary.gates
+        ],
+        "most_pairs": _MOST_PAIRS,
+    }
 
 
 def json_of(summary: Summary, folder: Path) -> dict[str, Any]:

@@ -10,8 +10,10 @@ from statistics import median
 from typing import Any
 from urllib.parse import quote
 
+import jinja2
+
 from kchaos.clusters.releases import release_of
-from kchaos.harness.summary.rendering import cell, pages, write_whole
+from kchaos.harness.summary.rendering import pages, write_whole
 from kchaos.harness.upgrades.pairs import led_from
 from kchaos.harness.upgrades.procedure import RATE
 from kchaos.harness.upgrades.sign_off import (
@@ -53,26 +55,38 @@ def headline(told: SignOff) -> str:
 
 def html_of(told: SignOff, folder: Path) -> str:
     """The page; `folder` is where it will lie."""
-    return (
-        pages("kchaos.harness.upgrades")
-        .get_template("sign_off.html")
-        .render(
-            told=told,
-            headline=headline(told),
-            symbol=_SYMBOLS[told.answer],
-            reason=reason(told),
-            supported=supported(told),
-            clients=clients(told),
-            seconds=_seconds,
-            phases=phase_rows(told),
-            procedure=told.procedure,
-            findings=_findings(told),
-            runs=[_run(run, folder) for run in _worst_first(told.runs)],
-            sees_writes=any(row["without_write_s"] is not None for row in phase_rows(told)),
-            symbols=_SYMBOLS,
-            yes=_YES,
-        )
-    )
+    return _template("sign_off.html").render(_shown(told, folder))
+
+
+def markdown_of(told: SignOff, folder: Path) -> str:
+    """The same as Markdown, for a change request or a chat."""
+    return _template("sign_off.md").render(_shown(told, folder)).rstrip() + "\n"
+
+
+def _template(name: str) -> jinja2.Template:
+    return pages("kchaos.harness.upgrades").get_template(name)
+
+
+def _shown(told: SignOff, folder: Path) -> dict[str, Any]:
+    """What the templates know."""
+    phases = phase_rows(told)
+    return {
+        "told": told,
+        "headline": headline(told),
+        "symbol": _SYMBOLS[told.answer],
+        "reason": reason(told),
+        "supported": supported(told),
+        "clients": clients(told),
+        "seconds": _seconds,
+        "phases": phases,
+        "procedure": told.procedure,
+        "findings": _findings(told),
+        "runs": [_run(run, folder) for run in _worst_first(told.runs)],
+        "sees_writes": any(row["without_write_s"] is not None for row in phases),
+        "symbols": _SYMBOLS,
+        "yes": _YES,
+        "red": RED,
+    }
 
 
 def _worst_first(runs: Sequence[RunOfUpgrade]) -> list[RunOfUpgrade]:
@@ -170,66 +184,6 @@ def _sum(seconds: Iterable[float | None]) -> float | None:
 
 def _seconds(seconds: float | None) -> str:
     return NOT_MEASURED if seconds is None else f"{seconds:.1f} s"
-
-
-def markdown_of(told: SignOff, folder: Path) -> str:
-    """The same as Markdown, for a change request or a chat."""
-    lines = [
-        f"# {_SYMBOLS[told.answer]} {headline(told)}",
-        "",
-        reason(told),
-        "",
-        supported(told),
-        "",
-        clients(told),
-        "",
-    ]
-    lines += [f"- {kafka}: `{digest}`" for kafka, digest in told.digests.items()]
-    lines += [
-        "",
-        "| phase | what | seconds | promised | not acknowledged | leader moves | new generations "
-        "| without a leader | without an acknowledged write |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {row['name']} | {cell(row['title'])} | {row['seconds']:.1f} | {row['promised']} | "
-        f"{row['refused']} | {row['leader_moves']} | {row['generations']} | "
-        f"{_seconds(row['without_leader_s'])} | {_seconds(row['without_write_s'])} |"
-        for row in phase_rows(told)
-    ]
-    lines += [""]
-    lines += ["| run | answer | seed | conforms | safe | promised | kept | play it again |"]
-    lines += ["|---|---|---|---|---|---|---|---|"]
-    for run in _worst_first(told.runs):
-        shown = _run(run, folder)
-        name = f"[{cell(run.name)}]({shown['link']})" if shown["link"] else cell(run.name)
-        lines.append(
-            f"| {name} | {run.answer} | {run.seed} | {_YES[run.conforms]} | {_YES[run.safe]} | "
-            f"{run.promised} | {shown['kept']} | `{cell(run.replay)}` |"
-        )
-    lines += [""]
-    for finding in _findings(told):
-        lines.append(
-            f"- **{finding['kind']}** in {finding['count']} run{'s' * (finding['count'] != 1)}, "
-            f"`{finding['fingerprint']}`: "
-            f"{cell(finding['message'])}"
-        )
-    lines += [
-        f"- red: {cell(run.name)}: {' '.join(map(cell, run.cause))}"
-        for run in told.runs
-        if run.answer == RED and run.cause
-    ]
-    lines += [
-        f"- unknown: {cell(run.name)}: {cell(run.unknown)}" for run in told.runs if run.unknown
-    ]
-    lines += ["", f"The newer release has {len(told.gained)} rules of replication that the older "]
-    lines[-1] += f"one has not; it lacks {len(told.missing)}."
-    lines += [f"- lacks: {cell(rule)}" for rule in told.missing]
-    if told.notes:
-        lines += ["", "Kafka's upgrade notes say of the releases after the older one:", ""]
-    lines += [f"- {cell(note)}" for note in told.notes]
-    lines += ["", "All of it again:", "", f"    {told.command}", ""]
-    return "\n".join(lines)
 
 
 def json_of(told: SignOff) -> dict[str, Any]:
