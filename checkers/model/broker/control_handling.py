@@ -64,15 +64,15 @@ def handle(world: World, broker_id: int, received: Received, *, is_last: bool = 
     refusal = _refusal(world, broker_id, received)
     if refusal:
         return ((None, refusal),)
-    if received.controller_epoch > broker.controller_epoch:
-        world.put_broker(broker_id, replace(broker, controller_epoch=received.controller_epoch))
+    controller_epoch = max(received.controller_epoch, broker.controller_epoch)
     request = received.request
     if isinstance(request, UpdateMetadata):
-        now = world.broker(broker_id)
-        assert now is not None
-        told = None if now.told is None else (now.told | request.told) - request.deleted
-        world.put_broker(broker_id, replace(now, live=request.live, told=told))
+        told = None if broker.told is None else (broker.told | request.told) - request.deleted
+        after = replace(broker, controller_epoch=controller_epoch, live=request.live, told=told)
+        world.put_broker(broker_id, after)
         return ((None, ""),)
+    if controller_epoch != broker.controller_epoch:
+        world.put_broker(broker_id, replace(broker, controller_epoch=controller_epoch))
     if isinstance(request, StopReplica):
         return ((None, ""), (request.partition, _stop_replica(world, broker_id, request)))
     errors = tuple(

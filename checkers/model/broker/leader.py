@@ -436,20 +436,21 @@ def update_view(
         return False
     end_offset = replica.log.log_end_offset
     reached = offset >= end_offset or offset >= view.last_leader_end_offset
-    after = replace(
-        view,
-        is_caught_up=view.is_caught_up or reached,
-        log_end_offset=offset,
-        last_leader_end_offset=end_offset,
-    )
     # Whether it may join is asked before the high watermark moves (maybeExpandIsr). A fetch that
     # comes while it is not alive asks for nothing (isReplicaIsrEligible, 3.3.0).
-    if offset >= broker.generation.needed_for_isr(replica):
-        is_alive = broker.generation.may_join_isr(follower, broker.live)
-        after = replace(after, may_join_isr=True, asks_to_join=view.asks_to_join or is_alive)
-    world.put_replica(
-        broker_id, partition, replace(replica, views=replica.views_with(follower, after))
+    is_far_enough = offset >= broker.generation.needed_for_isr(replica)
+    asks_to_join = is_far_enough and broker.generation.may_join_isr(follower, broker.live)
+    after = FollowerView(
+        log_end_offset=offset,
+        is_caught_up=view.is_caught_up or reached,
+        last_leader_end_offset=end_offset,
+        may_join_isr=view.may_join_isr or is_far_enough,
+        asks_to_join=view.asks_to_join or asks_to_join,
     )
+    if after != view:
+        world.put_replica(
+            broker_id, partition, replace(replica, views=replica.views_with(follower, after))
+        )
     if asks is not None and may_ask_for(world, broker_id, partition, follower):
         asks(world, broker_id, partition, follower)
     moved = False

@@ -116,6 +116,12 @@ def _asks_as_before(
 ) -> Iterator[World]:
     """A fetcher thread sends a Fetch that repeats the one before: links do not record that."""
     world = World(state)
+    item = lookahead.next_of(broker_id, source, index)
+    sent_before = {sent.number for sent in world.exchanges(broker_id, source)}
+    # One that was sent before was given up, and its answer comes late.
+    is_answered_next = _is_unseen(item, lookahead) and item.number not in sent_before
+    if not is_answered_next and not lookahead.may_have_repeated(broker_id, source, index):
+        return
     question = exchange.question(world, broker_id, source, FETCH)
     if question is None:
         return
@@ -128,12 +134,6 @@ def _asks_as_before(
             or not topic_settings.is_throttled(world, broker_id, partition, "follower")
         ),
     )
-    item = lookahead.next_of(broker_id, source, index)
-    sent_before = {sent.number for sent in world.exchanges(broker_id, source)}
-    # One that was sent before was given up, and its answer comes late.
-    is_answered_next = _is_unseen(item, lookahead) and item.number not in sent_before
-    if not is_answered_next and not lookahead.may_have_repeated(broker_id, source, index):
-        return
     if not _repeats(thread, question, lookahead, broker_id, source, index):
         return
     if is_answered_next:
@@ -388,10 +388,10 @@ def _idle_round(state: State, broker_id: int, source: int, question: Exchange) -
     world, leader_id = World(state), leader_of(source)
     if not (world.passes(broker_id, leader_id) and world.passes(leader_id, broker_id)):
         return
+    if exchange.not_told(world, source, question):
+        return
     changed = False
     for partition, asked in question.asked:
-        if exchange.not_told(world, source, question):
-            return
         answer = leader.read(world, leader_id, partition, asked)
         replica = world.known_replica(broker_id, partition)
         if answer.batches and leader.may_throttle(world, leader_id, partition, broker_id):

@@ -271,8 +271,10 @@ def _copies(state: State) -> Iterator[World]:
     for broker_id in World(state).broker_ids():
         for component in (("copying", label, broker_id) for label in labels):
             seen = state(component)
+            if seen is None:
+                continue
             world = World(state)
-            if seen is not None and _lost_local(world, seen) and not copy_differs(world, seen):
+            if _lost_local(world, seen) and not copy_differs(world, seen):
                 world.put(component, None)
                 now = world.state(state) if len(world.changes) > 1 else state
                 world.notes.append(Copied(seen.label, broker_id, replicas_of(now, broker_id)))

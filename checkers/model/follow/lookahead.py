@@ -92,7 +92,7 @@ class Lookahead:
         for index, item in enumerate(record.seen):
             self._add(index, item.what)
             for broker, partition, start in self._log_starts(item.what):
-                self._begins[broker, partition].append((index, start))
+                self._note_start(self._begins[broker, partition], index, start)
             if isinstance(item.what, StopBroker):
                 closed = self.decisions.closed_by(item.what, item.time)
                 self._closed[item.what.broker].append((index, closed))
@@ -180,6 +180,13 @@ class Lookahead:
             case LogStartObserved():
                 partition = TopicPartition(what.topic, what.partition)
                 yield what.broker, partition, what.log_start_offset
+
+    @staticmethod
+    def _note_start(items: list[tuple[int, int]], index: int, start: int) -> None:
+        """Note where a log was seen to begin; of equal ones after each other the last is kept."""
+        if items and items[-1][1] == start:
+            items.pop()
+        items.append((index, start))
 
     def begins_later(
         self, broker: int, partition: TopicPartition, log_start_offset: int, index: int

@@ -165,7 +165,8 @@ class _Healed:
     def wrongs(self, state: State, promised: frozenset[Promise]) -> set[_Wrong]:
         """Return what is wrong once the state is healed, with what was promised by then."""
         is_same = promised == self._promised and all(
-            state(component) is value for component, value in self._read.items()
+            now is value or now == value
+            for now, value in ((state(component), value) for component, value in self._read.items())
         )
         if not is_same:
             self._promised, self._read = promised, {}
