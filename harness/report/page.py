@@ -27,10 +27,10 @@ from kchaos.harness.report.paper import Paper
 from kchaos.harness.report.replicas import PartitionView, partition_views
 from kchaos.harness.report.rounds import observed_rounds, predicted_rounds, side_by_side
 from kchaos.harness.report.service import not_measured, service_tables
+from kchaos.harness.report.templates import templates
 from kchaos.harness.report.text import damaged_text
 from kchaos.harness.report.tier_drawing import drawn_readings
 from kchaos.harness.report.time_drawing import draw_time
-from kchaos.harness.report.witness_text import witness_text
 
 MOST_FINDINGS = 300
 MOST_MOMENTS = 600
@@ -70,16 +70,7 @@ def compile_beforehand() -> None:
 
 @cache
 def _template(name: str) -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("kchaos.harness.report", "."),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["witness_text"] = witness_text
-    environment.filters["seconds"] = lambda seconds: f"{seconds:.3f}"
-    return environment.get_template(name)
+    return templates().get_template(name)
 
 
 def _context(loaded: Loaded) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import jinja2
 
 from kchaos.checkers.results import is_unknown
 from kchaos.harness.printable import printable
+from kchaos.harness.report.templates import templates
 from kchaos.harness.summary.lines import WITHOUT_SERVICE, Line
 from kchaos.harness.summary.rates import ALL_MIXES, Rate, mix_of, mode_of, release_of
 from kchaos.harness.summary.summary import Bug, Service, Summary
@@ -70,21 +71,6 @@ def write_whole(folder: Path, contents: Mapping[str, str]) -> list[Path]:
     return [folder / name for name in contents]
 
 
-def pages(*packages: str) -> jinja2.Environment:
-    """The templates of some packages, and what pages of the report share; Markdown by `cell`."""
-    environment = jinja2.Environment(
-        loader=jinja2.ChoiceLoader(
-            [jinja2.PackageLoader(package, ".") for package in (*packages, "kchaos.harness.report")]
-        ),
-        autoescape=jinja2.select_autoescape(disabled_extensions=["md"], default=True),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["cell"] = cell
-    return environment
-
-
 def html_of(summary: Summary, folder: Path) -> str:
     """The page; `folder` is where it will lie."""
     return _template(PAGE).render(_shown(summary, folder))
@@ -96,7 +82,7 @@ def markdown_of(summary: Summary, folder: Path) -> str:
 
 
 def _template(name: str) -> jinja2.Template:
-    return pages("kchaos.harness.summary").get_template(name)
+    return templates("kchaos.harness.summary").get_template(name)
 
 
 def _shown(summary: Summary, folder: Path) -> dict[str, Any]:
@@ -371,12 +357,6 @@ def _percent(rate: Rate) -> tuple[str, str]:
 def _whole(between: tuple[float, float]) -> str:
     low, high = (100 * end for end in between)
     return f"{low:.0f}-{high:.0f}" if high >= 10 else f"{low:.1f}-{high:.1f}"
-
-
-def cell(text: str) -> str:
-    """The text as a cell of a Markdown table: in one line, and nothing in it is markup."""
-    plain = " ".join(printable(text).split())
-    return plain.replace("|", "\\|").replace("<", "&lt;").replace("[", "\\[").replace("`", "'")
 
 
 def _xml(text: str) -> str:

@@ -13,7 +13,8 @@ from urllib.parse import quote
 import jinja2
 
 from kchaos.clusters.releases import release_of
-from kchaos.harness.summary.rendering import pages, write_whole
+from kchaos.harness.report.templates import templates
+from kchaos.harness.summary.rendering import write_whole
 from kchaos.harness.upgrades.pairs import led_from
 from kchaos.harness.upgrades.procedure import RATE
 from kchaos.harness.upgrades.sign_off import (
@@ -64,7 +65,7 @@ def markdown_of(told: SignOff, folder: Path) -> str:
 
 
 def _template(name: str) -> jinja2.Template:
-    return pages("kchaos.harness.upgrades").get_template(name)
+    return templates("kchaos.harness.upgrades").get_template(name)
 
 
 def _shown(told: SignOff, folder: Path) -> dict[str, Any]:

@@ -1,0 +1,32 @@
+"""Templates of pages: those of the report, and of other packages beside them."""
+
+import jinja2
+
+from kchaos.harness.printable import printable
+from kchaos.harness.report.witness_text import witness_text
+
+
+def templates(*packages: str) -> jinja2.Environment:
+    """The templates of some packages, and what pages of the report share.
+
+    What is filled in is escaped, except in Markdown (`.md`), where the filter `cell` does that.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.ChoiceLoader(
+            [jinja2.PackageLoader(package, ".") for package in (*packages, "kchaos.harness.report")]
+        ),
+        autoescape=jinja2.select_autoescape(disabled_extensions=["md"], default=True),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["cell"] = cell
+    environment.filters["seconds"] = lambda seconds: f"{seconds:.3f}"
+    environment.filters["witness_text"] = witness_text
+    return environment
+
+
+def cell(text: str) -> str:
+    """The text as a cell of a Markdown table: in one line, and nothing in it is markup."""
+    plain = " ".join(printable(text).split())
+    return plain.replace("|", "\\|").replace("<", "&lt;").replace("[", "\\[").replace("`", "'")
