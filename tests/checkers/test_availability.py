@@ -101,11 +101,7 @@ def test_what_lasts_to_the_end_is_not_over(tmp_path: Path) -> None:
 def test_an_isr_that_is_too_small_counts_from_its_decision(
     min_isr: int, expected: list[float], tmp_path: Path
 ) -> None:
-    build = RunBuilder(tmp_path / "run")
-    for broker in (0, 1):
-        start = StartBroker(broker=broker, release=build.release, min_insync_replicas=min_isr)
-        build.act(start, zxid=0)
-    build.elect_controller(0, 0x10).register(0, 0x10).register(1, 0x11)
+    build = RunBuilder(tmp_path / "run").begin_with(2, min_insync_replicas=min_isr)
     build.topic("t", [0, 1]).state(0, 1, [0, 1]).state(0, 1, [0])
     build.clock += 3
     build.state(0, 1, [0, 1])

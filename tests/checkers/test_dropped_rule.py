@@ -18,7 +18,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.formats.point_hit import PointHit
 from kchaos.checkers.rules.dropped import dropped_while_waiting
 from tests.support.rule_evidence import acknowledged, evidence, replica, shown
-from tests.support.run_builder import CONTROLLER_SESSION, RunBuilder, values
+from tests.support.run_builder import RunBuilder, values
 
 ABOUT = TopicPartition("t", 0)
 OUT = DroppedFollower(broker=1, leader=0, kept_from=790.0, dropped_at=795.0, ended_at=810.0)
@@ -170,11 +170,7 @@ def keep(build: RunBuilder, fate: str) -> RunBuilder:
 
 def cluster(path: Path) -> RunBuilder:
     """Broker 0 leads t, 1 follows, both in sync; 2 is the controller."""
-    build = RunBuilder(path)
-    for broker in (0, 1, 2):
-        build.act(acts.StartBroker(broker=broker, release="2.8.2"), zxid=0)
-    build.elect_controller(2, CONTROLLER_SESSION)
-    build.register(2, CONTROLLER_SESSION).register(0, 0x10).register(1, 0x11)
+    build = RunBuilder(path, release="2.8.2").begin_with(3)
     build.topic("t", [0, 1]).state(0, 0, [0, 1])
     return build.produce("both", 0, values("both", 1), acks=-1, base_offset=0)
 

@@ -281,21 +281,10 @@ def _cut(name: str, count: int) -> Callable[[Path], None]:
     return damage
 
 
-def _flip(name: str) -> Callable[[Path], None]:
+def _flip(name: str, at: int, bits: int) -> Callable[[Path], None]:
     def damage(metadata: Path) -> None:
         content = bytearray((metadata / name).read_bytes())
-        content[100] ^= 1
-        (metadata / name).write_bytes(content)
-
-    return damage
-
-
-def _epoch(name: str) -> Callable[[Path], None]:
-    """The first batch is of another leader's epoch, which no checksum covers."""
-
-    def damage(metadata: Path) -> None:
-        content = bytearray((metadata / name).read_bytes())
-        content[15] ^= 6
+        content[at] ^= bits
         (metadata / name).write_bytes(content)
 
     return damage
@@ -334,8 +323,9 @@ CONTROLLERS = f"node-{CONTROLLER}/{FIRST_SEGMENT}"
         ),
         (_remove("node-1"), "metadata/node-1 is missing"),
         (_remove(f"node-{CONTROLLER}"), "no metadata log of a majority"),
-        (_flip(CONTROLLERS), "no entry can be read at byte 91"),
-        (_epoch(f"node-0/{FIRST_SEGMENT}"), "the copy of node 0 differs at offset 0"),
+        (_flip(CONTROLLERS, 100, 1), "no entry can be read at byte 91"),
+        # The leader epoch of the first batch, which no checksum covers.
+        (_flip(f"node-0/{FIRST_SEGMENT}", 15, 6), "the copy of node 0 differs at offset 0"),
         (_cut(CONTROLLERS, 200), "the metadata log ends at offset"),
         (
             _replace("node-1/meta.properties", b"cluster.id=e8eb", b"cluster.id=xxxx"),

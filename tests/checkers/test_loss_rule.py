@@ -114,26 +114,21 @@ def test_an_unclean_election_before_the_acknowledgement_permits_nothing() -> Non
     assert shown(loss(planted, OBSERVED)) == [("committed-loss", (0,), 2, 3)]
 
 
-def test_tails_that_all_in_sync_disks_lost_permit_the_loss() -> None:
-    planted = evidence(
-        replica(0, KEPT), operations=(PROMISED,), excuses=(tail_of(0, 2), tail_of(1, 0))
-    )
+@pytest.mark.parametrize(
+    ("tails", "kind"),
+    [
+        ((tail_of(0, 2), tail_of(1, 0)), "permitted-loss"),
+        ((tail_of(0, 2),), "committed-loss"),
+        ((tail_of(0, 3), tail_of(1, 2)), "committed-loss"),
+    ],
+    ids=["of all in-sync disks", "of one of two disks", "behind the record"],
+)
+def test_tails_that_all_in_sync_disks_lost_permit_the_loss(
+    tails: tuple[Excuse, ...], kind: str
+) -> None:
+    planted = evidence(replica(0, KEPT), operations=(PROMISED,), excuses=tails)
 
-    assert [finding.kind for finding in loss(planted, OBSERVED)] == ["permitted-loss"]
-
-
-def test_a_tail_that_one_of_two_in_sync_disks_lost_permits_nothing() -> None:
-    planted = evidence(replica(0, KEPT), operations=(PROMISED,), excuses=(tail_of(0, 2),))
-
-    assert [finding.kind for finding in loss(planted, OBSERVED)] == ["committed-loss"]
-
-
-def test_a_tail_that_begins_behind_the_record_permits_nothing() -> None:
-    planted = evidence(
-        replica(0, KEPT), operations=(PROMISED,), excuses=(tail_of(0, 3), tail_of(1, 2))
-    )
-
-    assert [finding.kind for finding in loss(planted, OBSERVED)] == ["committed-loss"]
+    assert [finding.kind for finding in loss(planted, OBSERVED)] == [kind]
 
 
 def test_a_tail_that_the_only_keeper_lost_permits_the_loss_and_another_s_does_not() -> None:

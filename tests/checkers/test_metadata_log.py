@@ -240,22 +240,18 @@ def test_without_a_majority_nothing_was_decided():
     assert committed([]) == ()
 
 
-def test_another_batch_of_the_same_epoch_is_a_difference():
+@pytest.mark.parametrize(
+    ("batches", "at"),
+    [((_no_op(1, count=2),), 1), ((_no_op(1), _no_op(2, 2)), 2)],
+    ids=["of the same epoch", "of a later epoch"],
+)
+def test_another_batch_is_a_difference(batches, at):
     shared = committed([_copy(100, BEGUN, _no_op(1), _no_op(2))])
 
-    differs = differing(_copy(0, BEGUN, _no_op(1, count=2)), shared)
+    differs = differing(_copy(0, BEGUN, *batches), shared)
 
     assert differs is not None
-    assert differs.base_offset == 1
-
-
-def test_another_batch_of_a_later_epoch_is_a_difference():
-    shared = committed([_copy(100, BEGUN, _no_op(1), _no_op(2))])
-
-    differs = differing(_copy(0, BEGUN, _no_op(1), _no_op(2, 2)), shared)
-
-    assert differs is not None
-    assert differs.base_offset == 2
+    assert differs.base_offset == at
 
 
 def test_a_tail_of_an_older_epoch_that_comes_back_to_what_is_shared_is_a_difference():

@@ -21,18 +21,12 @@ from kchaos.checkers.model import events, predict
 from kchaos.checkers.run_directory import RunDirectory
 from tests.golden.stored import unpacked
 from tests.support.kafka_6361_runs import A_ONLY, BOTH
-from tests.support.run_builder import CONTROLLER_SESSION, RunBuilder, create_body, values
+from tests.support.run_builder import RunBuilder, create_body, values
 
 
 def started(path: Path, *, min_insync_replicas: int = 1) -> RunBuilder:
     """Two brokers; 0 leads t-0 in epoch 1, and has acknowledged eleven records."""
-    build = RunBuilder(path)
-    for broker in (0, 1):
-        start = acts.StartBroker(
-            broker=broker, release="1.1.1", min_insync_replicas=min_insync_replicas
-        )
-        build.act(start, zxid=0)
-    build.elect_controller(0, CONTROLLER_SESSION).register(0, CONTROLLER_SESSION).register(1, 0x11)
+    build = RunBuilder(path).begin_with(2, min_insync_replicas=min_insync_replicas)
     build.topic("t", [0, 1]).state(0, 1, [0, 1])
     return build.produce("both", 0, values("both", 11), acks=-1, base_offset=0)
 

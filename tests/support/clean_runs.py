@@ -3,19 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from kchaos.checkers import acts
 from kchaos.checkers.results import Results
 from tests.support.kafka_6361_runs import BOTH
-from tests.support.run_builder import CONTROLLER_SESSION, RunBuilder, values
+from tests.support.run_builder import RunBuilder, values
 
 
 def cluster_of_two(path: Path, **fields: Any) -> RunBuilder:
     """Brokers 0 and 1 are in sync, and nothing was written yet."""
-    build = RunBuilder(path, **fields)
-    for broker in (0, 1):
-        build.act(acts.StartBroker(broker=broker, release=build.release), zxid=0)
-    build.elect_controller(0, CONTROLLER_SESSION)
-    build.register(0, CONTROLLER_SESSION).register(1, 0x11)
+    build = RunBuilder(path, **fields).begin_with(2)
     return build.topic("t", [0, 1]).state(0, 1, [0, 1])
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kchaos.checkers import acts
 from kchaos.checkers.run_directory import RunDirectory
-from tests.support.run_builder import CONTROLLER_SESSION, Log, RunBuilder, values
+from tests.support.run_builder import Log, RunBuilder, values
 
 A, B, K = 0, 1, 2
 SESSION_A, SESSION_B, SESSION_B_AGAIN = 0x10, 0x11, 0x12
@@ -60,12 +60,7 @@ def kafka_6361(
 ) -> RunDirectory:
     """The sealed run of one case on one release."""
     shape = CASES[case, release]
-    build = RunBuilder(path, expectation=expectation, release=release)
-    for broker in (A, B, K):
-        build.act(acts.StartBroker(broker=broker, release=release), zxid=0)
-    build.elect_controller(K, CONTROLLER_SESSION)
-    build.register(K, CONTROLLER_SESSION)
-    build.register(A, SESSION_A).register(B, SESSION_B)
+    build = RunBuilder(path, expectation=expectation, release=release).begin_with(3)
     build.topic("t", [A, B]).state(A, 0, [A, B])
     build.topic("t", [B, A]).state(A, 1, [A, B])
     build.produce("both", A, values("both", 11), acks=-1, base_offset=0)

@@ -13,7 +13,7 @@ from tests.support.clean_runs import clean_run, clean_snapshot
 from tests.support.hostile_runs import hostile_runs
 from tests.support.kafka_6361_runs import BOTH, CASES, STOPPED, kafka_6361
 from tests.support.kraft_runs import kraft_run, kraft_snapshot
-from tests.support.run_builder import CONTROLLER_SESSION, RunBuilder, create_body, values
+from tests.support.run_builder import RunBuilder, create_body, values
 
 SEGMENT = "00000000000000000000.log"
 
@@ -68,11 +68,7 @@ def kraft_without_definitions(path: Path) -> RunDirectory:
 
 def clean(path: Path) -> RunBuilder:
     """Two replicas that agree, up to their last snapshot; not sealed."""
-    build = RunBuilder(path)
-    for broker in (0, 1, 2):
-        build.act(acts.StartBroker(broker=broker, release="1.1.1"), zxid=0)
-    build.elect_controller(2, CONTROLLER_SESSION)
-    build.register(2, CONTROLLER_SESSION).register(0, 0x10).register(1, 0x11)
+    build = RunBuilder(path).begin_with(3)
     build.topic("t", [0, 1]).state(0, 0, [0, 1])
     build.produce("both", 0, values("both", 11), acks=-1, base_offset=0)
     log = [(0, 0, BOTH[2])]

@@ -126,6 +126,17 @@ class RunBuilder:
         self.clock += 1
         return self.clock
 
+    def begin_with(self, brokers: int, **started: Any) -> "RunBuilder":
+        """Two brokers, of which 0 is the controller, or three, of which 2 is."""
+        for broker in range(brokers):
+            self.act(StartBroker(broker=broker, release=self.release, **started), zxid=0)
+        controller = 0 if brokers == 2 else 2
+        self.elect_controller(controller, CONTROLLER_SESSION)
+        self.register(controller, CONTROLLER_SESSION)
+        for broker in sorted({0, 1} - {controller}):
+            self.register(broker, 0x10 + broker)
+        return self
+
     # -- ZooKeeper --------------------------------------------------------------------------
 
     def write(self, kind: int, body: bytes, *, session: int = CONTROLLER_SESSION) -> "RunBuilder":

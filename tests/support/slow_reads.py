@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kchaos.checkers import acts
-from tests.support.run_builder import CONTROLLER_SESSION, RunBuilder, values
+from tests.support.run_builder import RunBuilder, values
 
 
 def slow_reads_run(path: Path, *, is_told: bool = False) -> RunBuilder:
@@ -20,11 +20,7 @@ def slow_reads_run(path: Path, *, is_told: bool = False) -> RunBuilder:
     build = RunBuilder(path, release="2.8.2")
     _rewrite(path / "scenario.json", cluster={"properties": {"replica.lag.time.max.ms": "3000"}})
     _rewrite(path / "run.json", brokers={"0": {"release": "2.8.2", "judged_as": "2.8.2"}})
-    for broker in (0, 1, 2):
-        build.act(acts.StartBroker(broker=broker, release="2.8.2"), zxid=0)
-    build.elect_controller(2, CONTROLLER_SESSION)
-    build.register(2, CONTROLLER_SESSION).register(0, 0x10).register(1, 0x11)
-    build.topic("t", [0, 1]).state(0, 0, [0, 1])
+    build.begin_with(3).topic("t", [0, 1]).state(0, 0, [0, 1])
     build.produce("both", 0, values("both", 1), acks=-1, base_offset=0)
     fetched = build.clock
     look(build, fetched, end=1)
