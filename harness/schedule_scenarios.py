@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.explore import Schedule
-from kchaos.checkers.model.explore.acts import waits_for_zookeeper
+from kchaos.checkers.model.explore.acts import untold, waits_for_zookeeper
 from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
@@ -162,7 +162,7 @@ def _steps(schedule: Schedule, gated: bool) -> Iterator[Step]:
         yield Tell(text=text_of(act))
         yield from _before(act, before, after)
         yield from done
-        yield AwaitQuiet()
+        yield AwaitQuiet(untold=tuple(sorted(untold(World(after)))))
         yield from _asked_anew(before, after)
         yield from _gates(before, after, is_healing=number >= heals_from)
 

@@ -6,7 +6,7 @@ controller and followers do all that they can after each act (`checkers.model.se
 the harness waits until a cluster has done so.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from kchaos.checkers.model.releases.rules.kafka_3143 import KAFKA_3143
 from kchaos.checkers.model.releases.versions import parse_version
@@ -26,7 +26,7 @@ def await_quiet_without_links(play: Play, *, level: bool = False) -> None:
         await_quiet(play, level=level)
 
 
-def await_quiet(play: Play, *, level: bool = False) -> None:
+def await_quiet(play: Play, *, level: bool = False, untold: Collection[int] = ()) -> None:
     """Returns once controller and followers have done what they can after the last act.
 
     That is, for each partition: no broker that is gone leads it, or is in the ISR beside its
@@ -40,12 +40,14 @@ def await_quiet(play: Play, *, level: bool = False) -> None:
 
     Args:
         level: Also that every follower's log ends where the leader's ends.
+        untold: Brokers whose process nobody tells anything, as is predicted: they neither hear nor
+            fetch.
     """
     missing: list[str] = []
 
     def is_quiet() -> bool:
         with play.cluster.metadata.one_look():
-            missing[:] = _missing(play, level=level)
+            missing[:] = _missing(play, level=level, untold=untold)
         return not missing
 
     try:
@@ -59,7 +61,7 @@ def await_quiet(play: Play, *, level: bool = False) -> None:
         play.observed("not-quiet", detail=str(error))
 
 
-def _missing(play: Play, *, level: bool) -> Iterator[str]:
+def _missing(play: Play, *, level: bool, untold: Collection[int]) -> Iterator[str]:
     look = look_at(play)
     elected = look.controller
     if look.will_elect_controller:
@@ -73,7 +75,7 @@ def _missing(play: Play, *, level: bool) -> Iterator[str]:
         return
     left_in_isr = _left_in_isr(play, elected, play.observer.look_at_controller())
     for partition in look.partitions():
-        yield from _of_partition(partition, elected, left_in_isr, level)
+        yield from _of_partition(partition, elected, left_in_isr, level, untold)
 
 
 def _left_in_isr(play: Play, elected: int, known: frozenset[int]) -> frozenset[int]:
@@ -94,7 +96,11 @@ def _left_in_isr(play: Play, elected: int, known: frozenset[int]) -> frozenset[i
 
 
 def _of_partition(
-    partition: PartitionLook, elected: int, left_in_isr: frozenset[int], level: bool
+    partition: PartitionLook,
+    elected: int,
+    left_in_isr: frozenset[int],
+    level: bool,
+    untold: Collection[int],
 ) -> Iterator[str]:
     """Reasons why the partition is not quiet yet.
 
@@ -120,7 +126,7 @@ def _of_partition(
         return
     unaware = [replica for replica in working if not partition.has_heard(replica)]
     for broker in working:
-        if look.may_not_hear(broker):
+        if look.may_not_hear(broker) or broker in untold:
             continue
         if broker in unaware:
             yield f"broker {broker} has not heard of {partition.name} with {partition.state}"

@@ -320,13 +320,16 @@ class AwaitQuiet:
 
     Attributes:
         level: Also that every follower's log ends where its leader's does.
+        untold: Brokers of which the model says that nobody tells their process anything, since the
+            controller has missed their bounce (KIP-380). Nothing is awaited of them.
     """
 
     level: bool = False
+    untold: tuple[int, ...] = ()
 
     def perform(self, play: Play) -> None:
         """Returns once it is, or writes down as "not-quiet" what did not end in time."""
-        await_quiet(play, level=self.level)
+        await_quiet(play, level=self.level, untold=self.untold)
 
 
 STEPS: Mapping[str, type[Any]] = {

@@ -99,10 +99,12 @@ def observed(
     release: str = "2.8.2",
     registered_before: Sequence[int] = (),
     controller_epoch: int = 1,
+    untold: Sequence[int] = (),
 ) -> str:
     """What the wait could not see, "" if all was quiet.
 
     Args:
+        untold: Brokers of which the model says that nobody tells them anything.
         registered_before: Who was registered when the controller was first looked at.
     """
     monkeypatch.setattr(quiet, "QUIET_S", 0.05)
@@ -116,7 +118,7 @@ def observed(
         broker.judged_as = release
     now = play_on(cluster, tmp_path)
     now.observer.registered[controller_epoch] = frozenset(registered_before)
-    await_quiet(now)
+    await_quiet(now, untold=untold)
     if not (now.run.path / "observations.jsonl").is_file():
         return ""
     return "".join(line["detail"] for line in now.run.read_lines("observations.jsonl"))
@@ -183,6 +185,28 @@ def test_what_a_fault_keeps_back_is_not_awaited(
     registered: Sequence[int],
 ) -> None:
     assert observed(tmp_path, monkeypatch, links, registered=registered) == ""
+
+
+@pytest.mark.parametrize(
+    ("links", "untold", "missing"),
+    [
+        (at_links(*heard(0)), [1], ""),
+        (at_links(*heard(1)), [0], ""),
+        (at_links(*heard(1)), [1], "broker 0 has not heard of t-0"),
+        (at_links(*heard(0)), [0], "broker 1 has not heard of t-0"),
+    ],
+    ids=["a follower", "a leader", "not the leader", "not the follower"],
+)
+def test_of_a_broker_that_nobody_tells_anything_nothing_is_awaited(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    links: Mapping[str, Any],
+    untold: Sequence[int],
+    missing: str,
+) -> None:
+    detail = observed(tmp_path, monkeypatch, links, untold=untold)
+    assert missing in detail
+    assert bool(missing) == bool(detail)
 
 
 @pytest.mark.parametrize(

@@ -316,6 +316,22 @@ def test_a_bounce_is_over_before_the_controller_goes_on() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("release", "told"), [("2.1.1", [(), (1,), (1,), ()]), ("2.2.2", [()] * 4)]
+)
+def test_quiet_waits_for_no_broker_that_the_model_says_is_told_nothing(
+    release: str, told: list[tuple[int, ...]]
+) -> None:
+    acts = [
+        ChaosMove("write-all", 0),
+        ChaosMove("bounce", 1),
+        ChaosMove("write-one", 0),
+        ChaosMove("kill", 1),
+    ]
+    steps = steps_of(schedule_of(*acts, release=release), gated=True)
+    assert [step.untold for step in steps if isinstance(step, AwaitQuiet)] == told
+
+
 def wide(seed: int, **more: Any) -> Scenario:
     return drawn(seed, **{"mix": "wide-walks", "steps": 8, **more})
 
