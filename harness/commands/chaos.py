@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,8 @@ from kchaos.clusters.releases import Mode, release_of
 from kchaos.harness.commands.children import play_each
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, exit_code_for_lines
 from kchaos.harness.commands.measure import append_result, results_in
-from kchaos.harness.player.drawing import draw, no_formats
-from kchaos.harness.player.free import FreeRun, draw_free
+from kchaos.harness.player.drawing import case_drawn, draw, no_formats, require_drawable
+from kchaos.harness.player.free import FreeRun, case_of_free, draw_free, require_free
 from kchaos.harness.player.lines import Line
 from kchaos.harness.player.rates import page_of
 from kchaos.harness.run.own_parts import OwnParts
@@ -22,6 +23,7 @@ from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.summary.summary import IS_UNKNOWN, UNSAFE, reasons_to_fail
 
 _SEEDS = 1_000_000
+_TOLD_FROM_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,13 @@ class RunsWanted:
         """Length of a schedule: steps, or the seconds for which clients run."""
         return self.steps if self.free is None else round(self.free.for_s)
 
+    @property
+    def case(self) -> str:
+        """The case that each of the scenarios has."""
+        if self.free is not None:
+            return case_of_free(self.free, self.mix, self.mode)
+        return case_drawn(self.mix, gated=self.gated, mode=self.mode, own=self.own)
+
 
 def chaos(
     wanted: RunsWanted,
@@ -73,35 +82,38 @@ def chaos(
         done: Called with each run's line.
     """
     seed = random.SystemRandom().randrange(_SEEDS) if wanted.seed is None else wanted.seed
-    scenarios = _drawn(wanted, seed, options, say)
+    all_due = _all_due(wanted, seed, options, say)
     known = [] if results is None else results_in(results)
-    played = [
-        line for line in known if _key(line) in {_key_of(wanted, drawn) for drawn in scenarios}
-    ]
-    missing = [drawn for drawn in scenarios if _key_of(wanted, drawn) not in set(map(_key, played))]
-    say(f"{len(missing)} of {len(scenarios)} schedules to play, seeds from {seed} on")
-    if wanted.own and (plain := [drawn for drawn in missing if not drawn.own_parts]):
-        say(
-            f"{len(plain)} of {len(missing)} have nothing of your own: it is drawn more often "
-            "with a greater weight in DRAWN, or with more --steps"
-        )
+    played = [line for line in known if _key(line) in {_key_of(wanted, due) for due in all_due}]
+    missing = [due for due in all_due if _key_of(wanted, due) not in set(map(_key, played))]
+    say(f"{len(missing)} of {len(all_due)} schedules to play, seeds from {seed} on")
     lines: list[Line] = []
+    plain: list[Scenario] = []
 
-    def begins(scenario: Scenario) -> Scenario:
-        say(f"== {scenario.release}: {scenario.title}")
+    def drawn(due: _Due) -> Scenario:
+        began = time.monotonic()
+        scenario = _scenario(wanted, due)
+        took_s = time.monotonic() - began
+        if not scenario.own_parts:
+            plain.append(scenario)
+        took = f", drawn in {took_s:.1f} s" if took_s >= _TOLD_FROM_S else ""
+        say(f"== {due.kafka}: {scenario.title}{took}")
         return scenario
 
-    def judged(scenario: Scenario, line: Line) -> None:
-        line = {**line, "kafka": scenario.release, "acts": wanted.acts}
+    def judged(due: _Due, line: Line) -> None:
+        line = {**line, "kafka": due.kafka, "acts": wanted.acts}
         lines.append(line)
         if results is not None and line["run"]:
             append_result(results, line)
         say(f"{len(lines)} of {len(missing)}: {_told(line)}")
         done(line)
 
-    play_each(
-        missing, begins, name="chaos", side_by_side=side_by_side, options=options, done=judged
-    )
+    play_each(missing, drawn, name="chaos", side_by_side=side_by_side, options=options, done=judged)
+    if wanted.own and plain:
+        say(
+            f"{len(plain)} of {len(missing)} had nothing of your own: it is drawn more often "
+            "with a greater weight in DRAWN, or with more --steps"
+        )
     if results is not None:
         page = results.with_suffix(".md")
         page.write_text(page_of([*known, *lines], results=results))
@@ -124,31 +136,54 @@ def exit_code_of_chaos(lines: Sequence[Line], fail_on: Sequence[str]) -> int:
     return exit_code_for_lines(lines)
 
 
-def _drawn(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Due:
+    """A schedule that is drawn when its play is due.
+
+    Attributes:
+        release: The one by which the Kafka is judged.
+    """
+
+    kafka: str
+    release: str
+    seed: int
+
+
+def _all_due(
     wanted: RunsWanted, seed: int, options: RunOptions, say: Callable[[str], None]
-) -> list[Scenario]:
-    scenarios = []
+) -> list[_Due]:
+    """All that is to be played, if each mix is drawn for each Kafka."""
+    due = []
     for kafka in wanted.kafkas:
         # A broken or unknown Kafka is refused before the first cluster starts.
         distribution = fetch(kafka, driver=options.driver, offline=options.offline, say=say)
         release = release_of(distribution.release).judged_as
+        if wanted.free is None:
+            require_drawable(wanted.mix, release, mode=wanted.mode, own=wanted.own)
+        else:
+            require_free(wanted.free, wanted.mix, release, mode=wanted.mode)
         if why := no_formats(wanted.mix, release):
             say(why)
-        scenarios += [
-            _scenario(wanted, seed + number, kafka, release) for number in range(wanted.runs)
+        due += [
+            _Due(kafka=kafka, release=release, seed=seed + number) for number in range(wanted.runs)
         ]
-    return scenarios
+    return due
 
 
-def _scenario(wanted: RunsWanted, seed: int, kafka: str, release: str) -> Scenario:
+def _scenario(wanted: RunsWanted, due: _Due) -> Scenario:
     if wanted.free is not None:
         return draw_free(
-            seed, wanted.free, kafka=kafka, release=release, mix=wanted.mix, mode=wanted.mode
+            due.seed,
+            wanted.free,
+            kafka=due.kafka,
+            release=due.release,
+            mix=wanted.mix,
+            mode=wanted.mode,
         )
     return draw(
-        seed,
-        kafka=kafka,
-        release=release,
+        due.seed,
+        kafka=due.kafka,
+        release=due.release,
         steps=wanted.steps,
         mix=wanted.mix,
         gated=wanted.gated,
@@ -172,5 +207,5 @@ def _key(line: Line) -> tuple[str, str, int, int]:
     return str(line["kafka"]), str(line["case"]), int(line["acts"]), int(line["seed"])
 
 
-def _key_of(wanted: RunsWanted, scenario: Scenario) -> tuple[str, str, int, int]:
-    return scenario.release, scenario.case, wanted.acts, scenario.seed
+def _key_of(wanted: RunsWanted, due: _Due) -> tuple[str, str, int, int]:
+    return due.kafka, wanted.case, wanted.acts, due.seed

@@ -179,9 +179,7 @@ class _Course:
     @property
     def longest_s(self) -> float:
         """Seconds that a play needs: as the longest of this night, or as guessed at first."""
-        return max(
-            (line["wall_s"] for line in self.lines if line.get("wall_s")), default=self.guess_s
-        )
+        return _longest_of(self.lines) or self.guess_s
 
     def take(self, line: Line) -> None:
         """Keeps the line of a run that has ended, and of the runs those that are to stay."""
@@ -355,15 +353,21 @@ def _told_if_it_ends_early(course: _Course) -> Iterator[None]:
         raise
 
 
+def _longest_of(lines: Iterable[Line]) -> float:
+    """The most seconds that a line's schedule took to be drawn and played; 0 if none says."""
+    return max(
+        (line["wall_s"] + line.get("drawn_s", 0.0) for line in lines if line.get("wall_s")),
+        default=0.0,
+    )
+
+
 def _longest_s(earlier: Sequence[Line], limits: Limits) -> float:
     """Seconds that a play is taken to need, by an earlier night's lines.
 
     Raises:
         UsageError: The night has less time than one play needs.
     """
-    longest_s = max(
-        (line["wall_s"] for line in earlier if line.get("wall_s")), default=FIRST_PLAY_S
-    )
+    longest_s = _longest_of(earlier) or FIRST_PLAY_S
     if limits.for_s is not None and limits.for_s < longest_s:
         raise UsageError(
             f"--for {limits.for_s:.0f}s is too short: one play took up to {longest_s:.0f} s"
@@ -449,9 +453,9 @@ def _line_of_play(
     night: Night, folder: Path, player: Player, releases: Mapping[str, str], drawn: _Drawn
 ) -> Line:
     """Plays one schedule. Where only that one cannot be played, its line says so."""
-    began = time.monotonic()
     seed, kafka, mix = drawn
     told: dict[str, Any] = {"seed": seed, "kafka": kafka, "mix": mix}
+    began = time.monotonic()
     try:
         scenario = draw(
             seed,
@@ -463,6 +467,8 @@ def _line_of_play(
             mode=night.mode,
             leaning=night.leaning,
         )
+        told["drawn_s"] = round(time.monotonic() - began, 3)
+        began = time.monotonic()
         path = Path(str(player.play(scenario)["run"]))
     except (MachineError, UsageError, OSError, MemoryError):
         raise

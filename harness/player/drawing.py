@@ -114,25 +114,24 @@ def draw(
         ReleaseError: There is no such release.
     """
     known = release_of(release or kafka)
-    is_kraft = has_kraft(known, mode)
-    check_mix(mix, known.text, is_kraft=is_kraft)
-    kinds = own_kinds(own)
+    require_drawable(mix, known.text, mode=mode, own=own)
     if mix in _WALKED:
-        if own:
-            raise UsageError(
-                f"the mix {mix} has only acts that the model says are possible, and it knows "
-                "none of your own: take another mix, such as mixed"
-            )
         return draw_walk(
             seed, kafka=kafka, steps=steps, gated=gated, release=release or kafka, mix=mix
         )
     drawing, cluster = _begin(
-        seed, kafka, known, mix, is_kraft=is_kraft, own=kinds, leaning=leaning or {}
+        seed,
+        kafka,
+        known,
+        mix,
+        is_kraft=has_kraft(known, mode),
+        own=own_kinds(own),
+        leaning=leaning or {},
     )
     acts = [drawing.first_topic(), *(drawing.next_step() for _ in range(steps))]
     return Scenario(
         entry=ENTRY,
-        case="-with-".join([case_of(mix, gated, mode), *(Path(part.name).stem for part in own)]),
+        case=case_drawn(mix, gated=gated, mode=mode, own=own),
         title=title_of(f"{steps} random steps", mix, gated, seed),
         release=kafka,
         cluster=cluster,
@@ -143,6 +142,34 @@ def draw(
         ),
         seed=seed,
     )
+
+
+def require_drawable(
+    mix: str, release: str, *, mode: Mode | None = None, own: Sequence[OwnParts] = ()
+) -> None:
+    """Refuses what no seed has a schedule for; nothing is drawn.
+
+    Args:
+        release: A release; else as of `draw`.
+
+    Raises:
+        ReleaseError: There is no such release, or it has no such mode.
+        UsageError: There is no such mix for the release, or `DRAWN` has another form.
+    """
+    check_mix(mix, release, is_kraft=has_kraft(release_of(release), mode))
+    own_kinds(own)
+    if own and mix in _WALKED:
+        raise UsageError(
+            f"the mix {mix} has only acts that the model says are possible, and it knows "
+            "none of your own: take another mix, such as mixed"
+        )
+
+
+def case_drawn(mix: str, *, gated: bool, mode: Mode | None, own: Sequence[OwnParts]) -> str:
+    """The case of the schedules that `draw` gives for these arguments."""
+    if mix in _WALKED:
+        return case_of(mix, gated)
+    return "-with-".join([case_of(mix, gated, mode), *(Path(part.name).stem for part in own)])
 
 
 def _begin(

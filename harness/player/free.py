@@ -12,7 +12,7 @@ from kchaos.faults.api import Fault
 from kchaos.harness.errors import UsageError
 from kchaos.harness.play.workload import named_by
 from kchaos.harness.player.candidates import KINDS
-from kchaos.harness.player.drawing import draw
+from kchaos.harness.player.drawing import draw, require_drawable
 from kchaos.harness.player.drawn_settings import ENTRY
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
@@ -83,8 +83,8 @@ def draw_free(
         ReleaseError: There is no such release, or it has no such mode.
         UsageError: Clients cannot run freely with that mix, on that release, or for so short.
     """
-    has_producer_ids = release_of(release or kafka).number >= (0, 11)
-    _check(free, mix, release or kafka, has_producer_ids=has_producer_ids)
+    require_free(free, mix, release or kafka, mode=mode)
+    has_producer_ids = _has_producer_ids(release or kafka)
     moments = [*_moments(Random(f"free {seed}"), free.for_s)]
     drawn = draw(
         seed,
@@ -108,7 +108,7 @@ def draw_free(
     return replace(
         drawn,
         entry=ENTRY,
-        case=_case(free, mix, mode),
+        case=case_of_free(free, mix, mode),
         title=f"{_who(free)} ({mix}), seed {seed}",
         cluster=_with_client_links(drawn.cluster, has_producer_ids=has_producer_ids),
         steps=(
@@ -150,7 +150,8 @@ def _start(free: FreeRun, topic: CreateTopic, *, has_producer_ids: bool) -> Step
     return StartWorkload(name=clients.name, command=free.workload) if free.workload else clients
 
 
-def _case(free: FreeRun, mix: str, mode: Mode | None) -> str:
+def case_of_free(free: FreeRun, mix: str, mode: Mode | None) -> str:
+    """The case of the schedules that `draw_free` gives for these arguments."""
     workload = [named_by(free.workload)] if free.workload else []
     return "-".join([FREE, mix, *([mode] if mode else []), *workload])
 
@@ -162,15 +163,28 @@ def _who(free: FreeRun) -> str:
     return f"clients that never wait, for {free.for_s:g} s at {free.rate:g} records/s"
 
 
-def _check(free: FreeRun, mix: str, release: str, *, has_producer_ids: bool) -> None:
+def require_free(free: FreeRun, mix: str, release: str, *, mode: Mode | None) -> None:
+    """Refuses what no seed has a schedule for; nothing is drawn.
+
+    Args:
+        release: A release; else as of `draw_free`.
+
+    Raises:
+        ReleaseError, UsageError: As of `draw_free`.
+    """
     if mix not in FREE_MIXES:
         raise UsageError(
             f"clients do not run freely with the mix {mix}: take one of {', '.join(FREE_MIXES)}"
         )
     if free.for_s < SHORTEST_S:
         raise UsageError(f"clients that run freely do so for {SHORTEST_S:g} s at least")
-    if free.transactions and not has_producer_ids:
+    if free.transactions and not _has_producer_ids(release):
         raise UsageError(f"{release} has no transactions: they came with 0.11.0")
+    require_drawable(mix, release, mode=mode)
+
+
+def _has_producer_ids(release: str) -> bool:
+    return release_of(release).number >= (0, 11)
 
 
 def _moments(random: Random, for_s: float) -> Iterator[float]:

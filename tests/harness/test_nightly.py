@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +23,9 @@ from kchaos.harness.commands.cli import run as kchaos
 from kchaos.harness.commands.exits import USAGE
 from kchaos.harness.commands.nightly import Limits, Night, bytes_in, nightly, seconds_in, seed_of
 from kchaos.harness.errors import UsageError
+from kchaos.harness.player.drawing import draw
 from kchaos.harness.run.runner import RunOptions, delete_run, link_latest
+from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.summary.lines import LINES, read_lines
 from tests.golden.stored import unpacked
 from tests.support.stored_plays import StoredPlays
@@ -88,6 +91,27 @@ def test_a_night_has_seeds_lines_a_summary_and_an_answer(play: Any) -> None:
         (8, "cuts", True),
     ]
     assert json.loads((play.folder / "night.json").read_text())["seed"] == 7
+
+
+def test_the_time_of_drawing_is_told_apart_and_counts_for_the_budget(
+    play: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+
+    def drawn(*arguments: Any, **named: Any) -> Scenario:
+        now[0] += 13
+        return draw(*arguments, **named)
+
+    def before(_number: int) -> None:
+        now[0] += 50
+
+    monkeypatch.setattr(module, "draw", drawn)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    play.stored.before = before
+    # After two of them 61 s are left, which is less than one of them has taken.
+    play(limits=Limits(for_s=187.0, runs=4, keep=None, max_bytes=None))
+    lines = list(read_lines(play.folder / LINES))
+    assert [(line["wall_s"], line["drawn_s"]) for line in lines] == [(50, 13)] * 2
 
 
 def test_the_same_values_give_the_same_schedules_and_each_kafka_every_seed() -> None:

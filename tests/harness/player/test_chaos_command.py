@@ -11,7 +11,9 @@ from kchaos.harness.commands import chaos as command
 from kchaos.harness.commands import children
 from kchaos.harness.commands.chaos import RunsWanted, chaos
 from kchaos.harness.commands.cli_options import default_side_by_side
-from kchaos.harness.errors import RunUnknown
+from kchaos.harness.errors import RunUnknown, UsageError
+from kchaos.harness.player.drawing import draw
+from kchaos.harness.player.free import FreeRun
 from kchaos.harness.run.own_parts import parts_of_file
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
@@ -158,6 +160,60 @@ def test_what_the_results_file_has_is_not_played_again_and_still_counts(
     assert "--mix cuts --seed 5 --runs 3 --steps 4`" in page
 
 
+def test_a_schedule_is_drawn_when_its_play_is_due(
+    fake: type[FakeChildren], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    courses: list[tuple[int, int]] = []
+
+    def drawn(seed: int, **named: Any) -> Scenario:
+        courses.append((seed, len(fake.played)))
+        return draw(seed, **named)
+
+    monkeypatch.setattr(command, "draw", drawn)
+    assert played(runs=3) == (0, [5, 6, 7])
+    assert courses == [(5, 0), (6, 1), (7, 2)]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"mix": "upgrades", "kafkas": ("2.8.2", "0.10.2.2")}, "the release line before 0.10.2.2"),
+        ({"mix": "cats"}, "no mix named 'cats'"),
+        ({"mix": "walks", "kafkas": ("2.8.2", "4.1.2")}, "not drawn for 4.1.2 with KRaft"),
+        ({"mix": "disks", "free": FreeRun(for_s=60.0)}, "do not run freely with the mix disks"),
+        ({"free": FreeRun(for_s=1.0), "mix": "cuts"}, "for 10 s at least"),
+    ],
+)
+def test_what_no_seed_has_a_schedule_for_is_refused_before_the_first_play(
+    more: dict[str, Any],
+    said: str,
+    fake: type[FakeChildren],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("draw", "draw_free"):
+        monkeypatch.setattr(command, name, lambda *_, **__: pytest.fail("it was drawn"))
+    with pytest.raises(UsageError, match=said):
+        played(**more)
+    assert fake.played == []
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"gated": False, "mode": "kraft", "kafkas": ("3.9.1",)},
+        {"mix": "walks", "mode": "zookeeper"},
+        {"free": FreeRun(for_s=20.0), "mode": "zookeeper"},
+    ],
+)
+def test_a_run_is_found_again_by_the_case_that_its_schedule_has(
+    more: dict[str, Any], tmp_path: Path
+) -> None:
+    results = tmp_path / "chaos.jsonl"
+    assert played(results, runs=1, **more) == (0, [5])
+    assert played(results, runs=1, **more) == (0, [])
+
+
 @pytest.mark.parametrize("other", [{"steps": 5}, {"mix": "mixed"}, {"gated": False}])
 def test_another_schedule_of_the_same_seed_is_another_run(
     other: dict[str, Any], tmp_path: Path
@@ -221,5 +277,5 @@ def test_schedules_without_anything_of_ones_own_are_counted(tmp_path: Path) -> N
         return [text for text in told if "your own" in text]
 
     (missing,) = said(file)
-    assert missing.startswith("2 of 2 have nothing of your own")
+    assert missing.startswith("2 of 2 had nothing of your own")
     assert said(other) == []
