@@ -5,11 +5,13 @@ schedule is played on one release after the other, its cluster's start and its v
 Printed are each release's median, and the median of its ratios to the last release with the same
 seed; the aim is that none is above 1. A wait that only old releases have shows here. Beside it
 stands the processor's time of a run, which a busy machine changes less, and how many runs an hour
-two cores have time for. Imports are not in it: plays of many are forked from a process that has
-done them.
+two cores have time for. With `--driver local --driver restored` each driver plays each of them,
+and ratios are to the last driver with the last release. Imports are not in it: plays of many are
+forked from a process that has done them.
 """
 
 import argparse
+import itertools
 import resource
 import tempfile
 import time
@@ -19,6 +21,7 @@ from pathlib import Path
 from statistics import median
 
 from kchaos.checkers.judge import judge
+from kchaos.clusters.drivers import DRIVERS
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.run.runner import RunOptions, play
 
@@ -45,40 +48,44 @@ def main() -> None:
     parser.add_argument("releases", nargs="*", default=RELEASES, metavar="RELEASE")
     parser.add_argument("--seed", type=int, default=31000, help="the first one")
     parser.add_argument("--runs", type=int, default=5, help="how many seeds")
+    parser.add_argument("--driver", action="append", choices=DRIVERS, help="may be repeated")
     options = parser.parse_args()
     if options.runs < 1:
         parser.error("--runs must be at least 1")
-    took: dict[str, list[Took]] = defaultdict(list)
+    ways = list(itertools.product(options.releases, options.driver or DRIVERS[:1]))
+    took: dict[tuple[str, str], list[Took]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="kchaos-benchmark-") as folder:
-        for release in options.releases:
-            _played(options.seed, release, Path(folder))  # fills the caches
+        for way in ways:
+            _played(options.seed, way, Path(folder))  # fills the caches
         for seed in range(options.seed, options.seed + options.runs):
-            for release in options.releases:
-                run = _played(seed, release, Path(folder))
-                took[release].append(run)
+            for way in ways:
+                run = _played(seed, way, Path(folder))
+                took[way].append(run)
                 print(
-                    f"seed {seed} on {release}: {run.clock_s:.1f} s, of the processor's time "
-                    f"{run.harness_cpu_s:.1f} s by kchaos and {run.jvms_cpu_s:.1f} s by JVMs",
+                    f"seed {seed} on {way[0]}, {way[1]}: {run.clock_s:.1f} s, of the processor's "
+                    f"time {run.harness_cpu_s:.1f} s by kchaos and {run.jvms_cpu_s:.1f} s by JVMs",
                     flush=True,
                 )
-    beside = options.releases[-1]
+    beside = " ".join(ways[-1])
     print(f"median of {options.runs} random runs, and of their ratios to {beside}; the aim is 1.00")
-    for release in options.releases:
-        runs, others = took[release], took[beside]
+    for way in ways:
+        runs, others = took[way], took[ways[-1]]
         ratios = [run.clock_s / other.clock_s for run, other in zip(runs, others, strict=True)]
         cpu_s = sum(run.cpu_s for run in runs) / len(runs)
         print(
-            f"{release:9} {median(run.clock_s for run in runs):5.1f} s  {median(ratios):.2f}; "
-            f"{cpu_s:.1f} s of the processor's time a run, {7200 / cpu_s:.0f} an hour on two cores"
+            f"{' '.join(way):18} {median(run.clock_s for run in runs):5.1f} s  "
+            f"{median(ratios):.2f}; {cpu_s:.1f} s of the processor's time a run, "
+            f"{7200 / cpu_s:.0f} an hour on two cores"
         )
 
 
-def _played(seed: int, release: str, folder: Path) -> Took:
-    """Costs of that seed's schedule; it must go as the model predicts."""
+def _played(seed: int, way: tuple[str, str], folder: Path) -> Took:
+    """Costs of that seed's schedule by a release and a driver; it must go as the model predicts."""
+    release, driver = way
     clock, harness, jvms = time.monotonic(), time.process_time(), _cpu_s_of_children()
     run = play(
         draw(seed, kafka=release, steps=25),
-        options=RunOptions(runs_directory=folder),
+        options=RunOptions(runs_directory=folder, driver=driver),
         say=lambda _: None,
     )
     results = judge(run)

@@ -18,6 +18,7 @@ from kchaos.clusters.maven import LOCK_FILE
 from kchaos.clusters.memory import available_mib
 from kchaos.clusters.ports import reserve_port
 from kchaos.clusters.repair import problems_of_cache
+from kchaos.clusters.restored import criu
 
 _ENOUGH_MEMORY_MIB = 1700
 _ENOUGH_SPACE_MIB = 2000
@@ -45,6 +46,7 @@ def examine() -> list[Examined]:
         _pyspark,
         _slow_disks,
         _docker,
+        _criu,
         _left,
     ]
     return [_ask(question) for question in questions]
@@ -129,6 +131,12 @@ def _slow_disks() -> Examined:
     detail = reason or "a broker's disk can be slow, by FUSE"
     needed = "needed for the fault SlowDisk and the mix slow-disks only"
     return Examined("slow disks", None if reason else True, detail, needed)
+
+
+def _criu() -> Examined:
+    reason = criu.why_not()
+    detail = reason or f"{criu.version()}, it makes JVMs of images"
+    return Examined("CRIU", None if reason else True, detail, "needed for --driver restored only")
 
 
 def _docker() -> Examined:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kchaos.clusters.jvm_cluster import JvmCluster
     from kchaos.clusters.spec import ClusterSpec
 
-DRIVERS = ("local", "docker")
+DRIVERS = ("local", "docker", "restored")
 
 
 def kafka_in_image(
@@ -65,4 +65,8 @@ def make_cluster(
         from kchaos.clusters.docker_driver.cluster import DockerCluster
 
         return DockerCluster(spec, work_directory=work_directory, offline=offline, say=say)
+    if driver == "restored":
+        from kchaos.clusters.restored.cluster import RestoredCluster
+
+        return RestoredCluster(spec, work_directory=work_directory, offline=offline, say=say)
     raise MachineError(f"there is no driver {driver!r}; there are {', '.join(DRIVERS)}")

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -161,8 +162,12 @@ def process_start_time(pid: int) -> int | None:
 
 def process_table() -> str:
     """Name the table that pids are from: this boot's, and this pid namespace's."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    return f"{boot_id()} {Path('/proc/self/ns/pid').readlink()}"
+
+
+def boot_id() -> str:
+    """Return the kernel's name of this boot."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def _state_of(task: str) -> str:
@@ -197,15 +202,16 @@ def spawn(
     cwd: Path | None = None,
     name: str = "",
     stdin: int = subprocess.DEVNULL,
+    keeps: Sequence[int] = (),
 ) -> Child:
     """Start a process that the kernel kills when this process ends, however it ends.
 
     Its output is appended to ``log_file``; ``env`` is its whole environment, None for ours;
-    ``stdin`` is a descriptor that it reads. It gets a session of its own, so that Ctrl-C in the
-    terminal reaches only this process.
+    ``stdin`` is a descriptor that it reads, and ``keeps`` are others that it has. It gets a
+    session of its own, so that Ctrl-C in the terminal reaches only this process.
     """
-    wanted = lambda: _start(list(argv), log_file, env, cwd, name or argv[0], stdin)  # noqa: E731
-    return _spawner().call(wanted)
+    start = partial(_start, list(argv), log_file, env, cwd, name or argv[0], stdin, keeps)
+    return _spawner().call(start)
 
 
 def _start(
@@ -215,6 +221,7 @@ def _start(
     cwd: Path | None,
     name: str,
     stdin: int,
+    keeps: Sequence[int],
 ) -> Child:
     with log_file.open("ab") as log:
         popen = subprocess.Popen(
@@ -224,6 +231,7 @@ def _start(
             stderr=subprocess.STDOUT,
             env=None if env is None else dict(env),
             cwd=cwd,
+            pass_fds=keeps,
             start_new_session=True,
             preexec_fn=dying_with_parent(),
         )

@@ -1,0 +1,138 @@
+import java.io.ByteArrayOutputStream;
+import java.io.File;
+import java.io.FileInputStream;
+import java.io.InputStream;
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+import java.security.SecureRandom;
+import java.util.Properties;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * Starts a server once and ends it, so that this JVM has loaded and compiled what a start takes.
+ * Then it waits for the configuration of the server that it runs for good, by that server's own
+ * main class.
+ *
+ * <p>Arguments: the main class; a configuration; a file to make when the first server has ended.
+ * Lines are read of standard input: an empty one ends the first server. The other one has the
+ * second server's configuration and its folder for temporary files, with a tab between them.
+ */
+public final class Restorable {
+    public static void main(String[] arguments) throws Exception {
+        String main = arguments[0];
+        if (main.equals("kafka.Kafka")) {
+            startAndEndKafka(arguments[1]);
+        } else {
+            startAndEndZooKeeper(arguments[1]);
+        }
+        System.gc();
+        new File(arguments[2]).createNewFile();
+        String[] given = nextLine().split("\t");
+        System.setProperty("java.io.tmpdir", given[1]);
+        seedRandomNumbers();
+        Method start = Class.forName(main).getMethod("main", new Class[] {String[].class});
+        // This thread has drawn numbers, so it has a seed of its own.
+        inThread("main of " + main, start, null, given[0]);
+    }
+
+    private static void startAndEndKafka(String configuration) throws Exception {
+        Object server = kafka(configuration);
+        call(server, "startup");
+        nextLine();
+        call(server, "shutdown");
+        call(server, "awaitShutdown");
+    }
+
+    private static Object kafka(String configuration) throws Exception {
+        Properties properties = new Properties();
+        InputStream file = new FileInputStream(configuration);
+        properties.load(file);
+        file.close();
+        Class[] takes = new Class[] {Properties.class};
+        Object[] given = new Object[] {properties};
+        try {
+            Class upTo27 = Class.forName("kafka.server.KafkaServerStartable");
+            return upTo27.getMethod("fromProps", takes).invoke(null, given);
+        } catch (ClassNotFoundException since28) {
+            Class kafka = Class.forName("kafka.Kafka$");
+            Method build = kafka.getDeclaredMethod("buildServer", takes);
+            build.setAccessible(true);
+            return build.invoke(kafka.getField("MODULE$").get(null), given);
+        }
+    }
+
+    private static void startAndEndZooKeeper(String configuration) throws Exception {
+        Class zooKeeper = Class.forName("org.apache.zookeeper.server.ZooKeeperServerMain");
+        Object server = zooKeeper.getConstructor(new Class[0]).newInstance(new Object[0]);
+        Class[] takes = new Class[] {String[].class};
+        Method run = zooKeeper.getDeclaredMethod("initializeAndRun", takes);
+        run.setAccessible(true);
+        Thread thread = inThread("first ZooKeeper", run, server, configuration);
+        nextLine();
+        call(server, "shutdown");
+        thread.join();
+    }
+
+    private static Thread inThread(
+            String name, final Method method, final Object server, final String argument) {
+        Thread thread = new Thread(new Runnable() {
+            public void run() {
+                try {
+                    method.invoke(server, new Object[] {new String[] {argument}});
+                } catch (Exception error) {
+                    error.printStackTrace();
+                    Runtime.getRuntime().halt(1);
+                }
+            }
+        }, name);
+        thread.start();
+        return thread;
+    }
+
+    /**
+     * Gives threads that are still to come other seeds. Else all JVMs of an image draw the same
+     * numbers, and a leader gives the same names to fetch sessions in each of its lives.
+     */
+    private static void seedRandomNumbers() throws Exception {
+        Class type = Class.forName("sun.misc.Unsafe");
+        Field instance = type.getDeclaredField("theUnsafe");
+        instance.setAccessible(true);
+        Object unsafe = instance.get(null);
+        Class[] takes = new Class[] {Field.class};
+        Object[] seeder = new Object[] {ThreadLocalRandom.class.getDeclaredField("seeder")};
+        Object base = type.getMethod("staticFieldBase", takes).invoke(unsafe, seeder);
+        Object offset = type.getMethod("staticFieldOffset", takes).invoke(unsafe, seeder);
+        Method read = type.getMethod("getObject", new Class[] {Object.class, long.class});
+        AtomicLong seed = (AtomicLong) read.invoke(unsafe, new Object[] {base, offset});
+        seed.set(new SecureRandom().nextLong());
+    }
+
+    private static void call(Object server, String name) throws Exception {
+        Method method = null;
+        for (Class type = server.getClass(); method == null; type = type.getSuperclass()) {
+            try {
+                method = type.getDeclaredMethod(name, new Class[0]);
+            } catch (NoSuchMethodException inherited) {
+                continue;
+            }
+        }
+        method.setAccessible(true);
+        method.invoke(server, new Object[0]);
+    }
+
+    /** Return the next line, which may take its time: the end of the file is not the end. */
+    private static String nextLine() throws Exception {
+        ByteArrayOutputStream line = new ByteArrayOutputStream();
+        while (true) {
+            int next = System.in.read();
+            if (next == '\n') {
+                return line.toString("UTF-8");
+            } else if (next >= 0) {
+                line.write(next);
+            } else {
+                Thread.sleep(2);
+            }
+        }
+    }
+}

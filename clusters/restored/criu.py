@@ -1,0 +1,110 @@
+"""CRIU: it writes a process into an image, and makes processes of the image."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from kchaos.clusters.errors import ClusterError
+
+LOG = "criu.log"
+PID_FILE = "criu.pid"
+_TIMEOUT_S = 60.0
+# The process that CRIU was: parent of the restored process, that ends as it ends.
+_PARENT = """
+import os, signal
+os.closerange(3, 1024)
+_, status = os.wait()
+code = os.waitstatus_to_exitcode(status)
+if code < 0:
+    if code != -signal.SIGKILL:
+        signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+os._exit(code)
+"""
+
+# CRIU leaves folders where descriptors 0 to 2 were.
+_QUIETLY = 'exec "$@" </dev/null >/dev/null 2>&1'
+
+
+@cache
+def why_not() -> str:
+    """Return why no process can be restored on this machine, and what to do; "" if it can."""
+    if os.geteuid() != 0:
+        return "CRIU restores processes for root only: run as root"
+    if shutil.which("criu") is None:
+        return "there is no criu: install it (Debian 13 and Fedora have it as criu), 4.0 or later"
+    checked = _criu(["check"])
+    if checked.returncode != 0:
+        lines = [line for line in checked.stderr.splitlines() if "Error" in line] or ["no reason"]
+        return f"criu {version()} cannot work on this kernel ({lines[0]}): install a later one"
+    return ""
+
+
+@cache
+def version() -> str:
+    """Return CRIU's version, such as ``4.1.1``; "" where none is told."""
+    told = re.search(r"Version: (\S+)", _criu(["--version"]).stdout)
+    return told[1] if told else ""
+
+
+def dump(pid: int, images: Path) -> None:
+    """Write a process into new files of a folder, and end it.
+
+    ``pid`` is of a process that is alone in a pid namespace of its own. Raises ClusterError.
+    """
+    images.mkdir()
+    done = _criu(["dump", "--tree", str(pid), "--images-dir", str(images), "--log-file", LOG])
+    if done.returncode != 0:
+        raise ClusterError(f"criu cannot write process {pid} down: {complaint(images / LOG)}")
+
+
+def restore_command(images: Path, work: Path, files: Mapping[Path, int]) -> list[str]:
+    """Return the command line that becomes the parent of a process made of an image.
+
+    Args:
+        images: Folder of `dump`.
+        work: Folder for CRIU's log and for a file with the process's id.
+        files: Files that the process had open, each with the descriptor in place of it.
+    """
+    inherited = [
+        word
+        for file, descriptor in files.items()
+        for word in ("--inherit-fd", f"fd[{descriptor}]:{str(file).removeprefix('/')}")
+    ]
+    return [
+        "criu",
+        "restore",
+        *("--images-dir", str(images), "--work-dir", str(work)),
+        *("--log-file", LOG, "--pidfile", PID_FILE),
+        *inherited,
+        *("--exec-cmd", "--", "sh", "-c", _QUIETLY, "sh"),
+        *(sys.executable, "-I", "-S", "-c", _PARENT),
+    ]
+
+
+def complaint(log: Path) -> str:
+    """Return CRIU's last line about a cause, or say where its log is."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return f"it has written no {log}"
+    errors = [line.strip() for line in lines if "Error" in line and "FAILED" not in line]
+    return f"{errors[-1] if errors else 'it says no reason'}; see {log}"
+
+
+def _criu(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            ["criu", *arguments], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired as expired:
+        raise ClusterError(
+            f"criu {arguments[0]} has not ended after {_TIMEOUT_S:.0f} s"
+        ) from expired

@@ -1,0 +1,105 @@
+"""An image of a JVM: which JVMs can be made of it, and how one is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kchaos.clusters.distribution import Distribution
+from kchaos.clusters.errors import MachineError
+from kchaos.clusters.host import Node
+from kchaos.clusters.processes import Child, process_start_time, spawn
+from kchaos.clusters.restored import criu
+from kchaos.clusters.waiting import await_until
+
+IMAGE, TEMPLATE, LINES = "image", "template.json", "lines"
+"""In the folder where the JVM ran: CRIU's files, the JVM's command line, and what it reads."""
+_RESTORE_S = 60.0
+_REMEDY = "--driver local starts it anew"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedJvm:
+    """A JVM that a cluster starts, by what is the same for all of its image.
+
+    ``role`` is ``broker``, ``controller`` or ``zookeeper``; ``template`` is its command line
+    without the files and folders that are its own, which ``configuration`` names.
+    """
+
+    role: str
+    template: tuple[str, ...]
+    configuration: str
+
+    @classmethod
+    def of(cls, node: Node, command: Sequence[str]) -> WantedJvm:
+        """Return the JVM that a command line starts at a node."""
+        main = command.index("-cp") + 2
+        own = ("-Dlog4j.configuration=", "-Djava.io.tmpdir=")
+        return cls(
+            role=node.directory.name.rpartition("-")[0],
+            template=tuple(word for word in command[: main + 1] if not word.startswith(own)),
+            configuration=command[main + 1],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageKey:
+    """Clusters of which the JVMs are made of the same images."""
+
+    distribution: Distribution
+    is_kraft: bool
+    broker_heap_mib: int
+
+
+def restored(image: Path, wanted: WantedJvm, node: Node, console: Path) -> Child:
+    """Make a process of an image, which runs the server of a configuration.
+
+    It ends when this process ends. Raises MachineError when CRIU cannot make it.
+    """
+    work = node.directory
+    lines, pid_file = work / LINES, work / criu.PID_FILE
+    lines.write_text(f"{wanted.configuration}\t{work / 'tmp'}\n", encoding="utf-8")
+    pid_file.unlink(missing_ok=True)
+    with lines.open("rb") as given, (work / "server.log").open("ab") as log:
+        parent = spawn(
+            criu.restore_command(
+                image / IMAGE,
+                work,
+                {
+                    image / LINES: 0,
+                    image / "console.log": 1,
+                    image / "server.log": log.fileno(),
+                },
+            ),
+            log_file=console,
+            cwd=work,
+            name=node.name,
+            stdin=given.fileno(),
+            keeps=(log.fileno(),),
+        )
+
+    def check() -> None:
+        if parent.exit_code is not None:
+            raise MachineError(
+                f"criu cannot make {node.name} of its image: {criu.complaint(work / criu.LOG)}; "
+                + _REMEDY
+            )
+
+    pid = await_until(
+        lambda: _pid_in(pid_file),
+        timeout_s=_RESTORE_S,
+        waiting_for=f"criu to make {node.name} of {image}",
+        last_seen=lambda: criu.complaint(work / criu.LOG),
+        remedy=_REMEDY,
+        abort=check,
+    )
+    return replace(parent, pid=pid, start_time=process_start_time(pid) or 0)
+
+
+def _pid_in(file: Path) -> int | None:
+    """Return the process that CRIU has named in its file, None while it has not."""
+    try:
+        return int(file.read_text(encoding="ascii"))
+    except (FileNotFoundError, ValueError):
+        return None

@@ -1,0 +1,73 @@
+"""Images of JVMs in the cache: they are made on first use, and hold until the next boot."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from kchaos.clusters.cache import cache_directory, locked
+from kchaos.clusters.processes import boot_id
+from kchaos.clusters.restored import criu, main_class
+from kchaos.clusters.restored.image import TEMPLATE, ImageKey, WantedJvm
+from kchaos.clusters.restored.training import train
+
+_WHOLE = "whole"
+_MOST = 8
+"""So many folders of images are kept, each some 200 MiB: a release with a mode and a heap."""
+_KEPT_S = 3600.0
+"""Seconds for which a used folder stays: others may be at it."""
+
+
+def image_of(
+    key: ImageKey, wanted: WantedJvm, *, offline: bool, say: Callable[[str], None]
+) -> Path | None:
+    """Return the folder with the image of a JVM; the key's images are made on first use.
+
+    None where none was written of such a JVM: one with an agent or with other flags.
+    Raises ClusterError, or MachineError, when the images cannot be made.
+    """
+    folder = _folder_of(key)
+    with locked(folder.name):
+        if not (folder / _WHOLE).is_file():
+            say(f"writing images of the JVMs of Kafka {key.distribution.release}, once each boot")
+            _forget_old_ones()
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            train(folder, key, offline=offline)
+            (folder / _WHOLE).touch()
+    os.utime(folder)
+    for node in folder.glob(f"{wanted.role}-*"):
+        if tuple(json.loads((node / TEMPLATE).read_text(encoding="utf-8"))) == wanted.template:
+            return node
+    return None
+
+
+def _folder_of(key: ImageKey) -> Path:
+    """Return the folder in the cache for the images of a key, on this boot of the machine."""
+    parts = [
+        *(criu.version(), str(key.is_kraft), str(key.broker_heap_mib), main_class.source()),
+        *(f"{jar} {jar.stat().st_mtime_ns}" for jar in key.distribution.class_path),
+    ]
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+    return _folders() / f"{boot_id()[:8]}-{key.distribution.release}-{digest}"
+
+
+def _forget_old_ones() -> None:
+    """Remove images of boots before, and all but those that were used last."""
+    used = {folder: folder.stat().st_mtime for folder in _folders().iterdir()}
+    newest = sorted(used, key=used.__getitem__, reverse=True)
+    for place, folder in enumerate(newest):
+        is_of_this_boot = folder.name.startswith(boot_id()[:8])
+        if not is_of_this_boot or (place >= _MOST and used[folder] < time.time() - _KEPT_S):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folders() -> Path:
+    folders = cache_directory() / "images"
+    folders.mkdir(exist_ok=True)
+    return folders

@@ -1,0 +1,123 @@
+"""Clusters whose JVMs are made of images, on real releases."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kchaos.checkers.judge import judge
+from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.processes import process_start_time
+from kchaos.clusters.restored.cluster import RestoredCluster
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
+from kchaos.clusters.waiting import await_until
+from kchaos.harness.player.drawing import draw
+from kchaos.harness.run.runner import RunOptions, play
+from tests.support.restoring import needs_criu
+
+pytestmark = [pytest.mark.cluster, needs_criu]
+
+OURS = os.readlink("/proc/self/ns/pid")
+HANG = """
+import signal
+from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.restored.cluster import RestoredCluster
+from kchaos.clusters.spec import ClusterSpec, brokers_of
+spec = ClusterSpec(brokers=brokers_of("2.8.2", (0,)))
+with work_directory("hang") as folder, RestoredCluster(spec, work_directory=folder) as cluster:
+    print(cluster.brokers[0].pid, cluster.zookeeper_members[0].process.pid, flush=True)
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with work_directory("restored") as folder:
+        yield folder
+
+
+def namespace(pid: int | None) -> str:
+    return os.readlink(f"/proc/{pid}/ns/pid")
+
+
+@pytest.mark.parametrize("release", ["1.1.1", "4.1.2"])
+def test_restored_jvms_serve_end_and_begin_again(
+    release: str, folder: Path, round_trip: Callable[..., list[bytes]]
+) -> None:
+    spec = ClusterSpec(brokers=brokers_of(release, (0, 1)))
+    with RestoredCluster(spec, work_directory=folder) as cluster:
+        assert cluster.description["engine"].startswith("criu ")
+        jvms = [*cluster.brokers.values(), *cluster.controllers.values()]
+        pids = [jvm.pid for jvm in jvms]
+        pids += [member.process.pid for member in cluster.zookeeper_members]
+        assert len({OURS, *map(namespace, pids)}) == 1 + len(pids) == 4
+        assert round_trip(cluster, [b"a", b"b"]) == [b"a", b"b"]
+
+        broker = cluster.brokers[1]
+        broker.pause()
+        await_until(
+            lambda: broker.is_paused,
+            timeout_s=30,
+            waiting_for="all threads to be stopped",
+            last_seen=lambda: broker.is_paused,
+        )
+        broker.resume()
+        broker.stop()
+        assert broker.exit_code == 128 + signal.SIGTERM
+        broker.start()
+        broker.await_ready()
+        assert round_trip(cluster, [b"c"]) == [b"c"]
+        broker.kill()
+        assert broker.exit_code == -signal.SIGKILL
+        assert "started" in broker.server_log.read_text()
+
+
+def test_a_jvm_with_an_agent_starts_anew(folder: Path) -> None:
+    agent = BrokerSpec(id=1, kafka="1.1.1", points=("fetch-read",))
+    spec = ClusterSpec(brokers=(*brokers_of("1.1.1", (0,)), agent))
+    with RestoredCluster(spec, work_directory=folder) as cluster:
+        assert namespace(cluster.brokers[0].pid) != OURS
+        assert namespace(cluster.brokers[1].pid) == OURS
+
+
+def test_restored_jvms_end_with_the_process_that_asked_for_them() -> None:
+    process = subprocess.Popen([sys.executable, "-c", HANG], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process:
+        pids = [int(pid) for pid in process.stdout.readline().split()]
+        process.kill()
+    assert len(pids) == 2
+    await_until(
+        lambda: [process_start_time(pid) for pid in pids] == [None, None],
+        timeout_s=30,
+        waiting_for="the restored JVMs to end",
+        last_seen=lambda: [process_start_time(pid) for pid in pids],
+    )
+
+
+def test_two_runs_of_one_image_go_as_predicted_and_name_no_fetch_session_alike(
+    tmp_path: Path,
+) -> None:
+    """Images have a seed in them, from which each leader of each run drew the same names."""
+    sessions = []
+    for _ in range(2):
+        run = play(
+            draw(31000, kafka="2.8.2", steps=10),
+            options=RunOptions(runs_directory=tmp_path, driver="restored"),
+            say=lambda _: None,
+        )
+        results = judge(run)
+        assert results.conforms, results.reason or results.unknown
+        lines = (run.path / "links.jsonl").read_text().splitlines()
+        details = [json.loads(line)["detail"] or {} for line in lines]
+        sessions.append({detail["session_id"] for detail in details if detail.get("session_id")})
+    assert sessions[0]
+    assert sessions[1]
+    assert not sessions[0] & sessions[1]
