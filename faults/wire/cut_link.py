@@ -9,7 +9,8 @@ from kchaos.checkers import acts
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.links import Cut, LinkKey, Links
 from kchaos.faults.api import Injection, Journal, links_of, require_available
-from kchaos.faults.view import ClusterView, name_in_use, unable, unlinked
+from kchaos.faults.view import ClusterView
+from kchaos.faults.wire.rule_at_links import why_no_rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,15 +28,7 @@ class CutLink(acts.CutLink):
         """Two brokers, links, a style that there is, and a name that no other cut has."""
         if self.source == self.target:
             return f"broker {self.source} cannot be cut from itself: name two brokers"
-        unknown = acts.unknown_style(self)
-        if unknown:
-            return unknown
-        return (
-            unable(view, self.source, or_controller=True)
-            or unable(view, self.target, or_controller=True)
-            or unlinked(view)
-            or name_in_use(view, self.name)
-        )
+        return acts.unknown_style(self) or why_no_rule(view, self)
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
