@@ -1,7 +1,7 @@
 """Type of a catalogue entry: story, cases, releases, expectations and witnesses."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kchaos.checkers.witness import misspelt_witness
@@ -22,7 +22,7 @@ class Expectation:
         witness: What shows that the mechanism ran, at least one, as `checkers.verdict` reads it:
             {"round": …}, {"log": …}, {"link": …}, {"hit": …}, {"observed": …}, {"epochs": …} or
             {"magics": …}.
-        source: Where it is written or measured.
+        source: Where it is written or measured; that of the entry if empty.
 
     Raises:
         ValueError: It has no witness, so that nobody could say what a run has shown, or a witness
@@ -32,7 +32,7 @@ class Expectation:
     safe: bool
     findings: tuple[ExpectedFinding, ...] = ()
     witness: tuple[Mapping[str, Any], ...] = ()
-    source: str
+    source: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what no run could show."""
@@ -71,7 +71,7 @@ class Entry:
         cannot_show: (case, release) to why that release cannot show the case, and which one can;
             "" where it can.
         expectations: (case, release) to what is known; missing means: the model's answer.
-        default_releases: What is played without `--kafka`.
+        default_releases: What is played without `--kafka`; all `releases` if empty.
         measured_only: Cases that are long; `kchaos measure` plays them, the test suite does not.
         releases: The releases that the entry makes a statement about, for the list.
     """
@@ -86,8 +86,19 @@ class Entry:
     steps: Callable[[str], tuple[Step, ...]]
     cannot_show: Callable[[str, str], str] = lambda _case, _release: ""
     expectations: Mapping[tuple[str, str], Expectation] = field(default_factory=dict)
-    default_releases: tuple[str, ...]
+    default_releases: tuple[str, ...] = ()
     measured_only: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Fill in what it says once for all."""
+        expectations = {
+            key: replace(expectation, source=expectation.source or self.source)
+            for key, expectation in self.expectations.items()
+        }
+        object.__setattr__(self, "expectations", expectations)
+        object.__setattr__(self, "default_releases", self.default_releases or self.releases)
+        if not self.default_releases:
+            raise ValueError(f"{self.name}: no expectation names a release: say default_releases")
 
     @property
     def releases(self) -> tuple[str, ...]:

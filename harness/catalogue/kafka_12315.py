@@ -91,7 +91,6 @@ _GONE: tuple[Step, ...] = (*_DOWN, AwaitState(topic="t", partition=0, leader=SEC
 _LEFT = {"log": {"broker": FIRST, "pattern": _OFFLINE}}
 _FAILED = {"log": {"broker": FIRST, "pattern": _NOT_EMPTY}}
 _SEEN = {"log": {"broker": FIRST, "pattern": f"deleted brokers: {FOLLOWER}, bounced brokers: ,"}}
-_SOURCE = "KAFKA-12315; kafka.controller.ReplicaStateMachine, 2.1.1 to 3.9.1; seen by a random run"
 
 
 def _cannot_show(_case: str, release: str) -> str:
@@ -117,7 +116,9 @@ KAFKA_12315 = Entry(
         "stays out of the ISR, until another broker is elected or controller 0 is restarted. "
         "3.9.1, of the last line that has this controller, still does so."
     ),
-    source=_SOURCE,
+    source=(
+        "KAFKA-12315; kafka.controller.ReplicaStateMachine, 2.1.1 to 3.9.1; seen by a random run"
+    ),
     cases={
         _TWICE: "controller 0 is deposed before it takes a replica out, and elected again",
         _MOVED: "the same; then another broker is elected, which heals it",
@@ -131,14 +132,13 @@ KAFKA_12315 = Entry(
             safe=False,
             findings=(("generation-not-initialised", (FOLLOWER,), -1, -1),),
             witness=(_LEFT, _FAILED),
-            source=_SOURCE,
         )
         for release in ("2.1.1", "2.8.2", "3.9.1")
     }
     | {
-        (_MOVED, release): Expectation(safe=True, witness=(_LEFT, _FAILED), source=_SOURCE)
+        (_MOVED, release): Expectation(safe=True, witness=(_LEFT, _FAILED))
         for release in ("2.8.2", "3.9.1")
     }
-    | {(_ONCE, "2.8.2"): Expectation(safe=True, witness=(_SEEN,), source=_SOURCE)},
+    | {(_ONCE, "2.8.2"): Expectation(safe=True, witness=(_SEEN,))},
     default_releases=("2.8.2", "3.9.1"),
 )

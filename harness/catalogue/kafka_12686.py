@@ -72,10 +72,6 @@ def _steps(_case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = (
-    "KAFKA-12686 (fixed in 3.0.0); kafka.server.AlterIsrManager and kafka.cluster.Partition, "
-    "2.8.2; found by random runs, measured on real brokers"
-)
 _FENCED = {
     "link": {
         "api": "AlterPartition",
@@ -106,7 +102,10 @@ KAFKA_12686 = Entry(
         "leader epoch. From 3.0.0 on the first wish stays in the list until it is answered. Until "
         "then a second one is refused, and the leader asks again with the next fetch."
     ),
-    source=_SOURCE,
+    source=(
+        "KAFKA-12686 (fixed in 3.0.0); kafka.server.AlterIsrManager and kafka.cluster.Partition, "
+        "2.8.2; found by random runs, measured on real brokers"
+    ),
     cases={_CASE: "the leader epoch changes while a wish for another ISR is on its way"},
     cluster=_cluster,
     steps=_steps,
@@ -119,13 +118,9 @@ KAFKA_12686 = Entry(
                 ("replication-stopped", (OTHER,), -1, -1),
             ),
             witness=(_FENCED, {"log": {"broker": LEADER, "pattern": _ENQUEUED}}),
-            source=_SOURCE,
         ),
         (_CASE, "3.0.2"): Expectation(
-            safe=True,
-            witness=(_FENCED, {"log": {"broker": LEADER, "pattern": _NOT_ENQUEUED}}),
-            source=_SOURCE,
+            safe=True, witness=(_FENCED, {"log": {"broker": LEADER, "pattern": _NOT_ENQUEUED}})
         ),
     },
-    default_releases=("2.8.2", "3.0.2"),
 )

@@ -66,10 +66,6 @@ def _steps(_case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = (
-    "KAFKA-14010 (fixed in 3.2.1 and 3.3.0); kafka.server.AlterIsrManager and "
-    "kafka.cluster.Partition, 2.8.2 and 3.0.2; found by random runs, measured on real brokers"
-)
 _FAILED = {
     "link": {
         "api": "AlterPartition",
@@ -103,7 +99,10 @@ KAFKA_14010 = Entry(
         "answer, so that it may ask again. The controller's thread is held before it writes, and "
         "its session is ended from outside."
     ),
-    source=_SOURCE,
+    source=(
+        "KAFKA-14010 (fixed in 3.2.1 and 3.3.0); kafka.server.AlterIsrManager and "
+        "kafka.cluster.Partition, 2.8.2 and 3.0.2; found by random runs, measured on real brokers"
+    ),
     cases={_CASE: "the controller's session ends while it is about to write the ISR"},
     cluster=_cluster,
     steps=_steps,
@@ -113,10 +112,9 @@ KAFKA_14010 = Entry(
             safe=False,
             findings=(("replication-stopped", (FOLLOWER,), -1, -1),),
             witness=(_FAILED, _NOT_ENQUEUED),
-            source=_SOURCE,
         )
         for release in ("2.8.2", "3.0.2")
     }
-    | {(_CASE, "3.3.2"): Expectation(safe=True, witness=(_FAILED, _TAKEN_IN), source=_SOURCE)},
+    | {(_CASE, "3.3.2"): Expectation(safe=True, witness=(_FAILED, _TAKEN_IN))},
     default_releases=("2.8.2", "3.3.2"),
 )

@@ -45,7 +45,6 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KAFKA-14616 (fixed in 3.7.1 and 3.8.0); measured"
 KAFKA_14616 = Entry(
     name="KAFKA-14616",
     title="A broker that was away while a topic was made again never has the new one",
@@ -57,7 +56,7 @@ KAFKA_14616 = Entry(
         "another topic id is renamed to end in -stray first, and the new partition is made. What "
         "was acknowledged to the deleted topic may be lost."
     ),
-    source=_SOURCE,
+    source="KAFKA-14616 (fixed in 3.7.1 and 3.8.0); measured",
     cases={_CASE: "a stop, a deletion and a creation"},
     cluster=_cluster,
     steps=_steps,
@@ -68,13 +67,10 @@ KAFKA_14616 = Entry(
             witness=(
                 {"log": {"broker": AWAY, "pattern": "fetching t-0 .*InconsistentTopicIdException"}},
             ),
-            source=_SOURCE,
         ),
         (_CASE, "4.1.2"): Expectation(
             safe=True,
             witness=({"log": {"broker": AWAY, "pattern": "/t-0 marked stray and renamed"}},),
-            source=_SOURCE,
         ),
     },
-    default_releases=("3.6.2", "4.1.2"),
 )

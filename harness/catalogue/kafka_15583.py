@@ -64,16 +64,11 @@ def _steps(_case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KAFKA-15583 (fixed in 3.7.0); Partition.maybeIncrementLeaderHW, 3.6.2 and 3.7.2"
 _SEEN = Expectation(
-    safe=True,
-    witness=({"operation": {"operation": "seen", "outcome": "ok", "base_offset": 5}},),
-    source=_SOURCE,
+    safe=True, witness=({"operation": {"operation": "seen", "outcome": "ok", "base_offset": 5}},)
 )
 _NOT_SEEN = Expectation(
-    safe=True,
-    witness=({"operation": {"operation": "seen", "outcome": "fail"}},),
-    source=_SOURCE,
+    safe=True, witness=({"operation": {"operation": "seen", "outcome": "fail"}},)
 )
 
 KAFKA_15583 = Entry(
@@ -89,7 +84,7 @@ KAFKA_15583 = Entry(
         "in-sync disk keeps, so the loss is permitted on both sides; who reads is told otherwise. "
         "What stands still has a cost of its own: KAFKA-19996."
     ),
-    source=_SOURCE,
+    source="KAFKA-15583 (fixed in 3.7.0); Partition.maybeIncrementLeaderHW, 3.6.2 and 3.7.2",
     cases={
         _KRAFT: "the leader is alone in the ISR, KRaft",
         _ZOOKEEPER: "the leader is alone in the ISR, ZooKeeper",

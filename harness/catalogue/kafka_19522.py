@@ -44,10 +44,6 @@ def _cannot_show(_case: str, release: str) -> str:
     return ""
 
 
-_SOURCE = (
-    "KAFKA-19522 (4.0.0 to 4.0.2, fixed in 4.1.0); "
-    "org.apache.kafka.controller.PartitionChangeBuilder.canElectLastKnownLeader"
-)
 _UNCLEAN = {"log": {"broker": LAST, "pattern": "t-0.*[Mm]arking the topic partition as RECOVERED"}}
 
 KAFKA_19522 = Entry(
@@ -62,19 +58,18 @@ KAFKA_19522 = Entry(
         "From 4.1 on it is elected by the event that unfences it. No record is lost: the finding "
         "is a decision that the controller's own rules forbid, read from the metadata log."
     ),
-    source=_SOURCE,
+    source=(
+        "KAFKA-19522 (4.0.0 to 4.0.2, fixed in 4.1.0); "
+        "org.apache.kafka.controller.PartitionChangeBuilder.canElectLastKnownLeader"
+    ),
     cases={_CASE: "the last known leader is the last one back"},
     cluster=cluster_with_feature,
     steps=_steps,
     cannot_show=_cannot_show,
     expectations={
         (_CASE, "4.0.2"): Expectation(
-            safe=True,
-            findings=(("decision-not-allowed", (LAST,), -1, -1),),
-            witness=(_UNCLEAN,),
-            source=_SOURCE,
+            safe=True, findings=(("decision-not-allowed", (LAST,), -1, -1),), witness=(_UNCLEAN,)
         ),
-        (_CASE, "4.1.2"): Expectation(safe=True, witness=(_UNCLEAN,), source=_SOURCE),
+        (_CASE, "4.1.2"): Expectation(safe=True, witness=(_UNCLEAN,)),
     },
-    default_releases=("4.0.2", "4.1.2"),
 )

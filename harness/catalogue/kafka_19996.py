@@ -121,11 +121,7 @@ def _refused(hold: str) -> dict[str, Any]:
     return {"operation": {"operation": f"slow-{hold}", "error_code": error}}
 
 
-_SOURCE = (
-    "KAFKA-19996, open; Partition.isFollowerInSync and maybeIncrementLeaderHW, 3.9.1 and 4.2.0; "
-    "KAFKA-15583 (3.7.0)"
-)
-_FLAPS = Expectation(safe=True, witness=(_left_behind(5), _left_behind(6)), source=_SOURCE)
+_FLAPS = Expectation(safe=True, witness=(_left_behind(5), _left_behind(6)))
 _WAITS = Expectation(
     safe=True,
     witness=(
@@ -133,7 +129,6 @@ _WAITS = Expectation(
         _refused("once"),
         _refused("twice"),
     ),
-    source=_SOURCE,
 )
 
 KAFKA_19996 = Entry(
@@ -151,7 +146,10 @@ KAFKA_19996 = Entry(
         "once. Nothing that was promised is lost; it is open, and every release since 3.7 has it, "
         "with ZooKeeper too."
     ),
-    source=_SOURCE,
+    source=(
+        "KAFKA-19996, open; Partition.isFollowerInSync and maybeIncrementLeaderHW, 3.9.1 and "
+        "4.2.0; KAFKA-15583 (3.7.0)"
+    ),
     cases={
         _KRAFT: "a slow follower, KRaft",
         _ZOOKEEPER: "a slow follower, ZooKeeper",

@@ -30,20 +30,14 @@ def _steps(_case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KAFKA-6119 (fixed in 0.11.0.2 and 1.0.0)"
-
-
 def _witness(error: str) -> dict[str, object]:
     return {"observed": {"kind": "after-timeout", "error": error}}
 
 
 _LOST = Expectation(
-    safe=False,
-    findings=(("committed-as-aborted", (LEADER,), 0, 0),),
-    witness=(_witness(""),),
-    source=_SOURCE,
+    safe=False, findings=(("committed-as-aborted", (LEADER,), 0, 0),), witness=(_witness(""),)
 )
-_FENCED = Expectation(safe=True, witness=(_witness("INVALID_PRODUCER_EPOCH"),), source=_SOURCE)
+_FENCED = Expectation(safe=True, witness=(_witness("INVALID_PRODUCER_EPOCH"),))
 
 KAFKA_6119 = Entry(
     name="KAFKA-6119",
@@ -57,7 +51,7 @@ KAFKA_6119 = Entry(
         "client was told that it is committed. From 0.11.0.2 on the coordinator takes the next "
         "epoch before it aborts, and the producer is fenced at its next request."
     ),
-    source=_SOURCE,
+    source="KAFKA-6119 (fixed in 0.11.0.2 and 1.0.0)",
     cases={_CASE: "the producer goes on when the abort of its transaction is written"},
     cluster=_cluster,
     steps=_steps,

@@ -62,7 +62,6 @@ _RED = {
 }
 # The leader answers B's question for an epoch that it does not know with the end of another one.
 _WRONG_ANSWER = {"round": {"follower": B, "leader": A, "end_offset": 21}}
-_SOURCE = "KIP-279, scenario 1; KAFKA-6361 (fixed in 2.0.0); offsets measured on real brokers"
 
 KAFKA_6361 = Entry(
     name="KAFKA-6361",
@@ -78,7 +77,7 @@ KAFKA_6361 = Entry(
         "calls this case fine, because it expects the follower to fetch from 11; the shipped code "
         "fetches from 21. In one-record batches the cut falls on a batch edge, and 11-20 diverge."
     ),
-    source=_SOURCE,
+    source="KIP-279, scenario 1; KAFKA-6361 (fixed in 2.0.0); offsets measured on real brokers",
     cases={
         "n15": "B wrote 11-15; before 2.0 its fetcher fails",
         "n20": "B wrote 11-20; before 2.0 a silent divergence",
@@ -88,9 +87,7 @@ KAFKA_6361 = Entry(
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (case, release): Expectation(
-            safe=False, findings=(finding,), witness=(_WRONG_ANSWER,), source=_SOURCE
-        )
+        (case, release): Expectation(safe=False, findings=(finding,), witness=(_WRONG_ANSWER,))
         for case, finding in _RED.items()
         for release in ("0.11.0.3", "1.1.1")
     }
@@ -98,7 +95,6 @@ KAFKA_6361 = Entry(
         (case, release): Expectation(
             safe=True,
             witness=({"log": {"broker": B, "pattern": r"[Tt]runcat\w+ .*to( offset)? 11\b"}},),
-            source=_SOURCE,
         )
         for case in _RED
         for release in ("2.0.1", "2.8.2", "3.9.1")

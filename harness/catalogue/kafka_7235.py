@@ -104,7 +104,6 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KAFKA-7235 (fixed in 2.2.0 by KIP-380); measured on real brokers"
 _OBEYED, _REFUSED = late_answer("LeaderAndIsr", 0), late_answer("LeaderAndIsr", 77)
 _FORGOTTEN = {"observed": {"kind": "high-watermark-forgotten", "broker": BOUNCING, "topic": "u"}}
 _KEPT = {"observed": {"kind": "not-possible", "name": "AwaitHighWatermarkForgotten"}}
@@ -130,7 +129,7 @@ KAFKA_7235 = Entry(
         "left, and the records are lost on 2.2.2 as well. Fetches of broker 1 are held at the "
         "link; the late request is made by kchaos, since the controller stands still."
     ),
-    source=_SOURCE,
+    source="KAFKA-7235 (fixed in 2.2.0 by KIP-380); measured on real brokers",
     cases={
         _OWN: "at the release's own protocol",
         _OLD: "at inter-broker protocol and message format 0.10.2",
@@ -146,7 +145,6 @@ KAFKA_7235 = Entry(
             safe=False,
             findings=(_ACCEPTED, ("committed-loss", (BOUNCING, OTHER), 0, 4, "u")),
             witness=(_OBEYED, _FORGOTTEN),
-            source=_SOURCE,
         )
         for case, release in (
             (_OLD, "2.1.1"),
@@ -156,7 +154,7 @@ KAFKA_7235 = Entry(
     }
     | {
         (_OWN, "2.1.1"): Expectation(
-            safe=False, findings=(_ACCEPTED,), witness=(_OBEYED, _FORGOTTEN), source=_SOURCE
+            safe=False, findings=(_ACCEPTED,), witness=(_OBEYED, _FORGOTTEN)
         ),
         (_OLD, "2.2.2"): Expectation(
             safe=False,
@@ -166,9 +164,7 @@ KAFKA_7235 = Entry(
                 _FORGOTTEN,
                 {"log": {"broker": CONTROLLER, "pattern": r"bounced brokers: 1\b"}},
             ),
-            source=_SOURCE,
         ),
-        (_OWN, "2.2.2"): Expectation(safe=True, witness=(_REFUSED, _KEPT), source=_SOURCE),
+        (_OWN, "2.2.2"): Expectation(safe=True, witness=(_REFUSED, _KEPT)),
     },
-    default_releases=("2.1.1", "2.2.2"),
 )

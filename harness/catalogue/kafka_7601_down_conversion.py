@@ -33,10 +33,7 @@ def _written_in(*magics: int) -> dict[str, dict[str, object]]:
 
 
 _RED = Expectation(
-    safe=False,
-    findings=(("not-down-converted", (A,), -1, -1),),
-    witness=(_written_in(2, 1),),
-    source=_SOURCE,
+    safe=False, findings=(("not-down-converted", (A,), -1, -1),), witness=(_written_in(2, 1),)
 )
 # From protocol 3.0 on the setting is ignored (KIP-724): nothing is downgraded.
 _GREEN = Expectation(safe=True, witness=(_written_in(2),), source=f"{_SOURCE}; KIP-724")

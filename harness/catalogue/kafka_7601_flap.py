@@ -69,8 +69,6 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KAFKA-7601, Description"
-
 KAFKA_7601_FLAP = Entry(
     name="KAFKA-7601-flap",
     title="An upgrade of the message format flaps while leaders alternate, and stabilizes",
@@ -81,7 +79,7 @@ KAFKA_7601_FLAP = Entry(
         "take whatever format they get, and when the last broker is upgraded the new format stays. "
         "What goes wrong when a follower has more is KAFKA-7601-jira."
     ),
-    source=_SOURCE,
+    source="KAFKA-7601, Description",
     cases={"upgrade": "two brokers are upgraded one after the other, and lead in turn"},
     cluster=_cluster,
     steps=_steps,
@@ -99,8 +97,6 @@ KAFKA_7601_FLAP = Entry(
                 }
                 for broker in (A, B)
             ),
-            source=_SOURCE,
         ),
     },
-    default_releases=("1.1.1",),
 )

@@ -119,7 +119,7 @@ def _epochs_of(broker: int, *starts: int) -> dict[str, dict[str, object]]:
     }
 
 
-_RED = Expectation(safe=False, findings=_DIVERGED, witness=(_ANSWERED,), source=_SOURCE)
+_RED = Expectation(safe=False, findings=_DIVERGED, witness=(_ANSWERED,))
 _RED_IN_SPITE_OF_THE_FIX = Expectation(
     safe=False,
     findings=_DIVERGED,
@@ -160,7 +160,6 @@ KAFKA_7601_FOUR_REPLICAS = Entry(
                 _epochs_of(L, 10),
                 {"log": {"broker": F, "pattern": r"[Tt]runcat\w+ .*to( offset)? 7\b"}},
             ),
-            source=_SOURCE,
         ),
         **dict.fromkeys(
             [(_KILLED, "2.2.1"), (_KILLED, "2.3.1"), (_PROTOCOL_2_6, "2.8.2")],

@@ -90,7 +90,6 @@ KAFKA_7601_JIRA = Entry(
             safe=False,
             findings=(("divergence", (N, O), 5, 7),),
             witness=(_answered(9), _epochs_of_o(0)),
-            source=_SOURCE,
         )
         for release in ("0.11.0.3", "1.1.1", "2.0.0")
     }

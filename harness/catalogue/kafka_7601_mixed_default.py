@@ -76,7 +76,6 @@ def _cannot_show(case: str, release: str) -> str:
     return ""
 
 
-_SOURCE = "KAFKA-7601; kafka.cluster.Partition.readRecords, 2.8.2; KIP-724"
 _OUT_OF_RANGE = {
     "link": {
         "api": "Fetch",
@@ -100,7 +99,7 @@ KAFKA_7601_MIXED_DEFAULT = Entry(
         "From protocol 3.0 on brokers ignore the setting and write the newest format, which ends "
         "it; at an older protocol a 3.9 broker does the same as 2.8."
     ),
-    source=_SOURCE,
+    source="KAFKA-7601; kafka.cluster.Partition.readRecords, 2.8.2; KIP-724",
     cases={
         _DEFAULT: "a leader in an old format, a follower in a new one, the release's own protocol",
         _ROLLED: "protocol 2.8 with mixed formats, then both are rolled to protocol 3.0",
@@ -111,12 +110,8 @@ KAFKA_7601_MIXED_DEFAULT = Entry(
     cannot_show=_cannot_show,
     expectations={
         (_DEFAULT, "2.8.2"): Expectation(
-            safe=False,
-            findings=(("fetch-loop", (N,), -1, -1),),
-            witness=(_OUT_OF_RANGE,),
-            source=_SOURCE,
+            safe=False, findings=(("fetch-loop", (N,), -1, -1),), witness=(_OUT_OF_RANGE,)
         ),
-        (_ROLLED, "3.9.1"): Expectation(safe=True, witness=(_OUT_OF_RANGE,), source=_SOURCE),
+        (_ROLLED, "3.9.1"): Expectation(safe=True, witness=(_OUT_OF_RANGE,)),
     },
-    default_releases=("2.8.2", "3.9.1"),
 )

@@ -40,20 +40,14 @@ def _steps(_case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KAFKA-9144 (fixed in 2.4.1 and 2.5.0; since KAFKA-5494, 1.0.0)"
-
-
 def _witness(error: str) -> dict[str, object]:
     return {"observed": {"kind": "late-batch", "error": error}}
 
 
 _HANGS = Expectation(
-    safe=False,
-    findings=(("hanging-transaction", (SECOND,), 2, 2),),
-    witness=(_witness(""),),
-    source=_SOURCE,
+    safe=False, findings=(("hanging-transaction", (SECOND,), 2, 2),), witness=(_witness(""),)
 )
-_FENCED = Expectation(safe=True, witness=(_witness("INVALID_PRODUCER_EPOCH"),), source=_SOURCE)
+_FENCED = Expectation(safe=True, witness=(_witness("INVALID_PRODUCER_EPOCH"),))
 
 KAFKA_9144 = Entry(
     name="KAFKA-9144",
@@ -69,7 +63,7 @@ KAFKA_9144 = Entry(
         "and the producer is fenced. The Jira tells what else becomes of it: a coordinator's epoch "
         "may go back, and then a log's recovery fails."
     ),
-    source=_SOURCE,
+    source="KAFKA-9144 (fixed in 2.4.1 and 2.5.0; since KAFKA-5494, 1.0.0)",
     cases={_CASE: "each broker is restarted in its turn before the producer goes on"},
     cluster=_cluster,
     steps=_steps,

@@ -66,7 +66,6 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KAFKA-9491 (fixed in 2.4.1 and 2.5.0)"
 _DELETED = "deleted"
 _ANEW = {
     "link": {
@@ -90,7 +89,7 @@ KAFKA_9491 = Entry(
         "with OFFSET_OUT_OF_RANGE, the LeaderAndIsr as well as every produce, whose records are "
         "appended all the same. 2.4.1 takes the high watermark to the new log start."
     ),
-    source=_SOURCE,
+    source="KAFKA-9491 (fixed in 2.4.1 and 2.5.0)",
     cases={_DELETED: "records are deleted by a client"},
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
@@ -103,13 +102,9 @@ KAFKA_9491 = Entry(
                 {"operation": {"operation": "after", "error": "OFFSET_OUT_OF_RANGE"}},
                 {"link": {**_TOLD, "detail": {"error_code": 1}}},
             ),
-            source=_SOURCE,
         ),
         (_DELETED, "2.4.1"): Expectation(
-            safe=True,
-            witness=(_ANEW, {"link": {**_TOLD, "detail": {"error_code": 0}}}),
-            source=_SOURCE,
+            safe=True, witness=(_ANEW, {"link": {**_TOLD, "detail": {"error_code": 0}}})
         ),
     },
-    default_releases=("2.4.0", "2.4.1"),
 )

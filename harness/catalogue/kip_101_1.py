@@ -91,7 +91,6 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-101, scenario 1; KAFKA-1211 (fixed in 0.11.0)"
 _HELD = {"link": {"api": "Fetch", "direction": "response", "fate": "held", "source": A}}
 
 KIP_101_1 = Entry(
@@ -109,7 +108,7 @@ KIP_101_1 = Entry(
         "election instead. The loss is the same when X alone has acknowledged m2 (acks=1) and a "
         "consumer has read it: it was below X's high watermark, and no consumer will see it again."
     ),
-    source=_SOURCE,
+    source="KIP-101, scenario 1; KAFKA-1211 (fixed in 0.11.0)",
     cases={
         _ACKED: "two leaders die in a row, all elections are clean",
         _SEEN: "m2 has acks=1, and a consumer has read it",
@@ -121,7 +120,6 @@ KIP_101_1 = Entry(
             safe=False,
             findings=(("committed-loss", (X, B, A), 1, 1),),
             witness=(_HELD, {"log": {"broker": A, "pattern": r"Truncating log t-0 to offset 1\b"}}),
-            source=_SOURCE,
         )
         for case in (_ACKED, _SEEN)
     }
@@ -130,7 +128,6 @@ KIP_101_1 = Entry(
             safe=True,
             # A wants to ask B, and is cut off: it has not truncated before it asked.
             witness=(_HELD, {"link": {"api": api, "source": A, "target": B, "fate": "cut"}}),
-            source=_SOURCE,
         )
         for release, api in (
             ("0.11.0.3", "OffsetForLeaderEpoch"),
@@ -139,5 +136,4 @@ KIP_101_1 = Entry(
         )
         for case in (_ACKED, _SEEN)
     },
-    default_releases=("0.10.2.2", "0.11.0.3", "2.0.1", "2.8.2"),
 )

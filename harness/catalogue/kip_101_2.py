@@ -41,8 +41,6 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-101, scenario 2; KAFKA-3919 (fixed in 0.11.0)"
-
 KIP_101_2 = Entry(
     name="KIP-101-2",
     title="Replicas diverge after both lost power",
@@ -54,7 +52,7 @@ KIP_101_2 = Entry(
         "that high watermark, which removes nothing, and both are in sync with different records "
         "at offset 1. From 0.11 on B asks where its leader epoch ended on A and truncates there."
     ),
-    source=_SOURCE,
+    source="KIP-101, scenario 2; KAFKA-3919 (fixed in 0.11.0)",
     cases={"power-loss": "A loses the last record, B does not"},
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
@@ -63,13 +61,9 @@ KIP_101_2 = Entry(
             safe=False,
             findings=(("divergence", (A, B), 1, 1),),
             witness=({"log": {"broker": B, "pattern": r"Truncating log t-0 to offset 2\b"}},),
-            source=_SOURCE,
         ),
         ("power-loss", "0.11.0.3"): Expectation(
-            safe=True,
-            witness=({"round": {"follower": B, "leader": A, "end_offset": 1}},),
-            source=_SOURCE,
+            safe=True, witness=({"round": {"follower": B, "leader": A, "end_offset": 1}},)
         ),
     },
-    default_releases=("0.10.2.2", "0.11.0.3"),
 )

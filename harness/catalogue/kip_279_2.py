@@ -62,9 +62,6 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-279, scenario 2; KIP-101, scenario 1 (fixed in 0.11.0)"
-
-
 def _fetches_from(offset: int) -> dict[str, dict[str, object]]:
     return {
         "link": {
@@ -94,7 +91,7 @@ KIP_279_2 = Entry(
         "here; with its protocol 2.7 and later A does not even ask first: the question is part of "
         "its Fetch."
     ),
-    source=_SOURCE,
+    source="KIP-279, scenario 2; KIP-101, scenario 1 (fixed in 0.11.0)",
     cases={"restart": "A is killed and starts again; its Fetch is held"},
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
@@ -106,15 +103,11 @@ KIP_279_2 = Entry(
                 {"log": {"broker": A, "pattern": r"Truncating log t-0 to offset 11\b"}},
                 _fetches_from(11),
             ),
-            source=_SOURCE,
         ),
-        ("restart", "0.11.0.3"): Expectation(
-            safe=True, witness=(_answered(), _fetches_from(21)), source=_SOURCE
-        ),
+        ("restart", "0.11.0.3"): Expectation(safe=True, witness=(_answered(), _fetches_from(21))),
         ("restart", "2.0.1"): Expectation(
-            safe=True, witness=(_answered(answered_epoch=0), _fetches_from(21)), source=_SOURCE
+            safe=True, witness=(_answered(answered_epoch=0), _fetches_from(21))
         ),
-        ("restart", "2.8.2"): Expectation(safe=True, witness=(_fetches_from(21),), source=_SOURCE),
+        ("restart", "2.8.2"): Expectation(safe=True, witness=(_fetches_from(21),)),
     },
-    default_releases=("0.10.2.2", "0.11.0.3", "2.0.1", "2.8.2"),
 )

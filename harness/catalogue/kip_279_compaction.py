@@ -99,7 +99,6 @@ _CASES = {
     "rebuilt": "A is killed, its disk loses the epoch file, and recovery makes it of the batches",
     "not-rebuilt": "A is stopped, its disk loses the epoch file, and nothing makes it anew",
 }
-_SOURCE = "KIP-279, Impact of topic compaction; measured on real brokers"
 
 
 def _answered(end_offset: int) -> dict[str, dict[str, int]]:
@@ -128,15 +127,12 @@ _REBUILT, _NOT_REBUILT = _epochs_of_a(0, 21, 32), _epochs_of_a(32)
 
 
 def _green(*witness: Mapping[str, Any]) -> Expectation:
-    return Expectation(safe=True, witness=(_CLEANED, *witness), source=_SOURCE)
+    return Expectation(safe=True, witness=(_CLEANED, *witness))
 
 
 def _red(*witness: Mapping[str, Any]) -> Expectation:
     return Expectation(
-        safe=False,
-        findings=(("hole", (A,), 11, 14),),
-        witness=(_CLEANED, _GOES_ON_AT_15, *witness),
-        source=_SOURCE,
+        safe=False, findings=(("hole", (A,), 11, 14),), witness=(_CLEANED, _GOES_ON_AT_15, *witness)
     )
 
 
@@ -159,7 +155,7 @@ KIP_279_COMPACTION = Entry(
         "have no keys. Nobody promised to keep 11-14; what is wrong is that one in-sync replica "
         "has them and the other not, which is reported as a hole."
     ),
-    source=_SOURCE,
+    source="KIP-279, Impact of topic compaction; measured on real brokers",
     cases=_CASES,
     cluster=_cluster,
     steps=_steps,

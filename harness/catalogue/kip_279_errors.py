@@ -71,11 +71,6 @@ _ANSWERS_FORGED: tuple[Step, ...] = (
 )
 
 
-_SOURCE = (
-    "KIP-279, Proposed Changes; kafka.server.ReplicaFetcherThread.fetchEpochsFromLeader, 2.0.1"
-)
-
-
 def _asked_again(pattern: str, fate: str) -> tuple[dict[str, dict[str, object]], ...]:
     answer = {"api": "OffsetForLeaderEpoch", "direction": "response", "source": A, "target": B}
     untouched = {"snapshot": "before-healing", "broker": A, "partition": "t-0", "starts": [0]}
@@ -98,7 +93,9 @@ KIP_279_ERRORS = Entry(
         "A's log still ends at 21 then, and not at 11, its high watermark. Once an answer gets "
         "through it truncates to 11 as told."
     ),
-    source=_SOURCE,
+    source=(
+        "KIP-279, Proposed Changes; kafka.server.ReplicaFetcherThread.fetchEpochsFromLeader, 2.0.1"
+    ),
     cases={
         _HELD: "the answers are held for longer than the follower waits",
         _FORGED: "the link puts NOT_LEADER_FOR_PARTITION in the place of each answer",
@@ -106,12 +103,7 @@ KIP_279_ERRORS = Entry(
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (_HELD, "2.0.1"): Expectation(
-            safe=True, witness=_asked_again(_FAILED, "held"), source=_SOURCE
-        ),
-        (_FORGED, "2.0.1"): Expectation(
-            safe=True, witness=_asked_again(_TOLD_ERROR, "forged"), source=_SOURCE
-        ),
+        (_HELD, "2.0.1"): Expectation(safe=True, witness=_asked_again(_FAILED, "held")),
+        (_FORGED, "2.0.1"): Expectation(safe=True, witness=_asked_again(_TOLD_ERROR, "forged")),
     },
-    default_releases=("2.0.1",),
 )

@@ -144,10 +144,9 @@ KIP_279_OLD_PROTOCOL = Entry(
             safe=False,
             findings=(("divergence", (A, B), 1, 1),),
             witness=(_asked(0), _answered(end_offset=2)),
-            source=_SOURCE,
         ),
-        (_OWN, _AFTER): Expectation(safe=True, witness=_TWO_ROUNDS, source=_SOURCE),
-        (_RIGHT, _AFTER): Expectation(safe=True, witness=_TWO_ROUNDS, source=_SOURCE),
+        (_OWN, _AFTER): Expectation(safe=True, witness=_TWO_ROUNDS),
+        (_RIGHT, _AFTER): Expectation(safe=True, witness=_TWO_ROUNDS),
         (_WRONG, _AFTER): Expectation(
             safe=False,
             findings=(("replication-stopped", (B,), -1, -1),),
@@ -155,5 +154,4 @@ KIP_279_OLD_PROTOCOL = Entry(
             source=f"{_SOURCE}; kafka.network.RequestChannel.Request, {_BEFORE}",
         ),
     },
-    default_releases=(_AFTER,),
 )

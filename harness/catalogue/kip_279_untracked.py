@@ -57,7 +57,6 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-279, Proposed Changes (backward compatibility)"
 _RELEASES = ("1.1.1", "2.0.0", "2.1.1")
 
 KIP_279_UNTRACKED = Entry(
@@ -72,7 +71,7 @@ KIP_279_UNTRACKED = Entry(
         "notes its own epoch when it is elected, whatever format it writes (KAFKA-7415). It "
         "answers an older epoch with the start of that one."
     ),
-    source=_SOURCE,
+    source="KIP-279, Proposed Changes (backward compatibility)",
     cases={"old-format": "the leader has only ever written an old message format"},
     cluster=_cluster,
     steps=_steps,
@@ -84,9 +83,7 @@ KIP_279_UNTRACKED = Entry(
                 {"epochs": {"snapshot": "final", "broker": O, "partition": "t-0", "starts": []}},
                 {"log": {"broker": N, "pattern": r"[Tt]runcat\w+ .*to( offset)? 11\b"}},
             ),
-            source=_SOURCE,
         )
         for release in _RELEASES
     },
-    default_releases=_RELEASES,
 )

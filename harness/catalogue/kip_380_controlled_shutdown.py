@@ -119,7 +119,6 @@ def _live_broker(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-380, motivation, second example; measured on real brokers"
 _STOPPED = ("replication-stopped", (BOUNCING,), -1, -1, "u")
 _HARM = (
     ("stale-request-accepted", (CONTROLLER,), -1, -1, "t"),
@@ -173,7 +172,7 @@ KIP_380_STALE_CONTROLLED_SHUTDOWN = Entry(
         "and is shut down in order (KafkaServer.doControlledShutdown). 2.1 obeys the first "
         "request, which does no harm here, since the process is the same."
     ),
-    source=_SOURCE,
+    source="KIP-380, motivation, second example; measured on real brokers",
     cases={
         _LIVE: "the broker is back, in sync, and leads",
         _ASKED: "the same; the broker itself had asked, and the controller was slow",
@@ -187,20 +186,13 @@ KIP_380_STALE_CONTROLLED_SHUTDOWN = Entry(
     steps=_steps,
     expectations={
         (_LIVE, "2.1.1"): Expectation(
-            safe=False,
-            findings=_HARM,
-            witness=(late_answer("ControlledShutdown", 0), _OBEYED),
-            source=_SOURCE,
+            safe=False, findings=_HARM, witness=(late_answer("ControlledShutdown", 0), _OBEYED)
         ),
         (_ASKED, "2.1.1"): Expectation(
-            safe=False, findings=(_STOPPED,), witness=(_HELD, _GIVEN_UP, _OBEYED), source=_SOURCE
+            safe=False, findings=(_STOPPED,), witness=(_HELD, _GIVEN_UP, _OBEYED)
         ),
-        (_ASKED, "2.2.2"): Expectation(
-            safe=True, witness=(_HELD, _GIVEN_UP, _REFUSED), source=_SOURCE
-        ),
-        (_SESSION, "2.1.1"): Expectation(
-            safe=True, witness=(_HELD, _answered(1, 0)), source=_SOURCE
-        ),
+        (_ASKED, "2.2.2"): Expectation(safe=True, witness=(_HELD, _GIVEN_UP, _REFUSED)),
+        (_SESSION, "2.1.1"): Expectation(safe=True, witness=(_HELD, _answered(1, 0))),
         (_SESSION, "2.2.2"): Expectation(
             safe=True,
             witness=(
@@ -210,13 +202,9 @@ KIP_380_STALE_CONTROLLED_SHUTDOWN = Entry(
                 _answered(2, 0),
                 _log(BOUNCING, r"Controlled shutdown succeeded"),
             ),
-            source=_SOURCE,
         ),
         (_LIVE, "2.2.2"): Expectation(
-            safe=True,
-            witness=(late_answer("ControlledShutdown", 77), _REFUSED),
-            source=_SOURCE,
+            safe=True, witness=(late_answer("ControlledShutdown", 77), _REFUSED)
         ),
     },
-    default_releases=("2.1.1", "2.2.2"),
 )

@@ -54,11 +54,6 @@ def _steps(_case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = (
-    "kafka.zookeeper.ZooKeeperClient, 2.1.1 and 2.2.0 (mended by the commit of KAFKA-7235, "
-    "KIP-380); found by random runs, measured on real brokers"
-)
-
 KIP_380_CONTROLLER_LOST = Entry(
     name="KIP-380-controller-lost",
     title="A controller whose session ends while it writes stands still, and its broker stays away",
@@ -73,7 +68,10 @@ KIP_380_CONTROLLER_LOST = Entry(
         "fails, the broker resigns, registers again and follows the new leader. The controller's "
         "thread is held before it writes, and its session is ended from outside."
     ),
-    source=_SOURCE,
+    source=(
+        "kafka.zookeeper.ZooKeeperClient, 2.1.1 and 2.2.0 (mended by the commit of KAFKA-7235, "
+        "KIP-380); found by random runs, measured on real brokers"
+    ),
     cases={_CASE: "its session ends while it is about to write"},
     cluster=_cluster,
     steps=_steps,
@@ -82,13 +80,9 @@ KIP_380_CONTROLLER_LOST = Entry(
             safe=False,
             findings=(("replication-stopped", (OTHER,), -1, -1, "t"),),
             witness=({"log": {"broker": CONTROLLER, "pattern": _THROWN}},),
-            source=_SOURCE,
         ),
         (_CASE, "2.2.2"): Expectation(
-            safe=True,
-            witness=(_HELD, {"log": {"broker": CONTROLLER, "pattern": _EXPIRED}}),
-            source=_SOURCE,
+            safe=True, witness=(_HELD, {"log": {"broker": CONTROLLER, "pattern": _EXPIRED}})
         ),
     },
-    default_releases=("2.1.1", "2.2.2"),
 )

@@ -49,7 +49,6 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KAFKA-9839 (fixed in 2.5.1); KafkaApis.isBrokerEpochStale; measured on real brokers"
 _HELD = {"hit": {"point": "registered", "broker": REGISTERING, "fate": "held"}}
 _THROWN = {
     "log": {"broker": REGISTERING, "pattern": r"Epoch \d+ larger than current broker epoch \d+"}
@@ -79,7 +78,7 @@ KIP_380_EPOCH_AHEAD = Entry(
         "on and sends nothing again. Broker 1 leads t in its old epoch for ever, beside broker 2. "
         "From 2.5.1 on it obeys. Up to 2.1 no epoch is told, and it obeys as well."
     ),
-    source=_SOURCE,
+    source="KAFKA-9839 (fixed in 2.5.1); KafkaApis.isBrokerEpochStale; measured on real brokers",
     cases={"registered-and-not-told": "the broker's own registration returns last"},
     cluster=bounced_cluster,
     steps=_steps,
@@ -88,14 +87,11 @@ KIP_380_EPOCH_AHEAD = Entry(
             safe=False,
             findings=(("replication-stopped", (REGISTERING,), -1, -1),),
             witness=(_HELD, _answered(-1), _THROWN),
-            source=_SOURCE,
         )
         for release in ("2.2.2", "2.4.1")
     }
     | {
-        ("registered-and-not-told", release): Expectation(
-            safe=True, witness=(_HELD, _answered(0)), source=_SOURCE
-        )
+        ("registered-and-not-told", release): Expectation(safe=True, witness=(_HELD, _answered(0)))
         for release in ("2.1.1", "2.5.1", "2.8.2")
     },
     default_releases=("2.1.1", "2.2.2", "2.5.1", "2.8.2"),

@@ -135,7 +135,6 @@ def _made_anew(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-380, motivation, third example; measured on real brokers"
 _OBEYED, _REFUSED = late_answer("LeaderAndIsr", 0), late_answer("LeaderAndIsr", 77)
 _FORGOTTEN = {"observed": {"kind": "high-watermark-forgotten", "broker": BOUNCING, "topic": "u"}}
 _KEPT = {"observed": {"kind": "not-possible", "name": "AwaitHighWatermarkForgotten"}}
@@ -171,7 +170,7 @@ KIP_380_STALE_LEADER_AND_ISR = Entry(
         "would notice stands still. Up to 2.1 it obeys; from 2.2 on it refuses, and the controller "
         "does not send it once more."
     ),
-    source=_SOURCE,
+    source="KIP-380, motivation, third example; measured on real brokers",
     cases={
         _LEADS: "it says that the bounced broker leads",
         _FORGETS: "it names one of two partitions",
@@ -181,23 +180,15 @@ KIP_380_STALE_LEADER_AND_ISR = Entry(
     case_clusters={_SENT: lambda kafka: bounced_cluster(kafka, _NEVER_TIMES_OUT)},
     steps=_steps,
     expectations={
-        (_LEADS, "2.1.1"): Expectation(
-            safe=False, findings=(_ACCEPTED,), witness=(_OBEYED,), source=_SOURCE
-        ),
-        (_LEADS, "2.2.2"): Expectation(safe=True, witness=(_REFUSED,), source=_SOURCE),
+        (_LEADS, "2.1.1"): Expectation(safe=False, findings=(_ACCEPTED,), witness=(_OBEYED,)),
+        (_LEADS, "2.2.2"): Expectation(safe=True, witness=(_REFUSED,)),
         (_FORGETS, "2.1.1"): Expectation(
-            safe=False, findings=(_ACCEPTED,), witness=(_OBEYED, _FORGOTTEN), source=_SOURCE
+            safe=False, findings=(_ACCEPTED,), witness=(_OBEYED, _FORGOTTEN)
         ),
-        (_FORGETS, "2.2.2"): Expectation(safe=True, witness=(_REFUSED, _KEPT), source=_SOURCE),
+        (_FORGETS, "2.2.2"): Expectation(safe=True, witness=(_REFUSED, _KEPT)),
         (_SENT, "2.1.1"): Expectation(
-            safe=False,
-            findings=((*_ACCEPTED, "t"),),
-            witness=(_GIVEN_UP, _answered(0), _FORGOTTEN),
-            source=_SOURCE,
+            safe=False, findings=((*_ACCEPTED, "t"),), witness=(_GIVEN_UP, _answered(0), _FORGOTTEN)
         ),
-        (_SENT, "2.2.2"): Expectation(
-            safe=True, witness=(_GIVEN_UP, _answered(77), _KEPT), source=_SOURCE
-        ),
+        (_SENT, "2.2.2"): Expectation(safe=True, witness=(_GIVEN_UP, _answered(77), _KEPT)),
     },
-    default_releases=("2.1.1", "2.2.2"),
 )

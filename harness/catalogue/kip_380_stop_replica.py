@@ -48,7 +48,6 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-380, motivation, first example; measured on real brokers"
 _OBEYED, _REFUSED = late_answer("StopReplica", 0), late_answer("StopReplica", 77)
 
 KIP_380_STALE_STOP_REPLICA = Entry(
@@ -67,7 +66,7 @@ KIP_380_STALE_STOP_REPLICA = Entry(
         "controller notices that the broker was gone, it closes the connection and drops what it "
         "had not got an answer to (ControllerChannelManager.removeBroker)."
     ),
-    source=_SOURCE,
+    source="KIP-380, motivation, first example; measured on real brokers",
     cases={
         _STOPPED: "delete=false, to a follower that is in sync",
         _DELETED: "delete=true, to the only replica",
@@ -82,7 +81,6 @@ KIP_380_STALE_STOP_REPLICA = Entry(
                 ("replication-stopped", (BOUNCING,), -1, -1),
             ),
             witness=(_OBEYED,),
-            source=_SOURCE,
         ),
         (_DELETED, "2.1.1"): Expectation(
             safe=False,
@@ -94,12 +92,10 @@ KIP_380_STALE_STOP_REPLICA = Entry(
                 ("missing-tail", (BOUNCING,), 0, 0),
             ),
             witness=(_OBEYED,),
-            source=_SOURCE,
         ),
     }
     | {
-        (case, "2.2.2"): Expectation(safe=True, witness=(_REFUSED,), source=_SOURCE)
+        (case, "2.2.2"): Expectation(safe=True, witness=(_REFUSED,))
         for case in (_STOPPED, _DELETED)
     },
-    default_releases=("2.1.1", "2.2.2"),
 )

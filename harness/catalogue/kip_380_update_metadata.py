@@ -96,7 +96,6 @@ def _a_follower_is_told() -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-380, first assumption; measured on real brokers"
 _UNAVAILABLE = {
     "log": {"broker": BOUNCING, "pattern": r"cannot become follower since the new leader 2 is un"}
 }
@@ -146,7 +145,7 @@ KIP_380_STALE_UPDATE_METADATA = Entry(
         "timer repeats metadata. The next UpdateMetadata that names the partition ends it, after "
         "an election or a change of the ISR: here that of another controller."
     ),
-    source=_SOURCE,
+    source="KIP-380, first assumption; measured on real brokers",
     cases={
         _FOLLOWER: "it leaves the leader out of the live brokers",
         _CLIENT: "it names a leader of before, and a client believes it",
@@ -161,11 +160,8 @@ KIP_380_STALE_UPDATE_METADATA = Entry(
                 ("replication-stopped", (BOUNCING,), -1, -1),
             ),
             witness=(late_answer("UpdateMetadata", 0), _UNAVAILABLE),
-            source=_SOURCE,
         ),
-        (_FOLLOWER, "2.2.2"): Expectation(
-            safe=True, witness=(late_answer("UpdateMetadata", 77),), source=_SOURCE
-        ),
+        (_FOLLOWER, "2.2.2"): Expectation(safe=True, witness=(late_answer("UpdateMetadata", 77),)),
         (_CLIENT, "2.1.1"): Expectation(
             safe=False,
             findings=(("stale-request-accepted", (BOUNCING,), -1, -1),),
@@ -177,7 +173,6 @@ KIP_380_STALE_UPDATE_METADATA = Entry(
                 _ended("after", False),
                 _ended("told-anew", True),
             ),
-            source=_SOURCE,
         ),
         (_CLIENT, "2.2.2"): Expectation(
             safe=True,
@@ -187,8 +182,6 @@ KIP_380_STALE_UPDATE_METADATA = Entry(
                 _ended("after", True),
                 _ended("told-anew", True),
             ),
-            source=_SOURCE,
         ),
     },
-    default_releases=("2.1.1", "2.2.2"),
 )

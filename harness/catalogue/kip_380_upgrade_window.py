@@ -179,7 +179,6 @@ def _cannot_show(case: str, release: str) -> str:
     return ""
 
 
-_SOURCE = "KIP-380, compatibility, deprecation, and migration plan; measured on real brokers"
 _HARM = (
     ("stale-request-accepted", (BOUNCING,), -1, -1),
     ("replication-stopped", (BOUNCING,), -1, -1),
@@ -215,7 +214,7 @@ KIP_380_UPGRADE_WINDOW = Entry(
         "in a controlled way: the broker gives up after its retries and stops. Late requests are "
         "made by kchaos; which version they have follows from the protocol of the sender."
     ),
-    source=_SOURCE,
+    source="KIP-380, compatibility, deprecation, and migration plan; measured on real brokers",
     cases={
         _FIRST: "after the first roll, 2.2.2 at protocol 2.1",
         _SECOND: "after the second roll, 2.2.2 at protocol 2.2",
@@ -234,11 +233,11 @@ KIP_380_UPGRADE_WINDOW = Entry(
     steps=_steps,
     cannot_show=_cannot_show,
     expectations={
-        (case, _AFTER): Expectation(safe=False, findings=_HARM, witness=(_OBEYED,), source=_SOURCE)
+        (case, _AFTER): Expectation(safe=False, findings=_HARM, witness=(_OBEYED,))
         for case in (_FIRST, _UNKNOWN)
     }
     | {
-        (case, _AFTER): Expectation(safe=True, witness=(_REFUSED,), source=_SOURCE)
+        (case, _AFTER): Expectation(safe=True, witness=(_REFUSED,))
         for case in (_SECOND, _TWO_ROLLS)
     }
     | {
@@ -249,7 +248,6 @@ KIP_380_UPGRADE_WINDOW = Entry(
                 ("offline-partition", (), -1, -1),
             ),
             witness=(_sent("UpdateMetadata", 5, CONTROLLER, BOUNCING),),
-            source=_SOURCE,
         ),
         (_REVERSE, _AFTER): Expectation(
             safe=True,
@@ -257,8 +255,6 @@ KIP_380_UPGRADE_WINDOW = Entry(
                 _sent("ControlledShutdown", 2, BOUNCING, CONTROLLER),
                 {"log": {"broker": BOUNCING, "pattern": r"Retrying controlled shutdown after"}},
             ),
-            source=_SOURCE,
         ),
     },
-    default_releases=(_AFTER,),
 )

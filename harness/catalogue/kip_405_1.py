@@ -77,7 +77,6 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-405, follower replication, scenario 1; KAFKA-15695"
 _MOVED = sent_to_the_tier(B, A)
 _REBUILT = epochs("step-2", B, 0, 3, 5, 7)
 _BUILT = {
@@ -95,7 +94,7 @@ KIP_405_1 = Entry(
         "not set where its own local log begins. Once it leads, it answers a reader of what is in "
         "the remote tier with OFFSET_OUT_OF_RANGE (KAFKA-15695, fixed in 3.7.0)."
     ),
-    source=_SOURCE,
+    source="KIP-405, follower replication, scenario 1; KAFKA-15695",
     cases={_CASE: "a broker without data becomes a replica, and leads later"},
     cluster=_cluster,
     steps=_steps,
@@ -104,13 +103,9 @@ KIP_405_1 = Entry(
             safe=False,
             findings=(("tier-unreadable", (B,), 0, 2),),
             witness=(_MOVED, _BUILT, _REBUILT, *as_printed(1, "3.6.2")),
-            source=_SOURCE,
         ),
         (_CASE, "3.9.1"): Expectation(
-            safe=True,
-            witness=(_MOVED, _BUILT, _REBUILT, *as_printed(1, "3.9.1")),
-            source=_SOURCE,
+            safe=True, witness=(_MOVED, _BUILT, _REBUILT, *as_printed(1, "3.9.1"))
         ),
     },
-    default_releases=("3.6.2", "3.9.1"),
 )

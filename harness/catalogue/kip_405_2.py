@@ -98,7 +98,6 @@ def _expired() -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-405, follower replication, scenario 2; KAFKA-15695"
 _WITNESS = (
     sent_to_the_tier(B, A),
     {"log": {"broker": B, "pattern": r"Updated the epoch cache from remote tier till offset: 9 "}},
@@ -115,7 +114,7 @@ KIP_405_2 = Entry(
         "from offset 9. On 3.6 it still believes that its local log begins at 3 (KAFKA-15695), so "
         "that nobody gets offsets 3 to 8 from it once it leads."
     ),
-    source=_SOURCE,
+    source="KIP-405, follower replication, scenario 2; KAFKA-15695",
     cases={_CASE: "the leader's local segments are gone when the follower comes back"},
     cluster=_cluster,
     steps=_steps,
@@ -124,11 +123,7 @@ KIP_405_2 = Entry(
             safe=False,
             findings=(("tier-unreadable", (B,), 3, 8),),
             witness=(*_WITNESS, *as_printed(2, "3.6.2")),
-            source=_SOURCE,
         ),
-        (_CASE, "3.9.1"): Expectation(
-            safe=True, witness=(*_WITNESS, *as_printed(2, "3.9.1")), source=_SOURCE
-        ),
+        (_CASE, "3.9.1"): Expectation(safe=True, witness=(*_WITNESS, *as_printed(2, "3.9.1"))),
     },
-    default_releases=("3.6.2", "3.9.1"),
 )

@@ -112,7 +112,6 @@ def _after_a_is_back(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-405, follower replication, scenario 3; KIP-101, scenario 2; KAFKA-15241"
 _EPOCHS = (epochs("step-3", A, 0, 1), epochs("step-4", A, 0, 1), epochs("step-4", B, 0, 1))
 
 KIP_405_3 = Entry(
@@ -126,7 +125,7 @@ KIP_405_3 = Entry(
         "readers get that. On 3.6 it ships nothing (KAFKA-15241), and once the local segment is "
         "gone, a leader has lost message 3, which was acknowledged."
     ),
-    source=_SOURCE,
+    source="KIP-405, follower replication, scenario 3; KIP-101, scenario 2; KAFKA-15241",
     cases=FIXED_UPLOADS,
     cluster=cluster_of,
     steps=steps_of,
@@ -141,11 +140,7 @@ KIP_405_3 = Entry(
                 ("tier-unreadable", (B,), 1, 1),
             ),
             witness=(*_EPOCHS, *as_printed(3, "3.6.2")),
-            source=_SOURCE,
         ),
-        (UPLOADED, "3.9.1"): Expectation(
-            safe=True, witness=(*_EPOCHS, *as_printed(3, "3.9.1")), source=_SOURCE
-        ),
+        (UPLOADED, "3.9.1"): Expectation(safe=True, witness=(*_EPOCHS, *as_printed(3, "3.9.1"))),
     },
-    default_releases=("3.6.2", "3.9.1"),
 )

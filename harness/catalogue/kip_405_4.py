@@ -81,7 +81,6 @@ def steps_of(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-405, follower replication, scenario 4; KAFKA-15241"
 DIVERGED = {"round": {"follower": A, "leader": B, "end_offset": 1, "by_fetch": True}}
 _MOVED = sent_to_the_tier(A, B)
 
@@ -96,7 +95,7 @@ KIP_405_4 = Entry(
         "go: the only copy of an acknowledged record is lost, readers get A's records, and A "
         "cannot come back."
     ),
-    source=_SOURCE,
+    source="KIP-405, follower replication, scenario 4; KAFKA-15241",
     cases=FIXED_UPLOADS,
     cluster=cluster_of,
     case_clusters={NEVER_UPLOADED: _told_cluster},
@@ -121,7 +120,6 @@ KIP_405_4 = Entry(
                     }
                 },
             ),
-            source=_SOURCE,
         ),
         (UPLOADED, "3.9.1"): Expectation(
             safe=True,
@@ -138,8 +136,6 @@ KIP_405_4 = Entry(
                     }
                 },
             ),
-            source=_SOURCE,
         ),
     },
-    default_releases=("3.6.2", "3.9.1"),
 )

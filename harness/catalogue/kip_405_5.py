@@ -135,7 +135,6 @@ def _second_election(second: tuple[tuple[int, int, int | None], ...]) -> tuple[S
     )
 
 
-_SOURCE = "KIP-405, follower replication, scenario 5; KAFKA-15241; KAFKA-15695"
 _FENCED = ErrorCode.FENCED_LEADER_EPOCH.value
 _NOT_LEADER = ErrorCode.NOT_LEADER_FOR_PARTITION.value
 _OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE.value
@@ -193,7 +192,7 @@ KIP_405_5 = Entry(
         "is answered with the end of epoch 0. So the consumer gets OFFSET_OUT_OF_RANGE. On 3.6, "
         "while A leads, it reads A's records on without a word."
     ),
-    source=_SOURCE,
+    source="KIP-405, follower replication, scenario 5; KAFKA-15241; KAFKA-15695",
     cases=FIXED_UPLOADS,
     cluster=_cluster,
     steps=_steps,
@@ -207,7 +206,6 @@ KIP_405_5 = Entry(
                 *_reader_of("B-follows", _NOT_LEADER, _NOT_LEADER, **_READ_ON),
                 *_LEADS,
             ),
-            source=_SOURCE,
         ),
         (UPLOADED, "3.9.1"): Expectation(
             safe=False,
@@ -224,8 +222,6 @@ KIP_405_5 = Entry(
                 *_reader_of("B-follows", _NOT_LEADER, _NOT_LEADER, **_REFUSED),
                 *_LEADS,
             ),
-            source=_SOURCE,
         ),
     },
-    default_releases=("3.6.2", "3.9.1"),
 )

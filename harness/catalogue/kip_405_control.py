@@ -49,8 +49,6 @@ def _unclean_election(kafka: str) -> ClusterSpec:
     return kip_405_4.cluster_of(kafka, tiered=False)
 
 
-_SOURCE = "KIP-405, follower replication, scenarios 3 and 4; KIP-101"
-
 KIP_405_CONTROL = Entry(
     name="KIP-405-control",
     title="Scenarios 3 and 4 of KIP-405 without a remote tier leave the same logs",
@@ -60,7 +58,7 @@ KIP_405_CONTROL = Entry(
         "a remote tier. At each step of the page the brokers' logs and epoch caches are the same, "
         "record by record. They are so until a tiered log lets go of what it has shipped."
     ),
-    source=_SOURCE,
+    source="KIP-405, follower replication, scenarios 3 and 4; KIP-101",
     cases={
         _HARD_FAILURES: "scenario 3: both replicas lose power",
         _UNCLEAN_ELECTION: "scenario 4: a replica that is out of sync is elected",
@@ -70,9 +68,7 @@ KIP_405_CONTROL = Entry(
     steps=_steps,
     expectations={
         (_HARD_FAILURES, "3.9.1"): Expectation(
-            safe=True,
-            witness=(*as_printed(3, "3.9.1", local_until=4),),
-            source=_SOURCE,
+            safe=True, witness=(*as_printed(3, "3.9.1", local_until=4),)
         ),
         (_UNCLEAN_ELECTION, "3.9.1"): Expectation(
             safe=True,
@@ -83,8 +79,6 @@ KIP_405_CONTROL = Entry(
                 epochs("step-3", kip_405_4.B, 0, 1),
                 epochs("final", kip_405_4.A, 0, 1),
             ),
-            source=_SOURCE,
         ),
     },
-    default_releases=("3.9.1",),
 )

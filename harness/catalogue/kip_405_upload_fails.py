@@ -66,7 +66,6 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-405; kafka.log.remote.RemoteLogManager (copyLogSegment), 3.6.2 and 3.9"
 _WITNESS = (
     {"hit": {"point": REMOTE_COPY_CHECKPOINT, "broker": A, "fate": "failed"}},
     {"log": {"broker": A, "pattern": "Error occurred while copying log segments of partition"}},
@@ -86,13 +85,12 @@ KIP_405_UPLOAD_FAILS = Entry(
         "what it has; on 3.6 only the store itself tidies up. Local segments stay until their copy "
         "has ended, so that readers miss nothing."
     ),
-    source=_SOURCE,
+    source="KIP-405; kafka.log.remote.RemoteLogManager (copyLogSegment), 3.6.2 and 3.9",
     cases={_CASE: "three uploads or more fail, then the store is whole again"},
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, "3.6.2"): Expectation(safe=True, witness=_WITNESS, source=_SOURCE),
-        (_CASE, "3.9.1"): Expectation(safe=True, witness=(*_WITNESS, _CLEANED), source=_SOURCE),
+        (_CASE, "3.6.2"): Expectation(safe=True, witness=_WITNESS),
+        (_CASE, "3.9.1"): Expectation(safe=True, witness=(*_WITNESS, _CLEANED)),
     },
-    default_releases=("3.6.2", "3.9.1"),
 )

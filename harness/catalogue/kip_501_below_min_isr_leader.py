@@ -33,8 +33,6 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-501, motivation, second scenario; measured on real brokers"
-
 KIP_501_BELOW_MIN_ISR_LEADER = Entry(
     name="KIP-501-below-min-isr-leader",
     title="A partition below min.insync.replicas still gets another leader",
@@ -45,7 +43,7 @@ KIP_501_BELOW_MIN_ISR_LEADER = Entry(
         "is elected, cleanly, and takes writes with acks=1: an election does not look at "
         "min.insync.replicas. The partition goes offline when the leader was the only one in sync."
     ),
-    source=_SOURCE,
+    source="KIP-501, motivation, second scenario; measured on real brokers",
     cases={_TWO_OF_THREE: "two in sync, three required; then the leader dies"},
     cluster=_cluster,
     steps=_steps,
@@ -61,8 +59,6 @@ KIP_501_BELOW_MIN_ISR_LEADER = Entry(
                 },
                 {"operation": {"operation": "goes-on", "broker": CONTROLLER, "outcome": "ok"}},
             ),
-            source=_SOURCE,
         ),
     },
-    default_releases=("2.8.2",),
 )

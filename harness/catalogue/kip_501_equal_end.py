@@ -49,9 +49,6 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-501, proposed changes; kafka.cluster.Partition.getOutOfSyncReplicas, 2.0.1 and 2.1.0"
-
-
 def _isr_of_t(*isr: int) -> Expectation:
     """Expectation of a release's ISR while the follower has everything of t."""
     return Expectation(
@@ -60,7 +57,6 @@ def _isr_of_t(*isr: int) -> Expectation:
             {"operation": {"operation": "w-alone", "outcome": "ok"}},
             {"operation": {"operation": "t-then", "isr_when_ended": [*isr]}},
         ),
-        source=_SOURCE,
     )
 
 
@@ -74,7 +70,9 @@ KIP_501_EQUAL_END = Entry(
         "it lacks. From 2.1.0 on it stays in that of t. Neither breaks a promise: the entry says "
         "what a release does."
     ),
-    source=_SOURCE,
+    source=(
+        "KIP-501, proposed changes; kafka.cluster.Partition.getOutOfSyncReplicas, 2.0.1 and 2.1.0"
+    ),
     cases={_CUT_OFF: "the follower of a topic to which nobody writes is cut off"},
     cluster=_cluster,
     steps=_steps,
@@ -83,5 +81,4 @@ KIP_501_EQUAL_END = Entry(
         (_CUT_OFF, "2.1.0"): _isr_of_t(LEADER, FOLLOWER),
         (_CUT_OFF, "2.2.2"): _isr_of_t(LEADER, FOLLOWER),
     },
-    default_releases=("2.0.1", "2.1.0", "2.2.2"),
 )

@@ -45,8 +45,6 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "measured on real brokers; kafka.cluster.Partition.readRecords, maybeShrinkIsr"
-
 KIP_501_LONG_HANG = Entry(
     name="KIP-501-long-hang",
     title="A read that hangs inside the log keeps the ISR whole and stops the producers",
@@ -62,7 +60,7 @@ KIP_501_LONG_HANG = Entry(
         "milliseconds. KIP-501 speaks of slow reads as one thing: one long hang hurts producers "
         "before it hurts the ISR."
     ),
-    source=_SOURCE,
+    source="measured on real brokers; kafka.cluster.Partition.readRecords, maybeShrinkIsr",
     cases={_HANG: "one read of a follower hangs for four times what a follower may lag"},
     cluster=_cluster,
     steps=_steps,
@@ -73,9 +71,7 @@ KIP_501_LONG_HANG = Entry(
                 {"hit": {"point": "log-read", "broker": LEADER, "fate": "held"}},
                 {"operation": {"operation": "blocked", "acks": 1, "outcome": "info"}},
             ),
-            source=_SOURCE,
         )
         for release in ("2.0.1", "2.8.2", "3.9.1")
     },
-    default_releases=("2.0.1", "2.8.2", "3.9.1"),
 )

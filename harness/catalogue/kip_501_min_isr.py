@@ -74,9 +74,7 @@ KIP_501_MIN_ISR = Entry(
                     }
                 },
             ),
-            source=MEASURED,
         )
         for release in ("2.6.3", "2.8.2")
     },
-    default_releases=("2.6.3", "2.8.2"),
 )

@@ -35,7 +35,6 @@ def _steps(case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-501, motivation, second reason to be out of sync; measured on real brokers"
 _HELD = tuple(
     {"hit": {"point": SEND_FETCH, "broker": follower, "fate": "held"}}
     for follower in (CONTROLLER, OTHER)
@@ -52,7 +51,7 @@ KIP_501_SLOW_FOLLOWER = Entry(
         "elections, and no fault: KIP-501 keeps a follower only if a fetch of its waits at "
         "the leader, and here none does."
     ),
-    source=_SOURCE,
+    source="KIP-501, motivation, second reason to be out of sync; measured on real brokers",
     cases={_SLOW: "the followers do not come to their next fetch; then the leader dies"},
     cluster=cluster_of,
     steps=_steps,
@@ -63,9 +62,7 @@ KIP_501_SLOW_FOLLOWER = Entry(
                 *_HELD,
                 {"log": {"broker": LEADER, "pattern": "Shrinking ISR from .* to 1[. ]"}},
             ),
-            source=_SOURCE,
         )
         for release in ("2.8.2", "3.9.1")
     },
-    default_releases=("2.8.2", "3.9.1"),
 )

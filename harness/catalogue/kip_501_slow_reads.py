@@ -113,7 +113,6 @@ def _expected(
         safe=False,
         findings=(("offline-partition", followers, -1, -1),),
         witness=(*kept, *_ALONE, {"hit": {"point": "isr-check", "broker": leader, "fate": "told"}}),
-        source=MEASURED,
     )
 
 
@@ -126,7 +125,6 @@ def _served() -> Expectation:
             *_ALONE,
             {"log": {"broker": LEADER, "pattern": "Shrinking ISR from .* to 1[. ]"}},
         ),
-        source=MEASURED,
     )
 
 
@@ -166,6 +164,5 @@ KIP_501_SLOW_READS = Entry(
         )
         for release in ("2.8.2", "3.9.1")
     },
-    default_releases=("2.8.2", "3.9.1"),
     measured_only=(_QUEUED, _ANSWERS, _DOCUMENT),
 )

@@ -23,20 +23,14 @@ def _steps(_case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = "KIP-890, motivation; KAFKA-14402 (fixed in 3.6.0)"
-
-
 def _witness(error: str) -> dict[str, object]:
     return {"observed": {"kind": "late-batch", "error": error}}
 
 
 _HANGS = Expectation(
-    safe=False,
-    findings=(("hanging-transaction", (LEADER,), 2, 2),),
-    witness=(_witness(""),),
-    source=_SOURCE,
+    safe=False, findings=(("hanging-transaction", (LEADER,), 2, 2),), witness=(_witness(""),)
 )
-_REFUSED = Expectation(safe=True, witness=(_witness("INVALID_TXN_STATE"),), source=_SOURCE)
+_REFUSED = Expectation(safe=True, witness=(_witness("INVALID_TXN_STATE"),))
 
 KIP_890 = Entry(
     name="KIP-890",
@@ -49,7 +43,7 @@ KIP_890 = Entry(
         "stable offset stays there, and read_committed clients get nothing of that partition any "
         "more. From 3.6 on the leader asks the coordinator first, and refuses the batch."
     ),
-    source=_SOURCE,
+    source="KIP-890, motivation; KAFKA-14402 (fixed in 3.6.0)",
     cases={_CASE: "the second batch arrives when the abort of its transaction is written"},
     cluster=_cluster,
     steps=_steps,

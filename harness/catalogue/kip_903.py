@@ -66,10 +66,6 @@ def _steps(_case: str) -> tuple[Step, ...]:
     )
 
 
-_SOURCE = (
-    "KIP-903; KAFKA-14617 (fixed in 3.5.0); KAFKA-14139; "
-    "ReplicationControlManager.ineligibleReplicasForIsr, 3.5.0"
-)
 _ASKED = {"link": {"api": "AlterPartition", "source": LEADER, "fate": "released"}}
 _INELIGIBLE = 107
 
@@ -85,7 +81,10 @@ KIP_903 = Entry(
         "3.5 on the request names the broker epoch that the leader saw, and the controller refuses "
         "a replica that has had another start since."
     ),
-    source=_SOURCE,
+    source=(
+        "KIP-903; KAFKA-14617 (fixed in 3.5.0); KAFKA-14139; "
+        "ReplicationControlManager.ineligibleReplicasForIsr, 3.5.0"
+    ),
     cases={_CASE: "the follower loses its log between the leader's wish and the controller"},
     cluster=_cluster,
     steps=_steps,
@@ -102,7 +101,6 @@ KIP_903 = Entry(
                     }
                 },
             ),
-            source=_SOURCE,
         ),
         (_CASE, "3.5.1"): Expectation(
             safe=True,
@@ -117,8 +115,6 @@ KIP_903 = Entry(
                     }
                 },
             ),
-            source=_SOURCE,
         ),
     },
-    default_releases=("3.4.1", "3.5.1"),
 )

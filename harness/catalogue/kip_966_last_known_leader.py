@@ -53,11 +53,7 @@ def _cannot_show(_case: str, release: str) -> str:
     return ""
 
 
-_SOURCE = (
-    "KIP-966; org.apache.kafka.controller.PartitionChangeBuilder.canElectLastKnownLeader, the same "
-    "in 4.1.0, 4.2.0 and 4.3.0"
-)
-_BELIEVED = Expectation(safe=True, witness=(ends_at(5),), source=_SOURCE)
+_BELIEVED = Expectation(safe=True, witness=(ends_at(5),))
 
 KIP_966_LAST_KNOWN_LEADER = Entry(
     name="KIP-966-last-known-leader",
@@ -71,11 +67,13 @@ KIP_966_LAST_KNOWN_LEADER = Entry(
         "election. KIP-966 promises to survive min.insync.replicas - 1 unclean shutdowns, which is "
         "one here. So this is permitted-loss, and not what the name of the setting suggests."
     ),
-    source=_SOURCE,
+    source=(
+        "KIP-966; org.apache.kafka.controller.PartitionChangeBuilder.canElectLastKnownLeader, the "
+        "same in 4.1.0, 4.2.0 and 4.3.0"
+    ),
     cases={_KILLED: "all replicas end uncleanly, the leader last"},
     cluster=cluster_with_feature,
     steps=_steps,
     cannot_show=_cannot_show,
     expectations={(_KILLED, release): _BELIEVED for release in ("4.1.2", "4.4.0")},
-    default_releases=("4.1.2", "4.4.0"),
 )

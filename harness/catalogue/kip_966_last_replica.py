@@ -112,17 +112,8 @@ def ends_at(log_end_offset: int) -> dict[str, Any]:
     return {"observed": {"kind": "log-end", "topic": "t", "partition": 0, "ends": ends}}
 
 
-_SOURCE = (
-    "KIP-966, motivation; org.apache.kafka.controller.PartitionChangeBuilder, 4.1.0: "
-    "maybePopulateTargetElr"
-)
-_LOST = Expectation(
-    safe=False,
-    findings=(("last-replica-loss", ALL, 5, 9),),
-    witness=(ends_at(5),),
-    source=_SOURCE,
-)
-_KEPT = Expectation(safe=True, witness=(ends_at(10),), source=_SOURCE)
+_LOST = Expectation(safe=False, findings=(("last-replica-loss", ALL, 5, 9),), witness=(ends_at(5),))
+_KEPT = Expectation(safe=True, witness=(ends_at(10),))
 
 KIP_966_LAST_REPLICA = Entry(
     name="KIP-966-last-replica",
@@ -138,7 +129,10 @@ KIP_966_LAST_REPLICA = Entry(
         "eligible. The third has to wait for one of them. A cluster that was upgraded to 4.1 is "
         "without them until the feature is switched on."
     ),
-    source=_SOURCE,
+    source=(
+        "KIP-966, motivation; org.apache.kafka.controller.PartitionChangeBuilder, 4.1.0: "
+        "maybePopulateTargetElr"
+    ),
     cases={
         _WITHOUT: "only who is in sync may lead",
         _WITH: "who left the ISR below min.insync.replicas may lead too",

@@ -98,6 +98,14 @@ def test_a_scenario_survives_being_written_and_read(name: str, case: str, releas
     assert Scenario.from_json(scenario.to_json()) == scenario
 
 
+def test_an_entry_says_its_source_and_its_releases_once() -> None:
+    entry = entry_named("KAFKA-7128")
+    assert {expectation.source for expectation in entry.expectations.values()} == {entry.source}
+    assert entry.default_releases == ("2.0.0", "2.0.1")
+    with pytest.raises(ValueError, match="KAFKA-7128: no expectation names a release"):
+        replace(entry, expectations={}, default_releases=())
+
+
 def test_an_unknown_entry_is_refused_with_those_that_may_have_been_meant() -> None:
     with pytest.raises(UsageError, match=r"did you mean KAFKA-6361\b.* kchaos list shows them all"):
         entry_named("KAFKA-636")

@@ -100,11 +100,11 @@ def test_a_witness_that_no_run_could_have_is_refused_before_one_is_played(
 
 def test_an_expectation_of_the_catalogue_needs_a_witness_that_there_can_be() -> None:
     with pytest.raises(ValueError, match="needs a witness"):
-        Expectation(safe=False, findings=(("divergence", (0, 1), 0, 0),), source="")
+        Expectation(safe=False, findings=(("divergence", (0, 1), 0, 0),))
     with pytest.raises(ValueError, match="needs a witness"):
-        Expectation(safe=True, source="")
+        Expectation(safe=True)
     with pytest.raises(ValueError, match="has no field 'folower'"):
-        Expectation(safe=True, witness=({"round": {"folower": 1}},), source="")
+        Expectation(safe=True, witness=({"round": {"folower": 1}},))
 
 
 def kraft_scenario(*steps: Step) -> Scenario:
