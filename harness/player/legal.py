@@ -86,7 +86,7 @@ def refusal(view: View, step: Step) -> str:
             return _delete(view, step)
         case Produce():
             return _produce(view, step)
-        case Reassign() | ReorderReplicas():
+        case Reassign():
             return _reassign(view, step)
         case Read(operation=operation):
             return _name_used(view, operation) or _unled(view, step)
@@ -119,7 +119,7 @@ def after(view: View, step: Step) -> View:
             return _produced(view, step)
         case Read(operation=operation):
             return replace(view, names=view.names | {operation})
-        case Reassign() | ReorderReplicas():
+        case Reassign():
             return settled(_reassigned(view, step))
         case TakeSnapshot():
             return replace(view, snapshots=view.snapshots + 1)
@@ -552,7 +552,7 @@ def _created(view: View, step: CreateTopic) -> View:
     return replace(view, partitions=(*view.partitions, *made))
 
 
-def _reassign(view: View, step: Reassign | ReorderReplicas) -> str:
+def _reassign(view: View, step: Reassign) -> str:
     partition = view.partition(step.topic, step.partition)
     if partition is None or partition.leader == NO_LEADER:
         return "there is no such partition, or nobody leads it"
@@ -568,7 +568,7 @@ def _reassign(view: View, step: Reassign | ReorderReplicas) -> str:
     return _controller_cannot(view, concerned)
 
 
-def _reassigned(view: View, step: Reassign | ReorderReplicas) -> View:
+def _reassigned(view: View, step: Reassign) -> View:
     def changed(partition: PartitionInView) -> PartitionInView:
         if (partition.topic, partition.partition) != (step.topic, step.partition):
             return partition

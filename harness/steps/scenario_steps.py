@@ -120,23 +120,6 @@ class CreateTopic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReorderReplicas:
-    """Another replica becomes the preferred one: a reassignment to the same brokers.
-
-    The leader stays, and its epoch grows by one.
-    """
-
-    topic: str
-    partition: int
-    replicas: tuple[int, ...]
-    timeout_s: float = GATE_S
-
-    def perform(self, play: Play) -> None:
-        """Asks for it; returns when the controller has done it."""
-        reassign(play, self.topic, self.partition, self.replicas, self.timeout_s)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Reassign:
     """Other brokers get the replicas: who is added catches up, then who is left out goes.
 
@@ -151,6 +134,14 @@ class Reassign:
     def perform(self, play: Play) -> None:
         """Asks for it; returns when the controller has done it."""
         reassign(play, self.topic, self.partition, self.replicas, self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReorderReplicas(Reassign):
+    """Another replica becomes the preferred one: a reassignment to the same brokers.
+
+    The leader stays, and its epoch grows by one.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
