@@ -30,7 +30,7 @@ class _LeaderStep:
         request: The leader has it, and the links numbered it.
         lookahead: Of the record.
         index: How many observations were taken.
-        asking: Its choice when a follower has come far enough for the ISR.
+        asking: Its choice when a follower has come far enough for the ISR, None before it is taken.
         withheld: Partitions of which it sends no records, since its quota is used up.
     """
 
@@ -40,8 +40,8 @@ class _LeaderStep:
     request: Exchange
     lookahead: Lookahead
     index: int
-    asking: Asking
-    withheld: frozenset[TopicPartition]
+    asking: Asking | None = None
+    withheld: frozenset[TopicPartition] = frozenset()
 
     @property
     def leader_id(self) -> int:
@@ -51,7 +51,8 @@ class _LeaderStep:
     @property
     def seen(self) -> ResponseSeen | None:
         """The answer that was seen at the links, if any."""
-        return _response_to(self.request, self.lookahead)
+        number = self.request.number
+        return None if number is None else self.lookahead.responses.get(number)
 
     def change(self, world: World, before: Exchange, after: Exchange) -> None:
         """Put a later stage of the request in the place of an earlier one."""
@@ -73,8 +74,9 @@ def at_leader(
         lookahead: Of the record.
         index: How many observations were taken.
     """
-    yield from _in_each_manner(state, follower, source, request, lookahead, index)
-    leader_id, moved = leader_of(source), World(state)
+    step = _LeaderStep(state, follower, source, request, lookahead, index)
+    yield from _in_each_manner(step)
+    leader_id, moved = step.leader_id, World(state)
     for partition, _ in request.asked:
         replica = moved.replica(leader_id, partition)
         if replica is None:
@@ -84,50 +86,39 @@ def at_leader(
         if start is not None and not log_start.why_not(moved, leader_id, partition, start):
             log_start.move(moved, leader_id, partition, start)
     if moved.changes:
-        changed = state.changed(moved.changes)
-        for world in _in_each_manner(changed, follower, source, request, lookahead, index):
+        for world in _in_each_manner(replace(step, state=state.changed(moved.changes))):
             world.changes = {**moved.changes, **world.changes}
             yield world
 
 
-def _in_each_manner(
-    state: State, follower: int, source: int, request: Exchange, lookahead: Lookahead, index: int
-) -> Iterator[World]:
+def _in_each_manner(step: _LeaderStep) -> Iterator[World]:
     """A leader goes on with each choice that it has about its quota and about the ISR."""
-    for withheld in _withheld(World(state), follower, source, request, lookahead):
+    for withheld in _withheld(step):
         for declines in (False, True):
-            asking = Asking(lookahead, index, declines=declines)
-            yield from _go_on(
-                _LeaderStep(state, follower, source, request, lookahead, index, asking, withheld)
-            )
+            asking = Asking(step.lookahead, step.index, declines=declines)
+            yield from _go_on(replace(step, asking=asking, withheld=withheld))
             if not asking.is_open:
                 break
 
 
-def _withheld(
-    world: World, follower: int, source: int, request: Exchange, lookahead: Lookahead
-) -> Iterable[frozenset[TopicPartition]]:
+def _withheld(step: _LeaderStep) -> Iterable[frozenset[TopicPartition]]:
     """Return of which partitions a leader may send no records, likeliest first.
 
     The quota is asked of for each partition by itself, so it may be used up for some of them.
     """
+    world = World(step.state)
     throttled = frozenset(
         partition
-        for partition, _ in request.asked
-        if leader.may_throttle(world, leader_of(source), partition, follower)
+        for partition, _ in step.request.asked
+        if leader.may_throttle(world, step.leader_id, partition, step.follower)
     )
-    seen = _response_to(request, lookahead)
-    said = {} if seen is None else seen.partitions
+    said = {} if step.seen is None else step.seen.partitions
     carried = {
         partition
         for partition, answer in said.items()
         if isinstance(answer, FetchAnswered) and answer.last_offset is not None
     }
     return dict.fromkeys((frozenset[TopicPartition](), throttled - carried, throttled))
-
-
-def _response_to(request: Exchange, lookahead: Lookahead) -> ResponseSeen | None:
-    return None if request.number is None else lookahead.responses.get(request.number)
 
 
 def _go_on(step: _LeaderStep) -> Iterator[World]:
