@@ -62,6 +62,49 @@ def is_abandoned(folder: Path) -> bool:
         os.close(lock)
 
 
+def is_held(folder: Path) -> bool:
+    """Whether somebody holds the folder's lock; False where nobody can tell.
+
+    Several may ask at once: nobody who asks is taken for the holder.
+    """
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return False
+
+
+class Hold:
+    """A hold on folders' locks, until they are let go or this process ends."""
+
+    def __init__(self) -> None:
+        """Hold nothing yet."""
+        self._locks: dict[Path, int] = {}
+
+    def take(self, folder: Path) -> None:
+        """Takes the folder's lock, unless somebody has it, or the file system has no locks."""
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        if _locks(lock):
+            self._locks[folder] = lock
+        else:
+            os.close(lock)
+
+    def let_go(self, folder: Path) -> None:
+        """Lets go of the folder's lock, if it is held here, also in forked processes."""
+        lock = self._locks.pop(folder, None)
+        if lock is not None:
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            os.close(lock)
+
+
 def remove_abandoned(folder: Path) -> bool:
     """Removes the folder if nobody holds its lock; returns whether it did.
 

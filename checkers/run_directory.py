@@ -46,7 +46,8 @@ their produces in `actions.jsonl` too, and are judged as well. So are runs of fo
 lack `brokers/`; then nothing is believed that only a broker's own settings could show.
 
 Evidence is everything but `judgements/` and `report.html`. It is appended to while the run goes on
-and never touched after the seal. A judgement is written under a temporary name, then renamed: it is
+and never touched after the seal. Who plays it holds a lock on the directory (flock) until it is
+judged. A judgement is written under a temporary name, then renamed: it is
 there whole or not at all, and no earlier one is overwritten.
 """
 
@@ -61,13 +62,15 @@ from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.errors import RunDirectoryError
-from kchaos.checkers.folders import WORKING, held, remove_abandoned_in
+from kchaos.checkers.folders import WORKING, Hold, held, is_held, remove_abandoned_in
 from kchaos.checkers.opening import bounded_json, entries, read_bounded, refuse_what_is_no_file
 
 FORMAT = 3
 MANIFEST = "manifest.json"
 JUDGEMENTS = "judgements"
 REPORT = "report.html"
+_HOLD = Hold()
+"""Locks on the runs that this process plays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,19 @@ class RunDirectory:
     def name(self) -> str:
         """The directory's own name, which is the run's id."""
         return self.path.name
+
+    def hold(self) -> None:
+        """Says to everybody, by a lock on the directory, that its run goes on: until `let_go`."""
+        _HOLD.take(self.path)
+
+    def let_go(self) -> None:
+        """The run goes on no more: it was judged, or it was given up."""
+        _HOLD.let_go(self.path)
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether the process lives that plays the run, and has not judged it yet."""
+        return not self.judgements() and is_held(self.path)
 
     @property
     def is_sealed(self) -> bool:

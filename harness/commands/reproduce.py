@@ -200,8 +200,11 @@ def cases_shown(entry: Entry, release: str, say: Callable[[str], None]) -> list[
 
 def judged(run: RunDirectory, say: Callable[[str], None]) -> PlayedCase:
     """Judges a run in plain Python, and writes the judgement and its report."""
-    results = judge(run)
-    write_judgement(run, results)
+    try:
+        results = judge(run)
+        write_judgement(run, results)
+    finally:
+        run.let_go()
     return PlayedCase(run=run, results=results, report=write_report_or_say(run, say))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from kchaos.checkers.store import Place
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
 from kchaos.harness.errors import UsageError
-from kchaos.harness.summary.lines import lines_in
+from kchaos.harness.summary.lines import going_on_in, lines_in
 from kchaos.harness.summary.rendering import headline, write_summary
 from kchaos.harness.summary.summary import (
     BY_DEFAULT,
@@ -40,12 +40,14 @@ def summarise(
     """
     require_baseline(baseline, fail_on)
     lines = [line for folder in folders for line in lines_in(folder)]
+    going_on = [name for folder in folders for name in going_on_in(folder)]
+    running = [f"still running, and not counted: {', '.join(going_on)}"] if going_on else []
     made = summary_of(
         lines,
         baseline=None if baseline is None else lines_in(baseline),
         baseline_name=_name(baseline),
         fail_on=fail_on or BY_DEFAULT,
-        warnings=warnings,
+        warnings=[*warnings, *running],
     )
     for warning in made.warnings:
         say(warning)

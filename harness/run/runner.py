@@ -71,7 +71,7 @@ def play(
     say: Callable[[str], None],
     warn: Callable[[str], None] | None = None,
 ) -> RunDirectory:
-    """Plays the scenario once; returns the sealed run directory.
+    """Plays the scenario once; returns the sealed run directory, locked until it is judged.
 
     Args:
         scenario: What is played.
@@ -122,8 +122,7 @@ def play(
         except (BrokerExited, AwaitTimeout) as error:
             return _never_came_up(scenario, cluster, options, distributions, started, error)
         now = begin(scenario, cluster, options=options, started=started, say=say)
-        failure = _perform_all(scenario, now)
-        return finish(now, started=started, failure=failure, settle_bound_s=options.settle_bound_s)
+        return _finished(scenario, now, started, options.settle_bound_s)
 
 
 def _say_what_judges(
@@ -229,6 +228,18 @@ def perform(now: Play, index: int, step: Step) -> None:
             now.waited_s += time.monotonic() - began
 
 
+def _finished(
+    scenario: Scenario, now: Play, started: float, settle_bound_s: float | None
+) -> RunDirectory:
+    """The sealed run, once every step is performed; a run that is given up is let go."""
+    try:
+        failure = _perform_all(scenario, now)
+        return finish(now, started=started, failure=failure, settle_bound_s=settle_bound_s)
+    except BaseException:
+        now.run.let_go()
+        raise
+
+
 def _perform_all(scenario: Scenario, now: Play) -> Exception | None:
     """Performs every step; returns what ended them early, or None."""
     try:
@@ -302,6 +313,7 @@ def _new_run(
     )
     asked = replace(scenario, cluster=cluster.spec)
     run = RunDirectory.create(path, run=to_json(described), scenario=asked.to_json())
+    run.hold()
     link_latest(options.runs_directory, path)
     return run
 

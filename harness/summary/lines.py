@@ -97,7 +97,8 @@ def lines_in(folder: Place) -> list[dict[str, Any]]:
     Where both know a run the directory counts, which may have been judged again. `place` says where
     the directory is, or is None where it was deleted. A file of lines may be empty. On an object
     store packs take the place of directories, and folders below count too; a pack that a line knows
-    is not fetched, for nothing is judged again there.
+    is not fetched, for nothing is judged again there. A run that goes on has no line yet: see
+    `going_on_in`.
 
     Raises:
         UsageError: There is no run, or a line is none.
@@ -117,14 +118,30 @@ def lines_in(folder: Place) -> list[dict[str, Any]]:
                 raise
             runs = []
         for path in runs:
+            run = RunDirectory(path)
             # What a night had no time to end left an unsealed run, which is none of its lines.
-            if file.is_file() and path.name not in lines and not RunDirectory(path).is_sealed:
+            if file.is_file() and path.name not in lines and not run.is_sealed:
+                continue
+            if run.is_going_on:
                 continue
             # What a night's folder knows beyond the run itself is kept.
             lines[path.name] = lines.get(path.name, {}) | line_of(path) | {"place": str(path)}
     if not lines and not folder.is_file():
+        if going_on := going_on_in(folder):
+            raise UsageError(f"no run of {folder} is judged yet: {', '.join(going_on)} goes on")
         raise UsageError(f"{folder} is no folder with runs, and no {LINES}")
     return list(lines.values())
+
+
+def going_on_in(folder: Place) -> list[str]:
+    """Names of the runs of a folder that are still played or judged, by the process that plays."""
+    if isinstance(folder, StoredPlace) or not folder.is_dir():
+        return []
+    try:
+        runs = find_runs([folder])
+    except UsageError:
+        return []
+    return [path.name for path in runs if RunDirectory(path).is_going_on]
 
 
 def _lines_on_store(place: StoredPlace) -> list[dict[str, Any]]:

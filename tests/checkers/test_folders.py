@@ -1,5 +1,6 @@
 """Folders that are held by a lock, and paths that a JVM can be given."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.checkers.folders import held, is_abandoned, plain, remove_abandoned
+from kchaos.checkers.folders import Hold, held, is_abandoned, is_held, plain, remove_abandoned
 
 HOLD = """
 import os, sys
@@ -44,6 +45,36 @@ def test_a_folder_whose_owner_was_killed_is_abandoned_and_removed(tmp_path: Path
     assert remove_abandoned(folder)
     assert not folder.exists()
     assert not remove_abandoned(folder)
+
+
+def test_a_folders_lock_is_held_until_it_is_let_go_and_asking_takes_it_from_nobody(
+    tmp_path: Path,
+) -> None:
+    hold = Hold()
+    assert not is_held(tmp_path)
+    hold.take(tmp_path)
+    # Another one does not get it, and lets go of nothing.
+    other = Hold()
+    other.take(tmp_path)
+    other.let_go(tmp_path)
+    assert is_held(tmp_path)
+    hold.let_go(tmp_path)
+    hold.let_go(tmp_path)
+    assert not is_held(tmp_path)
+    assert not is_held(tmp_path / "none")
+    asking = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(asking, fcntl.LOCK_SH)
+    assert not is_held(tmp_path)
+    os.close(asking)
+
+
+def test_nobody_holds_what_a_killed_process_held(tmp_path: Path) -> None:
+    code = "from kchaos.checkers.folders import *; import sys; Hold().take(Path(sys.argv[1])); "
+    code += "print(is_held(Path(sys.argv[1]))); sys.stdout.flush(); os.kill(os.getpid(), 9)"
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "True"
+    assert not is_held(tmp_path)
 
 
 def test_an_owner_with_another_table_of_processes_is_seen_to_live(tmp_path: Path) -> None:

@@ -239,12 +239,15 @@ def test_of_two_plays_at_once_the_killed_one_is_unknown_and_the_other_as_expecte
         last_seen=lambda: [*runs.glob("*")],
     )
     (killed,) = [pid for pid in _plays(told.pid) if _plays_release(pid, "2.0.1")]
+    (begun,) = [RunDirectory(run) for run in runs.glob("KAFKA-6361-n20-2.0.1-*")]
+    assert begun.is_going_on
     os.kill(killed, signal.SIGKILL)
     said, progress = told.communicate(timeout=300)
     lines = {line["release"]: line for line in map(json.loads, said.splitlines())}
     assert told.returncode == 2, progress
     assert "killed by signal 9" in lines["2.0.1"]["unknown"]
     assert lines["2.0.1"]["run"] == ""
+    assert not begun.is_going_on
     assert (lines["1.1.1"]["expected"], lines["1.1.1"]["safe"]) == (True, False)
     assert RunDirectory.open(Path(lines["1.1.1"]["run"])).verify() == ()
     assert marked(str(tmp_path)) == []

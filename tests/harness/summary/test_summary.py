@@ -13,6 +13,7 @@ from kchaos.checkers.results import write_judgement
 from kchaos.checkers.verdict import NOT_PREDICTED
 from kchaos.harness.commands.cli import run as kchaos
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, USAGE
+from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.commands.summary import exit_code_of_summary
 from kchaos.harness.report import write_report
 from kchaos.harness.summary.lines import LINES, append_line, line_of, lines_in, read_lines
@@ -213,6 +214,38 @@ def test_a_run_of_a_cluster_that_nobody_can_predict_is_safe_and_not_said_to_conf
     page = markdown_of(beside, tmp_path)
     assert "## Unknown" not in page
     assert "| 2.8.2 | KRaft | mixed | 1 |" in page
+
+
+@pytest.mark.slow
+def test_a_run_that_goes_on_is_told_and_not_counted(
+    night: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(night / "torn")
+    unjudged = unpacked("2.0.1", night)
+    unjudged.hold()
+    kchaos(["summary", str(night)])
+    told = json.loads((night / "summary.json").read_text())
+    assert told["counts"]["unknown"] == 0
+    assert told["warnings"] == ["still running, and not counted: golden-2.0.1"]
+    assert "golden-2.0.1" in capsys.readouterr().err
+    kchaos(["runs", "--runs-dir", str(night)])
+    assert "it is still running" in capsys.readouterr().out
+    unjudged.let_go()
+    kchaos(["summary", str(night)])
+    told = json.loads((night / "summary.json").read_text())
+    assert (told["counts"]["unknown"], told["warnings"]) == (1, [])
+
+
+@pytest.mark.slow
+def test_where_no_run_has_ended_yet_the_summary_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = unpacked("2.0.1", tmp_path)
+    run.hold()
+    assert kchaos(["summary", str(tmp_path)]) == USAGE
+    assert "golden-2.0.1 goes on" in capsys.readouterr().err
+    judged(run, lambda _: None)
+    assert kchaos(["summary", str(tmp_path)]) == AS_EXPECTED
 
 
 @pytest.mark.slow
