@@ -1,144 +1,47 @@
-"""The catalogue: one small file per known bug; a new one is imported and listed here."""
+"""The catalogue: one small file per known bug, which no list names."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 from kchaos.clusters.releases import Mode
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.kafka_6119 import KAFKA_6119
-from kchaos.harness.catalogue.kafka_6361 import KAFKA_6361
-from kchaos.harness.catalogue.kafka_7128 import KAFKA_7128
-from kchaos.harness.catalogue.kafka_7164 import KAFKA_7164
-from kchaos.harness.catalogue.kafka_7235 import KAFKA_7235
-from kchaos.harness.catalogue.kafka_7415 import KAFKA_7415
-from kchaos.harness.catalogue.kafka_7601_down_conversion import KAFKA_7601_DOWN_CONVERSION
-from kchaos.harness.catalogue.kafka_7601_flap import KAFKA_7601_FLAP
-from kchaos.harness.catalogue.kafka_7601_four_replicas import KAFKA_7601_FOUR_REPLICAS
-from kchaos.harness.catalogue.kafka_7601_jira import KAFKA_7601_JIRA
-from kchaos.harness.catalogue.kafka_7601_mixed_default import KAFKA_7601_MIXED_DEFAULT
-from kchaos.harness.catalogue.kafka_7601_new_format_again import KAFKA_7601_NEW_FORMAT_AGAIN
-from kchaos.harness.catalogue.kafka_7897 import KAFKA_7897
-from kchaos.harness.catalogue.kafka_9144 import KAFKA_9144
-from kchaos.harness.catalogue.kafka_9491 import KAFKA_9491
-from kchaos.harness.catalogue.kafka_10706 import KAFKA_10706
-from kchaos.harness.catalogue.kafka_12315 import KAFKA_12315
-from kchaos.harness.catalogue.kafka_12686 import KAFKA_12686
-from kchaos.harness.catalogue.kafka_14010 import KAFKA_14010
-from kchaos.harness.catalogue.kafka_14296 import KAFKA_14296
-from kchaos.harness.catalogue.kafka_14616 import KAFKA_14616
-from kchaos.harness.catalogue.kafka_15583 import KAFKA_15583
-from kchaos.harness.catalogue.kafka_19522 import KAFKA_19522
-from kchaos.harness.catalogue.kafka_19996 import KAFKA_19996
-from kchaos.harness.catalogue.kip_101_1 import KIP_101_1
-from kchaos.harness.catalogue.kip_101_2 import KIP_101_2
-from kchaos.harness.catalogue.kip_279_2 import KIP_279_2
-from kchaos.harness.catalogue.kip_279_3 import KIP_279_3
-from kchaos.harness.catalogue.kip_279_compaction import KIP_279_COMPACTION
-from kchaos.harness.catalogue.kip_279_errors import KIP_279_ERRORS
-from kchaos.harness.catalogue.kip_279_old_protocol import KIP_279_OLD_PROTOCOL
-from kchaos.harness.catalogue.kip_279_untracked import KIP_279_UNTRACKED
-from kchaos.harness.catalogue.kip_380_controlled_shutdown import KIP_380_STALE_CONTROLLED_SHUTDOWN
-from kchaos.harness.catalogue.kip_380_controller_lost import KIP_380_CONTROLLER_LOST
-from kchaos.harness.catalogue.kip_380_epoch_ahead import KIP_380_EPOCH_AHEAD
-from kchaos.harness.catalogue.kip_380_leader_and_isr import KIP_380_STALE_LEADER_AND_ISR
-from kchaos.harness.catalogue.kip_380_missed_bounce import KIP_380_MISSED_BOUNCE
-from kchaos.harness.catalogue.kip_380_stop_replica import KIP_380_STALE_STOP_REPLICA
-from kchaos.harness.catalogue.kip_380_update_metadata import KIP_380_STALE_UPDATE_METADATA
-from kchaos.harness.catalogue.kip_380_upgrade_window import KIP_380_UPGRADE_WINDOW
-from kchaos.harness.catalogue.kip_405_1 import KIP_405_1
-from kchaos.harness.catalogue.kip_405_2 import KIP_405_2
-from kchaos.harness.catalogue.kip_405_3 import KIP_405_3
-from kchaos.harness.catalogue.kip_405_4 import KIP_405_4
-from kchaos.harness.catalogue.kip_405_5 import KIP_405_5
-from kchaos.harness.catalogue.kip_405_control import KIP_405_CONTROL
-from kchaos.harness.catalogue.kip_405_half_uploaded import KIP_405_HALF_UPLOADED
-from kchaos.harness.catalogue.kip_405_slow_reads import KIP_405_SLOW_READS
-from kchaos.harness.catalogue.kip_405_upload_fails import KIP_405_UPLOAD_FAILS
-from kchaos.harness.catalogue.kip_501_below_min_isr_leader import KIP_501_BELOW_MIN_ISR_LEADER
-from kchaos.harness.catalogue.kip_501_equal_end import KIP_501_EQUAL_END
-from kchaos.harness.catalogue.kip_501_long_hang import KIP_501_LONG_HANG
-from kchaos.harness.catalogue.kip_501_min_isr import KIP_501_MIN_ISR
-from kchaos.harness.catalogue.kip_501_slow_disk import KIP_501_SLOW_DISK
-from kchaos.harness.catalogue.kip_501_slow_follower import KIP_501_SLOW_FOLLOWER
-from kchaos.harness.catalogue.kip_501_slow_reads import KIP_501_SLOW_READS
-from kchaos.harness.catalogue.kip_890 import KIP_890
-from kchaos.harness.catalogue.kip_903 import KIP_903
-from kchaos.harness.catalogue.kip_966_last_known_leader import KIP_966_LAST_KNOWN_LEADER
-from kchaos.harness.catalogue.kip_966_last_replica import KIP_966_LAST_REPLICA
 from kchaos.harness.catalogue.kraft_form import kraft_cluster, kraft_steps
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.own_parts import FILES, OwnParts, installed_parts, left_out, parts_of_file
 from kchaos.harness.run.scenario import Scenario
 
-CATALOGUE: Mapping[str, Entry] = {
-    entry.name: entry
-    for entry in (
-        KAFKA_6119,
-        KAFKA_6361,
-        KAFKA_7128,
-        KAFKA_7164,
-        KAFKA_7235,
-        KAFKA_7415,
-        KAFKA_7601_DOWN_CONVERSION,
-        KAFKA_7601_FLAP,
-        KAFKA_7601_FOUR_REPLICAS,
-        KAFKA_7601_JIRA,
-        KAFKA_7601_MIXED_DEFAULT,
-        KAFKA_7601_NEW_FORMAT_AGAIN,
-        KAFKA_7897,
-        KAFKA_9144,
-        KAFKA_9491,
-        KAFKA_10706,
-        KAFKA_12315,
-        KAFKA_12686,
-        KAFKA_14010,
-        KAFKA_14296,
-        KAFKA_14616,
-        KAFKA_15583,
-        KAFKA_19522,
-        KAFKA_19996,
-        KIP_101_1,
-        KIP_101_2,
-        KIP_279_2,
-        KIP_279_3,
-        KIP_279_COMPACTION,
-        KIP_279_ERRORS,
-        KIP_279_OLD_PROTOCOL,
-        KIP_279_UNTRACKED,
-        KIP_380_EPOCH_AHEAD,
-        KIP_380_MISSED_BOUNCE,
-        KIP_380_STALE_CONTROLLED_SHUTDOWN,
-        KIP_380_CONTROLLER_LOST,
-        KIP_380_STALE_LEADER_AND_ISR,
-        KIP_380_STALE_STOP_REPLICA,
-        KIP_380_STALE_UPDATE_METADATA,
-        KIP_380_UPGRADE_WINDOW,
-        KIP_405_1,
-        KIP_405_2,
-        KIP_405_3,
-        KIP_405_4,
-        KIP_405_5,
-        KIP_405_CONTROL,
-        KIP_405_UPLOAD_FAILS,
-        KIP_405_HALF_UPLOADED,
-        KIP_405_SLOW_READS,
-        KIP_501_SLOW_READS,
-        KIP_501_LONG_HANG,
-        KIP_501_MIN_ISR,
-        KIP_501_EQUAL_END,
-        KIP_501_BELOW_MIN_ISR_LEADER,
-        KIP_501_SLOW_FOLLOWER,
-        KIP_501_SLOW_DISK,
-        KIP_890,
-        KIP_903,
-        KIP_966_LAST_REPLICA,
-        KIP_966_LAST_KNOWN_LEADER,
-    )
-}
 
+def in_order(unordered: Iterable[Entry]) -> dict[str, Entry]:
+    """Return entries by name, tickets in the order of their numbers; each may be there twice.
+
+    Raises:
+        ValueError: Two entries have one name.
+    """
+    entries: dict[str, Entry] = {}
+    for entry in unordered:
+        if entries.setdefault(entry.name, entry) is not entry:
+            raise ValueError(f"two entries are named {entry.name!r}")
+    return {name: entries[name] for name in sorted(entries, key=_with_numbers)}
+
+
+def _with_numbers(name: str) -> list[str | int]:
+    return [int(part) if part.isdigit() else part for part in re.split("([0-9]+)", name)]
+
+
+def _listed() -> Iterator[Entry]:
+    """Yield what the modules of this room define; some import entries of each other."""
+    for module in iter_modules(__path__):
+        values = vars(import_module(f"{__name__}.{module.name}")).values()
+        yield from (value for value in values if isinstance(value, Entry))
+
+
+CATALOGUE: Mapping[str, Entry] = in_order(_listed())
 
 _OF_FILE = "::"
 

@@ -9,7 +9,7 @@ import pytest
 
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import results_line
-from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
+from kchaos.harness.catalogue import CATALOGUE, entry_named, in_order, scenario_of
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.runner import RunOptions, play
@@ -104,6 +104,15 @@ def test_an_entry_says_its_source_and_its_releases_once() -> None:
     assert entry.default_releases == ("2.0.0", "2.0.1")
     with pytest.raises(ValueError, match="KAFKA-7128: no expectation names a release"):
         replace(entry, expectations={}, default_releases=())
+
+
+def test_entries_are_in_the_order_of_their_tickets_and_no_two_have_one_name() -> None:
+    entry = entry_named("KAFKA-7128")
+    later, family = replace(entry, name="KAFKA-10706"), replace(entry, name="KAFKA-7128-again")
+    names = [*in_order([later, family, entry, entry])]
+    assert names == ["KAFKA-7128", "KAFKA-7128-again", "KAFKA-10706"]
+    with pytest.raises(ValueError, match="two entries are named 'KAFKA-7128'"):
+        in_order([entry, replace(entry, title="another")])
 
 
 def test_an_unknown_entry_is_refused_with_those_that_may_have_been_meant() -> None:
