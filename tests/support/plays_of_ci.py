@@ -8,8 +8,8 @@ both sides of its border. A case is played if no run of it is stored. What these
 the steps and faults that entries and cases have is added, the plays with most of it first; so are
 plays of the lines of releases that no test starts. What a test performs on a cluster by itself
 needs no play (`PERFORMED_BY_TESTS`). The rest is played by `kchaos measure` and
-`make cases`. A release that a play starts is not started once more to see whether it does
-(`not_played`); `make releases` starts each.
+`make cases`. A line of which a play starts a release is not started once more to see whether it
+does (`not_played`); `make releases` starts each release.
 """
 
 import os
@@ -53,12 +53,15 @@ STORED_ENTRIES: Mapping[str, Path] = {
 
 PERFORMED_BY_TESTS: Mapping[str, str] = {
     "AskAs": "harness/test_asking.py",
+    "AwaitOffsets": "harness/test_steps_on_clusters.py",
     "ConsumeFrom": "harness/test_asking.py",
     "DeleteRecords": "harness/test_deleting_steps.py",
     "DeleteTopic": "harness/test_deleting_steps.py",
     "FormatDowngrade": "faults/test_configuration_faults.py",
     "HoldController": "faults/test_jvm_faults.py",
     "HoldPoint": "faults/test_jvm_faults.py",
+    "Reassign": "harness/test_steps_on_clusters.py",
+    "WriteWhereTold": "harness/test_steps_on_clusters.py",
 }
 """Steps and faults that no play has to go through, and the file of the test that performs each."""
 
@@ -221,11 +224,19 @@ def releases_played(*, is_kraft: bool) -> set[str]:
 
 
 def not_played(releases: Iterable[str], *, is_kraft: bool = False) -> list[str]:
-    """Return the releases that no play starts, and those of `SHARED`; all, if that is asked for."""
+    """Return the releases of lines that no play starts, and those of `SHARED`.
+
+    They are all, if that is asked for.
+    """
     if os.environ.get("KCHAOS_ALL_RELEASES"):
         return list(releases)
-    played = releases_played(is_kraft=is_kraft) - {*(() if is_kraft else SHARED)}
-    return [release for release in releases if release not in played]
+    shared = () if is_kraft else SHARED
+    lines = _lines(releases_played(is_kraft=is_kraft), is_kraft=is_kraft)
+    return [
+        release
+        for release in releases
+        if release in shared or not _lines([release], is_kraft=is_kraft) <= lines
+    ]
 
 
 def in_one_process(cell: Cell) -> Sequence[pytest.MarkDecorator]:

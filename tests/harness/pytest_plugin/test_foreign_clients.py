@@ -237,7 +237,7 @@ def test_a_healthy_cluster_is_not_red_where_others_write_on_until_it_stops(chaos
         with KafkaProducer(bootstrap_servers=servers, acks="all") as producer:
             while not ended.is_set():
                 producer.send("t", b"mine").add_errback(lambda _error: None)
-                ended.wait(0.01)
+                ended.wait(0.05)
 
     writer = threading.Thread(target=write, daemon=True)
     writer.start()

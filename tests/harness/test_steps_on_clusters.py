@@ -1,0 +1,55 @@
+"""Steps that no play of CI goes through, on the brokers that several tests share."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kchaos.clusters.local import LocalCluster
+from kchaos.harness.steps.metadata import WriteWhereTold
+from kchaos.harness.steps.scenario_steps import Reassign
+from kchaos.harness.steps.tier import AwaitOffsets
+from tests.support.replicated_topic import Topic
+from tests.support.stand_ins import play_on
+
+pytestmark = pytest.mark.cluster
+EARLIEST, EARLIEST_LOCAL, LATEST_TIERED = "-2", "-4", "-5"
+
+
+@pytest.mark.parametrize("release", ["3.9.1"])
+def test_a_partition_moves_to_another_broker_which_then_says_where_its_log_begins(
+    release: str, release_cluster: Callable[[str], LocalCluster], tmp_path: Path
+) -> None:
+    cluster = release_cluster(release)
+    topic = Topic(cluster, "moved", [0])
+    topic.produce(0, b"first", acks=-1)
+    play = play_on(cluster, tmp_path)
+
+    Reassign(topic="moved", partition=0, replicas=(1,)).perform(play)
+    AwaitOffsets(topic="moved", partition=0, broker=1, earliest=0, earliest_local=0).perform(play)
+
+    topic.await_state(leader=1, isr=[1])
+    assert topic.log_end(1) == 1
+    assert cluster.metadata.assignment("moved") == {0: [1]}
+    (said,) = play.run.read_lines("tier.jsonl")
+    answers = {timestamp: answer["offset"] for timestamp, answer in said["offsets"].items()}
+    # Nothing of it is remote.
+    assert answers == {EARLIEST: 0, EARLIEST_LOCAL: 0, LATEST_TIERED: -1}
+
+
+@pytest.mark.parametrize("release", ["2.1.1"])
+def test_a_client_reads_and_writes_at_the_broker_that_another_one_names(
+    release: str, release_cluster: Callable[[str], LocalCluster], tmp_path: Path
+) -> None:
+    cluster = release_cluster(release)
+    topic = Topic(cluster, "named", [0, 1])
+    play = play_on(cluster, tmp_path)
+
+    WriteWhereTold(operation="w", topic="named", partition=0, ask=1).perform(play)
+
+    topic.await_log_ends(1)
+    *told, wrote = play.run.read_lines("observations.jsonl")
+    last = told[-1]
+    assert (last["by"], last["leader"], last["brokers"]) == (1, 0, [0, 1])
+    assert (last["fetch_error_code"], last["produce_error_code"]) == (0, 0)
+    assert (wrote["kind"], wrote["acknowledged"]) == ("wrote-where-told", True)
