@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kchaos.clusters.cache import cache_directory, locked
-from kchaos.clusters.processes import boot_id
+from kchaos.clusters.processes import boot_id, process_table
 from kchaos.clusters.restored import criu, main_class
 from kchaos.clusters.restored.image import TEMPLATE, ImageKey, WantedJvm
 from kchaos.clusters.restored.training import train
@@ -48,9 +48,15 @@ def image_of(
 
 
 def _folder_of(key: ImageKey) -> Path:
-    """Return the folder in the cache for the images of a key, on this boot of the machine."""
+    """Return the folder in the cache for the images of a key, on this boot in this container."""
     parts = [
-        *(criu.version(), str(key.is_kraft), str(key.broker_heap_mib), main_class.source()),
+        *(
+            process_table(),
+            criu.version(),
+            str(key.is_kraft),
+            str(key.broker_heap_mib),
+            main_class.source(),
+        ),
         *(f"{jar} {jar.stat().st_mtime_ns}" for jar in key.distribution.class_path),
     ]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
@@ -58,12 +64,14 @@ def _folder_of(key: ImageKey) -> Path:
 
 
 def _forget_old_ones() -> None:
-    """Remove images of boots before, and all but those that were used last."""
+    """Remove images that nobody used for long: of boots before, and all but the newest ones."""
     used = {folder: folder.stat().st_mtime for folder in _folders().iterdir()}
     newest = sorted(used, key=used.__getitem__, reverse=True)
     for place, folder in enumerate(newest):
         is_of_this_boot = folder.name.startswith(boot_id()[:8])
-        if not is_of_this_boot or (place >= _MOST and used[folder] < time.time() - _KEPT_S):
+        is_unused = used[folder] < time.time() - _KEPT_S
+        # Another machine may share the cache: to it, its boot is not before.
+        if is_unused and (place >= _MOST or not is_of_this_boot):
             shutil.rmtree(folder, ignore_errors=True)
 
 
