@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from kchaos.checkers.errors import RunDirectoryError
@@ -19,26 +20,13 @@ from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.verdict import FindingKey, finding_key
 from tests.golden.stored import OTHER_NAMES
-from tests.mutants import (  # noqa: F401 - each registers its kinds
-    kinds_actions,
-    kinds_alike,
-    kinds_apart,
-    kinds_bytes,
-    kinds_checkpoints,
-    kinds_forgeries,
-    kinds_history,
-    kinds_links,
-    kinds_offsets,
-    kinds_points,
-    kinds_run,
-    kinds_snapshots,
-    kinds_tier,
-    kinds_whole,
-    kinds_zookeeper,
-)
 from tests.mutants.kinds import KINDS, Kind
 from tests.mutants.run_copy import NotApplicableError, RunCopy
 from tests.mutants.survivors import is_survivor
+
+# Each module of kinds registers them.
+for _module in sorted(Path(__file__).parent.glob("kinds_*.py")):
+    import_module(f"tests.mutants.{_module.stem}")
 
 FEW_STATES = 1_000
 """How many states are tried first, or twice those of the run itself; see `judge_path`."""
