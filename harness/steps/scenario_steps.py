@@ -20,47 +20,54 @@ from kchaos.harness.gates.gates import GATE_S
 from kchaos.harness.gates.quiet import await_quiet, await_quiet_without_links
 from kchaos.harness.play.collect import take_snapshot
 from kchaos.harness.play.play import Play
-from kchaos.harness.steps.asking import AskAs, ConsumeFrom
-from kchaos.harness.steps.cleaning import AwaitCleaned
-from kchaos.harness.steps.clients import AwaitAnswer, Produce, Read, WriteUntil
-from kchaos.harness.steps.free_clients import (
-    LetClientsRun,
-    StartClients,
-    StartWorkload,
-    StopClients,
-)
-from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
-from kchaos.harness.steps.log_start import AwaitLogStart, DeleteRecords
-from kchaos.harness.steps.metadata import WriteWhereTold
+from kchaos.harness.steps.asking import AskAs as AskAs
+from kchaos.harness.steps.asking import ConsumeFrom as ConsumeFrom
+from kchaos.harness.steps.cleaning import AwaitCleaned as AwaitCleaned
+from kchaos.harness.steps.clients import AwaitAnswer as AwaitAnswer
+from kchaos.harness.steps.clients import Produce as Produce
+from kchaos.harness.steps.clients import Read as Read
+from kchaos.harness.steps.clients import WriteUntil as WriteUntil
+from kchaos.harness.steps.free_clients import LetClientsRun as LetClientsRun
+from kchaos.harness.steps.free_clients import StartClients as StartClients
+from kchaos.harness.steps.free_clients import StartWorkload as StartWorkload
+from kchaos.harness.steps.free_clients import StopClients as StopClients
+from kchaos.harness.steps.if_possible import AwaitInSync as AwaitInSync
+from kchaos.harness.steps.if_possible import AwaitLeader as AwaitLeader
+from kchaos.harness.steps.if_possible import AwaitLevel as AwaitLevel
+from kchaos.harness.steps.if_possible import IfPossible as IfPossible
+from kchaos.harness.steps.log_start import AwaitLogStart as AwaitLogStart
+from kchaos.harness.steps.log_start import DeleteRecords as DeleteRecords
+from kchaos.harness.steps.metadata import WriteWhereTold as WriteWhereTold
+from kchaos.harness.steps.observing import AwaitDecision as AwaitDecision
+from kchaos.harness.steps.observing import AwaitFetches as AwaitFetches
 from kchaos.harness.steps.observing import (
-    AwaitDecision,
-    AwaitFetches,
-    AwaitHighWatermarkForgotten,
-    AwaitHighWatermarkKept,
-    AwaitLog,
-    AwaitMessage,
-    AwaitMetadataRead,
-    AwaitPoint,
-    AwaitThrottled,
-    SetLogLevel,
+    AwaitHighWatermarkForgotten as AwaitHighWatermarkForgotten,
 )
-from kchaos.harness.steps.raw_requests import FetchAs
-from kchaos.harness.steps.tier import AwaitLocalStart, AwaitOffsets, AwaitTiered
-from kchaos.harness.steps.tier_reading import TierRead, read_before
-from kchaos.harness.steps.topics import DeleteTopic
-from kchaos.harness.steps.transactions import (
-    LetTransactionTimeOut,
-    WriteAcrossTimeout,
-    WriteAfterAbort,
-    WriteWhenTimedOut,
-)
+from kchaos.harness.steps.observing import AwaitHighWatermarkKept as AwaitHighWatermarkKept
+from kchaos.harness.steps.observing import AwaitLog as AwaitLog
+from kchaos.harness.steps.observing import AwaitMessage as AwaitMessage
+from kchaos.harness.steps.observing import AwaitMetadataRead as AwaitMetadataRead
+from kchaos.harness.steps.observing import AwaitPoint as AwaitPoint
+from kchaos.harness.steps.observing import AwaitThrottled as AwaitThrottled
+from kchaos.harness.steps.observing import SetLogLevel as SetLogLevel
+from kchaos.harness.steps.raw_requests import FetchAs as FetchAs
+from kchaos.harness.steps.tier import AwaitLocalStart as AwaitLocalStart
+from kchaos.harness.steps.tier import AwaitOffsets as AwaitOffsets
+from kchaos.harness.steps.tier import AwaitTiered as AwaitTiered
+from kchaos.harness.steps.tier_reading import TierRead as TierRead
+from kchaos.harness.steps.tier_reading import read_before
+from kchaos.harness.steps.topics import DeleteTopic as DeleteTopic
+from kchaos.harness.steps.transactions import LetTransactionTimeOut as LetTransactionTimeOut
+from kchaos.harness.steps.transactions import WriteAcrossTimeout as WriteAcrossTimeout
+from kchaos.harness.steps.transactions import WriteAfterAbort as WriteAfterAbort
+from kchaos.harness.steps.transactions import WriteWhenTimedOut as WriteWhenTimedOut
 
 _LOSES_NO_REASSIGNMENT = (2, 4)
 """From here on the controller reads the request before it deletes it (docs/kafka.md)."""
 
 
 class Step(Protocol):
-    """One step; its class is a frozen dataclass listed in `STEPS`."""
+    """One step; its class is a frozen dataclass."""
 
     def perform(self, play: Play) -> None:
         """Does it, and returns when its gate holds.
@@ -324,62 +331,11 @@ class AwaitQuiet:
 
 
 STEPS: Mapping[str, type[Any]] = {
-    step.__name__: step
-    for step in (
-        Tell,
-        CreateTopic,
-        ReorderReplicas,
-        Reassign,
-        Produce,
-        AwaitAnswer,
-        WriteUntil,
-        Read,
-        FetchAs,
-        AskAs,
-        ConsumeFrom,
-        TierRead,
-        AwaitTiered,
-        AwaitLocalStart,
-        AwaitOffsets,
-        WriteWhereTold,
-        StartClients,
-        StartWorkload,
-        LetClientsRun,
-        StopClients,
-        Inject,
-        Heal,
-        AwaitState,
-        AwaitReplicated,
-        AwaitHighWatermark,
-        AwaitFollowing,
-        AwaitCutOff,
-        AwaitFetches,
-        AwaitHeld,
-        AwaitDecision,
-        AwaitLog,
-        AwaitPoint,
-        AwaitMessage,
-        AwaitMetadataRead,
-        AwaitHighWatermarkKept,
-        AwaitHighWatermarkForgotten,
-        AwaitThrottled,
-        AwaitCleaned,
-        WriteAcrossTimeout,
-        WriteAfterAbort,
-        LetTransactionTimeOut,
-        WriteWhenTimedOut,
-        DeleteRecords,
-        DeleteTopic,
-        AwaitLogStart,
-        SetLogLevel,
-        AwaitLeader,
-        AwaitInSync,
-        AwaitLevel,
-        IfPossible,
-        TakeSnapshot,
-        AwaitQuiet,
-    )
+    name: value
+    for name, value in list(globals().items())
+    if hasattr(value, "perform") and value is not Step
 }
+"""Every step that is defined or imported here, by its name, as scenario.json has it."""
 
 
 def reassign(
