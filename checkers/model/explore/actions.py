@@ -1,10 +1,15 @@
 """Actions of the state machine, as values: of clients, the controller, leaders and followers.
 
 An action says who does what; what comes of it is `checkers.model.explore.transitions`'s.
+`possible_actions` has each of them that a machine may take.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
+
+from kchaos.checkers.model.explore.bounds import MOST_WAITING, Machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -418,3 +423,94 @@ Action = (
     | ReachController
     | HearOwnEpoch
 )
+
+
+def possible_actions(machine: Machine) -> Iterator[Action]:
+    """Yield every action that may happen in some state, in a fixed order."""
+    replicas = sorted(machine.generations)
+    for replica in replicas:
+        yield Write(leader=replica)
+        yield Elect(leader=replica)
+        yield Learn(leader=replica)
+        if machine.generations[replica].proposed.gives_up_when_slow:
+            yield Relinquish(leader=replica)
+        if machine.grain.has_requests:
+            yield WriteIsr(leader=replica)
+        if machine.grain.splits_reads:
+            yield MoveHighWatermark(leader=replica)
+        if machine.grain.has_queues:
+            yield from _queued_at(machine, replica)
+            continue
+        if machine.faults.has_requests:
+            for epoch in machine.controller_epochs:
+                yield Receive(broker=replica, controller_epoch=epoch)
+            continue
+        for leader_epoch in range(1, machine.leader_epoch + 1):
+            yield Deliver(broker=replica, leader_epoch=leader_epoch)
+    for replica in replicas:
+        for other in replicas:
+            if replica != other:
+                yield from _actions_between(machine, replica, other)
+    yield from _possible_faults(machine)
+
+
+def _actions_between(machine: Machine, broker: int, other: int) -> Iterator[Action]:
+    if not machine.faults.has_sessions:
+        yield Remove(broker=broker, leader=other)
+    yield Shrink(leader=broker, follower=other)
+    yield Expand(leader=broker, follower=other)
+    yield Ask(follower=broker, leader=other)
+    if machine.grain.has_queues:
+        yield Arrive(follower=broker, leader=other)
+    if machine.grain.splits_reads:
+        yield Look(follower=broker, leader=other)
+    if machine.grain.has_requests:
+        yield Answer(follower=broker, leader=other)
+    yield Handle(follower=broker, leader=other)
+    if machine.faults.time_outs:
+        yield GiveUp(follower=broker, leader=other)
+    if machine.faults.time_outs or machine.grain.splits_reads:
+        yield AnswerGivenUp(follower=broker, leader=other)
+
+
+def _queued_at(machine: Machine, broker: int) -> Iterator[Action]:
+    for epoch in machine.controller_epochs:
+        yield ReachBroker(broker=broker, controller_epoch=epoch)
+        for place in range(MOST_WAITING if machine.faults.has_sessions else 1):
+            yield Serve(broker=broker, controller_epoch=epoch, place=place)
+    yield ReachController(broker=broker, api="AlterPartition")
+    if machine.faults.stops:
+        yield ReachController(broker=broker, api="ControlledShutdown")
+    if machine.faults.expiries:
+        yield HearOwnEpoch(broker=broker)
+
+
+def _possible_faults(machine: Machine) -> Iterator[Action]:  # noqa: C901
+    """Yield every action that the machine's faults allow in some state."""
+    faults, replicas = machine.faults, sorted(machine.generations)
+    for replica in replicas:
+        if faults.kills or faults.stops:
+            yield Start(broker=replica)
+        if faults.kills:
+            yield WriteCheckpoint(broker=replica)
+            yield Kill(broker=replica)
+        if faults.stops:
+            yield AskToStop(broker=replica)
+            yield LetStop(broker=replica)
+            yield Stop(broker=replica)
+        if faults.kills or faults.expiries:
+            yield EndSession(broker=replica)
+        if faults.expiries:
+            yield Register(broker=replica)
+    if faults.lags:
+        yield PassLag()
+    if faults.has_sessions:
+        yield SeeBrokers()
+    if faults.controllers:
+        yield MoveController()
+        for epoch in machine.controller_epochs[:-1]:
+            yield Resign(controller_epoch=epoch)
+    if faults.reassignments:
+        for wanted in combinations(replicas, len(machine.assigned)):
+            yield Reassign(replicas=wanted)
+        yield CompleteReassignment()

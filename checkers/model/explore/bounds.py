@@ -22,6 +22,8 @@ GAVE_UP = ("gave up",)
 """The component that says who gave up its leadership because it read slowly: broker ids."""
 FAULTS = ("faults",)
 """The component that says which `Faults` may still happen."""
+MOST_WAITING = 2
+"""Requests of one controller that may stand in a broker's queue."""
 
 
 class Grain(StrEnum):

@@ -11,52 +11,13 @@ another was elected.
 """
 
 from collections.abc import Iterator, Mapping
-from itertools import combinations
 from typing import Any
 
 from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.broker import control_handling, process
 from kchaos.checkers.model.controller import outboxes
-from kchaos.checkers.model.explore.actions import (
-    Action,
-    Answer,
-    AnswerGivenUp,
-    Arrive,
-    Ask,
-    AskToStop,
-    CompleteReassignment,
-    Deliver,
-    Elect,
-    EndSession,
-    Expand,
-    GiveUp,
-    Handle,
-    HearOwnEpoch,
-    Kill,
-    Learn,
-    LetStop,
-    Look,
-    MoveController,
-    MoveHighWatermark,
-    PassLag,
-    ReachBroker,
-    ReachController,
-    Reassign,
-    Receive,
-    Register,
-    Relinquish,
-    Remove,
-    Resign,
-    SeeBrokers,
-    Serve,
-    Shrink,
-    Start,
-    Stop,
-    Write,
-    WriteCheckpoint,
-    WriteIsr,
-)
+from kchaos.checkers.model.explore.actions import Action, Receive, possible_actions
 from kchaos.checkers.model.explore.bounds import (
     BLAMELESS,
     CONTROLLER_EPOCH,
@@ -70,7 +31,6 @@ from kchaos.checkers.model.explore.bounds import (
 )
 from kchaos.checkers.model.explore.canonical import promises, relevant
 from kchaos.checkers.model.explore.controller import decide
-from kchaos.checkers.model.explore.queues import MOST_WAITING
 from kchaos.checkers.model.explore.transitions import act
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import EMPTY, Component, Read, State
@@ -127,35 +87,6 @@ def _start(world: World, machine: Machine, broker_id: int, generation: Generatio
     process.start(world, start, generation)
 
 
-def possible_actions(machine: Machine) -> Iterator[Action]:
-    """Yield every action that may happen in some state, in a fixed order."""
-    replicas = sorted(machine.generations)
-    for replica in replicas:
-        yield Write(leader=replica)
-        yield Elect(leader=replica)
-        yield Learn(leader=replica)
-        if machine.generations[replica].proposed.gives_up_when_slow:
-            yield Relinquish(leader=replica)
-        if machine.grain.has_requests:
-            yield WriteIsr(leader=replica)
-        if machine.grain.splits_reads:
-            yield MoveHighWatermark(leader=replica)
-        if machine.grain.has_queues:
-            yield from _queued_at(machine, replica)
-            continue
-        if machine.faults.has_requests:
-            for epoch in machine.controller_epochs:
-                yield Receive(broker=replica, controller_epoch=epoch)
-            continue
-        for leader_epoch in range(1, machine.leader_epoch + 1):
-            yield Deliver(broker=replica, leader_epoch=leader_epoch)
-    for replica in replicas:
-        for other in replicas:
-            if replica != other:
-                yield from _actions_between(machine, replica, other)
-    yield from possible_faults(machine)
-
-
 def actions(machine: Machine, state: State) -> Iterator[Action]:
     """Yield what may happen next in a state."""
     for action in possible_actions(machine):
@@ -189,65 +120,3 @@ def changes_of(machine: Machine, read: Read, action: Action) -> Mapping[Componen
         left = (pair for pair in world.get(BLAMELESS) if pair[0] not in state.isr)
         changes[BLAMELESS] = frozenset(left)
     return changes
-
-
-def _actions_between(machine: Machine, broker: int, other: int) -> Iterator[Action]:
-    if not machine.faults.has_sessions:
-        yield Remove(broker=broker, leader=other)
-    yield Shrink(leader=broker, follower=other)
-    yield Expand(leader=broker, follower=other)
-    yield Ask(follower=broker, leader=other)
-    if machine.grain.has_queues:
-        yield Arrive(follower=broker, leader=other)
-    if machine.grain.splits_reads:
-        yield Look(follower=broker, leader=other)
-    if machine.grain.has_requests:
-        yield Answer(follower=broker, leader=other)
-    yield Handle(follower=broker, leader=other)
-    if machine.faults.time_outs:
-        yield GiveUp(follower=broker, leader=other)
-    if machine.faults.time_outs or machine.grain.splits_reads:
-        yield AnswerGivenUp(follower=broker, leader=other)
-
-
-def _queued_at(machine: Machine, broker: int) -> Iterator[Action]:
-    for epoch in machine.controller_epochs:
-        yield ReachBroker(broker=broker, controller_epoch=epoch)
-        for place in range(MOST_WAITING if machine.faults.has_sessions else 1):
-            yield Serve(broker=broker, controller_epoch=epoch, place=place)
-    yield ReachController(broker=broker, api="AlterPartition")
-    if machine.faults.stops:
-        yield ReachController(broker=broker, api="ControlledShutdown")
-    if machine.faults.expiries:
-        yield HearOwnEpoch(broker=broker)
-
-
-def possible_faults(machine: Machine) -> Iterator[Action]:  # noqa: C901
-    """Yield every action that the machine's faults allow in some state."""
-    faults, replicas = machine.faults, sorted(machine.generations)
-    for replica in replicas:
-        if faults.kills or faults.stops:
-            yield Start(broker=replica)
-        if faults.kills:
-            yield WriteCheckpoint(broker=replica)
-            yield Kill(broker=replica)
-        if faults.stops:
-            yield AskToStop(broker=replica)
-            yield LetStop(broker=replica)
-            yield Stop(broker=replica)
-        if faults.kills or faults.expiries:
-            yield EndSession(broker=replica)
-        if faults.expiries:
-            yield Register(broker=replica)
-    if faults.lags:
-        yield PassLag()
-    if faults.has_sessions:
-        yield SeeBrokers()
-    if faults.controllers:
-        yield MoveController()
-        for epoch in machine.controller_epochs[:-1]:
-            yield Resign(controller_epoch=epoch)
-    if faults.reassignments:
-        for wanted in combinations(replicas, len(machine.assigned)):
-            yield Reassign(replicas=wanted)
-        yield CompleteReassignment()

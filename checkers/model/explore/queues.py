@@ -33,14 +33,12 @@ from kchaos.checkers.model.explore.actions import (
     ReachController,
     Serve,
 )
-from kchaos.checkers.model.explore.bounds import PARTITION, Machine
+from kchaos.checkers.model.explore.bounds import MOST_WAITING, PARTITION, Machine
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.requests import Stage
 
 EVENTS = ("events",)
 """The component with the newest controller's events that wait, the oldest first."""
-MOST_WAITING = 2
-"""Requests of one controller that may stand in a broker's queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

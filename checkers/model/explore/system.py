@@ -12,10 +12,10 @@ from operator import attrgetter
 from typing import Any
 
 from kchaos.checkers.explorer import Move, Permutation, System
-from kchaos.checkers.model.explore.actions import Action
+from kchaos.checkers.model.explore.actions import Action, possible_actions
 from kchaos.checkers.model.explore.bounds import NO_FAULTS, Machine
 from kchaos.checkers.model.explore.canonical import varying
-from kchaos.checkers.model.explore.machine import changes_of, initial_state, possible_actions
+from kchaos.checkers.model.explore.machine import changes_of, initial_state
 from kchaos.checkers.model.explore.properties import PROPERTIES, Property
 from kchaos.checkers.model.state.state import Broker, Component, Read, State
 from kchaos.checkers.model.state.world import World
