@@ -13,7 +13,7 @@ from typing import Any
 
 from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
 from kchaos.checkers.model.explore.moves import ChaosMove
-from kchaos.checkers.model.explore.play import Played, Playing, Promised
+from kchaos.checkers.model.explore.simulation import Promised, SimulatedCluster, SimulationMemory
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import EMPTY, Component, State
 from kchaos.checkers.model.state.world import World
@@ -71,17 +71,17 @@ class ActedCluster:
     ) -> None:
         self._setup = setup
         self._canonical = canonical
-        self._playing = Playing(setup.generations)
+        self._memory = SimulationMemory(setup.generations)
         self._replicas = tuple(sorted(setup.generations))
 
     def begin(self) -> State:
         """Return the state in which the first broker leads, and the second is preferred."""
-        played = Played(self._playing, EMPTY)
-        deciding = self._instant_controller(played, self._replicas)
+        simulated = SimulatedCluster(self._memory, EMPTY)
+        deciding = self._instant_controller(simulated, self._replicas)
         deciding.begin(self._setup.generations)
         for event in deciding.reorder(self._replicas[1]):
             deciding.follow(event)
-        return self._state_after(EMPTY, played, records=0, promised=frozenset())
+        return self._state_after(EMPTY, simulated, records=0, promised=frozenset())
 
     def acts(self, kinds: tuple[str, ...] = KINDS) -> Iterator[ChaosMove]:
         """Yield every act of these kinds that there may be."""
@@ -101,23 +101,23 @@ class ActedCluster:
             act: One of `acts`.
             operation: What a write is called.
         """
-        played = Played(self._playing, state)
-        world = played.world
+        simulated = SimulatedCluster(self._memory, state)
+        world = simulated.world
         if not _can_be_forced(world, act):
             return None
-        deciding = self._instant_controller(played, world.assignment(PARTITION))
+        deciding = self._instant_controller(simulated, world.assignment(PARTITION))
         move = act._replace(broker=self._replicas[0]) if act.broker == -1 else act
-        played.act(deciding, move, operation)
-        if played.timeline and act.kind in _ENDS_OF_PROCESSES:
-            played.act(deciding, ChaosMove("expire", act.broker))
+        simulated.act(deciding, move, operation)
+        if simulated.timeline and act.kind in _ENDS_OF_PROCESSES:
+            simulated.act(deciding, ChaosMove("expire", act.broker))
         # A scenario could not wait for an acknowledgement that does not come.
-        if not played.timeline or (act.kind == "write-all" and not played.is_acknowledged):
+        if not simulated.timeline or (act.kind == "write-all" and not simulated.is_acknowledged):
             return None
         return self._state_after(
             state,
-            played,
+            simulated,
             records=state(RECORDS) + act.kind.startswith("write"),
-            promised=state(PROMISED) | played.promised,
+            promised=state(PROMISED) | simulated.promised,
         )
 
     def healed(self, state: State) -> list[tuple[ChaosMove, State]]:
@@ -130,13 +130,15 @@ class ActedCluster:
             steps.append((act, state))
         return steps
 
-    def _instant_controller(self, played: Played, replicas: tuple[int, ...]) -> InstantController:
-        brokers = (played.world.broker(broker_id) for broker_id in played.world.broker_ids())
+    def _instant_controller(
+        self, simulated: SimulatedCluster, replicas: tuple[int, ...]
+    ) -> InstantController:
+        brokers = (simulated.world.broker(broker_id) for broker_id in simulated.world.broker_ids())
         epochs = [broker.epoch for broker in brokers if broker is not None]
-        czxid = max([CZXID, *epochs, *played.world.registered().values()])
+        czxid = max([CZXID, *epochs, *simulated.world.registered().values()])
         return InstantController(
-            world=lambda: played.world,
-            add=played.add,
+            world=lambda: simulated.world,
+            add=simulated.add,
             replicas=replicas,
             is_unclean=self._setup.is_unclean,
             min_insync_replicas=self._setup.min_insync_replicas,
@@ -144,10 +146,10 @@ class ActedCluster:
         )
 
     def _state_after(
-        self, state: State, played: Played, *, records: int, promised: Promised
+        self, state: State, simulated: SimulatedCluster, *, records: int, promised: Promised
     ) -> State:
-        value = self._playing.footprints.value
-        changes = {**played.changes, RECORDS: records, PROMISED: promised}
+        value = self._memory.footprints.value
+        changes = {**simulated.changes, RECORDS: records, PROMISED: promised}
         return state.changed(
             {
                 component: value(self._canonical(component, changed))

@@ -20,8 +20,13 @@ from functools import lru_cache
 
 from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
 from kchaos.checkers.model.explore.moves import ChaosMove
-from kchaos.checkers.model.explore.play import Played, Playing, difference, lost
 from kchaos.checkers.model.explore.properties import isr_member_unlike
+from kchaos.checkers.model.explore.simulation import (
+    SimulatedCluster,
+    SimulationMemory,
+    difference,
+    lost,
+)
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
@@ -61,10 +66,10 @@ class MovesPlayed:
 
 def play(setup: Setup, moves: Sequence[ChaosMove]) -> MovesPlayed:
     """Return the timeline that the moves give and the first property that broke in it."""
-    played = Played(_playing(tuple(setup.generations.items())), EMPTY)
+    simulated = SimulatedCluster(_memory_of(tuple(setup.generations.items())), EMPTY)
     deciding = InstantController(
-        world=lambda: played.world,
-        add=played.add,
+        world=lambda: simulated.world,
+        add=simulated.add,
         replicas=tuple(setup.generations),
         is_unclean=setup.is_unclean,
         min_insync_replicas=setup.min_insync_replicas,
@@ -72,24 +77,24 @@ def play(setup: Setup, moves: Sequence[ChaosMove]) -> MovesPlayed:
     deciding.begin(setup.generations)
     violation = ""
     for index, move in enumerate(moves):
-        played.act(deciding, move, f"w{index}")
-        violation = _disagreement(played.world) if setup.checks_agreement else ""
+        simulated.act(deciding, move, f"w{index}")
+        violation = _disagreement(simulated.world) if setup.checks_agreement else ""
         if violation:
             break
     if not violation:
-        played.heal(deciding)
-        violation = _broken_when_healed(setup, played)
-    return MovesPlayed(timeline=tuple(played.timeline), violation=violation)
+        simulated.heal(deciding)
+        violation = _broken_when_healed(setup, simulated)
+    return MovesPlayed(timeline=tuple(simulated.timeline), violation=violation)
 
 
 @lru_cache(maxsize=4)
-def _playing(generations: tuple[tuple[int, Generation], ...]) -> Playing:
-    """Return what lists of moves on the same brokers have in common."""
-    return Playing(dict(generations))
+def _memory_of(generations: tuple[tuple[int, Generation], ...]) -> SimulationMemory:
+    """Return what lists of moves on the same brokers remember together."""
+    return SimulationMemory(dict(generations))
 
 
-def _broken_when_healed(setup: Setup, played: Played) -> str:
-    world = played.world
+def _broken_when_healed(setup: Setup, simulated: SimulatedCluster) -> str:
+    world = simulated.world
     state = world.partition_state(PARTITION)
     assert state is not None
     violation = _disagreement(world) if setup.checks_agreement else ""
@@ -101,7 +106,7 @@ def _broken_when_healed(setup: Setup, played: Played) -> str:
         return violation
     if state.leader == -1:
         return "promises: healed, but the partition has no leader"
-    gone = lost(world, played.promised)
+    gone = lost(world, simulated.promised)
     return f"promises: {gone}" if gone else ""
 
 

@@ -23,7 +23,7 @@ from kchaos.checkers.model.explore.acts import (
 )
 from kchaos.checkers.model.explore.canonical import without_counts
 from kchaos.checkers.model.explore.moves import ChaosMove as Act
-from kchaos.checkers.model.explore.play import Promised, difference, lost
+from kchaos.checkers.model.explore.simulation import Promised, difference, lost
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
@@ -76,13 +76,13 @@ def find_schedule(
         most_memory_mib: Searching ends when the process holds more than this many MiB.
         progress: Is called while it searches.
     """
-    playing = _Playing(schedules)
-    states = [playing.begin()]
+    search = _ScheduleSearch(schedules)
+    states = [search.begin()]
     numbers = {states[0]: 0}
 
     def body(move: Act) -> Callable[[Read], Mapping[Any, Any] | None]:
         def after(read: Read) -> Mapping[Any, Any] | None:
-            state = playing.after(states[read("state")], move)
+            state = search.after(states[read("state")], move)
             if state is None:
                 return None
             if state not in numbers:
@@ -95,8 +95,8 @@ def find_schedule(
     # One component, for all that an act sets off reads nearly everything.
     system = System(
         initial={"state": 0},
-        moves=[Move(move, body(move)) for move in playing.acts()],
-        invariants={"healed": lambda read: playing.broken_when_healed(states[read("state")])},
+        moves=[Move(move, body(move)) for move in search.acts()],
+        invariants={"healed": lambda read: search.broken_when_healed(states[read("state")])},
     )
     exploration = explore(
         system, most_states=most_states, most_memory_mib=most_memory_mib, progress=progress
@@ -105,7 +105,7 @@ def find_schedule(
         return None, exploration
     way = [states[visited["state"]] for visited in exploration.violation.states]
     acts = [move for move in exploration.violation.trace if isinstance(move, Act)]
-    healing = playing.healed(way[-1])
+    healing = search.healed(way[-1])
     schedule = Schedule(
         acts=(*acts, *(act for act, _ in healing)),
         states=(*way, *(state for _, state in healing)),
@@ -115,7 +115,7 @@ def find_schedule(
     return schedule, exploration
 
 
-class _Playing:
+class _ScheduleSearch:
     def __init__(self, schedules: Schedules) -> None:
         self._schedules = schedules
         self._cluster = ActedCluster(

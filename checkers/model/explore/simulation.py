@@ -1,4 +1,4 @@
-"""Playing acts against the model: each with all that is decided because of it, until all is quiet.
+"""Acts on a modelled cluster: each with all that is decided because of it, until all is quiet.
 
 One partition; its controller is one more broker, which never stops. Disks lose nothing, and
 `replica.lag.time.max.ms` runs out only by the move "shrink".
@@ -24,8 +24,8 @@ Promised = frozenset[tuple[int, str]]
 """Records that were acknowledged with acks=all: (offset, payload)."""
 
 
-class Playing:
-    """Memory that is kept from one play of an act to the next, for the same brokers.
+class SimulationMemory:
+    """Steps that are remembered from one act to the next, for the same brokers.
 
     Args:
         generations: Broker id to what it does.
@@ -41,8 +41,8 @@ class Playing:
         return True
 
 
-class Played:
-    """A cluster while acts are played on it.
+class SimulatedCluster:
+    """A modelled cluster while it is acted upon.
 
     Attributes:
         world: As it is now.
@@ -51,12 +51,12 @@ class Played:
         promised: What was acknowledged with acks=all.
     """
 
-    def __init__(self, playing: Playing, state: State) -> None:
+    def __init__(self, memory: SimulationMemory, state: State) -> None:
         self.world = World(state)
         self.timeline: list[Event] = []
         self.is_acknowledged = False
         self.promised: Promised = frozenset()
-        self._playing = playing
+        self._memory = memory
 
     @property
     def changes(self) -> dict[Component, Any]:
@@ -66,8 +66,8 @@ class Played:
     def add(self, event: Event) -> None:
         """Let an event happen, and everything that brokers do because of it."""
         self.timeline.append(event)
-        perform, world = self._playing.footprints.perform, self.world
-        perform(world, self._playing.let_happen, event)
+        perform, world = self._memory.footprints.perform, self.world
+        perform(world, self._memory.let_happen, event)
         settle(world, perform)
         for note in world.notes:
             if isinstance(note, PredictedProduce) and note.acknowledged:
