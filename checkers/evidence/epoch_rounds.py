@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, fields
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.links import LinkMessage
 from kchaos.checkers.model.follow.observations import (
-    Answered,
-    Asked,
     EpochAnswered,
     EpochAsked,
     Fate,
     FetchAnswered,
     FetchAsked,
+    PartitionAnswered,
+    PartitionAsked,
     RequestSeen,
     ResponseSeen,
 )
@@ -63,8 +63,8 @@ class _Exchange:
     follower: int
     leader: int
     asked_at: float | None = None
-    asked: dict[TopicPartition, Asked] = field(default_factory=dict)
-    answered: Mapping[TopicPartition, Answered] = field(default_factory=dict)
+    asked: dict[TopicPartition, PartitionAsked] = field(default_factory=dict)
+    answered: Mapping[TopicPartition, PartitionAnswered] = field(default_factory=dict)
     answered_as: int = 0
     fate: str = ""
 
@@ -109,7 +109,7 @@ def round_in_words(round_: EpochRound) -> str:
 def _exchanges(messages: Iterable[LinkMessage]) -> list[_Exchange]:
     exchanges: dict[tuple[object, str], _Exchange] = {}
     # A fetch session (KIP-227) leaves out a partition about which nothing has changed.
-    sessions: dict[tuple[int, int], dict[TopicPartition, Asked]] = {}
+    sessions: dict[tuple[int, int], dict[TopicPartition, PartitionAsked]] = {}
     for number, message in enumerate(messages, start=1):
         said = message.said
         if not isinstance(said, RequestSeen | ResponseSeen) or said.api == "ListOffsets":

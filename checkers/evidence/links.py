@@ -19,8 +19,6 @@ from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.link_record import LinkRecord
 from kchaos.checkers.json_form import NOT_WRITTEN
 from kchaos.checkers.model.follow.observations import (
-    Answered,
-    Asked,
     ControlAnswered,
     ControlSent,
     EpochAnswered,
@@ -34,6 +32,8 @@ from kchaos.checkers.model.follow.observations import (
     Observation,
     OffsetAnswered,
     OffsetAsked,
+    PartitionAnswered,
+    PartitionAsked,
     RequestSeen,
     ResponseSeen,
 )
@@ -218,7 +218,7 @@ def heartbeats(messages: Iterable[LinkMessage]) -> Mapping[int, Sequence[Heartbe
 def _request_seen(
     message: LinkMessage, detail: _Detail, source: int, target: int
 ) -> RequestSeen | None:
-    asked: dict[TopicPartition, Asked] = {}
+    asked: dict[TopicPartition, PartitionAsked] = {}
     for partition, entry in _entries(detail):
         epoch = entry.get("current_leader_epoch")
         if message.api == "Fetch":
@@ -252,7 +252,7 @@ def _request_seen(
 def _response_seen(
     message: LinkMessage, detail: _Detail, source: int, target: int
 ) -> ResponseSeen | None:
-    answered: dict[TopicPartition, Answered] = {}
+    answered: dict[TopicPartition, PartitionAnswered] = {}
     for partition, entry in _entries(detail):
         if message.api == "Fetch":
             answered[partition] = _fetch_answered(entry)

@@ -22,11 +22,11 @@ from kchaos.checkers.model.values.prediction import EpochRound
 from kchaos.checkers.model.values.replica import FetcherState, FetcherThread
 from kchaos.checkers.model.values.requests import (
     Answer,
-    Asked,
     EpochAnswer,
     Exchange,
     FetchAnswer,
     OffsetAnswer,
+    PartitionRequest,
     Stage,
 )
 
@@ -398,7 +398,7 @@ def _handle_answers(
     world: World,
     broker_id: int,
     source: int,
-    answers: tuple[tuple[TopicPartition, Asked, Answer], ...],
+    answers: tuple[tuple[TopicPartition, PartitionRequest, Answer], ...],
 ) -> bool:
     """Handle one partition after the other, up to one that is out of range: the rest waits."""
     changed = False
@@ -471,13 +471,13 @@ def _asked(
     thread: FetcherThread,
     partition: TopicPartition,
     api: str,
-) -> Asked:
+) -> PartitionRequest:
     generation = broker.generation
     fetch = thread.fetch(partition)
     assert fetch is not None
     replica = world.known_replica(broker_id, partition)
     if api == FETCH:
-        return Asked(
+        return PartitionRequest(
             leader_epoch=fetch.leader_epoch,
             carries_leader_epoch=generation.sends_leader_epoch,
             fetch_offset=fetch.fetch_offset,
@@ -485,7 +485,7 @@ def _asked(
             is_incremental=thread.session is not None,
         )
     question = generation.proposed.epoch_question(replica, fetch)
-    return Asked(
+    return PartitionRequest(
         leader_epoch=fetch.leader_epoch,
         carries_leader_epoch=(generation.epoch_request_version or 0) >= 2,
         fetch_offset=fetch.fetch_offset,
@@ -512,7 +512,7 @@ def _holds(
     )
 
 
-def _concerns(hold: Hold, partition: TopicPartition, asked: Asked) -> bool:
+def _concerns(hold: Hold, partition: TopicPartition, asked: PartitionRequest) -> bool:
     return (
         hold.topic in (None, partition.topic)
         and hold.partition in (None, partition.partition)

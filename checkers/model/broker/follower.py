@@ -29,7 +29,7 @@ from kchaos.checkers.model.values.replica import (
     Replica,
     Role,
 )
-from kchaos.checkers.model.values.requests import LATEST, Asked, EpochAnswer, FetchAnswer
+from kchaos.checkers.model.values.requests import LATEST, EpochAnswer, FetchAnswer, PartitionRequest
 
 
 def become_follower(
@@ -181,7 +181,7 @@ def handle_epoch_answer(
     broker_id: int,
     leader: int,
     partition: TopicPartition,
-    asked: Asked,
+    asked: PartitionRequest,
     answer: EpochAnswer,
 ) -> bool:
     """Handle one partition of an answered OffsetForLeaderEpoch; return whether a thing changed."""
@@ -203,7 +203,7 @@ def handle_fetch_answer(
     broker_id: int,
     leader: int,
     partition: TopicPartition,
-    asked: Asked,
+    asked: PartitionRequest,
     answer: FetchAnswer,
 ) -> bool:
     """Handle one partition of a Fetch response; return whether a thing changed."""

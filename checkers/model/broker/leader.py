@@ -27,10 +27,10 @@ from kchaos.checkers.model.values.replica import (
 from kchaos.checkers.model.values.requests import (
     LATEST,
     MOVED_TO_TIER,
-    Asked,
     EpochAnswer,
     FetchAnswer,
     OffsetAnswer,
+    PartitionRequest,
 )
 
 NOT_LEADER = "NOT_LEADER_FOR_PARTITION"
@@ -304,7 +304,12 @@ def settle_append(world: World, broker_id: int, partition: TopicPartition) -> No
 
 
 def answer_epoch(
-    world: World, broker_id: int, partition: TopicPartition, asked: Asked, *, tells_epoch: bool
+    world: World,
+    broker_id: int,
+    partition: TopicPartition,
+    asked: PartitionRequest,
+    *,
+    tells_epoch: bool,
 ) -> EpochAnswer:
     """Answer an OffsetForLeaderEpoch (Partition.lastOffsetForLeaderEpoch)."""
     broker = world.broker(broker_id)
@@ -323,7 +328,7 @@ def answer_epoch(
 
 
 def answer_offset(
-    world: World, broker_id: int, partition: TopicPartition, asked: Asked
+    world: World, broker_id: int, partition: TopicPartition, asked: PartitionRequest
 ) -> OffsetAnswer:
     """Answer a follower's ListOffsets: the end or the start of the log.
 
@@ -348,7 +353,9 @@ def end_of_epoch(broker: Broker, replica: Replica, requested_epoch: int) -> Epoc
     )
 
 
-def read(world: World, broker_id: int, partition: TopicPartition, asked: Asked) -> FetchAnswer:
+def read(
+    world: World, broker_id: int, partition: TopicPartition, asked: PartitionRequest
+) -> FetchAnswer:
     """Read the log for a follower's Fetch; what it says of the follower is `update_view`'s."""
     broker = world.broker(broker_id)
     replica = world.replica(broker_id, partition)
@@ -695,7 +702,7 @@ def _min_isr(world: World, broker: Broker, partition: TopicPartition, replica: R
     return broker.generation.effective_min_isr(wanted, len(replica.views) + 1)
 
 
-def refusal(broker: Broker, replica: Replica | None, asked: Asked) -> str:
+def refusal(broker: Broker, replica: Replica | None, asked: PartitionRequest) -> str:
     """Return the error with which a broker refuses to look at its log, or ""."""
     if replica is not None and replica.role is Role.OFFLINE:
         return STORAGE_ERROR

@@ -21,16 +21,18 @@ from kchaos.checkers.model.values.replica import FetcherThread, LastFetchedEpoch
 from kchaos.checkers.model.values.requests import (
     EARLIEST,
     Answer,
-    Asked,
     ControlRequest,
     OffsetAnswer,
+    PartitionRequest,
     UpdateMetadata,
 )
 
 _LOCKED = "nobody takes a partition from a thread that resets its offset"
 
 
-def asks(world: World, broker_id: int, thread: FetcherThread, reset: OffsetReset) -> Asked:
+def asks(
+    world: World, broker_id: int, thread: FetcherThread, reset: OffsetReset
+) -> PartitionRequest:
     """Return what the thread asks of its partition; ListOffsets has the epoch from version 4 on.
 
     The inter-broker protocol that brings that version is the one that brings it to
@@ -40,7 +42,7 @@ def asks(world: World, broker_id: int, thread: FetcherThread, reset: OffsetReset
     fetch = thread.fetch(reset.partition)
     assert broker is not None
     assert fetch is not None, _LOCKED
-    return Asked(
+    return PartitionRequest(
         leader_epoch=fetch.leader_epoch,
         carries_leader_epoch=(broker.generation.epoch_request_version or 0) >= 2,
         fetch_offset=fetch.fetch_offset,

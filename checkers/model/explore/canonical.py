@@ -31,9 +31,17 @@ from kchaos.checkers.model.state.state import Broker, Checkpoint, Component
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.replica import FetcherThread, FollowerView, Replica, Role
-from kchaos.checkers.model.values.requests import Asked, Controller, Exchange, Outbox, Stage
+from kchaos.checkers.model.values.requests import (
+    Controller,
+    Exchange,
+    Outbox,
+    PartitionRequest,
+    Stage,
+)
 
-_CARRYING = Asked(leader_epoch=0, carries_leader_epoch=True, fetch_offset=0, requested_epoch=-1)
+_CARRYING = PartitionRequest(
+    leader_epoch=0, carries_leader_epoch=True, fetch_offset=0, requested_epoch=-1
+)
 
 
 def varying(machine: Machine) -> tuple[Component, ...]:

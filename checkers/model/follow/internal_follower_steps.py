@@ -23,10 +23,10 @@ from kchaos.checkers.model.values.prediction import Truncation
 from kchaos.checkers.model.values.replica import FetcherThread
 from kchaos.checkers.model.values.requests import (
     MOVED_TO_TIER,
-    Asked,
     EpochAnswer,
     Exchange,
     FetchAnswer,
+    PartitionRequest,
     Stage,
 )
 
@@ -307,7 +307,7 @@ def _dropped(
         yield world
 
 
-def _is_asked_anew(item: RequestSeen, partition: TopicPartition, before: Asked) -> bool:
+def _is_asked_anew(item: RequestSeen, partition: TopicPartition, before: PartitionRequest) -> bool:
     anew = item.partitions.get(partition)
     if partition in item.forgotten:
         return True

@@ -15,9 +15,9 @@ from kchaos.checkers.model.follow.internal_produce_steps import produce_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import files_differ, is_on, request_differs, request_of
 from kchaos.checkers.model.follow.observations import (
-    Asked,
     CopyBegun,
     FetchAsked,
+    PartitionAsked,
     RequestSeen,
     ResponseSeen,
 )
@@ -146,7 +146,9 @@ def ask(world: World, seen: RequestSeen, lookahead: Lookahead) -> str:
     return ""
 
 
-def _begins_elsewhere(world: World, broker_id: int, partition: TopicPartition, said: Asked) -> str:
+def _begins_elsewhere(
+    world: World, broker_id: int, partition: TopicPartition, said: PartitionAsked
+) -> str:
     """Let a follower's log begin where its Fetch says; returns why it cannot, or ""."""
     start = said.log_start_offset if isinstance(said, FetchAsked) else None
     replica = world.replica(broker_id, partition)

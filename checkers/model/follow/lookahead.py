@@ -30,7 +30,7 @@ from kchaos.checkers.model.follow.observations import (
 from kchaos.checkers.model.values.events import LogStartObserved, PartitionState, Produce
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import PredictedBatch
-from kchaos.checkers.model.values.requests import EARLIEST, Asked
+from kchaos.checkers.model.values.requests import EARLIEST, PartitionRequest
 
 
 class Lookahead:
@@ -486,7 +486,12 @@ class Lookahead:
         return bool(asked) and asked[0][0] < index
 
     def has_asked_so(
-        self, follower: int, source: int, partition: TopicPartition, index: int, asks: Asked
+        self,
+        follower: int,
+        source: int,
+        partition: TopicPartition,
+        index: int,
+        asks: PartitionRequest,
     ) -> bool:
         """Tell whether the last Fetch seen before an index asked the same, if there was one.
 
@@ -910,7 +915,7 @@ class Lookahead:
         self,
         follower: int,
         source: int,
-        asked: tuple[tuple[TopicPartition, Asked], ...],
+        asked: tuple[tuple[TopicPartition, PartitionRequest], ...],
         answer: ResponseSeen,
         index: int,
     ) -> bool:

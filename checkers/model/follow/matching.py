@@ -26,11 +26,11 @@ from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.replica import FetcherThread, Replica
 from kchaos.checkers.model.values.requests import (
     Answer,
-    Asked,
     EpochAnswer,
     Exchange,
     FetchAnswer,
     OffsetAnswer,
+    PartitionRequest,
 )
 
 NOT_HERE = frozenset(
@@ -101,7 +101,7 @@ def request_differs(
     return ""
 
 
-def _asked_differs(asked: Asked, said: observations.Asked) -> str:
+def _asked_differs(asked: PartitionRequest, said: observations.PartitionAsked) -> str:
     if isinstance(said, OffsetAsked):
         if said.timestamp != asked.timestamp:
             return f"asked for timestamp {said.timestamp}, possible was {asked.timestamp}"

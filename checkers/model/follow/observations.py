@@ -108,8 +108,8 @@ class OffsetAnswered:
     offset: int | None
 
 
-Asked = FetchAsked | EpochAsked | OffsetAsked
-Answered = FetchAnswered | EpochAnswered | OffsetAnswered
+PartitionAsked = FetchAsked | EpochAsked | OffsetAsked
+PartitionAnswered = FetchAnswered | EpochAnswered | OffsetAnswered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class RequestSeen:
     api: str
     follower: int
     leader: int
-    partitions: Mapping[TopicPartition, Asked]
+    partitions: Mapping[TopicPartition, PartitionAsked]
     is_full: bool = True
     forgotten: frozenset[TopicPartition] = frozenset()
     version: int | None = None
@@ -157,7 +157,7 @@ class ResponseSeen:
     api: str
     follower: int
     leader: int
-    partitions: Mapping[TopicPartition, Answered]
+    partitions: Mapping[TopicPartition, PartitionAnswered]
     error_code: int = 0
     answers_others: bool = False
     fetcher: int = 0

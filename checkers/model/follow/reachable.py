@@ -17,7 +17,7 @@ from kchaos.checkers.model.state.state import Component, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.replica import Role
-from kchaos.checkers.model.values.requests import Asked, Exchange, Stage, UpdateMetadata
+from kchaos.checkers.model.values.requests import Exchange, PartitionRequest, Stage, UpdateMetadata
 
 _NOT_KNOWN = frozenset(
     {
@@ -332,7 +332,7 @@ def _has_passed(
     follower: int,
     leader_id: int,
     partition: TopicPartition,
-    asked: Asked,
+    asked: PartitionRequest,
     said: FetchAnswered,
 ) -> bool:
     """A leader's log and high watermark only grow, and what it has heard of it knows."""

@@ -33,7 +33,7 @@ from kchaos.checkers.model.follow.observations import (
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.values.events import PartitionState
-from kchaos.checkers.model.values.requests import Asked
+from kchaos.checkers.model.values.requests import PartitionRequest
 
 _NEVER = 1 << 62
 _FORGOTTEN = (-2, -1)
@@ -492,7 +492,7 @@ def _is_refused(said: FetchAsked, term: _Term, generation: Generation) -> bool:
     """
     if said.leader_epoch is None or said.leader_epoch < 0:
         return False
-    repeated = Asked(
+    repeated = PartitionRequest(
         leader_epoch=said.leader_epoch,
         carries_leader_epoch=True,
         fetch_offset=said.fetch_offset,

@@ -15,7 +15,7 @@ from kchaos.checkers.model.values.epoch_cache import Entries, EntriesOnDisk, Epo
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.producers import ProducerMark, ProducerState
 from kchaos.checkers.model.values.replica import FetcherThread, FetchState, Replica
-from kchaos.checkers.model.values.requests import Asked, FetchAnswer, RemoteSegment
+from kchaos.checkers.model.values.requests import FetchAnswer, PartitionRequest, RemoteSegment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,11 +259,11 @@ class Generation:
     entries_after_truncation: Callable[[Entries, int, bool], Entries]
     file_may_hold: Callable[[EntriesOnDisk, Entries], bool]
 
-    sees_leader_epoch: Callable[[Asked], bool]
+    sees_leader_epoch: Callable[[PartitionRequest], bool]
     refuse_epoch: Callable[[int, int], str]
     answer_epoch: Callable[[Entries, int, int], EpochEnd]
     tells_epoch: Callable[[int], bool]
-    answer_diverging: Callable[[EpochEnd, Asked, Replica], FetchAnswer | None]
+    answer_diverging: Callable[[EpochEnd, PartitionRequest, Replica], FetchAnswer | None]
     counts_fetch: Callable[[FetchAnswer], bool]
     forgets_end_of_refused: bool = True
     advances_after_fetch: Callable[[int, int], bool]

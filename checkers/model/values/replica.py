@@ -6,7 +6,7 @@ from enum import StrEnum
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.values.epoch_cache import Entries
 from kchaos.checkers.model.values.log import EMPTY_LOG, Log
-from kchaos.checkers.model.values.requests import Answer, Asked
+from kchaos.checkers.model.values.requests import Answer, PartitionRequest
 
 
 class Role(StrEnum):
@@ -164,7 +164,7 @@ class OffsetReset:
     leader_epoch: int
     timestamp: int
     is_asked: bool = False
-    rest: tuple[tuple[TopicPartition, Asked, Answer], ...] = ()
+    rest: tuple[tuple[TopicPartition, PartitionRequest, Answer], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from kchaos.checkers.model.values.prediction import PredictedBatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PartitionRequest:
     """Content of a request about one partition.
 
     Attributes:
@@ -139,7 +139,7 @@ class Exchange:
     """
 
     api: str
-    asked: tuple[tuple[TopicPartition, Asked], ...]
+    asked: tuple[tuple[TopicPartition, PartitionRequest], ...]
     stage: Stage = Stage.SENT
     answers: tuple[tuple[TopicPartition, Answer], ...] = ()
     error: str = ""

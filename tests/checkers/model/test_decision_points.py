@@ -10,15 +10,17 @@ from kchaos.checkers.model.values.epoch_cache import EpochEnd, EpochEntry
 from kchaos.checkers.model.values.events import Event
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.replica import Replica
-from kchaos.checkers.model.values.requests import Asked, FetchAnswer, OffsetAnswer
+from kchaos.checkers.model.values.requests import FetchAnswer, OffsetAnswer, PartitionRequest
 from tests.support.model_timelines import cluster, left_alone, state, write
 
 DIVERGES = EpochEnd(1, 20)
 """The leader's end of epoch 1, below what the follower has of it."""
 
 
-def fetch(offset: int) -> Asked:
-    return Asked(leader_epoch=2, carries_leader_epoch=True, fetch_offset=offset, requested_epoch=1)
+def fetch(offset: int) -> PartitionRequest:
+    return PartitionRequest(
+        leader_epoch=2, carries_leader_epoch=True, fetch_offset=offset, requested_epoch=1
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ def test_from_3_8_the_file_may_still_have_entries_that_a_truncation_dropped() ->
 def test_whether_a_leader_sees_the_leader_epoch_is_decided_by_its_own_release(
     release: str, is_incremental: bool, is_seen: bool
 ) -> None:
-    asked = Asked(
+    asked = PartitionRequest(
         leader_epoch=2,
         carries_leader_epoch=True,
         fetch_offset=0,
@@ -97,7 +99,7 @@ def after(release: str, events: list[Event]) -> World:
     return World(left_alone([*cluster(release, controller=2, replicas=(0, 1)), *events]))
 
 
-def next_fetch(world: World) -> Asked:
+def next_fetch(world: World) -> PartitionRequest:
     question = exchange.question(world, 1, 0, exchange.FETCH)
     assert question is not None
     ((_, asked),) = question.asked

@@ -49,9 +49,9 @@ from kchaos.checkers.model.values.replica import (
     Role,
 )
 from kchaos.checkers.model.values.requests import (
-    Asked,
     Exchange,
     FetchAnswer,
+    PartitionRequest,
     RemoteSegment,
     Stage,
     StopReplica,
@@ -208,7 +208,9 @@ def log_start_after_an_answer(known: Generation) -> int:
     world.put_replica(1, T, Replica(log=log, role=Role.FOLLOWER, leader=0, high_watermark=3))
     fetch = FetchState(fetch_offset=3, state=FetcherState.FETCHING, leader_epoch=0)
     world.put_thread(1, 0, FetcherThread().with_fetch(T, fetch))
-    asked = Asked(leader_epoch=0, carries_leader_epoch=True, fetch_offset=3, requested_epoch=0)
+    asked = PartitionRequest(
+        leader_epoch=0, carries_leader_epoch=True, fetch_offset=3, requested_epoch=0
+    )
     answer = FetchAnswer(high_watermark=3, log_start_offset=2)
     handle_fetch_answer(world, 1, 0, T, asked, answer)
     return world.known_replica(1, T).log.log_start_offset
@@ -222,7 +224,9 @@ def fetched_into_an_empty_log(known: Generation) -> tuple[int, int]:
     world.put_replica(1, T, Replica(log=log, role=Role.FOLLOWER, leader=0))
     fetch = FetchState(fetch_offset=1, state=FetcherState.FETCHING, leader_epoch=0)
     world.put_thread(1, 0, FetcherThread().with_fetch(T, fetch))
-    asked = Asked(leader_epoch=0, carries_leader_epoch=True, fetch_offset=1, requested_epoch=0)
+    asked = PartitionRequest(
+        leader_epoch=0, carries_leader_epoch=True, fetch_offset=1, requested_epoch=0
+    )
     batches = batches_of(("a", "b", "c"), base_offset=0, leader_epoch=0, magic=2, codec="none")
     answer = FetchAnswer(batches=batches, high_watermark=3, log_start_offset=1)
     handle_fetch_answer(world, 1, 0, T, asked, answer)
@@ -278,7 +282,9 @@ def by_fetch(prediction: Prediction) -> list[bool]:
 
 def answered(known: Generation) -> tuple[str, bool]:
     """How a leader whose log begins at 5 answers a diverging fetch from 3."""
-    asked = Asked(leader_epoch=2, carries_leader_epoch=True, fetch_offset=3, requested_epoch=1)
+    asked = PartitionRequest(
+        leader_epoch=2, carries_leader_epoch=True, fetch_offset=3, requested_epoch=1
+    )
     log = Log(batches=(), log_end_offset=9, log_start_offset=5)
     answer = known.answer_diverging(EpochEnd(0, 2), asked, Replica(log=log))
     assert answer is not None
@@ -293,7 +299,9 @@ def forgotten(known: Generation) -> int:
 
 def high_watermark_at_divergence(known: Generation) -> int:
     behind = Replica(log=Log(batches=(), log_end_offset=3), high_watermark=1)
-    asked = Asked(leader_epoch=1, carries_leader_epoch=True, fetch_offset=3, requested_epoch=0)
+    asked = PartitionRequest(
+        leader_epoch=1, carries_leader_epoch=True, fetch_offset=3, requested_epoch=0
+    )
     leader = Replica(log=Log(batches=(), log_end_offset=2), high_watermark=2)
     answer = known.answer_diverging(EpochEnd(0, 1), asked, leader)
     assert answer is not None
@@ -474,7 +482,9 @@ def follower_whose_fetch_fails(known: Generation) -> tuple[int, bool]:
     world = led_by_0(known)
     happen(world, write("n", 0), {})
     update_view(world, 0, T, 1, 1)
-    asked = Asked(leader_epoch=1, carries_leader_epoch=True, fetch_offset=99, requested_epoch=-1)
+    asked = PartitionRequest(
+        leader_epoch=1, carries_leader_epoch=True, fetch_offset=99, requested_epoch=-1
+    )
     fetch = exchange.send(world, 1, 0, Exchange(api=exchange.FETCH, asked=((T, asked),)))
     answered, _ = exchange.read(world, 1, 0, fetch)
     ((_, answer),) = answered.answers
@@ -492,7 +502,9 @@ def partitions_read_later(known: Generation) -> set[int]:
     world.put_replica(0, T, replace(led, isr=(0, 1), maximal_isr=(0, 1)))
     happen(world, write("n", 0), {})
     asks = [
-        Asked(leader_epoch=1, carries_leader_epoch=True, fetch_offset=offset, requested_epoch=-1)
+        PartitionRequest(
+            leader_epoch=1, carries_leader_epoch=True, fetch_offset=offset, requested_epoch=-1
+        )
         for offset in (2, 1)
     ]
     asked = ((T, asks[0]), (other, asks[1]))

@@ -18,13 +18,15 @@ from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Action, Event
 from kchaos.checkers.model.values.replica import FetcherState, FetcherThread, FetchState
-from kchaos.checkers.model.values.requests import Asked, EpochAnswer, Exchange, Stage
+from kchaos.checkers.model.values.requests import EpochAnswer, Exchange, PartitionRequest, Stage
 from tests.support.model_timelines import cluster, left_alone, write
 from tests.support.model_timelines import state as partition_state
 
 T = TopicPartition("t", 0)
 FORGE = ForgeAnswers(name="f", source=1, target=0, error="NOT_LEADER_FOR_PARTITION")
-ASKED = Asked(leader_epoch=1, carries_leader_epoch=False, fetch_offset=2, requested_epoch=0)
+ASKED = PartitionRequest(
+    leader_epoch=1, carries_leader_epoch=False, fetch_offset=2, requested_epoch=0
+)
 ANSWERED = Exchange(
     api="OffsetForLeaderEpoch",
     asked=((T, ASKED),),

@@ -33,11 +33,11 @@ from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.replica import FetcherState, FetchState, OffsetReset
 from kchaos.checkers.model.values.requests import (
     Answer,
-    Asked,
     Exchange,
     FetchAnswer,
     LeaderAndIsr,
     OffsetAnswer,
+    PartitionRequest,
     Received,
     Stage,
     UpdateMetadata,
@@ -126,7 +126,7 @@ def test_what_is_asked_and_answered_is_one_value_in_every_stage(
     release: str, carries: bool
 ) -> None:
     world = after(elected_with_one_of_three(release, held("request")))
-    asked = Asked(
+    asked = PartitionRequest(
         leader_epoch=1,
         carries_leader_epoch=carries,
         fetch_offset=3,

@@ -42,7 +42,7 @@ from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.replica import Replica, Role
-from kchaos.checkers.model.values.requests import Asked, Exchange, LeaderAndIsr
+from kchaos.checkers.model.values.requests import Exchange, LeaderAndIsr, PartitionRequest
 from tests.support.machine_steps import after
 
 ASK = Ask(follower=1, leader=0)
@@ -236,7 +236,9 @@ def test_only_a_fetch_that_was_given_up_ends_the_fetch_session(api: str, is_full
     thread = fetched.thread(1, 0)
     assert thread is not None
     assert thread.session == frozenset({PARTITION})
-    asked = Asked(leader_epoch=1, carries_leader_epoch=True, fetch_offset=1, requested_epoch=1)
+    asked = PartitionRequest(
+        leader_epoch=1, carries_leader_epoch=True, fetch_offset=1, requested_epoch=1
+    )
     exchange.send(fetched, 1, 0, Exchange(api=api, asked=((PARTITION, asked),)))
     assert crashes.give_up(fetched, model, GiveUp(follower=1, leader=0))
     left = fetched.thread(1, 0)

@@ -58,10 +58,10 @@ from kchaos.checkers.model.values.replica import (
     Role,
 )
 from kchaos.checkers.model.values.requests import (
-    Asked,
     Exchange,
     FetchAnswer,
     LeaderAndIsr,
+    PartitionRequest,
     Received,
     Stage,
     StopReplica,
@@ -78,7 +78,9 @@ NUMBER = (7, 1)
 TOLD = UpdateMetadata(live=frozenset({0, 1}), told=frozenset({T}))
 RECEIVED = Received(number=NUMBER, controller_epoch=1, request=TOLD)
 ANSWERED = ControlAnswered(number=NUMBER, api="UpdateMetadata", broker=0, error_code=0, errors={})
-ASKED = Asked(leader_epoch=1, carries_leader_epoch=False, fetch_offset=0, requested_epoch=-1)
+ASKED = PartitionRequest(
+    leader_epoch=1, carries_leader_epoch=False, fetch_offset=0, requested_epoch=-1
+)
 FETCH = Exchange(api="Fetch", asked=((T, ASKED),), stage=Stage.ARRIVED, number=NUMBER)
 HANDLES_FIRST = "the fetcher has an answer to handle first"
 
@@ -280,7 +282,9 @@ def test_what_is_unlikely_waits_until_nothing_else_is_left() -> None:
     assert search._step(first, step, 0, 0).is_late
 
 
-ASKS_ON = Asked(leader_epoch=1, carries_leader_epoch=False, fetch_offset=1, requested_epoch=-1)
+ASKS_ON = PartitionRequest(
+    leader_epoch=1, carries_leader_epoch=False, fetch_offset=1, requested_epoch=-1
+)
 WAITING = replace(FETCH, asked=((T, ASKS_ON),), stage=Stage.WAITING, number=(7, 2))
 
 
@@ -1155,7 +1159,9 @@ def test_a_follower_may_have_given_up_an_answer_that_a_link_passed_on(
     world = fetching()
     batches = world.known_replica(0, T).log.batches
     answer = FetchAnswer(batches=batches, high_watermark=1)
-    asks = Asked(leader_epoch=1, carries_leader_epoch=False, fetch_offset=0, requested_epoch=-1)
+    asks = PartitionRequest(
+        leader_epoch=1, carries_leader_epoch=False, fetch_offset=0, requested_epoch=-1
+    )
     delivered = replace(
         FETCH, asked=((T, asks),), stage=Stage.DELIVERED, answers=((T, answer),), number=(7, 1)
     )

@@ -25,7 +25,7 @@ from kchaos.checkers.model.values.replica import (
     Replica,
     Role,
 )
-from kchaos.checkers.model.values.requests import MOVED_TO_TIER, Asked, RemoteSegment
+from kchaos.checkers.model.values.requests import MOVED_TO_TIER, PartitionRequest, RemoteSegment
 from tests.support.model_timelines import start, state
 
 T = TopicPartition("t", 0)
@@ -102,8 +102,10 @@ def seen(world: World, what: RemoteCopy | TierRead) -> None:
     take(world, what, NOTHING_TO_COME, generations={}, decided=0)
 
 
-def asks(offset: int) -> Asked:
-    return Asked(leader_epoch=1, carries_leader_epoch=True, fetch_offset=offset, requested_epoch=-1)
+def asks(offset: int) -> PartitionRequest:
+    return PartitionRequest(
+        leader_epoch=1, carries_leader_epoch=True, fetch_offset=offset, requested_epoch=-1
+    )
 
 
 @pytest.mark.parametrize(("release", "highest"), [(OLD, 2), (NEW, 0)])

@@ -31,7 +31,7 @@ from kchaos.checkers.model.values.epoch_cache import (
 )
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.replica import FetcherState, FetcherThread, FetchState, Replica
-from kchaos.checkers.model.values.requests import Asked, FetchAnswer
+from kchaos.checkers.model.values.requests import FetchAnswer, PartitionRequest
 
 # -- the leader epoch cache ---------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ def file_holds_entries(file_entries: EntriesOnDisk, entries: Entries) -> bool:
 # -- a leader -----------------------------------------------------------------------------------
 
 
-def see_no_leader_epoch(asked: Asked) -> bool:
+def see_no_leader_epoch(asked: PartitionRequest) -> bool:
     """No request carries a leader epoch."""
     return False
 
@@ -89,7 +89,9 @@ def tell_no_epoch(version: int) -> bool:
     return False
 
 
-def answer_without_divergence(end: EpochEnd, asked: Asked, replica: Replica) -> FetchAnswer | None:
+def answer_without_divergence(
+    end: EpochEnd, asked: PartitionRequest, replica: Replica
+) -> FetchAnswer | None:
     """Look for no divergence: whatever a follower says that it has, it gets records."""
     return None
 

@@ -21,7 +21,7 @@ from kchaos.checkers.model.values.epoch_cache import (
     latest_epoch,
 )
 from kchaos.checkers.model.values.replica import FetchState, Replica
-from kchaos.checkers.model.values.requests import Asked, FetchAnswer
+from kchaos.checkers.model.values.requests import FetchAnswer, PartitionRequest
 
 
 def fetch_at_once_with_epoch(replica: Replica) -> FetchState:
@@ -43,7 +43,9 @@ def high_watermark_of_leader(replica: Replica, answer: FetchAnswer) -> int:
     return min(replica.log.log_end_offset, answer.high_watermark)
 
 
-def answer_diverging(end: EpochEnd, asked: Asked, replica: Replica) -> FetchAnswer | None:
+def answer_diverging(
+    end: EpochEnd, asked: PartitionRequest, replica: Replica
+) -> FetchAnswer | None:
     """Answer where the last fetched epoch ends, if the follower has more of it or a later one."""
     if end.end_offset == UNDEFINED_OFFSET:
         return FetchAnswer(error="OFFSET_OUT_OF_RANGE")

@@ -11,11 +11,11 @@ from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.kafka_10554 import answer_diverging
 from kchaos.checkers.model.values.epoch_cache import EpochEnd
 from kchaos.checkers.model.values.replica import Replica
-from kchaos.checkers.model.values.requests import Asked, FetchAnswer
+from kchaos.checkers.model.values.requests import FetchAnswer, PartitionRequest
 
 
 def answer_diverging_within_log(
-    end: EpochEnd, asked: Asked, replica: Replica
+    end: EpochEnd, asked: PartitionRequest, replica: Replica
 ) -> FetchAnswer | None:
     """Answer so only where the fetch is not below the leader's log start (KAFKA-12996)."""
     if asked.fetch_offset < replica.log.log_start_offset:

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
-from kchaos.checkers.model.values.requests import Asked
+from kchaos.checkers.model.values.requests import PartitionRequest
 
 
-def see_epoch(asked: Asked) -> bool:
+def see_epoch(asked: PartitionRequest) -> bool:
     """See the leader epoch of every request that carries one (KAFKA-9338)."""
     return asked.carries_leader_epoch
 

@@ -14,10 +14,10 @@ from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED_EPOCH
 from kchaos.checkers.model.values.replica import FetcherThread
-from kchaos.checkers.model.values.requests import Asked
+from kchaos.checkers.model.values.requests import PartitionRequest
 
 
-def see_epoch_outside_sessions(asked: Asked) -> bool:
+def see_epoch_outside_sessions(asked: PartitionRequest) -> bool:
     """See the leader epoch of every request but an incremental Fetch: the session has none."""
     return asked.carries_leader_epoch and not asked.is_incremental
 
