@@ -17,7 +17,7 @@ from typing import Literal
 from kchaos.checkers.acts import StopBroker, TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.actions import is_internal
-from kchaos.checkers.evidence.clients import CLIENTS, READ_COMMITTED, ClientLine, exchanges
+from kchaos.checkers.evidence.clients import CLIENTS, READ_COMMITTED, ClientLine, client_exchanges
 from kchaos.checkers.evidence.dropped import Healthy
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.observed import FreeClientWait, free_client_waits
@@ -395,7 +395,7 @@ class _Readers:
                 groups.setdefault((line.client_id, _host(line)), line.group)
         self.records: dict[str, int] = {}
         self._looks: dict[str, dict[TopicPartition, list[_Look]]] = {}
-        for asked, answer in exchanges(lines):
+        for asked, answer in client_exchanges(lines):
             if asked.api != "Fetch":
                 continue
             name = _name_of(asked, groups)

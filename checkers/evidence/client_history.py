@@ -27,10 +27,10 @@ from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.clients import (
     READ_COMMITTED,
     ClientBatch,
+    ClientExchange,
     ClientLine,
     ClientPartition,
-    Exchange,
-    exchanges,
+    client_exchanges,
     given,
     given_beyond,
 )
@@ -106,7 +106,7 @@ def client_history(
         left_out: Topics whose records may go or come again, so that offsets say nothing.
         said: What a test says of its clients, and no link saw.
     """
-    return _Reading(frozenset(left_out), said).history([*exchanges(lines)])
+    return _Reading(frozenset(left_out), said).history([*client_exchanges(lines)])
 
 
 class _Reading:
@@ -123,7 +123,7 @@ class _Reading:
         self._unread: set[str] = set()
         self._beyond: set[tuple[str, str]] = set()
 
-    def history(self, pairs: Sequence[Exchange]) -> ClientHistory:
+    def history(self, pairs: Sequence[ClientExchange]) -> ClientHistory:
         """Reads all exchanges."""
         for asked, answer in pairs:
             if asked.api == "Produce":
@@ -216,7 +216,7 @@ class _Reading:
             if key is not None and not came.error_code:
                 self._beyond |= {(key, payload) for _, payload in given_beyond(asked, came)}
 
-    def _take_said(self, pairs: Sequence[Exchange]) -> None:
+    def _take_said(self, pairs: Sequence[ClientExchange]) -> None:
         """Note at which offsets the records are that the test speaks of, and no link saw sent."""
         sent = {
             (unit.key, payload) for unit in self._units.values() for payload in unit.batch.payloads
@@ -381,7 +381,7 @@ def _acknowledged(asked: ClientLine, answered: ClientPartition | None) -> int:
     return answered.base_offset
 
 
-def _has_markers(pairs: Iterable[Exchange]) -> bool:
+def _has_markers(pairs: Iterable[ClientExchange]) -> bool:
     """Whether whoever wrote the lines said how transactions ended, and which ones were aborted."""
     markers = [
         batch.control_type
@@ -411,7 +411,7 @@ class _Polls:
         # Where a connection's next fetch continues: between the last record and the end, inclusive.
         self._next: dict[tuple[int, str], range] = {}
 
-    def of(self, pairs: Iterable[Exchange]) -> Iterator[HistoryOperation]:
+    def of(self, pairs: Iterable[ClientExchange]) -> Iterator[HistoryOperation]:
         """Yields the polls, each after an assign where a consumer did not simply read on."""
         for asked, answer in pairs:
             if asked.api != "Fetch":

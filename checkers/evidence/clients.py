@@ -216,7 +216,7 @@ def read_clients(files: EvidenceFiles) -> ClientsSeen:
 
 def clients_of(lines: Sequence[ClientLine]) -> ClientsSeen:
     """Content of lines together, in the order of their sequence numbers."""
-    pairs = [*exchanges(lines)]
+    pairs = [*client_exchanges(lines)]
     ends = _transactions(pairs)
     produces = [
         replace(each, transaction=ends.get(each.operation, ""))
@@ -245,11 +245,11 @@ def clients_of(lines: Sequence[ClientLine]) -> ClientsSeen:
     )
 
 
-Exchange = tuple[ClientLine, ClientLine | None]
+ClientExchange = tuple[ClientLine, ClientLine | None]
 """A request with its answer, None where none was seen."""
 
 
-def exchanges(lines: Sequence[ClientLine]) -> Iterator[Exchange]:
+def client_exchanges(lines: Sequence[ClientLine]) -> Iterator[ClientExchange]:
     """Yields each request with its answer, None where none was seen."""
     answers: dict[int, ClientLine] = {}
     waiting: dict[tuple[int, int, str], int] = {}
@@ -314,7 +314,7 @@ def _produces(asked: ClientLine, answer: ClientLine | None) -> Iterator[Operatio
         )
 
 
-def _behind(pairs: Sequence[Exchange]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _behind(pairs: Sequence[ClientExchange]) -> Iterator[tuple[str, tuple[str, ...]]]:
     latest: dict[int, tuple[str, ...]] = {}
     for asked, _ in pairs:
         if asked.api == "Produce":
@@ -332,7 +332,7 @@ _IMPLICIT_SINCE = 12
 """Version of Produce from which on it adds its partition to a transaction itself (KIP-890)."""
 
 
-def _transactions(pairs: Sequence[Exchange]) -> Mapping[str, Transaction]:
+def _transactions(pairs: Sequence[ClientExchange]) -> Mapping[str, Transaction]:
     """Outcome of each transactional produce's transaction, by the name of its operation."""
     told: dict[str, Transaction] = {}
     waiting: dict[tuple[int, int], list[str]] = {}
@@ -522,7 +522,7 @@ def _transactional(asked: ClientLine) -> Iterator[tuple[TopicPartition, int]]:
                 yield partition, batch.producer_id
 
 
-def _unseen(lines: Sequence[ClientLine], pairs: Sequence[Exchange]) -> Iterator[str]:
+def _unseen(lines: Sequence[ClientLine], pairs: Sequence[ClientExchange]) -> Iterator[str]:
     """Yields what may have been promised to somebody, and nobody could read."""
     answered = {asked.sequence: answer for asked, answer in pairs}
     for line in lines:
@@ -548,7 +548,7 @@ def _unseen(lines: Sequence[ClientLine], pairs: Sequence[Exchange]) -> Iterator[
 
 
 def _unfollowed(
-    pairs: Sequence[Exchange], produces: Sequence[Operation]
+    pairs: Sequence[ClientExchange], produces: Sequence[Operation]
 ) -> Mapping[TopicPartition, str]:
     whys: dict[TopicPartition, str] = {}
     for asked, _ in pairs:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from kchaos.checkers.evidence.clients import exchanges
+from kchaos.checkers.evidence.clients import client_exchanges
 from kchaos.checkers.formats.error_codes import error_name
 from kchaos.checkers.rules.offsets import in_words
 from kchaos.harness.report.cause.story import MOST_ROUNDS, CauseStep, Story
@@ -25,7 +25,7 @@ def transaction(story: Story) -> Iterator[CauseStep]:
     ]
     ends = [
         (asked, answer)
-        for asked, answer in exchanges(evidence.clients.lines)
+        for asked, answer in client_exchanges(evidence.clients.lines)
         if asked.api == "EndTxn" and asked.producer_id == producer
     ]
     written_at = written.ended_at or written.invoked_at
