@@ -52,7 +52,7 @@ from kchaos.harness.play.play import Play as Play
 from kchaos.harness.player.draw import Draw as Draw
 from kchaos.harness.player.drawing import draw as draw
 from kchaos.harness.player.view import View as View
-from kchaos.harness.pytest_plugin.live import Acting as Acting
+from kchaos.harness.pytest_plugin.live import ActingFault as ActingFault
 from kchaos.harness.pytest_plugin.live import Chaos as Chaos
 from kchaos.harness.pytest_plugin.shared import SharedCluster as SharedCluster
 from kchaos.harness.run.runner import RunOptions as RunOptions

@@ -331,14 +331,14 @@ class Chaos:
         )
         return name
 
-    def inject(self, fault: Fault, *, name: str | None = None) -> "Acting":
+    def inject(self, fault: Fault, *, name: str | None = None) -> "ActingFault":
         """Injects at once, and returns when the fault's effect was observed.
 
         As a context manager it heals on leaving; otherwise it acts until `heal` or the end.
         """
         called = name or self._new_name(type(fault).__name__)
         self.perform(Inject(name=called, fault=fault))
-        return Acting(self, called, self._play.faults.injections[called])
+        return ActingFault(self, called, self._play.faults.injections[called])
 
     def heal(self, name: str) -> None:
         """Heals what acts under that name; returns when the recovery was observed.
@@ -484,7 +484,7 @@ class Chaos:
         return f"{kind}-{self._names[kind]}"
 
 
-class Acting:
+class ActingFault:
     """A fault that acts.
 
     Attributes:
