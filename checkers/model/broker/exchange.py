@@ -119,7 +119,7 @@ def ask(world: World, broker_id: int, source: int) -> Exchange | None:
 def send(world: World, broker_id: int, source: int, exchange: Exchange) -> Exchange:
     """Put a request on its way; returns it as it stands then."""
     kept = _holds(world, broker_id, leader_of(source), exchange, "request")
-    sent = replace(exchange, holds=kept)
+    sent = exchange if kept == exchange.holds else replace(exchange, holds=kept)
     world.put_exchanges(broker_id, source, (*world.exchanges(broker_id, source), sent))
     thread = world.thread(broker_id, source)
     if exchange.api == LIST_OFFSETS and thread is not None and thread.reset is not None:
@@ -351,6 +351,8 @@ def read_as_in_epoch(
 def hold_answer(world: World, broker_id: int, source: int, exchange: Exchange) -> Exchange:
     """Let the holds that are about an answer keep it; returns it as it stands then."""
     kept = _holds(world, broker_id, leader_of(source), exchange, "response")
+    if kept == exchange.holds:
+        return exchange
     after = replace(exchange, holds=kept)
     change(world, broker_id, source, exchange, after)
     return after

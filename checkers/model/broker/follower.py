@@ -257,15 +257,14 @@ def _append(
     except UnexpectedAppendOffset:
         _fail(world, broker_id, leader, partition)
         return True
-    after = leading.assign_epochs_of(
-        world.generation(broker, partition),
-        replace(replica, log=log),
-        answer.batches[answer.noted :],
-    )
     high_watermark = min(log.log_end_offset, answer.high_watermark)
     if broker.generation.keeps_high_watermark_in_log:
         high_watermark = max(high_watermark, log.log_start_offset)
-    after = replace(after, high_watermark=high_watermark)
+    after = leading.assign_epochs_of(
+        world.generation(broker, partition),
+        replace(replica, log=log, high_watermark=high_watermark),
+        answer.batches[answer.noted :],
+    )
     learns = broker.generation.learns_log_start
     if learns and answer.log_start_offset > high_watermark >= 0:
         # A log start beyond the high watermark is refused, after the append.

@@ -125,15 +125,14 @@ def _asks_as_before(
     question = exchange.question(world, broker_id, source, FETCH)
     if question is None:
         return
-    question = replace(
-        question,
-        asked=tuple(
-            (partition, asks)
-            for partition, asks in question.asked
-            if partition in (thread.session or ())
-            or not topic_settings.is_throttled(world, broker_id, partition, "follower")
-        ),
+    asked_now = tuple(
+        (partition, asks)
+        for partition, asks in question.asked
+        if partition in (thread.session or ())
+        or not topic_settings.is_throttled(world, broker_id, partition, "follower")
     )
+    if len(asked_now) < len(question.asked):
+        question = replace(question, asked=asked_now)
     if not _repeats(thread, question, lookahead, broker_id, source, index):
         return
     if is_answered_next:

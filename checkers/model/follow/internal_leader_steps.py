@@ -112,6 +112,8 @@ def _withheld(step: _LeaderStep) -> Iterable[frozenset[TopicPartition]]:
         for partition, _ in step.request.asked
         if leader.may_throttle(world, step.leader_id, partition, step.follower)
     )
+    if not throttled:
+        return (throttled,)
     said = {} if step.seen is None else step.seen.partitions
     carried = {
         partition
