@@ -125,10 +125,10 @@ def play_cases(
         KeyboardInterrupt: Ctrl-C; what was under way is healed and stopped.
     """
     began = time.monotonic()
-    ended = 0
+    ended, at_once = 0, min(side_by_side, len(due))
 
     def begins(number: int) -> Scenario:
-        left = time_left(time.monotonic() - began, ended, len(due))
+        left = time_left(time.monotonic() - began, ended, len(due), at_once=at_once)
         say(f"== {number + 1} of {len(due)}{left}: {due[number].told}")
         return due[number].scenario
 
@@ -139,7 +139,7 @@ def play_cases(
         done(number, _played_elsewhere(due[number].scenario, line))
 
     numbers = range(len(due))
-    if min(side_by_side, len(due)) > 1:
+    if at_once > 1:
         play_each(
             numbers,
             begins,
@@ -178,9 +178,13 @@ def _played_elsewhere(scenario: Scenario, line: Line) -> PlayedCase:
     return PlayedCase(run=None, results=lost, report=None)
 
 
-def time_left(spent_s: float, done: int, wanted: int) -> str:
-    """Time left if it goes on as before, in brackets; "" before the first is done."""
-    if not done or wanted == 1:
+def time_left(spent_s: float, done: int, wanted: int, *, at_once: int = 1) -> str:
+    """Time left if it goes on as before, in brackets; "" before the first ones are done.
+
+    Args:
+        at_once: How many go on beside each other: the first end tells nothing of the others.
+    """
+    if done < at_once or wanted == 1:
         return ""
     left = spent_s / done * (wanted - done)
     told = f"{left / 60:.0f} min" if left >= _MINUTES_FROM_S else f"{left:.0f} s"

@@ -42,6 +42,11 @@ def test_the_time_left_is_told_once_something_is_done(
     assert time_left(spent_s, done, wanted) == told
 
 
+def test_of_plays_at_once_no_time_is_told_until_so_many_are_over() -> None:
+    assert time_left(20.0, 1, 4, at_once=2) == ""
+    assert time_left(22.0, 2, 4, at_once=2) == " (about 22 s left)"
+
+
 def test_an_unknown_release_is_refused_before_the_first_cluster_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
