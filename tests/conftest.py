@@ -64,6 +64,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Tests that share a cluster, a Spark session or something else that is made once are run by one
     process. Those that share a release's cluster are run one after another, and last: few clusters
     of them live at a time, and none beside the tests that start their own.
+
+    Where several processes run tests, those that wait for clusters are spread over those that
+    compute all the time, so that no core is idle.
     """
     for item in items:
         if item.get_closest_marker("timeout") is None:
@@ -88,6 +91,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = rest + sorted(
             shared, key=lambda item: (-sizes[_release_of_item(item)], _release_of_item(item))
         )
+    if hasattr(config, "workerinput"):
+        items[:] = _spread(items)
+
+
+def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests that wait among the others, each kind in its order, groups as a whole."""
+    waiting: dict[str, list[pytest.Item]] = {}
+    computing: list[pytest.Item] = []
+    for item in items:
+        group = item.get_closest_marker("xdist_group")
+        if _waits(item):
+            waiting.setdefault(group.args[0] if group else item.nodeid, []).append(item)
+        else:
+            computing.append(item)
+    ordered, begun = [], 0
+    for number, group_items in enumerate(waiting.values(), 1):
+        ordered += group_items
+        end = len(computing) * number // len(waiting)
+        ordered += computing[begun:end]
+        begun = end
+    return ordered or computing
 
 
 def why_no_docker() -> str:
@@ -114,9 +138,14 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         )
 
 
+def _waits(item: pytest.Item) -> bool:
+    """Whether a test starts processes of others, and waits for them for a part of its time."""
+    return any(item.get_closest_marker(name) for name in ("cluster", "docker", "spark"))
+
+
 def _seconds_for(item: pytest.Item) -> int:
     """How long a test may take before it counts as one that hangs; no test is expected to."""
-    if any(item.get_closest_marker(name) for name in ("cluster", "docker", "spark")):
+    if _waits(item):
         return _CLUSTER_TIMEOUT_S
     return _SLOW_TIMEOUT_S if item.get_closest_marker("slow") else _UNIT_TIMEOUT_S
 

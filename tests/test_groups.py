@@ -1,8 +1,11 @@
 """Tests that share what is made once for a module, or a session, are run by one process."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.conftest import _spread
 
 pytestmark = pytest.mark.slow
 
@@ -53,3 +56,31 @@ def test_what_several_tests_share_is_made_once_by_one_of_several_processes(
     assert sorted((pytester.path / "made").read_text().split()) == ["1.1.1", "2.8.2"]
     clusters = set((pytester.path / "clusters").read_text().splitlines())
     assert len(clusters) == 2, clusters
+
+
+class Listed:
+    """What is asked of a test that was collected."""
+
+    def __init__(self, nodeid: str, *names: str, group: str = "") -> None:
+        marks = [getattr(pytest.mark, name) for name in names]
+        marks += [pytest.mark.xdist_group(group)] if group else []
+        self.nodeid = nodeid
+        self._marks = {mark.name: mark for mark in marks}
+
+    def get_closest_marker(self, name: str) -> object:
+        return self._marks.get(name)
+
+
+def test_tests_that_wait_are_spread_over_the_others_and_a_group_stays_together() -> None:
+    waiting = [
+        Listed("a", "cluster"),
+        Listed("b", "docker", group="docker"),
+        Listed("c", "spark"),
+        Listed("d", "docker", group="docker"),
+    ]
+    computing = [Listed(str(number), "slow") for number in range(7)]
+
+    spread: list[Any] = _spread([*waiting, *computing])  # type: ignore[list-item]
+
+    assert "".join(each.nodeid for each in spread) == "a01bd23c456"
+    assert _spread(computing) == computing  # type: ignore[arg-type, comparison-overlap]
