@@ -76,7 +76,7 @@ def test_a_file_that_has_something_else_is_left_alone_and_the_same_scenario_is_w
     file = tmp_path / "explored.json"
     file.write_text("mine")
     for _ in range(2):
-        broken = ["--kafka", "1.1.1", "--property", "agreement"]
+        broken = ["--kafka", "2.0.1", "--kafka", "1.1.1", "--property", "agreement"]
         assert run(["explore", *broken, "--scenario", str(file)]) == 1
         assert f"kchaos replay {tmp_path / 'explored-2.json'}" in capsys.readouterr().out
     assert file.read_text() == "mine"

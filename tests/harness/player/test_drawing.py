@@ -39,7 +39,7 @@ from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
 
 pytestmark = pytest.mark.slow
 
-SEEDS = 1_000
+SEEDS = 500
 END_OF_PROCESS = ("KillBroker", "StopBroker", "FastBounce", "RollBroker")
 NOTHING_TO_HEAL = ("PreferredElection", "MoveController", "ConfigureTopic", "FormatDowngrade")
 ON_DISK = ("LoseEpochs", "WipeLogDirectory", "LoseTail", "TearEpochs")
@@ -397,9 +397,9 @@ def test_a_seed_is_recorded_where_it_was_drawn_and_the_scenario_survives_its_jso
 
 
 def test_nobody_is_asked_for_leader_epochs_before_0_11() -> None:
-    texts = [json.dumps(plain(drawn(s, kafka="0.10.2.2", mix="holds"))) for s in range(100)]
+    texts = [json.dumps(plain(drawn(s, kafka="0.10.2.2", mix="holds"))) for s in range(40)]
     assert not any("OffsetForLeaderEpoch" in text for text in texts)
-    texts = [json.dumps(plain(drawn(s, kafka="0.11.0.3", mix="holds"))) for s in range(100)]
+    texts = [json.dumps(plain(drawn(s, kafka="0.11.0.3", mix="holds"))) for s in range(40)]
     assert any("OffsetForLeaderEpoch" in text for text in texts)
 
 

@@ -383,14 +383,12 @@ def test_of_the_walks_of_a_seed_one_that_goes_wrong_is_taken_else_the_one_with_m
         return conflicts(schedule)
 
     monkeypatch.setattr("kchaos.harness.player.walks.conflicts", counted)
-    for seed in range(3):
-        kept.clear()
-        schedule, _, _ = wide_walk_of(seed, release=release, steps=steps)
-        wrong = [each for each in kept if wrong_at_end(each)]
-        assert len(kept) == 40 or wrong
-        assert len(kept) == 8 or not wrong[:-1]
-        assert conflicts(schedule) == max(map(conflicts, wrong or kept))
-        assert schedule in (wrong or kept)
+    schedule, _, _ = wide_walk_of(2, release=release, steps=steps)
+    wrong = [each for each in kept if wrong_at_end(each)]
+    assert len(kept) == 40 or wrong
+    assert len(kept) == 8 or not wrong[:-1]
+    assert conflicts(schedule) == max(map(conflicts, wrong or kept))
+    assert schedule in (wrong or kept)
 
 
 @pytest.mark.usefixtures("one_walk_a_seed")
