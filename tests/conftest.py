@@ -10,6 +10,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +27,7 @@ ReleaseCluster = Callable[[str], "JvmCluster"]
 # Set by .ci/run, where a test run without Docker is none.
 _REQUIRED = "KCHAOS_REQUIRE_DOCKER"
 _UNIT_TIMEOUT_S, _SLOW_TIMEOUT_S, _CLUSTER_TIMEOUT_S = 120, 600, 900
+_TESTS = Path(__file__).parent
 _WHY_NO_DOCKER = pytest.StashKey[str]()
 
 
@@ -96,10 +98,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the tests that wait among the others, each kind in its order, groups as a whole."""
+    """Return the tests that wait among the others, each kind in its order, groups as a whole.
+
+    Those of pages and installations play most in a single test: they come first, so that no process
+    ends long after the others.
+    """
     waiting: dict[str, list[pytest.Item]] = {}
     computing: list[pytest.Item] = []
-    for item in items:
+    for item in sorted(items, key=lambda item: item.path.parent != _TESTS):
         group = item.get_closest_marker("xdist_group")
         if _waits(item):
             waiting.setdefault(group.args[0] if group else item.nodeid, []).append(item)

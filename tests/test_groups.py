@@ -65,6 +65,7 @@ class Listed:
         marks = [getattr(pytest.mark, name) for name in names]
         marks += [pytest.mark.xdist_group(group)] if group else []
         self.nodeid = nodeid
+        self.path = ROOT / "tests" / ("test_page.py" if nodeid == "page" else "checkers/test_t.py")
         self._marks = {mark.name: mark for mark in marks}
 
     def get_closest_marker(self, name: str) -> object:
@@ -77,10 +78,11 @@ def test_tests_that_wait_are_spread_over_the_others_and_a_group_stays_together()
         Listed("b", "docker", group="docker"),
         Listed("c", "spark"),
         Listed("d", "docker", group="docker"),
+        Listed("page", "cluster"),
     ]
     computing = [Listed(str(number), "slow") for number in range(7)]
 
     spread: list[Any] = _spread([*waiting, *computing])  # type: ignore[list-item]
 
-    assert "".join(each.nodeid for each in spread) == "a01bd23c456"
+    assert "".join(each.nodeid for each in spread) == "page0a12bd34c56"
     assert _spread(computing) == computing  # type: ignore[arg-type, comparison-overlap]
