@@ -179,7 +179,7 @@ def _stored(run: RunDirectory, name: str, kind: type[_T], value: Any, **given: A
 def write_judgement(run: RunDirectory, results: Results) -> Path:
     """Writes `judgements/NNNN/` with prediction.json, findings.jsonl and results.json.
 
-    Nothing is overwritten. Returns the new folder.
+    Nothing is overwritten. Returns the new folder. The run goes on no more.
     """
     prediction = None if results.prediction is None else asdict(results.prediction)
     content = results_to_json(results)
@@ -189,6 +189,7 @@ def write_judgement(run: RunDirectory, results: Results) -> Path:
         lines = [json.dumps(finding_to_json(finding)) + "\n" for finding in results.findings]
         (folder / "findings.jsonl").write_text("".join(lines))
         _write(folder / "results.json", content)
+    run.let_go()
     # Only the new folder has that inode, also if another kchaos judges the same run meanwhile.
     written = [run.path / JUDGEMENTS / name for name in run.judgements()]
     return next(folder for folder in reversed(written) if folder.stat().st_ino == marker)

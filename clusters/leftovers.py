@@ -72,7 +72,8 @@ def find_leftovers() -> list[Leftover]:
     leftovers = []
     for directory in sorted(running_directory().glob("*")):
         if is_abandoned(directory):
-            alive = tuple(p for p in _processes(directory) if process_start_time(p[0]) == p[1])
+            listed = [*_processes(directory), *_jvms_at(directory)]
+            alive = tuple(p for p in dict.fromkeys(listed) if process_start_time(p[0]) == p[1])
             leftovers.append(Leftover(directory=directory, processes=alive))
     return leftovers
 
@@ -127,6 +128,25 @@ def _processes(directory: Path) -> list[tuple[int, int]]:
             # The owner was killed while it wrote its last line, or somebody else wrote it.
             continue
     return entries
+
+
+def _jvms_at(directory: Path) -> Iterator[tuple[int, int]]:
+    """Yield each JVM that has a file of the folder open, by pid and start time.
+
+    Whoever starts a JVM may be killed before he has written down which one it is.
+    """
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "exe").readlink().name != "java":
+                continue
+            opened = [descriptor.readlink() for descriptor in (process / "fd").iterdir()]
+        except OSError:
+            # It has ended, or is another user's.
+            continue
+        if any(file.is_relative_to(directory.resolve()) for file in opened):
+            started = process_start_time(int(process.name))
+            if started is not None:
+                yield int(process.name), started
 
 
 def _staging_folders() -> list[Path]:

@@ -18,7 +18,7 @@ from kchaos.clusters.leftovers import running_directory
 from kchaos.clusters.maven import LOCK_FILE, BrokenLock, jars_of
 
 # Made from the rest when it is needed.
-_DERIVED = ("archives", "unpacked")
+_DERIVED = ("archives", "unpacked", "classes", "images")
 
 
 def problems_of_cache() -> list[str]:
@@ -56,7 +56,7 @@ def repair_cache(*, offline: bool, say: Callable[[str], None]) -> list[str]:
     done = [what for _, what in removed] + [f"removed {place}" for place in javas]
     if not offline:
         for release in dict.fromkeys(release for release, _ in removed):
-            # Byteman and the jars of tests and tools are fetched when they are needed.
+            # Byteman, the compiler, and jars of tests and tools are fetched when they are needed.
             if (cache_directory() / "kafka" / release).is_dir():
                 say(f"fetching what is missing of Kafka {release}")
                 resolve(release)
@@ -66,7 +66,7 @@ def repair_cache(*, offline: bool, say: Callable[[str], None]) -> list[str]:
         still = [
             what
             for what in problems_of_cache()
-            if not any(name in what for name in ("byteman", "-test.jar", "kafka-tools-"))
+            if not any(name in what for name in ("byteman", "ecj", "-test.jar", "kafka-tools-"))
         ]
         if still:
             raise MachineError(f"the cache is still broken: {still[0]}")
@@ -100,7 +100,7 @@ def _broken_jars(lock_file: Path, cache: Path) -> list[tuple[Path, str]]:
 def _lock_files(cache: Path) -> list[Path]:
     return sorted(
         file
-        for name in ("kafka", "byteman", "tiered", "tools")
+        for name in ("kafka", "byteman", "ecj", "tiered", "tools")
         for file in cache.glob(f"{name}/*/{LOCK_FILE}")
     )
 

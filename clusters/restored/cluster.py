@@ -51,6 +51,8 @@ class RestoringHost(LocalHost):
         """Make the JVM of its image; the first cluster of its key has the images made."""
         wanted = WantedJvm.of(node, command)
         image = None if reads else self._image(wanted, distribution)
+        if image is None and not reads:
+            self._say(f"{node.name} gets a new JVM: no image was written with its flags")
         if image is None:
             return super().spawn(node, command, distribution, console, reads)
         child = restored(image, wanted, node, console)
@@ -60,6 +62,7 @@ class RestoringHost(LocalHost):
     def _image(self, wanted: WantedJvm, distribution: Distribution) -> Path | None:
         assert self._spec is not None, "it is opened before anything starts"
         key = ImageKey(
+            java=wanted.template[0],
             distribution=distribution,
             is_kraft=self._spec.is_kraft,
             broker_heap_mib=self._spec.broker_heap_mib,

@@ -16,6 +16,8 @@ from kchaos.clusters.errors import ClusterError
 LOG = "criu.log"
 PID_FILE = "criu.pid"
 _TIMEOUT_S = 60.0
+_OLDEST = 4
+_INSTALL = "install one of Debian 13 or Fedora, or another criu of 4.0 or later"
 # The process that CRIU was: parent of the restored process, that ends as it ends.
 _PARENT = """
 import os, signal
@@ -39,11 +41,16 @@ def why_not() -> str:
     if os.geteuid() != 0:
         return "CRIU restores processes for root only: run as root"
     if shutil.which("criu") is None:
-        return "there is no criu: install it (Debian 13 and Fedora have it as criu), 4.0 or later"
+        return f"there is no criu: {_INSTALL}"
+    for program in ("unshare", "setsid"):
+        if shutil.which(program) is None:
+            return f"there is no {program}: install util-linux"
+    if int(version().partition(".")[0] or 0) < _OLDEST:
+        return f"criu {version() or '?'} was never tried: {_INSTALL}"
     checked = _criu(["check"])
     if checked.returncode != 0:
         lines = [line for line in checked.stderr.splitlines() if "Error" in line] or ["no reason"]
-        return f"criu {version()} cannot work on this kernel ({lines[0]}): install a later one"
+        return f"criu {version()} cannot work on this kernel ({lines[0]}): {_INSTALL}"
     return ""
 
 
@@ -71,12 +78,13 @@ def restore_command(images: Path, work: Path, files: Mapping[Path, int]) -> list
     Args:
         images: Folder of `dump`.
         work: Folder for CRIU's log and for a file with the process's id.
-        files: Files that the process had open, each with the descriptor in place of it.
+        files: Files that the process had open, each with the descriptor in place of it. CRIU knows
+            them by their real paths.
     """
     inherited = [
         word
         for file, descriptor in files.items()
-        for word in ("--inherit-fd", f"fd[{descriptor}]:{str(file).removeprefix('/')}")
+        for word in ("--inherit-fd", f"fd[{descriptor}]:{os.path.realpath(file).removeprefix('/')}")
     ]
     return [
         "criu",
@@ -102,7 +110,13 @@ def complaint(log: Path) -> str:
 def _criu(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            ["criu", *arguments], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+            ["criu", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+            # Ctrl-C is for kchaos, which ends what it has begun.
+            start_new_session=True,
         )
     except subprocess.TimeoutExpired as expired:
         raise ClusterError(

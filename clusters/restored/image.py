@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +20,8 @@ from kchaos.clusters.waiting import await_until
 IMAGE, TEMPLATE, LINES = "image", "template.json", "lines"
 """In the folder where the JVM ran: CRIU's files, the JVM's command line, and what it reads."""
 _RESTORE_S = 60.0
+_GIVE_UP_S = 20.0
+_LOOK_S = 0.01
 _REMEDY = "--driver local starts it anew"
 
 
@@ -45,8 +51,9 @@ class WantedJvm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageKey:
-    """Clusters of which the JVMs are made of the same images."""
+    """Clusters of which the JVMs are made of the same images. ``java`` is the program's path."""
 
+    java: str
     distribution: Distribution
     is_kraft: bool
     broker_heap_mib: int
@@ -86,15 +93,37 @@ def restored(image: Path, wanted: WantedJvm, node: Node, console: Path) -> Child
                 + _REMEDY
             )
 
-    pid = await_until(
-        lambda: _pid_in(pid_file),
-        timeout_s=_RESTORE_S,
-        waiting_for=f"criu to make {node.name} of {image}",
-        last_seen=lambda: criu.complaint(work / criu.LOG),
-        remedy=_REMEDY,
-        abort=check,
-    )
+    try:
+        pid = await_until(
+            lambda: _pid_in(pid_file),
+            timeout_s=_RESTORE_S,
+            waiting_for=f"criu to make {node.name} of {image}",
+            last_seen=lambda: criu.complaint(work / criu.LOG),
+            remedy=_REMEDY,
+            abort=check,
+        )
+    except BaseException:
+        _give_up(parent, pid_file)
+        raise
     return replace(parent, pid=pid, start_time=process_start_time(pid) or 0)
+
+
+def _give_up(parent: Child, pid_file: Path) -> None:
+    """End a process that is being made, once CRIU has named it or failed.
+
+    Up to then nobody knows it, and it would outlive a CRIU that is killed.
+    """
+    deadline = time.monotonic() + _GIVE_UP_S
+    while (
+        parent.exit_code is None
+        and (pid := _pid_in(pid_file)) is None
+        and time.monotonic() < deadline
+    ):
+        time.sleep(_LOOK_S)
+    if (pid := _pid_in(pid_file)) is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    parent.kill()
 
 
 def _pid_in(file: Path) -> int | None:

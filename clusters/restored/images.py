@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import shutil
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from kchaos.clusters.restored.image import TEMPLATE, ImageKey, WantedJvm
 from kchaos.clusters.restored.training import train
 
 _WHOLE = "whole"
+_LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_AS)
 _MOST = 8
 """So many folders of images are kept, each some 200 MiB: a release with a mode and a heap."""
 _KEPT_S = 3600.0
@@ -31,32 +33,40 @@ def image_of(
     None where none was written of such a JVM: one with an agent or with other flags.
     Raises ClusterError, or MachineError, when the images cannot be made.
     """
-    folder = _folder_of(key)
-    with locked(folder.name):
+    with locked("images"):
+        folder = _folder_of(key)
         if not (folder / _WHOLE).is_file():
             say(f"writing images of the JVMs of Kafka {key.distribution.release}, once each boot")
             _forget_old_ones()
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            train(folder, key, offline=offline)
-            (folder / _WHOLE).touch()
-    os.utime(folder)
+            _make(folder, key, offline=offline)
+        os.utime(folder)
     for node in folder.glob(f"{wanted.role}-*"):
         if tuple(json.loads((node / TEMPLATE).read_text(encoding="utf-8"))) == wanted.template:
             return node
     return None
 
 
+def _make(folder: Path, key: ImageKey, *, offline: bool) -> None:
+    """Write the images of a key; of those that cannot be written only logs stay."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        train(folder, key, offline=offline)
+    except BaseException:
+        for pages in folder.glob("*/*/pages-*.img"):
+            pages.unlink(missing_ok=True)
+        raise
+    (folder / _WHOLE).touch()
+
+
 def _folder_of(key: ImageKey) -> Path:
     """Return the folder in the cache for the images of a key, on this boot in this container."""
     parts = [
-        *(
-            process_table(),
-            criu.version(),
-            str(key.is_kraft),
-            str(key.broker_heap_mib),
-            main_class.source(),
-        ),
+        # A restored process has the niceness and the limits of the process in the image.
+        str(os.getpriority(os.PRIO_PROCESS, 0)),
+        *map(str, map(resource.getrlimit, _LIMITS)),
+        *(process_table(), criu.version(), main_class.source()),
+        *(key.java, str(key.is_kraft), str(key.broker_heap_mib)),
         *(f"{jar} {jar.stat().st_mtime_ns}" for jar in key.distribution.class_path),
     ]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]

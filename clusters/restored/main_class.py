@@ -48,18 +48,17 @@ def _compile(classes: Path, *, offline: bool) -> None:
     with staging(classes.parent) as unfinished:
         file = unfinished / f"{NAME}.java"
         file.write_text(source(), encoding="utf-8")
+        made = unfinished / "classes"
         done = subprocess.run(
             [
                 str(java_home(offline=offline) / "bin" / "java"),
-                *("-jar", str(jar), "-8", "-nowarn", "-d", str(unfinished), str(file)),
+                *("-jar", str(jar), "-8", "-nowarn", "-d", str(made), str(file)),
             ],
             capture_output=True,
             text=True,
             timeout=_COMPILE_S,
             check=False,
         )
-        if done.returncode != 0 or not (unfinished / f"{NAME}.class").is_file():
+        if done.returncode != 0 or not (made / f"{NAME}.class").is_file():
             raise MachineError(f"the compiler refuses {NAME}: {done.stdout}{done.stderr}")
-        classes.mkdir()
-        for made in unfinished.glob("*.class"):
-            made.replace(classes / made.name)
+        made.rename(classes)

@@ -462,6 +462,7 @@ class Chaos:
         if not self._is_over:
             self._is_over = True
             self._play.kill_clients()
+            self._play.run.let_go()
             self._play.faults.heal_all()
 
     @property

@@ -39,7 +39,7 @@ class PluginSettings:
 
     Attributes:
         releases: Releases or paths to distributions; empty for the newest known release.
-        driver: "local" or "docker".
+        driver: One of `clusters.drivers.DRIVERS`.
         runs_directory: Absolute; where run directories go.
         keep: Which run directories stay: "never", "failed" (those of failed tests, and every run
             that is unknown or not as predicted) or "always".
@@ -97,8 +97,8 @@ _OPTIONS = (
     _Option(
         flag="--kafka-driver",
         environment="KCHAOS_DRIVER",
-        help="how clusters are started: as processes (local) or as containers (docker). Default: "
-        "local",
+        help="how clusters are started: as processes (local), as processes made of images "
+        "(restored), or as containers (docker). Default: local",
         flag_arguments={"choices": DRIVERS},
     ),
     _Option(

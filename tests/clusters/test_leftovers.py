@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -115,3 +116,21 @@ def test_a_name_that_is_no_folders_becomes_one() -> None:
     with work_directory("../../a:b,c\nö" + "x" * 300) as folder:
         assert folder.parent == leftovers.running_directory()
         assert len(folder.name) < 80
+
+
+def test_a_jvm_that_nobody_wrote_down_is_found_by_its_files(tmp_path: Path) -> None:
+    """kchaos may be killed while a JVM is being made."""
+    java = tmp_path / "java"
+    shutil.copy("/bin/sleep", java)
+    left, _ = leave()
+    with (left / "server.log").open("w") as log, (tmp_path / "ours.log").open("w") as other:
+        jvm = subprocess.Popen([java, "300"], stdout=log)
+        ours = subprocess.Popen([java, "300"], stdout=other)
+    try:
+        removed = gc().removed
+        assert [pid for leftover in removed for pid, _ in leftover.processes] == [jvm.pid]
+        assert jvm.wait(30) == -9
+        assert ours.poll() is None
+    finally:
+        ours.kill()
+        ours.wait()

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.doctor import examine
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.host import LocalHost, Node
-from kchaos.clusters.processes import boot_id
-from kchaos.clusters.restored import criu, images
+from kchaos.clusters.processes import boot_id, process_start_time, spawn
+from kchaos.clusters.restored import criu, image, images
 from kchaos.clusters.restored.cluster import RestoredCluster
-from kchaos.clusters.restored.image import WantedJvm, restored
+from kchaos.clusters.restored.image import ImageKey, WantedJvm, restored
 from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.waiting import await_until
 from tests.support.restoring import needs_criu
 
 
@@ -75,7 +78,7 @@ def test_a_machine_without_criu_is_told_how_to_get_it_and_what_does_without(
     tmp_path: Path,
 ) -> None:
     spec = ClusterSpec(brokers=brokers_of("2.8.2"))
-    with pytest.raises(MachineError, match=r"install it .*--driver local"):
+    with pytest.raises(MachineError, match=r"install one .*--driver local"):
         RestoredCluster(spec, work_directory=tmp_path / "cluster").start()
     answer = next(answer for answer in examine() if answer.name == "CRIU")
     assert answer.ok is None
@@ -89,10 +92,61 @@ def test_only_root_can_restore(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "run as root" in criu.why_not()
 
 
+def test_an_older_criu_is_refused_even_where_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", str)
+    monkeypatch.setattr(criu, "version", lambda: "3.17.1")
+    criu.why_not.cache_clear()
+    assert "criu 3.17.1 was never tried" in criu.why_not()
+    criu.why_not.cache_clear()
+
+
+def test_files_of_an_image_are_named_as_criu_knows_them_also_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    words = criu.restore_command(tmp_path, tmp_path, {tmp_path / "link" / "lines": 7})
+    assert f"fd[7]:{tmp_path / 'real' / 'lines'}".replace(":/", ":") in words
+
+
+def test_of_images_that_cannot_be_written_the_logs_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(folder: Path, key: ImageKey, *, offline: bool) -> None:
+        (folder / "broker-0" / "image").mkdir(parents=True)
+        (folder / "broker-0" / "image" / "pages-1.img").touch()
+        (folder / "broker-0" / "console.log").touch()
+        raise MachineError("no space is left")
+
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
+    monkeypatch.setattr(images, "train", fails)
+    kafka = Distribution(release="2.8.2", class_path=(), source="maven")
+    key = ImageKey(java="java", distribution=kafka, is_kraft=False, broker_heap_mib=9)
+    wanted = WantedJvm(role="broker", template=(), configuration="")
+    for _ in range(2):
+        with pytest.raises(MachineError, match="no space"):
+            images.image_of(key, wanted, offline=True, say=lambda _: None)
+    left = [file.name for file in tmp_path.glob("images/*/**/*") if file.is_file()]
+    assert left == ["console.log"]
+
+
+def test_a_process_that_is_given_up_while_it_is_made_is_ended(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    script = f"sleep 300 & echo $! >{pid_file}.new; mv {pid_file}.new {pid_file}; wait"
+    parent = spawn(["sh", "-c", script], log_file=tmp_path / "log", cwd=tmp_path)
+    image._give_up(parent, pid_file)
+    assert parent.exit_code is not None
+    await_until(
+        lambda: process_start_time(int(pid_file.read_text())) is None,
+        timeout_s=30,
+        waiting_for="the process to be gone",
+        last_seen=pid_file.read_text,
+    )
+
+
 @needs_criu
 def test_an_image_that_is_broken_is_named(node: Node, tmp_path: Path) -> None:
-    image = tmp_path / "broker-0"
-    (image / "image").mkdir(parents=True)
+    folder = tmp_path / "broker-0"
+    (folder / "image").mkdir(parents=True)
     wanted = WantedJvm.of(node, command(node.directory))
     with pytest.raises(MachineError, match=rf"broker 1 .*{criu.LOG}; --driver local"):
-        restored(image, wanted, node, node.directory / "console.log")
+        restored(folder, wanted, node, node.directory / "console.log")
