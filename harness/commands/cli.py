@@ -482,8 +482,12 @@ def _agrees_with_spark(played: Sequence[Any], *, offline: bool, say: Callable[[s
     """Judges all runs together in a Spark job; returns whether it says the same of each."""
     from kchaos.harness.commands.judge_runs import spark_agrees
 
-    say(f"Spark judges the {len(played)} runs together")
-    return spark_agrees([run.run.path for run in played if run.run], offline=offline, say=say)
+    runs = [run.run.path for run in played if run.run]
+    if not runs:
+        # Every play was killed, and the exit code says so already.
+        return True
+    say(f"Spark judges the {len(runs)} runs together")
+    return spark_agrees(runs, offline=offline, say=say)
 
 
 def _print_table(played: list[Any]) -> None:

@@ -267,3 +267,14 @@ def _plays(pid: int) -> list[int]:
 def _plays_release(pid: int, release: str) -> bool:
     """Whether brokers of that release are below a process."""
     return any(f"{release}.jar".encode() in command_line(child) for child in descendants(pid))
+
+
+def test_of_plays_that_were_all_killed_spark_has_none_to_judge(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = entry_named("KIP-279-2")
+    StoredRuns.errors = dict.fromkeys(entry.cases, RunUnknown("a play was killed by signal 9"))
+    monkeypatch.setattr(children, "Children", StoredRuns)
+    words = ["reproduce", entry.name, "--runs", "2", "--side-by-side", "2", "--spark", "--offline"]
+    assert run([*words, "--runs-dir", str(tmp_path)]) == 2
+    assert "Spark judges" not in capsys.readouterr().err
