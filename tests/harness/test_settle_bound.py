@@ -72,10 +72,11 @@ def test_a_bound_that_was_set_reaches_the_scenario_and_the_children(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("kchaos.harness.commands.reproduce.play", play)
-    runs = f"--runs-dir={tmp_path}"
-    assert run(["reproduce", "KAFKA-6361", "--settle-bound=90", "--offline", runs]) == 130
+    in_turn = "--side-by-side=1"
+    command = ["reproduce", "KAFKA-6361", in_turn, "--offline", f"--runs-dir={tmp_path}"]
+    assert run([*command, "--settle-bound=90"]) == 130
     monkeypatch.setenv("KCHAOS_SETTLE_BOUND", "70")
-    assert run(["reproduce", "KAFKA-6361", "--offline", runs]) == 130
+    assert run(command) == 130
     assert [each.settle_bound_s for each in taken] == [90, 70]
 
     words = Children(options=taken[0], work=tmp_path)._arguments(tmp_path / "1.json")
