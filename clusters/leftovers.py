@@ -133,8 +133,9 @@ def _processes(directory: Path) -> list[tuple[int, int]]:
 def _jvms_at(directory: Path) -> Iterator[tuple[int, int]]:
     """Yield each JVM that has a file of the folder open, by pid and start time.
 
-    Whoever starts a JVM may be killed before he has written down which one it is.
+    kchaos may be killed before it has written down which JVM it starts.
     """
+    folder = directory.resolve()
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if (process / "exe").readlink().name != "java":
@@ -143,7 +144,7 @@ def _jvms_at(directory: Path) -> Iterator[tuple[int, int]]:
         except OSError:
             # It has ended, or is another user's.
             continue
-        if any(file.is_relative_to(directory.resolve()) for file in opened):
+        if any(file.is_relative_to(folder) for file in opened):
             started = process_start_time(int(process.name))
             if started is not None:
                 yield int(process.name), started

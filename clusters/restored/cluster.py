@@ -48,7 +48,7 @@ class RestoringHost(LocalHost):
         console: Path,
         reads: Sequence[Path] = (),
     ) -> Process:
-        """Make the JVM of its image; the first cluster of its key has the images made."""
+        """Make the JVM of its image. Images that are not there yet are written first."""
         wanted = WantedJvm.of(node, command)
         image = None if reads else self._image(wanted, distribution)
         if image is None and not reads:

@@ -17,8 +17,8 @@ LOG = "criu.log"
 PID_FILE = "criu.pid"
 _TIMEOUT_S = 60.0
 _OLDEST = 4
-_INSTALL = "install one of Debian 13 or Fedora, or another criu of 4.0 or later"
-# The process that CRIU was: parent of the restored process, that ends as it ends.
+_INSTALL = "install criu 4.0 or later, as Debian 13 has it"
+# CRIU becomes this program, the restored process's parent. It ends by the same code or signal.
 _PARENT = """
 import os, signal
 os.closerange(3, 1024)

@@ -27,10 +27,11 @@ _REMEDY = "--driver local starts it anew"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedJvm:
-    """A JVM that a cluster starts, by what is the same for all of its image.
+    """A JVM that a cluster wants to start.
 
-    ``role`` is ``broker``, ``controller`` or ``zookeeper``; ``template`` is its command line
-    without the files and folders that are its own, which ``configuration`` names.
+    ``role`` is ``broker``, ``controller`` or ``zookeeper``. ``template`` is its command line as
+    all JVMs of its image have it, without files and folders of its own. ``configuration`` is the
+    path of its configuration.
     """
 
     role: str
@@ -114,15 +115,14 @@ def _give_up(parent: Child, pid_file: Path) -> None:
     Up to then nobody knows it, and it would outlive a CRIU that is killed.
     """
     deadline = time.monotonic() + _GIVE_UP_S
-    while (
-        parent.exit_code is None
-        and (pid := _pid_in(pid_file)) is None
-        and time.monotonic() < deadline
-    ):
+    # Not `await_until`: a remembered Ctrl-C would end that at once, and is why this is called.
+    while parent.is_running and time.monotonic() < deadline:
+        pid = _pid_in(pid_file)
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            break
         time.sleep(_LOOK_S)
-    if (pid := _pid_in(pid_file)) is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
     parent.kill()
 
 

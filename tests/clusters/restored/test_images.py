@@ -78,7 +78,7 @@ def test_a_machine_without_criu_is_told_how_to_get_it_and_what_does_without(
     tmp_path: Path,
 ) -> None:
     spec = ClusterSpec(brokers=brokers_of("2.8.2"))
-    with pytest.raises(MachineError, match=r"install one .*--driver local"):
+    with pytest.raises(MachineError, match=r"install criu .*--driver local"):
         RestoredCluster(spec, work_directory=tmp_path / "cluster").start()
     answer = next(answer for answer in examine() if answer.name == "CRIU")
     assert answer.ok is None
