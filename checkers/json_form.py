@@ -78,6 +78,20 @@ def _written(value: Any) -> Any:
     return to_json(value) if dataclasses.is_dataclass(value) else value
 
 
+def members(value: Any) -> dict[str, Any]:
+    """Every field of a dataclass by its name, as it is.
+
+    `json.dumps(value, default=members)` writes a dataclass as `dataclasses.asdict` shows it, and
+    copies nothing of it.
+    """
+    return {name: getattr(value, name) for name in _names(type(value))}
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
 def lacking(kind: Any, value: Mapping[str, Any]) -> Iterator[str]:
     """Yields the place of each field that has a default and neither is there nor may be left out.
 

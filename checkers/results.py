@@ -10,7 +10,7 @@ from kchaos.checkers.availability import Availability
 from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.evidence.partition import finding_to_json
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.json_form import ShapeError, from_json
+from kchaos.checkers.json_form import ShapeError, from_json, members
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.outcome import facts_of
 from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
@@ -199,6 +199,13 @@ def results_to_json(results: Results) -> dict[str, Any]:
     """The content of results.json: every field but the prediction and the path."""
     told = asdict(replace(results, prediction=None))
     return {name: value for name, value in told.items() if name not in ("prediction", "path")}
+
+
+def results_text(results: Results) -> str:
+    """The same as one line of text."""
+    told = members(results)
+    del told["prediction"], told["path"]
+    return json.dumps(told, default=members)
 
 
 def results_line(results: Results, *, report: Path | None = None) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.markers import Marker
 from kchaos.checkers.evidence.tier import TierReading
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.json_form import from_json
+from kchaos.checkers.json_form import from_json, members
 from kchaos.checkers.model.values.prediction import (
     DisallowedDecision,
     EpochRound,
@@ -344,16 +344,30 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
 
 def context_row(evidence: PartitionEvidence) -> dict[str, Any]:
     """The row of everything but batches and the reader's findings, as JSON in `context`."""
-    bare = with_batches(evidence, {}, {})
-    return _key(evidence) | {"context": json.dumps(bare, default=_members)}
+    return _key(evidence) | {"context": json.dumps(evidence, default=_bare)}
 
 
-def _members(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+def _bare(value: Any) -> dict[str, Any]:
+    """The fields of a value, those empty for which replicas have rows of their own."""
+    told = members(value)
+    if isinstance(value, (ReplicaEvidence, EarlierReplica)):
+        told |= {name: () for name in ("batches", "findings") if name in told}
+    return told
 
 
 def batch_rows(evidence: PartitionEvidence) -> Iterator[dict[str, Any]]:
-    """One row for each batch of either side, and one for each of the reader's findings."""
+    """One row for each batch of either side, and one for each of the reader's findings.
+
+    Batches of the snapshot before have rows as well, with sides of their own.
+    """
+    yield from rows_of_snapshot(evidence)
+    for earlier in evidence.earlier:
+        start = _key(evidence) | {"side": earlier.side + BEFORE, "broker": earlier.broker}
+        yield from _rows(start, earlier.batches)
+
+
+def rows_of_snapshot(evidence: PartitionEvidence) -> Iterator[dict[str, Any]]:
+    """The `batch_rows` without those of the snapshot before."""
     for side in (OBSERVED, PREDICTED):
         for replica in evidence.side(side):
             start = _key(evidence) | {"side": side, "broker": replica.broker}
@@ -361,9 +375,6 @@ def batch_rows(evidence: PartitionEvidence) -> Iterator[dict[str, Any]]:
             for finding in replica.findings:
                 nothing = dict.fromkeys(BATCH_COLUMNS)
                 yield start | nothing | {"finding": json.dumps(finding_to_json(finding))}
-    for earlier in evidence.earlier:
-        start = _key(evidence) | {"side": earlier.side + BEFORE, "broker": earlier.broker}
-        yield from _rows(start, earlier.batches)
 
 
 def partition_evidence(

@@ -13,9 +13,9 @@ from dataclasses import fields
 from typing import Any
 
 from kchaos.checkers.errors import CheckError, ModelError
-from kchaos.checkers.evidence.partition import BATCH_COLUMNS, finding_to_json
+from kchaos.checkers.evidence.partition import BATCH_COLUMNS
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.json_form import from_json
+from kchaos.checkers.json_form import from_json, members
 
 CONTEXT = "context"
 ERROR = "error"
@@ -122,8 +122,8 @@ _OFFSETS = ("first_offset", "last_offset")
 
 def finding_row(run: str, role: str, finding: Finding) -> dict[str, Any]:
     """A finding as a row of `FINDING_TABLE`."""
-    told = finding_to_json(finding)
-    told["evidence"] = json.dumps(told["evidence"])
+    told = members(finding) | {"brokers": list(finding.brokers)}
+    told["evidence"] = json.dumps(finding.evidence, default=members)
     told |= {name: None for name in _OFFSETS if told[name] < 0}
     told["fingerprint"] = told["fingerprint"] or None
     return told | {"run": run, "role": role, "question": finding.question.value}
@@ -138,14 +138,10 @@ def finding_of_row(row: Mapping[str, Any]) -> Finding:
 
 
 def with_fingerprints(
-    rows: Iterable[Mapping[str, Any]], findings: Iterable[Mapping[str, Any]]
+    rows: Iterable[Mapping[str, Any]], findings: Iterable[Finding]
 ) -> list[dict[str, Any]]:
-    """The rows of one run; those of what was found have the fingerprints of its results.
-
-    Args:
-        findings: As results.json has them.
-    """
-    known = {_identity(finding): finding["fingerprint"] for finding in findings}
+    """The rows of one run; those of what was found have the fingerprints of its results."""
+    known = {_identity(members(finding)): finding.fingerprint for finding in findings}
     return [
         {**row, "fingerprint": known.get(_identity(row))} if row.get("role") == FOUND else dict(row)
         for row in rows

@@ -17,20 +17,21 @@ from typing import Any, Self
 from kchaos.checkers.errors import CheckError, StoreError
 from kchaos.checkers.evidence.assembling import run_evidence
 from kchaos.checkers.evidence.partition import (
-    OBSERVED,
     PREDICTED,
     batch_rows,
     context_row,
     partition_evidence,
+    rows_of_snapshot,
 )
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.folders import held, remove_abandoned_in
+from kchaos.checkers.json_form import members
 from kchaos.checkers.judge import Rules, about_the_run, judge
 from kchaos.checkers.model.follow.search import MOST_STATES
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.packs import SUFFIX, run_at
 from kchaos.checkers.record import predict_run
-from kchaos.checkers.results import results_to_json
+from kchaos.checkers.results import Results, results_text
 from kchaos.checkers.rules import Judged, apply_rules, joined
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.spark.rows import (
@@ -63,7 +64,8 @@ ENDED = "ended"
 _PART = "kchaos-part-"
 _RUNS_TOGETHER = 50
 """The rows of so many runs are written at a time."""
-
+_START = ("position", "run", "path")
+"""The columns of a run that are known before it is read."""
 
 Run = tuple[int, str]
 """A run's position among all, and its place."""
@@ -78,6 +80,9 @@ class Refused:
 
     why: str
 
+
+Rows = Mapping[str, list[dict[str, Any]]]
+"""The rows of one run, by table; there is one of its results."""
 
 Told = int | Refused
 """A task's word besides its tables: the position of a run that it left alone, or a refusal."""
@@ -182,7 +187,13 @@ def results_row(
     Args:
         said: What the rules said of it in other tasks.
     """
-    return _results_row(_start(position, path), path, _rules_from(said), most_states)
+    start = _start(position, path)
+    try:
+        row = _row_of(start, _judged(path, _rules_from(said), most_states))
+        record_batch(RESULT_TABLE, [row])
+    except Exception as error:  # noqa: BLE001 - one run's fault must not end the others' judging
+        return _not_judged(start, error)
+    return row
 
 
 def whole_runs(share: Share, *, most_states: int, most_bytes: int, folder: Place) -> Iterator[Told]:
@@ -224,7 +235,7 @@ class _Written:
     def __init__(self, target: Place, number: int) -> None:
         self._target = target
         self._number = number
-        self._waiting: list[Mapping[str, Any]] = []
+        self._waiting: list[Rows] = []
         self._ending = contextlib.ExitStack()
         self._leaving = contextlib.ExitStack()
 
@@ -251,8 +262,8 @@ class _Written:
         self._count = self._ending.enter_context(count)
         return self
 
-    def add(self, of_run: Mapping[str, Any]) -> None:
-        """Takes the rows of one run, a record batch for each table."""
+    def add(self, of_run: Rows) -> None:
+        """Takes the rows of one run."""
         self._waiting.append(of_run)
         if len(self._waiting) >= _RUNS_TOGETHER:
             self._write()
@@ -278,18 +289,38 @@ class _Written:
         return self._leaving.enter_context(held(above, _PART))
 
     def _write(self) -> None:
-        import pyarrow as pa
-
-        for table, writer in self._writers.items():
-            if self._waiting:
-                writer.write_table(pa.Table.from_batches([rows[table] for rows in self._waiting]))
+        if self._waiting:
+            for table, batch in _batches_of_runs(self._waiting).items():
+                self._writers[table].write_batch(batch)
         self._waiting = []
 
 
-def _whole_run(
-    position: int, place: Place, most_states: int, most_bytes: int
-) -> Mapping[str, Any] | None:
-    """The run's rows for each table, as record batches; None for a larger run on a disk."""
+def _batches_of_runs(runs: Sequence[Rows]) -> Mapping[str, Any]:
+    """A record batch for each table; a run with rows that Arrow cannot have is unknown in them."""
+    try:
+        return _record_batches(runs)
+    except Exception:  # noqa: BLE001 - it is found out below whose rows they were
+        return _record_batches([_taken_or_unknown(of_run) for of_run in runs])
+
+
+def _record_batches(runs: Sequence[Rows]) -> Mapping[str, Any]:
+    return {
+        table: record_batch(columns, itertools.chain.from_iterable(rows[table] for rows in runs))
+        for table, columns in TABLES.items()
+    }
+
+
+def _taken_or_unknown(of_run: Rows) -> Rows:
+    try:
+        _record_batches([of_run])
+    except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
+        (result,) = of_run[RESULTS]
+        return _without_rows({name: result[name] for name in _START}, error)
+    return of_run
+
+
+def _whole_run(position: int, place: Place, most_states: int, most_bytes: int) -> Rows | None:
+    """The run's rows for each table; None for a larger run on a disk."""
     if isinstance(place, Path) and segment_bytes(place) > most_bytes:
         return None
     start = _start(position, place)
@@ -297,30 +328,22 @@ def _whole_run(
         with run_at(place) as path:
             return _rows_of_run(start, path, most_states)
     except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
-        return _without_rows(_not_judged(start, error))
+        return _without_rows(start, error)
 
 
 def _start(position: int, place: Place) -> dict[str, Any]:
-    """The columns of a run that are known before it is read."""
-    return {"position": position, "run": place.name.removesuffix(SUFFIX), "path": str(place)}
+    return dict(zip(_START, (position, place.name.removesuffix(SUFFIX), str(place)), strict=True))
 
 
-def _without_rows(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    nothing = {name: record_batch(TABLES[name], ()) for name in (BATCHES, FINDINGS)}
-    return nothing | {RESULTS: record_batch(RESULT_TABLE, [result])}
+def _without_rows(start: Mapping[str, Any], error: Exception) -> Rows:
+    return {BATCHES: [], FINDINGS: [], RESULTS: [_not_judged(start, error)]}
 
 
-def _rows_of_run(start: Mapping[str, Any], path: Path, most_states: int) -> Mapping[str, Any]:
+def _rows_of_run(start: Mapping[str, Any], path: Path, most_states: int) -> Rows:
     rows: dict[str, list[dict[str, Any]]] = {BATCHES: [], FINDINGS: []}
-    result = _results_row(start, path, _rules_into(rows, path.name), most_states)
-    if result.get("results") is not None:
-        told = json.loads(result["results"])["findings"]
-        rows[FINDINGS] = with_fingerprints(rows[FINDINGS], told)
-    try:
-        made = {name: record_batch(TABLES[name], of_table) for name, of_table in rows.items()}
-    except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
-        return _without_rows(_not_judged(start, error))
-    return made | {RESULTS: record_batch(RESULT_TABLE, [result])}
+    results = _judged(path, _rules_into(rows, path.name), most_states)
+    rows[FINDINGS] = with_fingerprints(rows[FINDINGS], results.findings)
+    return rows | {RESULTS: [_row_of(start, results)]}
 
 
 def segment_bytes(path: Path) -> int:
@@ -352,10 +375,8 @@ def _rules_into(rows: Mapping[str, list[dict[str, Any]]], run: str) -> Rules:
         for partition in run_evidence(evidence, prediction):
             context = context_row(partition)
             rows[BATCHES].append(context | {"side": CONTEXT})
-            for row in batch_rows(partition):
-                if row["side"] in (OBSERVED, PREDICTED):
-                    following = after.get(partition.snapshot)
-                    rows[BATCHES].append(row | {SNAPSHOT_AFTER: following})
+            following = {SNAPSHOT_AFTER: after.get(partition.snapshot)}
+            rows[BATCHES].extend(row | following for row in rows_of_snapshot(partition))
             judged = apply_rules(partition)
             rows[FINDINGS].extend(_said(run, context, judged))
             parts.append(judged)
@@ -364,22 +385,15 @@ def _rules_into(rows: Mapping[str, list[dict[str, Any]]], run: str) -> Rules:
     return rules
 
 
-def _results_row(
-    start: Mapping[str, Any], path: Path, rules: Rules, most_states: int
-) -> dict[str, Any]:
-    try:
-        predict = functools.partial(predict_run, most_states=most_states)
-        results = judge(RunDirectory.open(path), predict=predict, rules=rules)
-    except Exception as error:  # noqa: BLE001 - one run's fault must not end the others' judging
-        return _not_judged(start, error)
-    told = results_to_json(results)
-    columns = {name: told[name] for name in RESULT_TABLE.keys() & told.keys()}
-    row = {**start, **columns, "results": json.dumps(told)}
-    try:
-        record_batch(RESULT_TABLE, [row])
-    except Exception as error:  # noqa: BLE001 - as above
-        return _not_judged(start, error)
-    return row
+def _judged(path: Path, rules: Rules, most_states: int) -> Results:
+    predict = functools.partial(predict_run, most_states=most_states)
+    return judge(RunDirectory.open(path), predict=predict, rules=rules)
+
+
+def _row_of(start: Mapping[str, Any], results: Results) -> dict[str, Any]:
+    columns = {name: value for name, value in members(results).items() if name in RESULT_TABLE}
+    # Where it was judged may be where its pack was unpacked.
+    return {**start, **columns, "path": start["path"], "results": results_text(results)}
 
 
 def _not_judged(start: Mapping[str, Any], error: Exception) -> dict[str, Any]:

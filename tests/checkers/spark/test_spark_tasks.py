@@ -34,10 +34,10 @@ from tests.support.object_store import environment_for
 def of_run(
     position: int, path: Path, *, most_bytes: int = PART_BYTES
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rows of one run, by table."""
+    """The rows of one run as they are written, by table."""
     made = tasks._whole_run(position, path, MOST_STATES, most_bytes)
     assert made is not None
-    return {table: rows.to_pylist() for table, rows in made.items()}
+    return {table: rows.to_pylist() for table, rows in tasks._batches_of_runs([made]).items()}
 
 
 @pytest.mark.slow
@@ -118,6 +118,32 @@ def test_what_is_no_run_is_one_unknown_row(tmp_path: Path) -> None:
     assert (row["results"], row["safe"]) == (None, None)
     assert "run.json is missing" in row["unknown"]
     assert rows[BATCHES] == rows[FINDINGS] == []
+
+
+def rows_of(position: int, *, base_offset: int) -> tasks.Rows:
+    """Rows of a run of one batch."""
+    run = {"run": f"run-{position}"}
+    result = run | {"position": position, "path": f"/runs/run-{position}", "expected": True}
+    return {BATCHES: [run | {"base_offset": base_offset}], FINDINGS: [], RESULTS: [result]}
+
+
+def test_a_row_that_arrow_cannot_have_makes_its_run_unknown_and_no_other() -> None:
+    pytest.importorskip("pyarrow")
+    runs = [rows_of(0, base_offset=0), rows_of(1, base_offset=1 << 63), rows_of(2, base_offset=5)]
+
+    made = {table: rows.to_pylist() for table, rows in tasks._batches_of_runs(runs).items()}
+
+    assert [(row["run"], row["base_offset"]) for row in made[BATCHES]] == [
+        ("run-0", 0),
+        ("run-2", 5),
+    ]
+    assert [(row["position"], row["path"], row["expected"]) for row in made[RESULTS]] == [
+        (0, "/runs/run-0", True),
+        (1, "/runs/run-1", False),
+        (2, "/runs/run-2", True),
+    ]
+    (unknown,) = (row["unknown"] for row in made[RESULTS] if row["unknown"] is not None)
+    assert "int" in unknown
 
 
 RUNS = [(number, f"/nowhere/{number}") for number in range(3)]
