@@ -77,7 +77,6 @@ ALL_THERE = "_SUCCESS"
 """The object beside tables on a store that is there when they are; readers of Parquet skip it."""
 LOG = "spark.log"
 _TEMPORARY = "temporary"
-_TASKS_A_CORE = 4
 _ROWS_TOGETHER = 100
 _LOOK_S = 0.25
 _TELL_S = 5.0
@@ -271,9 +270,20 @@ def _judged(
     A run's rows are made by one task, which reads and follows it once, and writes them. Without
     Spark SQL, which has nothing to plan here, such a job starts much earlier.
     """
-    tasks = min(len(runs), _TASKS_A_CORE * context.defaultParallelism)
-    shares = [(first + task, runs[task::tasks]) for task in range(tasks)]
-    return list(context.parallelize(shares, tasks).flatMap(judging).collect())
+    shares = [*enumerate(_shares(runs, at_a_time=context.defaultParallelism), start=first)]
+    return list(context.parallelize(shares, len(shares)).flatMap(judging).collect())
+
+
+def _shares(runs: Sequence[Run], *, at_a_time: int) -> Iterator[Sequence[Run]]:
+    """Cuts runs into shares of tasks, in order; with small ones last, all cores end together.
+
+    A share is as many of the runs that are left as two such tasks for each core would take.
+    """
+    begun = 0
+    while begun < len(runs):
+        ended = begun + max(1, (len(runs) - begun) // (2 * at_a_time))
+        yield runs[begun:ended]
+        begun = ended
 
 
 def _finish(tables: Place) -> None:

@@ -265,6 +265,24 @@ def test_workers_import_what_pip_unpacked_and_not_spark_s_archive_of_it(spark: A
     assert place_of_it.collect() == [pyspark.__file__]
 
 
+def test_shares_of_tasks_have_each_run_once_in_order_and_get_smaller() -> None:
+    runs = [(number, f"/runs/{number}") for number in range(1000)]
+
+    shares = [*job._shares(runs, at_a_time=2)]
+
+    assert [run for share in shares for run in share] == runs
+    sizes = [len(share) for share in shares]
+    assert sizes[:3] == [250, 187, 140]
+    assert sizes[-7:] == [1] * 7
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_few_runs_are_a_task_each() -> None:
+    runs = [(number, f"/runs/{number}") for number in range(3)]
+
+    assert [*job._shares(runs, at_a_time=2)] == [runs[:1], runs[1:2], runs[2:]]
+
+
 def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SparkError, match="the same name"):
         judge_runs([tmp_path / "a" / "run", tmp_path / "b" / "run"])
