@@ -84,7 +84,8 @@ def members(value: Any) -> dict[str, Any]:
     `json.dumps(value, default=members)` writes a dataclass as `dataclasses.asdict` shows it, and
     copies nothing of it.
     """
-    return {name: getattr(value, name) for name in _names(type(value))}
+    kind: Any = type(value)
+    return {name: getattr(value, name) for name in _names(kind)}
 
 
 @cache

@@ -194,7 +194,10 @@ def _gateway(
 ) -> Any:
     if _GATEWAY_PORT in os.environ:
         return launch_gateway()  # type: ignore[no-untyped-call]
-    options = {} if master is None else {"spark.master": master}
+    # What the JVM prints goes to a file, and spark-submit has a shell like this draw a bar there.
+    options = {"spark.ui.showConsoleProgress": "false"}
+    if master is not None:
+        options["spark.master"] = master
     if master is None or is_local(master):
         # Not extraJavaOptions, which are the user's: these come before them.
         own = "" if temporary is None else f" -Djava.io.tmpdir={temporary}"
@@ -228,7 +231,6 @@ def _defaults(master: str) -> Mapping[str, str]:
     """Settings for which neither spark-submit nor spark-defaults.conf has a value."""
     defaults = {
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
     }
     if is_local(master):

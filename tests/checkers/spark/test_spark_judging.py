@@ -265,6 +265,10 @@ def test_workers_import_what_pip_unpacked_and_not_spark_s_archive_of_it(spark: A
     assert place_of_it.collect() == [pyspark.__file__]
 
 
+def test_spark_draws_no_bar_into_its_log(spark: Any) -> None:
+    assert spark.sparkContext.getConf().get("spark.ui.showConsoleProgress") == "false"
+
+
 def test_shares_of_tasks_have_each_run_once_in_order_and_get_smaller() -> None:
     runs = [(number, f"/runs/{number}") for number in range(1000)]
 
