@@ -8,10 +8,8 @@ The rooms (`harness`, `clusters`, `faults`, `checkers`) are packages of this one
 links to the folders beside it, in a wheel as folders of its own.
 """
 
-import ast
 import functools
 import importlib
-import importlib.resources
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -53,6 +51,10 @@ def _modules() -> Mapping[str, str]:
 
 def _imported(file: str) -> Iterator[tuple[str, str]]:
     """Yield the modules and names that a file of the package imports, without running it."""
+    # Imported here: they take longer than all else here, and a module of the rooms needs neither.
+    import ast
+    import importlib.resources
+
     text = importlib.resources.files("kchaos").joinpath(file).read_text(encoding="utf-8")
     for node in ast.parse(text).body:
         if not isinstance(node, ast.ImportFrom) or node.module is None:

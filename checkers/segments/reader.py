@@ -118,20 +118,25 @@ def iter_batches(
     least_offset = base_offset
     trusted = True
     while position < end:
-        problem = ""
-        batch = None if decode_records else ordinary_batch(view, position, end, file)
-        if batch is None:
-            size_bytes = whole_entry_bytes(view, position, end)
-            if not size_bytes:
-                yield end_of_framing(view, position, end, file, trusted, least_offset)
-                break
-            try:
-                batch, problem = read_entry(view, position, size_bytes, decode_records, file)
-            except CorruptEntryError as error:
-                trusted = False
-                yield _corrupt_entry(view, position, size_bytes, file, str(error))
-                position += size_bytes
+        if not decode_records:
+            ordinary = ordinary_batch(view, position, end, file)
+            if ordinary is not None and ordinary.base_offset >= least_offset:
+                yield ordinary
+                trusted = True
+                least_offset = ordinary.last_offset + 1
+                position += ordinary.size_bytes
                 continue
+        size_bytes = whole_entry_bytes(view, position, end)
+        if not size_bytes:
+            yield end_of_framing(view, position, end, file, trusted, least_offset)
+            break
+        try:
+            batch, problem = read_entry(view, position, size_bytes, decode_records, file)
+        except CorruptEntryError as error:
+            trusted = False
+            yield _corrupt_entry(view, position, size_bytes, file, str(error))
+            position += size_bytes
+            continue
         trusted = True
         if batch.base_offset < least_offset:
             before = f"its base offset {batch.base_offset} is below {least_offset}"
@@ -154,13 +159,29 @@ def split_segment(
     empty segment has no slices.
     """
     view = memoryview(data).cast("B")
-    start, least_offset = 0, base_offset
     position = 0
-    size_bytes = whole_entry_bytes(view, position, len(view))
+    while position < len(view):
+        part, base_offset = cut_slice(
+            view, position, base_offset=base_offset, target_bytes=target_bytes
+        )
+        yield part
+        position = part.end_position
+
+
+def cut_slice(
+    view: memoryview, position: int, *, base_offset: int, target_bytes: int
+) -> tuple[SegmentSlice, int]:
+    """Return the slice of `split_segment` that begins at `position`, and the next one's offset.
+
+    `base_offset` is the least offset that may come at `position`, and the offset returned that
+    which may come behind the slice. Nothing does if the slice ends where `view` does.
+    """
+    start, end = position, len(view)
+    size_bytes = whole_entry_bytes(view, position, end)
     while size_bytes:
         entry, entry_bytes = position, size_bytes
         position += entry_bytes
-        size_bytes = whole_entry_bytes(view, position, len(view))
+        size_bytes = whole_entry_bytes(view, position, end)
         if position - start < target_bytes or not size_bytes:
             continue
         try:
@@ -168,10 +189,10 @@ def split_segment(
         except CorruptEntryError:
             # A cut here would hide from the next slice what came before it.
             continue
-        yield SegmentSlice(start_position=start, end_position=position, base_offset=least_offset)
-        start, least_offset = position, max(batch.base_offset, batch.last_offset) + 1
-    if start < len(view):
-        yield SegmentSlice(start_position=start, end_position=len(view), base_offset=least_offset)
+        part = SegmentSlice(start_position=start, end_position=position, base_offset=base_offset)
+        return part, max(batch.base_offset, batch.last_offset) + 1
+    last = SegmentSlice(start_position=start, end_position=end, base_offset=base_offset)
+    return last, base_offset
 
 
 def read_records(data: bytes | memoryview, batch: Batch) -> tuple[Record, ...]:

@@ -23,6 +23,10 @@ from kchaos.checkers.segments.compression import UndecodableError, decompress
 from kchaos.checkers.segments.records import coordinator_epoch, decode_records
 
 _CRC_COVERED_FROM = 21
+_HEADER_BYTES = BATCH_HEADER.size
+# Looked up once, since a large segment may have a batch for each record.
+_unpack_header = BATCH_HEADER.unpack_from
+_new_tuple = tuple.__new__
 _SPARE = 0xFFC0
 _NO_PRODUCER = (-1, -1, -1)
 _PRODUCER_MARK = "producer {}, {}, {}"
@@ -62,17 +66,17 @@ def ordinary_batch(view: memoryview, position: int, end: int, file: str) -> Batc
     None is returned, which says nothing of it. `read_record_batch` returns the same batch in twice
     the time, and a large segment may have a batch for each record.
     """
-    if end - position < BATCH_HEADER.size:
+    if end - position < _HEADER_BYTES:
         return None
     (
         base_offset, length, leader_epoch, magic, crc, attributes, last_offset_delta,
         first_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, record_count,
-    ) = BATCH_HEADER.unpack_from(view, position)  # fmt: skip
+    ) = _unpack_header(view, position)  # fmt: skip
     size_bytes = LOG_OVERHEAD_BYTES + length
     last_offset = base_offset + last_offset_delta
     if (
         magic != 2
-        or not BATCH_HEADER.size <= size_bytes <= end - position
+        or not _HEADER_BYTES <= size_bytes <= end - position
         or not 0 <= attributes < _CODEC_COUNT
         or not 0 <= base_offset <= last_offset <= LARGEST_OFFSET
         or not 0 <= record_count <= last_offset_delta + 1
@@ -84,7 +88,7 @@ def ordinary_batch(view: memoryview, position: int, end: int, file: str) -> Batc
     if producer_id != -1 or producer_epoch != -1 or base_sequence != -1:
         marks = _PRODUCER_MARK.format(producer_id, producer_epoch, base_sequence)
     # A NamedTuple's own constructor takes twice as long.
-    return tuple.__new__(
+    return _new_tuple(
         Batch,
         (
             base_offset, last_offset, leader_epoch, magic, CODECS[attributes], crc, record_count,
@@ -118,7 +122,7 @@ def read_record_batch(
     problem = _header_problem(header)
     if (decode or is_control) and not problem:
         try:
-            records = _records(view[position + BATCH_HEADER.size : position + size_bytes], header)
+            records = _records(view[position + _HEADER_BYTES : position + size_bytes], header)
         except (UndecodableError, MalformedError) as error:
             problem = str(error)
     control = records[0] if is_control and records else None
@@ -154,12 +158,12 @@ def batch_records(view: memoryview, batch: Batch) -> tuple[Record, ...]:
 
     Raises `UndecodableError` or `MalformedError` for records that cannot be decoded.
     """
-    section = view[batch.position + BATCH_HEADER.size : batch.position + batch.size_bytes]
+    section = view[batch.position + _HEADER_BYTES : batch.position + batch.size_bytes]
     return _records(section, _header(view, batch.position))
 
 
 def _header(view: memoryview, position: int) -> _Header:
-    return _Header._make(BATCH_HEADER.unpack_from(view, position))
+    return _Header._make(_unpack_header(view, position))
 
 
 def _records(section: memoryview, header: _Header) -> tuple[Record, ...]:

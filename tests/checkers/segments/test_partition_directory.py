@@ -1,21 +1,12 @@
 """A replica's directory: its segments in order, and its leader epochs against its batches."""
 
-import os
-import signal
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kchaos.checkers.findings import Finding
 from kchaos.checkers.formats.checkpoints import EpochEntry
-from kchaos.checkers.segments import __main__ as command
-from kchaos.checkers.segments.__main__ import main
-from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.directory import partition_directories, read_partition, segment_files
 from kchaos.checkers.segments.errors import SegmentError
-from kchaos.checkers.segments.reader import iter_batches
 from tests.support.segment_encoder import Pair, batch, message
 
 PAIRS: list[Pair] = [(b"k", b"v")] * 5
@@ -160,66 +151,3 @@ def test_a_replica_without_a_cache_is_clean(tmp_path: Path) -> None:
     contents = read_partition(partition(tmp_path, {0: message(0, b"k", b"v", magic=1)}))
     assert contents.epoch_entries is None
     assert contents.findings == ()
-
-
-def test_the_command_prints_a_line_per_batch_and_per_finding(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    directory = partition(tmp_path, {0: batch(0, PAIRS) + batch(5, PAIRS)[:50], 9: b""})
-    assert main(["--decode", *map(str, segment_files(directory))]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1].startswith("baseOffset: 0 lastOffset: 4 count: 5 ")
-    assert "payload: " in lines[1]
-    assert lines[2].startswith("torn-tail: ")
-    assert len(lines) == 4
-
-
-def test_the_command_prints_a_large_file_in_slices_as_it_prints_it_whole(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batches = b"".join(batch(5 * number, PAIRS) for number in range(200))
-    (file,) = segment_files(partition(tmp_path, {0: batches + batch(1000, PAIRS)[:50]}))
-    assert main(["--decode", str(file)]) == 1
-    whole = capsys.readouterr().out
-    readers = tmp_path / "readers"
-
-    def note(*arguments: Any, **named: Any) -> Iterator[Batch | Finding]:
-        with readers.open("a") as noted:
-            noted.write(f"{os.getpid()}\n")
-        return iter_batches(*arguments, **named)
-
-    monkeypatch.setattr(command, "_SLICE_BYTES", 1000)
-    monkeypatch.setattr(command, "iter_batches", note)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    assert main(["--decode", str(file)]) == 1
-    assert capsys.readouterr().out == whole
-    noted = readers.read_text().split()
-    assert len(noted) > 10
-    assert str(os.getpid()) not in noted
-
-
-def test_the_command_says_that_a_reading_process_was_ended_and_tells_no_finding(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batches = b"".join(batch(5 * number, PAIRS) for number in range(200))
-    (file,) = segment_files(partition(tmp_path, {0: batches}))
-    parent = os.getpid()
-
-    def ended(*_: Any, **_named: Any) -> Iterator[Batch | Finding]:
-        assert os.getpid() != parent
-        os.kill(os.getpid(), signal.SIGKILL)
-        yield from ()
-
-    monkeypatch.setattr(command, "_SLICE_BYTES", 1000)
-    monkeypatch.setattr(command, "iter_batches", ended)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    assert main([str(file)]) == 70
-    assert "a process that reads was ended" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("arguments", [[], ["--help"], ["absent.log"]])
-def test_the_command_refuses_what_is_no_segment(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments) == 64
-    assert "usage: " in capsys.readouterr().err
