@@ -203,6 +203,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
+def _machine_cache() -> Path:
+    """The cache as it is before a test has a home of its own."""
+    from kchaos.clusters.cache import cache_directory
+
+    return cache_directory()
+
+
+@pytest.fixture
+def machine_cache(_machine_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test with a home of its own find the Kafka, the Java and the archives of all others."""
+    monkeypatch.setenv("KCHAOS_CACHE", str(_machine_cache))
+
+
+@pytest.fixture(scope="session")
 def release_cluster(kafka_cluster_pool: ClusterPool) -> ReleaseCluster:
     """The running cluster of a release: ``release_cluster("1.1.1")``; the one before is stopped.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 pytest_plugins = ("pytester",)
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.usefixtures("machine_cache")]
 
 PAGE = Path(__file__).parent.parent / "docs" / "pytest.md"
 _EXAMPLE = re.compile(r"<!-- example -->\n```python\n(.*?)```", re.DOTALL)
