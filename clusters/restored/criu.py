@@ -8,14 +8,18 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from kchaos.clusters.errors import ClusterError
+from kchaos.clusters.waiting import await_until
 
 LOG = "criu.log"
 PID_FILE = "criu.pid"
 _TIMEOUT_S = 60.0
+# States of sockets in /proc/net/tcp.
+_LISTENS, _CLOSED = "0A", "07"
 _OLDEST = 4
 _INSTALL = "install criu 4.0 or later, as Debian 13 has it"
 # CRIU becomes this program, the restored process's parent. It ends by the same code or signal.
@@ -64,12 +68,38 @@ def version() -> str:
 def dump(pid: int, images: Path) -> None:
     """Write a process into new files of a folder, and end it.
 
-    ``pid`` is of a process that is alone in a pid namespace of its own. Raises ClusterError.
+    ``pid`` is of a process that is alone in a pid namespace of its own, and that closes its TCP
+    connections, if it has any: CRIU writes none down. Raises ClusterError.
     """
+    await_until(
+        lambda: not connections(pid),
+        timeout_s=_TIMEOUT_S,
+        waiting_for=f"process {pid} to close its TCP connections, so that it can be written down",
+        last_seen=lambda: ", ".join(connections(pid)),
+        remedy="see its log beside the image",
+    )
     images.mkdir()
     done = _criu(["dump", "--tree", str(pid), "--images-dir", str(images), "--log-file", LOG])
     if done.returncode != 0:
         raise ClusterError(f"criu cannot write process {pid} down: {complaint(images / LOG)}")
+
+
+def connections(pid: int) -> list[str]:
+    """Return the TCP connections of a process, in words; none of a process that has ended."""
+    process = Path(f"/proc/{pid}")
+    connected = {}
+    own = set()
+    # A file that is closed meanwhile is none of its connections any more.
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for table in ("tcp", "tcp6"):
+            for line in (process / "net" / table).read_text().splitlines()[1:]:
+                _, local, remote, state, *_, inode = line.split()[:10]
+                if state not in (_LISTENS, _CLOSED):
+                    connected[f"socket:[{inode}]"] = f"{local} to {remote}"
+        for file in (process / "fd").iterdir():
+            with suppress(FileNotFoundError):
+                own.add(os.readlink(file))
+    return [ends for socket, ends in connected.items() if socket in own]
 
 
 def restore_command(images: Path, work: Path, files: Mapping[Path, int]) -> list[str]:

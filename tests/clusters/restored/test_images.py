@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
+import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -150,3 +153,42 @@ def test_an_image_that_is_broken_is_named(node: Node, tmp_path: Path) -> None:
     wanted = WantedJvm.of(node, command(node.directory))
     with pytest.raises(MachineError, match=rf"broker 1 .*{criu.LOG}; --driver local"):
         restored(folder, wanted, node, node.directory / "console.log")
+
+
+def test_a_connection_is_seen_until_it_is_closed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert criu.connections(os.getpid()) == []
+        with socket.create_connection(server.getsockname()), server.accept()[0]:
+            assert len(criu.connections(os.getpid())) == 2
+        assert criu.connections(os.getpid()) == []
+    assert criu.connections(0) == []
+
+
+@needs_criu
+def test_a_process_is_written_down_when_it_has_closed_its_connection(tmp_path: Path) -> None:
+    connects = (
+        "import socket, sys, time\n"
+        "with socket.create_connection(('127.0.0.1', int(sys.argv[1]))) as it: it.recv(1)\n"
+        "time.sleep(60)\n"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        alone = ("unshare", "--pid", "--fork", "--kill-child", "setsid")
+        child = spawn(
+            [*alone, sys.executable, "-c", connects, port],
+            log_file=tmp_path / "log",
+            cwd=tmp_path,
+            name="connected",
+        )
+        try:
+            accepted = server.accept()[0]
+            children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+            pid = int(children.read_text().split()[0])
+            assert len(criu.connections(pid)) == 1
+            with ThreadPoolExecutor() as pool:
+                dumped = pool.submit(criu.dump, pid, tmp_path / "image")
+                accepted.close()
+                dumped.result()
+        finally:
+            child.kill()
+    assert (tmp_path / "image" / "inventory.img").is_file()
