@@ -327,7 +327,8 @@ class RunDirectory:
             OSError: Nothing may be written there.
         """
         target = self.path / REPORT
-        _write_whole(target, text)
+        # A path that a message names may have bytes that are no text.
+        _write_whole(target, text.encode(errors="backslashreplace").decode())
         return target
 
     def _evidence(self) -> Iterator[tuple[str, str]]:

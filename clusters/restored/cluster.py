@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kchaos.checkers.folders import plain
+from kchaos.clusters.cache import cache_directory
 from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.host import LocalHost, Node
@@ -37,6 +39,12 @@ class RestoringHost(LocalHost):
         super().open(spec)
         if why := criu.why_not():
             raise MachineError(f"{why}; or start JVMs anew with --driver local")
+        cache = Path(os.path.realpath(cache_directory()))
+        if plain(cache) != cache:
+            raise MachineError(
+                f"Java misreads some character of the cache's path, {cache}: set KCHAOS_CACHE to "
+                "another folder, or start JVMs anew with --driver local"
+            )
         self._spec = spec
         self.description = {"engine": f"criu {criu.version()}"}
 

@@ -20,10 +20,11 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.runner import play
 from kchaos.harness.run.scenario import Scenario, with_points
 from tests.cases.plays import CASES, STORED_CASES, check, scenario_of_case
 from tests.golden import stored
+from tests.support.drivers import play_options
 from tests.support.plays_of_ci import CASES_PLAYED
 
 CELLS = [
@@ -43,7 +44,7 @@ def test_brokers_do_what_the_case_says_and_what_the_model_predicts(
 ) -> None:
     run = play(
         scenario_of_case(name, release),
-        options=RunOptions(runs_directory=tmp_path),
+        options=play_options(tmp_path),
         say=lambda _: None,
     )
     check(run, name, release)

@@ -15,7 +15,9 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.run.runner import RunOptions, play
 from kchaos.harness.run.scenario import Scenario, with_points
 from tests.golden import stored
+from tests.support.drivers import play_options
 from tests.support.plays_of_ci import (
+    BORDERS,
     ENTRIES_PLAYED,
     STORED_ENTRIES,
     Cell,
@@ -54,7 +56,10 @@ def test_an_entry_gives_what_it_says_and_conforms(
 ) -> None:
     said: list[str] = []
     scenario = scenario_of(entry_named(name), case, release)
-    run = play(scenario, options=RunOptions(runs_directory=tmp_path), say=said.append)
+    options = (
+        RunOptions(runs_directory=tmp_path) if name in BORDERS.values() else play_options(tmp_path)
+    )
+    run = play(scenario, options=options, say=said.append)
     played = judged(run, said.append)
     shown = "\n".join(
         [str(played.results.unknown), played.results.reason, *map(str, played.results.findings)]

@@ -15,10 +15,11 @@ from kchaos.harness.play import collect
 from kchaos.harness.play.collect import collect_decisions
 from kchaos.harness.play.play import Play
 from kchaos.harness.run import ending
-from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.runner import play
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
+from tests.support.drivers import play_options
 
 pytestmark = pytest.mark.cluster
 
@@ -57,7 +58,7 @@ def test_a_leader_that_moves_while_it_is_copied_makes_the_run_settle_again(
     monkeypatch.setattr(collect, "_copy_store", bounced)
     scenario = written_once("moves-late", *brokers_of("2.8.2", (0, 1)), first_broker=1)
 
-    run = play(scenario, options=RunOptions(runs_directory=tmp_path), say=print)
+    run = play(scenario, options=play_options(tmp_path), say=print)
 
     results = judge(run)
     shown = [str(results.unknown), *map(str, results.findings)]
@@ -91,7 +92,7 @@ def test_what_a_leader_tells_while_the_run_ends_is_counted(
     leader = BrokerSpec(id=0, kafka="2.8.2", points=("fetch-counted",))
     scenario = written_once("tells-late", leader, BrokerSpec(id=1, kafka="2.8.2"))
 
-    run = play(scenario, options=RunOptions(runs_directory=tmp_path), say=print)
+    run = play(scenario, options=play_options(tmp_path), say=print)
 
     results = judge(run)
     shown = [str(results.unknown), results.reason, *map(str, results.findings)]
@@ -117,7 +118,7 @@ def test_what_is_decided_after_the_decisions_are_copied_is_not_in_the_run(
     monkeypatch.setattr(ending, "collect_decisions", another_leads)
     scenario = written_once("decides-late", *brokers_of("2.8.2", (0, 1)), first_broker=1)
 
-    run = play(scenario, options=RunOptions(runs_directory=tmp_path), say=print)
+    run = play(scenario, options=play_options(tmp_path), say=print)
 
     results = judge(run)
     shown = [str(results.unknown), results.reason, *map(str, results.findings)]

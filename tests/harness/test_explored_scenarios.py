@@ -11,7 +11,7 @@ from kchaos.checkers.model.explore import Schedules, find_schedule
 from kchaos.faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
 from kchaos.harness.commands.cli import run
 from kchaos.harness.commands.reproduce import judged
-from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.runner import play
 from kchaos.harness.run.scenario import Scenario, read_scenario
 from kchaos.harness.schedule_scenarios import scenario_of
 from kchaos.harness.steps.scenario_steps import (
@@ -22,6 +22,7 @@ from kchaos.harness.steps.scenario_steps import (
     TakeSnapshot,
     Tell,
 )
+from tests.support.drivers import play_options
 
 pytestmark = pytest.mark.slow
 
@@ -194,7 +195,7 @@ def test_the_counterexample_of_1_1_1_is_red_on_real_brokers(
     scenario: Scenario, tmp_path: Path
 ) -> None:
     said: list[str] = []
-    run_directory = play(scenario, options=RunOptions(runs_directory=tmp_path), say=said.append)
+    run_directory = play(scenario, options=play_options(tmp_path), say=said.append)
     played = judged(run_directory, said.append)
     shown = [str(played.results.unknown), played.results.reason, *map(str, played.results.findings)]
     assert (played.results.conforms, played.results.safe) == (True, False), shown

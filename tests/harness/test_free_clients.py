@@ -26,12 +26,13 @@ from kchaos.harness.play import free_client_process, free_clients
 from kchaos.harness.play.free_client_process import Client, Fleet, RecordGivenUp
 from kchaos.harness.play.free_clients import FreeClients, FreeClientSettings, start_free_clients
 from kchaos.harness.play.play import Play
-from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.runner import play
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.run.steps_checked import check_steps
 from kchaos.harness.steps.free_clients import LetClientsRun, StartClients, StopClients
 from kchaos.harness.steps.if_possible import AwaitInSync
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step
+from tests.support.drivers import play_options
 from tests.support.processes import command_line, descendants
 
 NOBODY = "127.0.0.1:1"
@@ -245,7 +246,7 @@ def test_a_leader_dies_while_clients_never_wait_and_all_they_were_promised_is_th
     )
     played = scenario(*steps, client_links=True, properties=properties)
 
-    run = play(played, options=RunOptions(runs_directory=tmp_path / "runs"), say=print)
+    run = play(played, options=play_options(tmp_path / "runs"), say=print)
 
     results = judge(run)
     evidence = RunEvidence(run)

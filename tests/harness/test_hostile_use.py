@@ -471,7 +471,7 @@ def test_any_path_that_the_file_system_takes_works(tmp_path: Path) -> None:
     for name in ("kafka", "maven"):
         (cache / name).symlink_to(real / name)
     command = ["reproduce", "KAFKA-6361", "--case", "n20", "--kafka", "1.1.1", "--json"]
-    environment = {"KCHAOS_CACHE": str(cache), "HOME": str(odd)}
+    environment = {"KCHAOS_CACHE": str(cache), "HOME": str(odd), "KCHAOS_DRIVER": "local"}
     try:
         done = _run([*command, "--runs-dir", str(runs)], odd, **environment)
     finally:

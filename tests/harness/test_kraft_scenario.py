@@ -20,10 +20,11 @@ from kchaos.harness.gates import applied
 from kchaos.harness.gates.cluster_look import look_at
 from kchaos.harness.gates.uninitialised import uninitialised
 from kchaos.harness.play.play import Play
-from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.runner import play
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import AwaitState, CreateTopic, Heal, Inject
+from tests.support.drivers import play_options
 
 ABOUT = TopicPartition("t", 0)
 STATE = LeaderAndIsr(leader=0, leader_epoch=3, isr=(0, 1))
@@ -113,7 +114,7 @@ def test_a_killed_leader_and_a_killed_controller_come_back_and_the_replicas_sett
             Heal(name="controller"),
         ),
     )
-    run = play(scenario, options=RunOptions(runs_directory=tmp_path), say=print)
+    run = play(scenario, options=play_options(tmp_path), say=print)
     outcome = json.loads((run.path / "outcome.json").read_text())
     assert outcome.get("unknown") is None
     settled = outcome["settle"]

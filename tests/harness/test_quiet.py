@@ -16,10 +16,11 @@ from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import ExpireSession, KillBroker
 from kchaos.harness.gates import quiet
 from kchaos.harness.gates.quiet import await_quiet
-from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.runner import play
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, TakeSnapshot
+from tests.support.drivers import play_options
 from tests.support.stand_ins import StandInCluster, play_on
 
 CONTROLLER = 2
@@ -377,5 +378,5 @@ def test_ended_sessions_a_rolling_bounce_and_a_snapshot_without_a_follower_are_a
         cluster=cluster,
         steps=(*first, *ended, *bounced, *down),
     )
-    results = judge(play(scenario, options=RunOptions(runs_directory=tmp_path), say=print))
+    results = judge(play(scenario, options=play_options(tmp_path), say=print))
     assert (results.unknown, results.conforms, results.safe) == (None, True, True), results.findings

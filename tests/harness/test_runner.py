@@ -11,7 +11,7 @@ from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import HoldPoint, HoldRequests, KillBroker
-from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.runner import play
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import AwaitAnswer, Produce, Read
 from kchaos.harness.steps.scenario_steps import (
@@ -22,6 +22,7 @@ from kchaos.harness.steps.scenario_steps import (
     Inject,
     Step,
 )
+from tests.support.drivers import play_options
 
 pytestmark = pytest.mark.cluster
 
@@ -46,7 +47,7 @@ def played(
 ) -> RunDirectory:
     cluster = ClusterSpec(brokers=brokers_of(RELEASE, brokers), properties=properties or {})
     scenario = Scenario(entry="test", case="", release=RELEASE, cluster=cluster, steps=steps)
-    return play(scenario, options=RunOptions(runs_directory=tmp_path), say=print)
+    return play(scenario, options=play_options(tmp_path), say=print)
 
 
 def unknown_of(run: RunDirectory) -> tuple[str, Results]:

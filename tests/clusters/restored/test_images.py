@@ -104,6 +104,18 @@ def test_an_older_criu_is_refused_even_where_it_works(monkeypatch: pytest.Monkey
     criu.why_not.cache_clear()
 
 
+@needs_criu
+def test_a_cache_in_which_java_finds_no_class_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "a:b"))
+    cluster = RestoredCluster(
+        ClusterSpec(brokers=brokers_of("2.8.2", (0,))), work_directory=tmp_path / "work"
+    )
+    with pytest.raises(MachineError, match=r"a:b: set KCHAOS_CACHE .* or .* --driver local"):
+        cluster.start()
+
+
 def test_files_of_an_image_are_named_as_criu_knows_them_also_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")

@@ -19,7 +19,7 @@ from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.player.shrinking import coherent
 from kchaos.harness.player.walks import draw_walk, walk_of, wide_walk_of
-from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.runner import play
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.schedule_scenarios import steps_of, text_of
 from kchaos.harness.steps.clients import Produce
@@ -38,6 +38,7 @@ from kchaos.harness.steps.scenario_steps import (
     Step,
     Tell,
 )
+from tests.support.drivers import play_options
 
 pytestmark = pytest.mark.slow
 
@@ -425,7 +426,7 @@ def test_a_walk_that_ends_early_says_so_in_its_title(monkeypatch: pytest.MonkeyP
 def test_a_walk_goes_on_real_brokers_as_the_model_predicts(tmp_path: Path) -> None:
     said: list[str] = []
     scenario = drawn(21033, steps=5)
-    run_directory = play(scenario, options=RunOptions(runs_directory=tmp_path), say=said.append)
+    run_directory = play(scenario, options=play_options(tmp_path), say=said.append)
     results = judged(run_directory, said.append).results
     shown = [str(results.unknown), results.reason, *map(str, results.findings)]
     assert (results.conforms, results.safe, results.expected) == (True, True, True), shown

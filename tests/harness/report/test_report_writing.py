@@ -1,6 +1,7 @@
 """Place of the page, and what writing it leaves alone."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -20,6 +21,12 @@ def test_a_run_has_one_page_of_its_newest_judgement(tmp_path: Path) -> None:
 
     assert written == run.path / "report.html"
     assert written.read_text(encoding="utf-8") == render(run, "0002") != render(run, "0001")
+
+
+def test_bytes_of_a_path_that_are_no_text_are_shown_escaped(tmp_path: Path) -> None:
+    run = judged(tmp_path / os.fsdecode(b"\xff"))
+
+    assert "/\\udcff" in write_report(run).read_text(encoding="utf-8")
 
 
 def test_a_newer_page_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
