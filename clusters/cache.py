@@ -7,11 +7,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from kchaos.checkers.folders import NoPlainPath, held, plain
 from kchaos.clusters.errors import MachineError
+from kchaos.clusters.waiting import await_until
 
 STAGING = ".unfinished-"
+_LOCK_S = 3600.0
 
 
 def cache_directory() -> Path:
@@ -52,7 +55,8 @@ def staging(above: Path) -> Iterator[Path]:
 def locked(name: str) -> Iterator[Path]:
     """Hold the cache's lock called ``name`` and yield the cache.
 
-    The lock is the kernel's, so it ends with the process that holds it. A second process waits.
+    The lock is the kernel's, so it ends with the process that holds it. A second process waits, and
+    hears Ctrl-C meanwhile. Raises AwaitTimeout when it has waited for an hour.
     """
     cache = cache_directory()
     try:
@@ -63,8 +67,22 @@ def locked(name: str) -> Iterator[Path]:
             f"cannot write to the cache {cache}: {error}; set KCHAOS_CACHE to a writable folder"
         ) from error
     with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        await_until(
+            lambda: _locks(file),
+            timeout_s=_LOCK_S,
+            waiting_for=f"another kchaos to be done with the cache's {name}",
+            last_seen=lambda: f"it holds {file.name}",
+            remedy="end that kchaos, or set KCHAOS_CACHE to another folder",
+        )
         yield cache
+
+
+def _locks(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def write_private(file: Path, text: str) -> None:
