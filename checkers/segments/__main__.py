@@ -23,7 +23,7 @@ from kchaos.checkers.children import dying_with_parent
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.reader import SegmentSlice, cut_slice, iter_batches, split_segment
 
-_SLICE_BYTES = 1 << 20
+_SLICE_BYTES = 4 << 20
 _FAILED = 70
 
 
