@@ -5,6 +5,7 @@ The clusters come from kchaos's own pytest plugin; see `harness.pytest_plugin`.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -159,8 +160,7 @@ def _seconds_for(item: pytest.Item) -> int:
 def shared_by(item: pytest.Item) -> str:
     """Name what the test shares with others of its module or session; empty if it shares nothing.
 
-    Two processes would each make it, and Docker's base image too. A fixture of a plugin costs
-    nothing until a test asks for it.
+    Two processes would each make it. A fixture of a plugin costs nothing until a test asks for it.
     """
     names = set(getattr(item, "fixturenames", ()))
     if "release_cluster" in names:
@@ -214,6 +214,18 @@ def _machine_cache() -> Path:
 def machine_cache(_machine_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a test with a home of its own find the Kafka, the Java and the archives of all others."""
     monkeypatch.setenv("KCHAOS_CACHE", str(_machine_cache))
+
+
+@pytest.fixture(scope="session")
+def docker_base() -> None:
+    """Docker's base image. The first process makes it if it can neither be found nor pulled."""
+    from kchaos.clusters.cache import locked
+    from kchaos.clusters.docker_driver.base_image import ensure_base_image
+    from kchaos.clusters.docker_driver.engine import connect
+    from kchaos.clusters.docker_driver.options import base_image
+
+    with contextlib.closing(connect()) as api, locked("base image of tests"):
+        ensure_base_image(api, base_image())
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from tests.golden import stored
 from tests.support.drivers import play_options
 from tests.support.plays_of_ci import (
     BORDERS,
+    BOTH_DRIVERS,
     ENTRIES_PLAYED,
     STORED_ENTRIES,
     Cell,
@@ -56,9 +57,8 @@ def test_an_entry_gives_what_it_says_and_conforms(
 ) -> None:
     said: list[str] = []
     scenario = scenario_of(entry_named(name), case, release)
-    options = (
-        RunOptions(runs_directory=tmp_path) if name in BORDERS.values() else play_options(tmp_path)
-    )
+    is_by_new_jvms = name in {*BORDERS.values(), *BOTH_DRIVERS}
+    options = RunOptions(runs_directory=tmp_path) if is_by_new_jvms else play_options(tmp_path)
     run = play(scenario, options=options, say=said.append)
     played = judged(run, said.append)
     shown = "\n".join(

@@ -21,7 +21,7 @@ from kchaos.harness.steps.scenario_steps import (
     TakeSnapshot,
 )
 
-pytestmark = [pytest.mark.docker, pytest.mark.cluster]
+pytestmark = [pytest.mark.docker, pytest.mark.cluster, pytest.mark.usefixtures("docker_base")]
 
 ALONE = AwaitState(topic="t", partition=0, leader=0, isr=(0,))
 BACK = AwaitState(topic="t", partition=0, leader=0, isr=(0, 1))

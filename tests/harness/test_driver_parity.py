@@ -12,7 +12,7 @@ from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.run.runner import RunOptions, play
 from tests.support.plays_of_ci import IN_CONTAINERS, Cell, in_one_process, scenario_of_cell
 
-pytestmark = [pytest.mark.docker, pytest.mark.cluster]
+pytestmark = [pytest.mark.docker, pytest.mark.cluster, pytest.mark.usefixtures("docker_base")]
 
 # What differs from run to run, whatever the driver.
 _OWN = ("driver", "seconds", "run", "started_at", "report", "played_by")

@@ -18,7 +18,7 @@ from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import CreateTopic
 
-pytestmark = [pytest.mark.docker, pytest.mark.cluster]
+pytestmark = [pytest.mark.docker, pytest.mark.cluster, pytest.mark.usefixtures("docker_base")]
 
 RELEASE = "2.0.1"
 

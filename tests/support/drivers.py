@@ -1,7 +1,8 @@
 """The driver by which tests play scenarios: that of `KCHAOS_DRIVER`, as with the commands.
 
 CI restores JVMs where it can (`docs/restored.md`), which takes less than half of the processor's
-time. The catalogue's seeds are played by new JVMs, as are tests of the driver `local`.
+time. The catalogue's seeds and what containers play too are played by new JVMs, as are tests of
+the driver `local`.
 """
 
 import os

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,16 +15,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def engine() -> Iterator[APIClient]:
-    """The engine, with the base image; that is made if it can neither be found nor pulled."""
-    from kchaos.clusters.docker_driver.base_image import ensure_base_image
+def engine(docker_base: None) -> Iterator[APIClient]:
+    """The engine, with the base image."""
     from kchaos.clusters.docker_driver.engine import connect
-    from kchaos.clusters.docker_driver.options import base_image
 
-    api = connect()
-    ensure_base_image(api, base_image())
-    yield api
-    api.close()
+    with contextlib.closing(connect()) as api:
+        yield api
 
 
 @pytest.fixture
