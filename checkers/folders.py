@@ -135,6 +135,11 @@ def remove_abandoned_in(above: Path, prefix: str) -> None:
             remove_abandoned(folder)
 
 
+def is_plain(path: Path) -> bool:
+    """Whether class paths, properties files and URLs all take the absolute path as it is."""
+    return _PLAIN.fullmatch(str(path)) is not None
+
+
 def plain(path: Path) -> Path:
     """The path, or a link to it without characters that class paths and properties misread.
 
@@ -145,7 +150,7 @@ def plain(path: Path) -> Path:
         NoPlainPath: A link is needed and can be made nowhere.
     """
     absolute = path.absolute()
-    if _PLAIN.fullmatch(str(absolute)):
+    if is_plain(absolute):
         return absolute
     target = os.path.realpath(absolute)
     for place in _plain_places():

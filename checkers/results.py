@@ -195,16 +195,18 @@ def write_judgement(run: RunDirectory, results: Results) -> Path:
     return next(folder for folder in reversed(written) if folder.stat().st_ino == marker)
 
 
+_NOT_TOLD = ("prediction", "path")
+
+
 def results_to_json(results: Results) -> dict[str, Any]:
     """The content of results.json: every field but the prediction and the path."""
     told = asdict(replace(results, prediction=None))
-    return {name: value for name, value in told.items() if name not in ("prediction", "path")}
+    return {name: value for name, value in told.items() if name not in _NOT_TOLD}
 
 
 def results_text(results: Results) -> str:
-    """The same as one line of text."""
-    told = members(results)
-    del told["prediction"], told["path"]
+    """The content of results.json as one line of text, of which nothing is copied before."""
+    told = {name: value for name, value in members(results).items() if name not in _NOT_TOLD}
     return json.dumps(told, default=members)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from kchaos.checkers.folders import NoPlainPath, held, plain
-from kchaos.clusters.errors import MachineError
+from kchaos.clusters.errors import AwaitTimeout, MachineError
 from kchaos.clusters.waiting import await_until
 
 STAGING = ".unfinished-"
@@ -56,7 +56,7 @@ def locked(name: str) -> Iterator[Path]:
     """Hold the cache's lock called ``name`` and yield the cache.
 
     The lock is the kernel's, so it ends with the process that holds it. A second process waits, and
-    hears Ctrl-C meanwhile. Raises AwaitTimeout when it has waited for an hour.
+    hears Ctrl-C meanwhile. Raises MachineError when it has waited for an hour.
     """
     cache = cache_directory()
     try:
@@ -67,22 +67,29 @@ def locked(name: str) -> Iterator[Path]:
             f"cannot write to the cache {cache}: {error}; set KCHAOS_CACHE to a writable folder"
         ) from error
     with file:
-        await_until(
-            lambda: _locks(file),
-            timeout_s=_LOCK_S,
-            waiting_for=f"another kchaos to be done with the cache's {name}",
-            last_seen=lambda: f"it holds {file.name}",
-            remedy="end that kchaos, or set KCHAOS_CACHE to another folder",
-        )
+        _await_lock(file, name)
         yield cache
 
 
-def _locks(file: IO[str]) -> bool:
+def _await_lock(file: IO[str], name: str) -> None:
+    def locks() -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        await_until(
+            locks,
+            timeout_s=_LOCK_S,
+            waiting_for=f"another kchaos to be done with the cache's {name}",
+            last_seen=lambda: f"it holds {file.name}",
+            remedy=f"end it, `fuser {file.name}` names it; or set KCHAOS_CACHE to another folder",
+        )
+    except (AwaitTimeout, OSError) as error:
+        # No gate of a run: the machine cannot.
+        raise MachineError(str(error)) from error
 
 
 def write_private(file: Path, text: str) -> None:

@@ -18,7 +18,7 @@ from kchaos.clusters.maven import LOCK_FILE
 from kchaos.clusters.memory import available_mib
 from kchaos.clusters.ports import reserve_port
 from kchaos.clusters.repair import problems_of_cache
-from kchaos.clusters.restored import criu
+from kchaos.clusters.restored import criu, images
 
 _ENOUGH_MEMORY_MIB = 1700
 _ENOUGH_SPACE_MIB = 2000
@@ -134,7 +134,7 @@ def _slow_disks() -> Examined:
 
 
 def _criu() -> Examined:
-    reason = criu.why_not()
+    reason = images.why_not()
     detail = reason or f"{criu.version()}, it makes JVMs of images"
     return Examined("CRIU", None if reason else True, detail, "needed for --driver restored only")
 

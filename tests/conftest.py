@@ -160,7 +160,8 @@ def _seconds_for(item: pytest.Item) -> int:
 def shared_by(item: pytest.Item) -> str:
     """Name what the test shares with others of its module or session; empty if it shares nothing.
 
-    Two processes would each make it. A fixture of a plugin costs nothing until a test asks for it.
+    Two processes would each make it. Tests that look at Docker's engine would each see what others
+    have there. A fixture of a plugin costs nothing until a test asks for it.
     """
     names = set(getattr(item, "fixturenames", ()))
     if "release_cluster" in names:

@@ -2,9 +2,9 @@
 
     python -m kchaos.checkers.segments [--decode] FILE…
 
-The exit code is 0, or 1 if there is a finding, 64 for wrong usage, 70 where a process that reads
-fails or is ended, so that not all is printed. Records are decoded with `--decode` only; checksums
-are always verified. Kafka's own DumpLogSegments prints the same facts.
+The exit code is 0, or 1 if there is a finding, 64 for wrong usage, 70 where reading fails or a
+process that reads is ended, so that not all is printed. Records are decoded with `--decode` only;
+checksums are always verified. Kafka's own DumpLogSegments prints the same facts.
 """
 
 import mmap
@@ -48,11 +48,11 @@ def main(arguments: Sequence[str]) -> int:
         return 64
     try:
         return max(_print_segment(Path(name), decode) for name in names)
-    except ChildProcessError:
-        print(
-            "a process that reads was ended, perhaps for want of memory: not all is printed",
-            file=sys.stderr,
-        )
+    except ChildProcessError as error:
+        print(f"{error}: not all is printed", file=sys.stderr)
+        return _FAILED
+    except Exception:  # noqa: BLE001 - else Python ends as with a finding
+        sys.excepthook(*sys.exc_info())
         return _FAILED
 
 
@@ -80,7 +80,7 @@ def _print_side_by_side(reading: _Reading, count: int) -> int:
 
     Each process tells the next by a pipe when its turn is. So lines are written where they are
     made, and memory stays bounded by a slice of each process. Raises `ChildProcessError` if a
-    process is killed.
+    process fails, which says itself why, or is killed.
     """
     # Each process would print what is not flushed yet.
     sys.stdout.buffer.flush()
@@ -96,12 +96,14 @@ def _print_side_by_side(reading: _Reading, count: int) -> int:
     _close(chain(*pipes))
     codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
     signals = {-code for code in codes if code < 0}
-    if not signals or _FAILED in codes:
+    if _FAILED in codes:
+        raise ChildProcessError("a process that reads has failed")
+    if not signals:
         return max(codes)
     if signals == {signal.SIGPIPE}:
         # Nobody reads on, and this process ends as if it had printed the lines itself.
         signal.raise_signal(signal.SIGPIPE)
-    raise ChildProcessError
+    raise ChildProcessError("a process that reads was ended, perhaps for want of memory")
 
 
 def _become_reader(

@@ -277,11 +277,14 @@ def _judged(
 def _shares(runs: Sequence[Run], *, at_a_time: int) -> Iterator[Sequence[Run]]:
     """Cuts runs into shares of tasks, in order; with small ones last, all cores end together.
 
-    A share is as many of the runs that are left as two such tasks for each core would take.
+    A share is as many of the runs that are left as two such tasks for each core would take, and no
+    more than a quarter of what a core has to do: a task may be tried again, or begin before all
+    executors are there.
     """
+    most = -(-len(runs) // (4 * at_a_time))
     begun = 0
     while begun < len(runs):
-        ended = begun + max(1, (len(runs) - begun) // (2 * at_a_time))
+        ended = begun + min(most, max(1, (len(runs) - begun) // (2 * at_a_time)))
         yield runs[begun:ended]
         begun = ended
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kchaos.checkers.folders import plain
-from kchaos.clusters.cache import cache_directory
 from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.host import LocalHost, Node
@@ -16,7 +14,7 @@ from kchaos.clusters.leftovers import record_process
 from kchaos.clusters.processes import Process
 from kchaos.clusters.restored import criu
 from kchaos.clusters.restored.image import ImageKey, WantedJvm, restored
-from kchaos.clusters.restored.images import image_of
+from kchaos.clusters.restored.images import image_of, why_not
 from kchaos.clusters.spec import ClusterSpec
 
 
@@ -37,14 +35,8 @@ class RestoringHost(LocalHost):
     def open(self, spec: ClusterSpec) -> None:
         """Refuse what processes cannot have, and a machine that cannot restore them."""
         super().open(spec)
-        if why := criu.why_not():
+        if why := why_not():
             raise MachineError(f"{why}; or start JVMs anew with --driver local")
-        cache = Path(os.path.realpath(cache_directory()))
-        if plain(cache) != cache:
-            raise MachineError(
-                f"Java misreads some character of the cache's path, {cache}: set KCHAOS_CACHE to "
-                "another folder, or start JVMs anew with --driver local"
-            )
         self._spec = spec
         self.description = {"engine": f"criu {criu.version()}"}
 

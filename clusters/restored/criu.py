@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from ipaddress import ip_address
 from pathlib import Path
 
 from kchaos.clusters.errors import ClusterError
@@ -76,7 +77,7 @@ def dump(pid: int, images: Path) -> None:
         timeout_s=_TIMEOUT_S,
         waiting_for=f"process {pid} to close its TCP connections, so that it can be written down",
         last_seen=lambda: ", ".join(connections(pid)),
-        remedy="see its log beside the image",
+        remedy=f"see {images.parent / 'console.log'}",
     )
     images.mkdir()
     done = _criu(["dump", "--tree", str(pid), "--images-dir", str(images), "--log-file", LOG])
@@ -95,11 +96,19 @@ def connections(pid: int) -> list[str]:
             for line in (process / "net" / table).read_text().splitlines()[1:]:
                 _, local, remote, state, *_, inode = line.split()[:10]
                 if state not in (_LISTENS, _CLOSED):
-                    connected[f"socket:[{inode}]"] = f"{local} to {remote}"
+                    connected[f"socket:[{inode}]"] = f"{_end(local)} to {_end(remote)}"
         for file in (process / "fd").iterdir():
             with suppress(FileNotFoundError):
                 own.add(os.readlink(file))
     return [ends for socket, ends in connected.items() if socket in own]
+
+
+def _end(told: str) -> str:
+    """Return an address and port as people write them, of the kernel's words in hexadecimal."""
+    address, port = told.split(":")
+    words = [bytes.fromhex(address)[at : at + 4] for at in range(0, len(address) // 2, 4)]
+    in_order = b"".join(word[::-1] if sys.byteorder == "little" else word for word in words)
+    return f"{ip_address(in_order)} port {int(port, 16)}"
 
 
 def restore_command(images: Path, work: Path, files: Mapping[Path, int]) -> list[str]:

@@ -11,7 +11,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from kchaos.checkers.folders import is_plain
 from kchaos.clusters.cache import cache_directory, locked
+from kchaos.clusters.errors import AwaitTimeout, MachineError
 from kchaos.clusters.processes import boot_id, process_table
 from kchaos.clusters.restored import criu, main_class
 from kchaos.clusters.restored.image import TEMPLATE, ImageKey, WantedJvm
@@ -23,6 +25,17 @@ _MOST = 8
 """So many folders of images are kept, each some 200 MiB: a release with a mode and a heap."""
 _KEPT_S = 3600.0
 """Seconds for which a used folder stays: others may be at it."""
+
+
+def why_not() -> str:
+    """Return why no JVM can be made of an image here, and what to do; "" if it can."""
+    cache = Path(os.path.realpath(cache_directory()))
+    if criu.why_not() or is_plain(cache):
+        return criu.why_not()
+    return (
+        f"Java misreads some character of the cache's path, {cache}: set KCHAOS_CACHE to another "
+        "folder"
+    )
 
 
 def image_of(
@@ -52,9 +65,12 @@ def _make(folder: Path, key: ImageKey, *, offline: bool) -> None:
     folder.mkdir()
     try:
         train(folder, key, offline=offline)
-    except BaseException:
+    except BaseException as error:
         for pages in folder.glob("*/*/pages-*.img"):
             pages.unlink(missing_ok=True)
+        if isinstance(error, AwaitTimeout):
+            # No gate of the run that asked for the images.
+            raise MachineError(str(error)) from error
         raise
     (folder / _WHOLE).touch()
 

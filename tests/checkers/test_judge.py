@@ -14,7 +14,13 @@ from kchaos.checkers.findings import Finding
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.record import predict_run
-from kchaos.checkers.results import Results, results_line, results_to_json, write_judgement
+from kchaos.checkers.results import (
+    Results,
+    results_line,
+    results_text,
+    results_to_json,
+    write_judgement,
+)
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
 from tests.support.clean_runs import clean_run, clean_snapshot, cluster_of_two, unknown_of
 from tests.support.kafka_6361_runs import BOTH, STOPPED, kafka_6361
@@ -368,7 +374,9 @@ def test_judging_reads_and_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_results_name_the_run_and_who_judged(tmp_path: Path) -> None:
-    told = results_to_json(judge(kafka_6361(tmp_path / "a-run", "n20", "1.1.1")))
+    results = judge(kafka_6361(tmp_path / "a-run", "n20", "1.1.1"))
+    told = results_to_json(results)
+    assert results_text(results) == json.dumps(told)
 
     assert {name: told[name] for name in ("entry", "case", "release", "driver", "seed", "run")} == {
         "entry": "KAFKA-6361",

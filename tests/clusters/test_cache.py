@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kchaos.clusters import cache
-from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.errors import MachineError
 from kchaos.clusters.interrupts import interrupts_at_gates
 
 
@@ -22,9 +22,15 @@ def test_who_waits_for_another_hears_ctrl_c() -> None:
 
     def interrupted() -> None:
         with interrupts_at_gates():
-            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-            with cache.locked("java") as taken:
-                reached.append(taken)
+            interrupt = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+            interrupt.start()
+            try:
+                with cache.locked("java") as taken:
+                    reached.append(taken)
+            finally:
+                # Outside the block it would end the tests.
+                interrupt.cancel()
+                interrupt.join()
 
     with cache.locked("java"), pytest.raises(KeyboardInterrupt):
         interrupted()
@@ -35,7 +41,7 @@ def test_who_has_waited_too_long_says_for_what(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(cache, "_LOCK_S", 0.01)
     said = r"another kchaos to be done with the cache's java.*java\.lock"
 
-    with cache.locked("java"), pytest.raises(AwaitTimeout, match=said), cache.locked("java"):
+    with cache.locked("java"), pytest.raises(MachineError, match=said), cache.locked("java"):
         raise AssertionError("it is locked")
 
 

@@ -135,13 +135,15 @@ def test_the_command_says_that_a_reading_process_was_ended_and_leaves_no_hole(
     assert f"position: {slices[slices_before].start_position} " not in printed
 
 
-def test_an_error_in_a_reading_process_is_shown_and_is_no_finding(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("cores", [1, 3])
+def test_an_error_in_reading_is_shown_and_is_no_finding(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, cores: int
 ) -> None:
     def fails(*_: Any, **_named: Any) -> Iterator[Batch | Finding]:
         raise RuntimeError("planted")
 
     read_side_by_side(monkeypatch, fails)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
     assert main([str(segment(tmp_path, batches(200)))]) == 70
     assert "RuntimeError: planted" in capfd.readouterr().err
 
@@ -153,7 +155,9 @@ def test_a_reader_that_has_enough_ends_the_command_without_a_word(tmp_path: Path
         "os.sched_getaffinity = lambda _: {0, 1}\n"
         "runpy.run_module('kchaos.checkers.segments', run_name='__main__', alter_sys=True)\n"
     )
-    file = segment(tmp_path, batches(30_000))
+    file = segment(tmp_path, batches(90_000))
+    # Less is read by one process.
+    assert file.stat().st_size > 2 * command._SLICE_BYTES
     with subprocess.Popen(
         [sys.executable, "-c", program, str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

@@ -276,7 +276,7 @@ def test_shares_of_tasks_have_each_run_once_in_order_and_get_smaller() -> None:
 
     assert [run for share in shares for run in share] == runs
     sizes = [len(share) for share in shares]
-    assert sizes[:3] == [250, 187, 140]
+    assert sizes[:7] == [125, 125, 125, 125, 125, 93, 70]
     assert sizes[-7:] == [1] * 7
     assert sizes == sorted(sizes, reverse=True)
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -112,6 +113,8 @@ def test_a_cache_in_which_java_finds_no_class_is_refused(
     host = RestoringHost(tmp_path / "work", offline=True, say=None)
     with pytest.raises(MachineError, match=r"a:b: set KCHAOS_CACHE .* or .* --driver local"):
         host.open(ClusterSpec(brokers=brokers_of("2.8.2", (0,))))
+    answer = next(answer for answer in examine() if answer.name == "CRIU")
+    assert (answer.ok, "a:b: set KCHAOS_CACHE" in answer.detail) == (None, True)
 
 
 def test_files_of_an_image_are_named_as_criu_knows_them_also_behind_a_link(tmp_path: Path) -> None:
@@ -167,7 +170,7 @@ def test_an_image_that_is_broken_is_named(node: Node, tmp_path: Path) -> None:
 
 def test_a_connection_is_seen_until_it_is_closed() -> None:
     def between(*ports: int) -> list[str]:
-        ends = [f"0100007F:{port:04X}" for port in ports]
+        ends = [f"127.0.0.1 port {port}" for port in ports]
         both = {f"{ends[0]} to {ends[1]}", f"{ends[1]} to {ends[0]}"}
         return [found for found in criu.connections(os.getpid()) if found in both]
 
@@ -180,13 +183,24 @@ def test_a_connection_is_seen_until_it_is_closed() -> None:
 
 
 @needs_criu
-def test_a_process_is_written_down_when_it_has_closed_its_connection(tmp_path: Path) -> None:
+def test_a_process_is_written_down_when_it_has_closed_its_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = threading.Event()
+    connections = criu.connections
+
+    def look(pid: int) -> list[str]:
+        seen = connections(pid)
+        looked.set()
+        return seen
+
     connects = (
         "import socket, sys, time\n"
         "with socket.create_connection(('127.0.0.1', int(sys.argv[1]))) as it: it.recv(1)\n"
         "time.sleep(60)\n"
     )
     with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
         port = str(server.getsockname()[1])
         alone = ("unshare", "--pid", "--fork", "--kill-child", "setsid")
         child = spawn(
@@ -199,9 +213,11 @@ def test_a_process_is_written_down_when_it_has_closed_its_connection(tmp_path: P
             accepted = server.accept()[0]
             children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
             pid = int(children.read_text().split()[0])
-            assert len(criu.connections(pid)) == 1
+            assert len(connections(pid)) == 1
+            monkeypatch.setattr(criu, "connections", look)
             with ThreadPoolExecutor() as pool:
                 dumped = pool.submit(criu.dump, pid, tmp_path / "image")
+                assert looked.wait(60)
                 accepted.close()
                 dumped.result()
         finally:
