@@ -194,10 +194,17 @@ def _is_followed(evidence: RunEvidence, operation: Operation) -> bool:
 
 
 def _answers(evidence: RunEvidence) -> Iterator[Seen]:
+    """Yields the answers to produces, while the links record what explains them.
+
+    That ends with the last snapshot. Clients that are not kchaos's own are answered until brokers
+    stop.
+    """
+    end = max((taken.copied_until for taken in evidence.snapshots), default=float("inf"))
     for operation in evidence.operations:
         if (
             operation.function == "produce"
             and operation.ended_at is not None
+            and not (operation.client and operation.ended_at > end)
             and not is_internal(operation.topic)
             and _is_followed(evidence, operation)
         ):

@@ -19,8 +19,7 @@ from kchaos.clusters.waiting import await_until
 LOG = "criu.log"
 PID_FILE = "criu.pid"
 _TIMEOUT_S = 60.0
-# States of sockets in /proc/net/tcp.
-_LISTENS, _CLOSED = "0A", "07"
+_CLOSING_S = 10.0
 _OLDEST = 4
 _INSTALL = "install criu 4.0 or later, as Debian 13 has it"
 # CRIU becomes this program, the restored process's parent. It ends by the same code or signal.
@@ -69,14 +68,15 @@ def version() -> str:
 def dump(pid: int, images: Path) -> None:
     """Write a process into new files of a folder, and end it.
 
-    ``pid`` is of a process that is alone in a pid namespace of its own, and that closes its TCP
-    connections, if it has any: CRIU writes none down. Raises ClusterError.
+    ``pid`` is of a process that is alone in a pid namespace of its own, and that closes its
+    sockets, if it has any: CRIU writes none down. Raises ClusterError; AwaitTimeout if it has
+    left one open.
     """
     await_until(
-        lambda: not connections(pid),
-        timeout_s=_TIMEOUT_S,
-        waiting_for=f"process {pid} to close its TCP connections, so that it can be written down",
-        last_seen=lambda: ", ".join(connections(pid)),
+        lambda: not sockets(pid),
+        timeout_s=_CLOSING_S,
+        waiting_for=f"process {pid} to close its sockets, so that it can be written down",
+        last_seen=lambda: ", ".join(sockets(pid)),
         remedy=f"see {images.parent / 'console.log'}",
     )
     images.mkdir()
@@ -85,22 +85,26 @@ def dump(pid: int, images: Path) -> None:
         raise ClusterError(f"criu cannot write process {pid} down: {complaint(images / LOG)}")
 
 
-def connections(pid: int) -> list[str]:
-    """Return the TCP connections of a process, in words; none of a process that has ended."""
+def sockets(pid: int) -> list[str]:
+    """Return the sockets of a process that CRIU may not write down, in words.
+
+    Those are of the network; a JVM keeps a Unix socket for its own use. None if it has ended.
+    """
     process = Path(f"/proc/{pid}")
-    connected = {}
-    own = set()
-    # A file that is closed meanwhile is none of its connections any more.
+    named, opened, unix = {}, [], set()
+    # A file that is closed meanwhile is none of its sockets any more.
     with suppress(FileNotFoundError, ProcessLookupError):
-        for table in ("tcp", "tcp6"):
-            for line in (process / "net" / table).read_text().splitlines()[1:]:
-                _, local, remote, state, *_, inode = line.split()[:10]
-                if state not in (_LISTENS, _CLOSED):
-                    connected[f"socket:[{inode}]"] = f"{_end(local)} to {_end(remote)}"
         for file in (process / "fd").iterdir():
             with suppress(FileNotFoundError):
-                own.add(os.readlink(file))
-    return [ends for socket, ends in connected.items() if socket in own]
+                opened.append(os.readlink(file))
+        for table in ("tcp", "tcp6"):
+            for line in (process / "net" / table).read_text().splitlines()[1:]:
+                _, local, remote, _, *_, inode = line.split()[:10]
+                named[f"socket:[{inode}]"] = f"{_end(local)} to {_end(remote)}"
+        for line in (process / "net" / "unix").read_text().splitlines()[1:]:
+            unix.add(f"socket:[{line.split()[6]}]")
+    own = [file for file in opened if file.startswith("socket:") and file not in unix]
+    return [named.get(file, "one without an address") for file in own]
 
 
 def _end(told: str) -> str:

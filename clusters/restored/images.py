@@ -23,6 +23,7 @@ _WHOLE = "whole"
 _LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_AS)
 _MOST = 8
 """So many folders of images are kept, each some 200 MiB: a release with a mode and a heap."""
+_TRIES = 5
 _KEPT_S = 3600.0
 """Seconds for which a used folder stays: others may be at it."""
 
@@ -60,18 +61,25 @@ def image_of(
 
 
 def _make(folder: Path, key: ImageKey, *, offline: bool) -> None:
-    """Write the images of a key; of those that cannot be written only logs stay."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    try:
-        train(folder, key, offline=offline)
-    except BaseException as error:
-        for pages in folder.glob("*/*/pages-*.img"):
-            pages.unlink(missing_ok=True)
-        if isinstance(error, AwaitTimeout):
-            # No gate of the run that asked for the images.
-            raise MachineError(str(error)) from error
-        raise
+    """Write the images of a key; of those that cannot be written only logs stay.
+
+    A server that ends may leave a socket open for good, as 0.10.2.2 does on a busy machine. Then
+    another one is started.
+    """
+    for last in (*[False] * (_TRIES - 1), True):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        try:
+            train(folder, key, offline=offline)
+            break
+        except BaseException as error:
+            for pages in folder.glob("*/*/pages-*.img"):
+                pages.unlink(missing_ok=True)
+            if not isinstance(error, AwaitTimeout):
+                raise
+            if last:
+                # No gate of the run that asked for the images.
+                raise MachineError(str(error)) from error
     (folder / _WHOLE).touch()
 
 

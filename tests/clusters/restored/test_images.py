@@ -16,7 +16,7 @@ import pytest
 
 from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.doctor import examine
-from kchaos.clusters.errors import MachineError
+from kchaos.clusters.errors import AwaitTimeout, MachineError
 from kchaos.clusters.host import LocalHost, Node
 from kchaos.clusters.processes import boot_id, process_start_time, spawn
 from kchaos.clusters.restored import criu, image, images
@@ -145,6 +145,33 @@ def test_of_images_that_cannot_be_written_the_logs_stay(
     assert left == ["console.log"]
 
 
+@pytest.mark.parametrize("sockets_left", [2, 5])
+def test_where_a_server_leaves_a_socket_open_another_one_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sockets_left: int
+) -> None:
+    tries: list[Path] = []
+
+    def leaves_a_socket(folder: Path, _key: ImageKey, *, offline: bool) -> None:
+        tries.append(folder)
+        assert offline
+        assert not any(folder.iterdir())
+        (folder / "console.log").touch()
+        if len(tries) <= sockets_left:
+            raise AwaitTimeout(waited_for="sockets", last_seen="one", remedy="", timeout_s=10)
+
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
+    monkeypatch.setattr(images, "train", leaves_a_socket)
+    kafka = Distribution(release="2.8.2", class_path=(), source="maven")
+    key = ImageKey(java="java", distribution=kafka, is_kraft=False, broker_heap_mib=9)
+    wanted = WantedJvm(role="broker", template=(), configuration="")
+    if sockets_left == 5:
+        with pytest.raises(MachineError, match="sockets"):
+            images.image_of(key, wanted, offline=True, say=lambda _: None)
+    else:
+        images.image_of(key, wanted, offline=True, say=lambda _: None)
+    assert len(tries) == min(sockets_left + 1, 5)
+
+
 def test_a_process_that_is_given_up_while_it_is_made_is_ended(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     script = f"sleep 300 & echo $! >{pid_file}.new; mv {pid_file}.new {pid_file}; wait"
@@ -172,14 +199,14 @@ def test_a_connection_is_seen_until_it_is_closed() -> None:
     def between(*ports: int) -> list[str]:
         ends = [f"127.0.0.1 port {port}" for port in ports]
         both = {f"{ends[0]} to {ends[1]}", f"{ends[1]} to {ends[0]}"}
-        return [found for found in criu.connections(os.getpid()) if found in both]
+        return [found for found in criu.sockets(os.getpid()) if found in both]
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         with socket.create_connection(server.getsockname()) as asking, server.accept()[0]:
             ports = (asking.getsockname()[1], server.getsockname()[1])
             assert len(between(*ports)) == 2
         assert between(*ports) == []
-    assert criu.connections(0) == []
+    assert criu.sockets(0) == []
 
 
 @needs_criu
@@ -187,10 +214,10 @@ def test_a_process_is_written_down_when_it_has_closed_its_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked = threading.Event()
-    connections = criu.connections
+    sockets = criu.sockets
 
     def look(pid: int) -> list[str]:
-        seen = connections(pid)
+        seen = sockets(pid)
         looked.set()
         return seen
 
@@ -213,8 +240,8 @@ def test_a_process_is_written_down_when_it_has_closed_its_connection(
             accepted = server.accept()[0]
             children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
             pid = int(children.read_text().split()[0])
-            assert len(connections(pid)) == 1
-            monkeypatch.setattr(criu, "connections", look)
+            assert len(sockets(pid)) == 1
+            monkeypatch.setattr(criu, "sockets", look)
             with ThreadPoolExecutor() as pool:
                 dumped = pool.submit(criu.dump, pid, tmp_path / "image")
                 assert looked.wait(60)
