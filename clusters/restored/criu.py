@@ -13,7 +13,7 @@ from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
 
-from kchaos.clusters.errors import ClusterError
+from kchaos.clusters.errors import AwaitTimeout, ClusterError
 from kchaos.clusters.waiting import await_until
 
 LOG = "criu.log"
@@ -65,20 +65,27 @@ def version() -> str:
     return told[1] if told else ""
 
 
+class SocketLeftOpen(ClusterError):
+    """A process keeps a socket of the network open, so that CRIU cannot write it down."""
+
+
 def dump(pid: int, images: Path) -> None:
     """Write a process into new files of a folder, and end it.
 
     ``pid`` is of a process that is alone in a pid namespace of its own, and that closes its
-    sockets, if it has any: CRIU writes none down. Raises ClusterError; AwaitTimeout if it has
-    left one open.
+    sockets, if it has any: CRIU writes none down. Raises ClusterError; SocketLeftOpen if the
+    process does not close them.
     """
-    await_until(
-        lambda: not sockets(pid),
-        timeout_s=_CLOSING_S,
-        waiting_for=f"process {pid} to close its sockets, so that it can be written down",
-        last_seen=lambda: ", ".join(sockets(pid)),
-        remedy=f"see {images.parent / 'console.log'}",
-    )
+    try:
+        await_until(
+            lambda: not sockets(pid),
+            timeout_s=_CLOSING_S,
+            waiting_for=f"process {pid} to close its sockets, so that it can be written down",
+            last_seen=lambda: ", ".join(sockets(pid)),
+            remedy=f"see {images.parent / 'console.log'}",
+        )
+    except AwaitTimeout as error:
+        raise SocketLeftOpen(str(error)) from error
     images.mkdir()
     done = _criu(["dump", "--tree", str(pid), "--images-dir", str(images), "--log-file", LOG])
     if done.returncode != 0:
@@ -100,17 +107,17 @@ def sockets(pid: int) -> list[str]:
         for table in ("tcp", "tcp6"):
             for line in (process / "net" / table).read_text().splitlines()[1:]:
                 _, local, remote, _, *_, inode = line.split()[:10]
-                named[f"socket:[{inode}]"] = f"{_end(local)} to {_end(remote)}"
+                named[f"socket:[{inode}]"] = f"{_address(local)} to {_address(remote)}"
         for line in (process / "net" / "unix").read_text().splitlines()[1:]:
             unix.add(f"socket:[{line.split()[6]}]")
     own = [file for file in opened if file.startswith("socket:") and file not in unix]
-    return [named.get(file, "one without an address") for file in own]
+    return [named.get(file, "a socket without an address") for file in own]
 
 
-def _end(told: str) -> str:
+def _address(told: str) -> str:
     """Return an address and port as people write them, of the kernel's words in hexadecimal."""
-    address, port = told.split(":")
-    words = [bytes.fromhex(address)[at : at + 4] for at in range(0, len(address) // 2, 4)]
+    host, port = told.split(":")
+    words = [bytes.fromhex(host)[at : at + 4] for at in range(0, len(host) // 2, 4)]
     in_order = b"".join(word[::-1] if sys.byteorder == "little" else word for word in words)
     return f"{ip_address(in_order)} port {int(port, 16)}"
 

@@ -24,6 +24,7 @@ _LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_AS)
 _MOST = 8
 """So many folders of images are kept, each some 200 MiB: a release with a mode and a heap."""
 _TRIES = 5
+"""So often servers are started whose images are to be written."""
 _KEPT_S = 3600.0
 """Seconds for which a used folder stays: others may be at it."""
 
@@ -66,7 +67,7 @@ def _make(folder: Path, key: ImageKey, *, offline: bool) -> None:
     A server that ends may leave a socket open for good, as 0.10.2.2 does on a busy machine. Then
     another one is started.
     """
-    for last in (*[False] * (_TRIES - 1), True):
+    for tries_left in reversed(range(_TRIES)):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         try:
@@ -75,11 +76,11 @@ def _make(folder: Path, key: ImageKey, *, offline: bool) -> None:
         except BaseException as error:
             for pages in folder.glob("*/*/pages-*.img"):
                 pages.unlink(missing_ok=True)
-            if not isinstance(error, AwaitTimeout):
-                raise
-            if last:
+            if isinstance(error, AwaitTimeout):
                 # No gate of the run that asked for the images.
                 raise MachineError(str(error)) from error
+            if not (tries_left and isinstance(error, criu.SocketLeftOpen)):
+                raise
     (folder / _WHOLE).touch()
 
 

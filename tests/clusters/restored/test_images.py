@@ -16,7 +16,7 @@ import pytest
 
 from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.doctor import examine
-from kchaos.clusters.errors import AwaitTimeout, MachineError
+from kchaos.clusters.errors import MachineError
 from kchaos.clusters.host import LocalHost, Node
 from kchaos.clusters.processes import boot_id, process_start_time, spawn
 from kchaos.clusters.restored import criu, image, images
@@ -157,7 +157,7 @@ def test_where_a_server_leaves_a_socket_open_another_one_is_started(
         assert not any(folder.iterdir())
         (folder / "console.log").touch()
         if len(tries) <= sockets_left:
-            raise AwaitTimeout(waited_for="sockets", last_seen="one", remedy="", timeout_s=10)
+            raise criu.SocketLeftOpen("a socket is left open")
 
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
     monkeypatch.setattr(images, "train", leaves_a_socket)
@@ -165,7 +165,7 @@ def test_where_a_server_leaves_a_socket_open_another_one_is_started(
     key = ImageKey(java="java", distribution=kafka, is_kraft=False, broker_heap_mib=9)
     wanted = WantedJvm(role="broker", template=(), configuration="")
     if sockets_left == 5:
-        with pytest.raises(MachineError, match="sockets"):
+        with pytest.raises(criu.SocketLeftOpen):
             images.image_of(key, wanted, offline=True, say=lambda _: None)
     else:
         images.image_of(key, wanted, offline=True, say=lambda _: None)
