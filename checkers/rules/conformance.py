@@ -85,7 +85,8 @@ def produces_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
         if operation.function != "produce":
             continue
         expected = predicted.get(operation.operation)
-        if expected is not None and _is_answered_late(evidence, operation, expected):
+        is_left_waiting = expected is not None and expected.acknowledged is None
+        if is_left_waiting and evidence.is_told_too_late(operation):
             continue
         if expected is None or not _is_outcome(operation, expected):
             yield evidence.finding(
@@ -293,18 +294,6 @@ def _is_marked_otherwise(real: BatchEvidence | None, expected: BatchEvidence | N
         return False
     said = _OF_PRODUCER.findall(real.marks or "")
     return said != _OF_PRODUCER.findall(expected.marks)
-
-
-def _is_answered_late(
-    evidence: PartitionEvidence, operation: Operation, expected: PredictedProduce
-) -> bool:
-    """Whether the model leaves a produce waiting whose answer no link's record can explain.
-
-    An offset that it was acknowledged at must be the predicted one all the same.
-    """
-    offset_differs = operation.outcome == "ok" and operation.base_offset != expected.base_offset
-    is_left_waiting = expected.acknowledged is None and not offset_differs
-    return is_left_waiting and evidence.is_told_too_late(operation)
 
 
 def _is_outcome(operation: Operation, expected: PredictedProduce) -> bool:

@@ -267,6 +267,24 @@ def _not_asked(_evidence: RunEvidence) -> Prediction:
     raise CheckError("the model was not asked")
 
 
+def test_a_late_answer_must_have_the_offset_at_which_the_copies_have_the_record(
+    tmp_path: Path,
+) -> None:
+    run = unpacked(ANSWERED_LATE, tmp_path, runs=RUNS)
+    (run.path / MANIFEST).unlink()
+    *before, last = (run.path / CLIENTS).read_text().splitlines()
+    told = json.loads(last)
+    told["partitions"][0]["base_offset"] += 1
+    (run.path / CLIENTS).write_text("\n".join([*before, json.dumps(told)]) + "\n")
+
+    RunDirectory(run.path).seal()
+
+    results = judge(RunDirectory.open(run.path))
+
+    assert (results.conforms, results.safe) == (None, None)
+    assert "somebody else than kchaos wrote to t-0: offset 133" in str(results.unknown)
+
+
 @pytest.mark.parametrize("name", HEALTHY)
 @pytest.mark.parametrize(
     ("topic", "client"), [("python", "kafka-python"), ("librdkafka", "librdkafka")]
