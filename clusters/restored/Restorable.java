@@ -18,7 +18,17 @@ import java.util.concurrent.atomic.AtomicLong;
  * Lines are read of standard input: an empty one ends the first server. The other one has the
  * second server's configuration and its folder for temporary files, with a tab between them.
  */
-public final class Restorable {
+public final class Restorable implements Runnable {
+    private final Method method;
+    private final Object server;
+    private final String argument;
+
+    private Restorable(Method method, Object server, String argument) {
+        this.method = method;
+        this.server = server;
+        this.argument = argument;
+    }
+
     public static void main(String[] arguments) throws Exception {
         String main = arguments[0];
         if (main.equals("kafka.Kafka")) {
@@ -74,18 +84,18 @@ public final class Restorable {
         thread.join();
     }
 
-    private static Thread inThread(
-            String name, final Method method, final Object server, final String argument) {
-        Thread thread = new Thread(new Runnable() {
-            public void run() {
-                try {
-                    method.invoke(server, new Object[] {new String[] {argument}});
-                } catch (Exception error) {
-                    error.printStackTrace();
-                    Runtime.getRuntime().halt(1);
-                }
-            }
-        }, name);
+    /** Calls the method. It belongs to this class, since a restored JVM may find no other one. */
+    public void run() {
+        try {
+            method.invoke(server, new Object[] {new String[] {argument}});
+        } catch (Exception error) {
+            error.printStackTrace();
+            Runtime.getRuntime().halt(1);
+        }
+    }
+
+    private static Thread inThread(String name, Method method, Object server, String argument) {
+        Thread thread = new Thread(new Restorable(method, server, argument), name);
         thread.start();
         return thread;
     }

@@ -19,7 +19,7 @@ from kchaos.clusters.doctor import examine
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.host import LocalHost, Node
 from kchaos.clusters.processes import boot_id, process_start_time, spawn
-from kchaos.clusters.restored import criu, image, images
+from kchaos.clusters.restored import criu, image, images, main_class
 from kchaos.clusters.restored.cluster import RestoredCluster, RestoringHost
 from kchaos.clusters.restored.image import ImageKey, WantedJvm, restored
 from kchaos.clusters.spec import ClusterSpec, brokers_of
@@ -58,6 +58,11 @@ def test_jvms_that_differ_in_their_own_files_have_one_template(node: Node) -> No
     assert first.template == other.template == ("java", "-Xmx9m", "-cp", "a.jar", "kafka.Kafka")
     assert other.configuration == "/two/server.properties"
     assert WantedJvm.of(node, command(Path("/two"), "-Xmx8m")).template != first.template
+
+
+@pytest.mark.slow
+def test_the_main_class_needs_no_other_file_once_an_image_has_it() -> None:
+    assert [file.name for file in main_class.compiled().iterdir()] == ["Restorable.class"]
 
 
 def test_images_of_boots_before_are_removed_and_so_are_those_that_nobody_used_for_long(
