@@ -17,7 +17,6 @@ from kchaos.harness.run.scenario import Scenario, with_points
 from tests.golden import stored
 from tests.support.drivers import play_options
 from tests.support.plays_of_ci import (
-    BORDERS,
     BOTH_DRIVERS,
     ENTRIES_PLAYED,
     STORED_ENTRIES,
@@ -57,7 +56,7 @@ def test_an_entry_gives_what_it_says_and_conforms(
 ) -> None:
     said: list[str] = []
     scenario = scenario_of(entry_named(name), case, release)
-    is_by_new_jvms = name in {*BORDERS.values(), *BOTH_DRIVERS}
+    is_by_new_jvms = name in BOTH_DRIVERS
     options = RunOptions(runs_directory=tmp_path) if is_by_new_jvms else play_options(tmp_path)
     run = play(scenario, options=options, say=said.append)
     played = judged(run, said.append)

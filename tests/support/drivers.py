@@ -1,8 +1,7 @@
 """The driver by which tests play scenarios: that of `KCHAOS_DRIVER`, as with the commands.
 
-CI restores JVMs where it can (`docs/restored.md`), which takes 0.6 of the processor's time. Both
-sides of the seeds' borders are played by new JVMs, as are plays that containers repeat and tests of
-the driver `local`.
+CI restores JVMs where it can (`docs/restored.md`), which takes 0.6 of the processor's time. Plays
+that containers repeat start new JVMs, and so do tests of the driver `local`.
 """
 
 import os

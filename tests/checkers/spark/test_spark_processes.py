@@ -16,6 +16,7 @@ from kchaos.checkers.folders import WORKING, remove_abandoned_in
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import results_to_json
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.clusters.class_archive import spark_archive
 from kchaos.clusters.java import spark_java_home
 from kchaos.clusters.processes import Child, process_start_time, spawn
 from kchaos.clusters.waiting import await_until
@@ -160,8 +161,14 @@ def spark_environment(spark_home: Path) -> dict[str, str]:
         "SPARK_HOME": str(spark_home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "SPARK_DAEMON_JAVA_OPTS": fast_start(),
     }
+
+
+def fast_start() -> str:
+    """Return flags of JVMs that map the classes which Spark's JVM has loaded."""
+    archive = spark_archive(spark_java_home())
+    return f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:SharedArchiveFile={archive}"
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +192,8 @@ def test_a_standalone_master_with_two_workers_says_what_the_plain_judge_says(
         torn_segment_before_the_last(tmp_path / "runs" / "torn").path,
         unsealed(tmp_path / "runs" / "unsealed").path,
     ]
-    settings = "--conf spark.executor.memory=450m --conf spark.cores.max=2 pyspark-shell"
+    settings = "--conf spark.executor.memory=500m --conf spark.cores.max=2 "
+    settings += f"--conf 'spark.executor.extraJavaOptions={fast_start()}' pyspark-shell"
     environment = spark_environment(Path(pyspark.__file__).parent)
     done = subprocess.run(
         [sys.executable, "-c", JUDGE, standalone.master, str(tmp_path / "out"), *map(str, runs)],
