@@ -2,12 +2,15 @@ import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.FileInputStream;
 import java.io.InputStream;
+import java.lang.management.ManagementFactory;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.security.SecureRandom;
 import java.util.Properties;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicLong;
+import javax.management.MBeanServer;
+import javax.management.ObjectName;
 
 /**
  * Starts a server once and ends it, so that this JVM has loaded and compiled what a start takes.
@@ -16,7 +19,8 @@ import java.util.concurrent.atomic.AtomicLong;
  *
  * <p>Arguments: the main class; a configuration; a file to make when the first server has ended.
  * Lines are read of standard input: an empty one ends the first server. The other one has the
- * second server's configuration and its folder for temporary files, with a tab between them.
+ * second server's configuration, its folder for temporary files, and an agent as -javaagent takes
+ * it, if it has one, with tabs between them.
  */
 public final class Restorable implements Runnable {
     private final Method method;
@@ -41,6 +45,9 @@ public final class Restorable implements Runnable {
         String[] given = nextLine().split("\t");
         System.setProperty("java.io.tmpdir", given[1]);
         seedRandomNumbers();
+        if (given.length > 2) {
+            load(given[2]);
+        }
         Method start = Class.forName(main).getMethod("main", new Class[] {String[].class});
         // This thread has drawn numbers, so it has a seed of its own.
         inThread("main of " + main, start, null, given[0]);
@@ -116,6 +123,19 @@ public final class Restorable implements Runnable {
         Method read = type.getMethod("getObject", new Class[] {Object.class, long.class});
         AtomicLong seed = (AtomicLong) read.invoke(unsafe, new Object[] {base, offset});
         seed.set(new SecureRandom().nextLong());
+    }
+
+    /** Loads an agent as jcmd's JVMTI.agent_load does. It transforms classes that are loaded too. */
+    private static void load(String agent) throws Exception {
+        MBeanServer server = ManagementFactory.getPlatformMBeanServer();
+        ObjectName commands = new ObjectName("com.sun.management:type=DiagnosticCommand");
+        Object[] given = new Object[] {agent.split("=", 2)};
+        String[] types = new String[] {String[].class.getName()};
+        String said = (String) server.invoke(commands, "jvmtiAgentLoad", given, types);
+        if (!said.trim().equals("return code: 0")) {
+            System.err.println("agent " + agent + " cannot be loaded: " + said);
+            Runtime.getRuntime().halt(1);
+        }
     }
 
     private static void call(Object server, String name) throws Exception {

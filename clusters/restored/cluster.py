@@ -21,7 +21,7 @@ from kchaos.clusters.spec import ClusterSpec
 class RestoringHost(LocalHost):
     """This machine, where CRIU makes JVMs of images.
 
-    A JVM with an agent, or with flags of its own, starts anew.
+    A JVM with flags of its own starts anew.
     """
 
     def __init__(
@@ -50,10 +50,9 @@ class RestoringHost(LocalHost):
     ) -> Process:
         """Make the JVM of its image. Images that are not there yet are written first."""
         wanted = WantedJvm.of(node, command)
-        image = None if reads else self._image(wanted, distribution)
-        if image is None and not reads:
-            self._say(f"{node.name} gets a new JVM: no image was written with its flags")
+        image = self._image(wanted, distribution)
         if image is None:
+            self._say(f"{node.name} gets a new JVM: no image was written with its flags")
             return super().spawn(node, command, distribution, console, reads)
         child = restored(image, wanted, node, console)
         record_process(self._work_directory, child)

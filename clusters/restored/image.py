@@ -23,6 +23,7 @@ _RESTORE_S = 60.0
 _GIVE_UP_S = 20.0
 _LOOK_S = 0.01
 _REMEDY = "--driver local starts it anew"
+_AGENT = "-javaagent:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,22 +32,26 @@ class WantedJvm:
 
     ``role`` is ``broker``, ``controller`` or ``zookeeper``. ``template`` is its command line as
     all JVMs of its image have it, without files and folders of its own. ``configuration`` is the
-    path of its configuration.
+    path of its configuration. ``agent`` is loaded before its server starts: a jar, ``=`` and
+    options; None for no agent.
     """
 
     role: str
     template: tuple[str, ...]
     configuration: str
+    agent: str | None = None
 
     @classmethod
     def of(cls, node: Node, command: Sequence[str]) -> WantedJvm:
         """Return the JVM that a command line starts at a node."""
         main = command.index("-cp") + 2
-        own = ("-Dlog4j.configuration=", "-Djava.io.tmpdir=")
+        own = ("-Dlog4j.configuration=", "-Djava.io.tmpdir=", _AGENT)
+        agents = [word.removeprefix(_AGENT) for word in command[:main] if word.startswith(_AGENT)]
         return cls(
             role=node.directory.name.rpartition("-")[0],
             template=tuple(word for word in command[: main + 1] if not word.startswith(own)),
             configuration=command[main + 1],
+            agent=next(iter(agents), None),
         )
 
 
@@ -67,9 +72,10 @@ def restored(image: Path, wanted: WantedJvm, node: Node, console: Path) -> Child
     """
     work = node.directory
     lines, pid_file = work / LINES, work / criu.PID_FILE
-    lines.write_text(f"{wanted.configuration}\t{work / 'tmp'}\n", encoding="utf-8")
+    given = [wanted.configuration, str(work / "tmp"), *filter(None, [wanted.agent])]
+    lines.write_text("\t".join(given) + "\n", encoding="utf-8")
     pid_file.unlink(missing_ok=True)
-    with lines.open("rb") as given, (work / "server.log").open("ab") as log:
+    with lines.open("rb") as stdin, (work / "server.log").open("ab") as log:
         parent = spawn(
             criu.restore_command(
                 image / IMAGE,
@@ -83,12 +89,13 @@ def restored(image: Path, wanted: WantedJvm, node: Node, console: Path) -> Child
             log_file=console,
             cwd=work,
             name=node.name,
-            stdin=given.fileno(),
+            stdin=stdin.fileno(),
             keeps=(log.fileno(),),
         )
 
     def check() -> None:
-        if parent.exit_code is not None:
+        # A JVM may have ended by itself since it was looked for.
+        if parent.exit_code is not None and _pid_in(pid_file) is None:
             raise MachineError(
                 f"criu cannot make {node.name} of its image: {criu.complaint(work / criu.LOG)}; "
                 + _REMEDY

@@ -45,7 +45,7 @@ def image_of(
 ) -> Path | None:
     """Return the folder with the image of a JVM; the key's images are made on first use.
 
-    None where none was written of such a JVM: one with an agent or with other flags.
+    None where none was written of such a JVM, which has other flags.
     Raises ClusterError, or MachineError, when the images cannot be made.
     """
     with locked("images"):

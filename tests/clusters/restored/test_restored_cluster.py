@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.judge import judge
+from kchaos.clusters import jvm_cluster
+from kchaos.clusters.agent.byteman import HELLO
+from kchaos.clusters.errors import BrokerExited
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.processes import process_start_time
 from kchaos.clusters.restored.cluster import RestoredCluster
@@ -79,12 +82,43 @@ def test_restored_jvms_serve_end_and_begin_again(
         assert "started" in broker.server_log.read_text()
 
 
-def test_a_jvm_with_an_agent_starts_anew(folder: Path) -> None:
-    agent = BrokerSpec(id=1, kafka="1.1.1", points=("fetch-read",))
-    spec = ClusterSpec(brokers=(*brokers_of("1.1.1", (0,)), agent))
+def test_an_agent_is_loaded_into_a_restored_jvm_and_flags_of_its_own_start_one_anew(
+    folder: Path,
+) -> None:
+    with_points = BrokerSpec(id=1, kafka="1.1.1", points=("fetch-read",))
+    spec = ClusterSpec(brokers=(*brokers_of("1.1.1", (0,)), with_points))
     with RestoredCluster(spec, work_directory=folder) as cluster:
-        assert namespace(cluster.brokers[0].pid) != OURS
-        assert namespace(cluster.brokers[1].pid) == OURS
+        gate, broker = cluster.gate, cluster.brokers[1]
+        assert gate is not None
+        assert namespace(broker.pid) != OURS
+        cluster.metadata.create_topic("t", [[1, 0]], {})
+        await_until(
+            lambda: gate.hits(1, "fetch-read", life=1) > 0,
+            timeout_s=60,
+            waiting_for="broker 0 to fetch from broker 1",
+            last_seen=gate.counts,
+        )
+        assert gate.hits(1, HELLO) == 1
+
+        broker.stop()
+        broker.jvm_flags = ("-Dof.its=own",)
+        broker.start()
+        broker.await_ready()
+        assert namespace(broker.pid) == OURS
+        assert gate.has_greeted(1, life=2)
+
+
+def test_a_restored_jvm_ends_where_its_agent_cannot_be_loaded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_jar = folder / "byteman.jar"
+    no_jar.write_text("no archive")
+    monkeypatch.setattr(jvm_cluster, "byteman_jar", lambda **_options: no_jar)
+    broker = BrokerSpec(id=1, kafka="1.1.1", points=("fetch-read",))
+    cluster = RestoredCluster(ClusterSpec(brokers=(broker,)), work_directory=folder)
+
+    with pytest.raises(BrokerExited, match=r"agent .*byteman\.jar=script:.* cannot be loaded: return code: 1"):
+        cluster.start()
 
 
 def test_restored_jvms_end_with_the_process_that_asked_for_them() -> None:
