@@ -117,7 +117,9 @@ def test_a_restored_jvm_ends_where_its_agent_cannot_be_loaded(
     broker = BrokerSpec(id=1, kafka="1.1.1", points=("fetch-read",))
     cluster = RestoredCluster(ClusterSpec(brokers=(broker,)), work_directory=folder)
 
-    with pytest.raises(BrokerExited, match=r"agent .*byteman\.jar=script:.* cannot be loaded: return code: 1"):
+    with pytest.raises(
+        BrokerExited, match=r"agent .*byteman\.jar=script:.* cannot be loaded: return code: 1"
+    ):
         cluster.start()
 
 
