@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -202,12 +203,12 @@ def test_healing_does_no_harm_to_a_broker_that_died_meanwhile(cluster, observe, 
 INTERRUPTED = """
 import json, sys
 from pathlib import Path
-from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import CutZooKeeper, HoldRequests, KillBroker
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.errors import NotAvailable
 from kchaos.faults.observation import observe_broker
+from tests.support.drivers import cluster_of
 
 def say(**what):
     print(json.dumps(what), flush=True)
@@ -217,7 +218,7 @@ spec = ClusterSpec(
     linked=False,
     properties={"zookeeper.session.timeout.ms": "1500"},
 )
-with LocalCluster(spec, work_directory=Path(sys.argv[1])) as cluster:
+with cluster_of(spec, work_directory=Path(sys.argv[1])) as cluster:
     journal = MemoryJournal()
     for fault in (CutZooKeeper(broker=1), HoldRequests(name="h", api="Fetch")):
         try:
@@ -238,6 +239,7 @@ with LocalCluster(spec, work_directory=Path(sys.argv[1])) as cluster:
 def test_ctrl_c_heals_and_a_cluster_without_links_refuses_faults_that_need_them(tmp_path):
     harness = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(INTERRUPTED), str(tmp_path / "work")],
+        cwd=Path(__file__).parents[2],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -3,16 +3,17 @@
 import pytest
 
 from kchaos.checkers.model.releases.rules.kip_380 import is_for_an_earlier_generation, is_higher
-from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.jvm_cluster import JvmCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import RollBroker
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.observation import BrokerObservation, observe_broker
+from tests.support.drivers import cluster_of
 
 pytestmark = pytest.mark.cluster
 
 
-def registered_at(cluster: LocalCluster, member: int) -> BrokerObservation:
+def registered_at(cluster: JvmCluster, member: int) -> BrokerObservation:
     """How broker 1 is registered once it has reconnected to this server of the ensemble alone."""
     host, port = cluster.zookeeper_addresses[member]
     fault = RollBroker(broker=1, properties=(("zookeeper.connect", f"{host}:{port}"),))
@@ -24,7 +25,7 @@ def test_a_session_id_falls_where_the_czxid_grows_so_that_no_fence_could_stand_o
     tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spec = ClusterSpec(brokers=brokers_of("2.2.2", (0, 1)), zookeepers=3)
-    with LocalCluster(spec, work_directory=tmp_path_factory.mktemp("ensemble")) as cluster:
+    with cluster_of(spec, work_directory=tmp_path_factory.mktemp("ensemble")) as cluster:
         third, first = registered_at(cluster, 2), registered_at(cluster, 0)
     assert third.session_id is not None
     assert first.session_id is not None

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
 from kchaos.faults import CutZooKeeper, ExpireSession, KillBroker, MoveController, PreferredElection
@@ -11,6 +10,7 @@ from kchaos.faults.errors import NoEffect, NotAvailable
 from kchaos.faults.observation import BrokerObservation, observe_broker
 from kchaos.faults.zookeeper.activity import packets_received
 from kchaos.faults.zookeeper.expire_session import end_session_of
+from tests.support.drivers import cluster_of
 from tests.support.elections import check_election
 from tests.support.replicated_topic import RELEASE
 
@@ -166,7 +166,7 @@ def test_the_controller_moves_to_a_broker_that_sees_zookeeper_and_its_epoch_grow
 
 def test_a_session_of_an_ensemble_is_ended_at_whichever_member_answers(tmp_path):
     spec = ClusterSpec(brokers=brokers_of(RELEASE, (1,)), zookeepers=3)
-    with LocalCluster(spec, work_directory=tmp_path / "ensemble") as ensemble:
+    with cluster_of(spec, work_directory=tmp_path / "ensemble") as ensemble:
         journal = MemoryJournal()
         # Each member holds the session at most once; all three are tried as the first to ask.
         for _ in range(3):

@@ -16,9 +16,9 @@ from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.json_form import to_json
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
+from kchaos.clusters.jvm_cluster import JvmCluster
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.links import ApiKey, Match
-from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
@@ -31,10 +31,11 @@ from kchaos.harness.gates.settle import _settle_partition, settle
 from kchaos.harness.gates.settled import Settled
 from kchaos.harness.play.clients import Clients
 from kchaos.harness.play.play import Play
-from kchaos.harness.run.runner import RunOptions, begin
+from kchaos.harness.run.runner import begin
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
+from tests.support.drivers import cluster_of, play_options
 from tests.support.run_builder import segment
 from tests.support.stand_ins import StandInCluster, play_on
 
@@ -339,7 +340,7 @@ def test_a_log_that_stays_different_is_named_after_its_follower_has_fetched(
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
+def cluster() -> Iterator[JvmCluster]:
     """Two linked brokers, 0 the controller; a follower that is held leaves the ISR soon."""
     spec = ClusterSpec(
         brokers=brokers_of(RELEASE, (0, 1)),
@@ -348,13 +349,13 @@ def cluster() -> Iterator[LocalCluster]:
     )
     with (
         work_directory("test-settle") as work,
-        LocalCluster(spec, work_directory=work) as running,
+        cluster_of(spec, work_directory=work) as running,
     ):
         yield running
 
 
 @pytest.fixture
-def play(cluster: LocalCluster, tmp_path: Path) -> Iterator[Play]:
+def play(cluster: JvmCluster, tmp_path: Path) -> Iterator[Play]:
     for broker in cluster.brokers.values():
         if not broker.is_running:
             broker.start()
@@ -363,7 +364,7 @@ def play(cluster: LocalCluster, tmp_path: Path) -> Iterator[Play]:
     now = begin(
         scenario,
         cluster,
-        options=RunOptions(runs_directory=tmp_path),
+        options=play_options(tmp_path),
         started=time.time(),
         say=print,
     )

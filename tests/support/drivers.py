@@ -1,4 +1,4 @@
-"""The driver by which tests play scenarios: that of `KCHAOS_DRIVER`, as with the commands.
+"""The driver by which tests play and start clusters: that of `KCHAOS_DRIVER`, as with the commands.
 
 CI restores JVMs where it can (`docs/restored.md`), which takes 0.6 of the processor's time. Plays
 that containers repeat start new JVMs, and so do tests of the driver `local`.
@@ -7,11 +7,21 @@ that containers repeat start new JVMs, and so do tests of the driver `local`.
 import os
 from pathlib import Path
 
-from kchaos.clusters.drivers import DRIVERS
+from kchaos.clusters.drivers import DRIVERS, make_cluster
+from kchaos.clusters.jvm_cluster import JvmCluster
+from kchaos.clusters.spec import ClusterSpec
 from kchaos.harness.run.runner import RunOptions
 
 
 def play_options(runs_directory: Path) -> RunOptions:
     """Return the options of a play with run directories in a folder."""
-    driver = os.environ.get("KCHAOS_DRIVER") or DRIVERS[0]
-    return RunOptions(runs_directory=runs_directory, driver=driver)
+    return RunOptions(runs_directory=runs_directory, driver=_driver())
+
+
+def cluster_of(spec: ClusterSpec, *, work_directory: Path) -> JvmCluster:
+    """Return a cluster that is not started yet."""
+    return make_cluster(_driver(), spec, work_directory=work_directory)
+
+
+def _driver() -> str:
+    return os.environ.get("KCHAOS_DRIVER") or DRIVERS[0]

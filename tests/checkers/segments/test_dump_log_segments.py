@@ -21,9 +21,9 @@ from kchaos.checkers.segments.batch import Batch, Record, join_payload_digests
 from kchaos.checkers.segments.directory import partition_directories, read_partition, segment_files
 from kchaos.checkers.segments.reader import read_records
 from kchaos.clusters.distribution import java_of, resolve
-from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
+from tests.support.drivers import cluster_of
 
 pytestmark = pytest.mark.cluster
 
@@ -194,7 +194,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     preallocated: Topics = {
         "preallocated": ({"preallocate": "true", "segment.bytes": "100000"}, -1, "none")
     }
-    with LocalCluster(spec, work_directory=tmp_path_factory.mktemp("cluster")) as cluster:
+    with cluster_of(spec, work_directory=tmp_path_factory.mktemp("cluster")) as cluster:
         servers = cluster.bootstrap_servers
         with KafkaAdminClient(bootstrap_servers=servers) as admin:
             admin.create_topics(
