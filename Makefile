@@ -1,8 +1,8 @@
 # What is run while working.
 PYTHON ?= .venv/bin/python
 PYTEST := $(PYTHON) -m pytest -q -n 2 --dist loadgroup
-# A play waits for its cluster a third of its time, so four of them keep two cores busy.
-PLAYS := $(PYTHON) -m pytest -q -n 4 --dist loadgroup
+# A play waits for its cluster for much of its time: five of them leave 4 % of two cores idle.
+PLAYS := $(PYTHON) -m pytest -q -n 5 --dist loadgroup
 NO_JVM := not cluster and not spark and not docker
 MEASURED = COVERAGE_FILE=build/coverage $(PYTEST) -m "$(NO_JVM)" --cov kchaos.checkers.model --cov-branch
 # Tests that change stored runs, or leave something of them out.

@@ -51,9 +51,15 @@ def plainly(path: Path) -> Any:
         return None
 
 
-@pytest.fixture(scope="module", params=[PART_BYTES, 0], ids=["a-task-a-run", "split"])
-def both(request: Any, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Both:
+@pytest.fixture(scope="module")
+def judged_plainly(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Any]:
     runs = all_runs(tmp_path_factory.mktemp("runs"))
+    return {path: comparable(plainly(path)) for path in runs}
+
+
+@pytest.fixture(scope="module", params=[PART_BYTES, 0], ids=["a-task-a-run", "split"])
+def both(request: Any, spark: Any, judged_plainly: dict[Path, Any]) -> Both:
+    runs = [*judged_plainly]
     # Split, a run with any segment at all is read by several tasks.
     told: list[tuple[int, int]] = []
     judgement = judge_runs(
@@ -62,7 +68,7 @@ def both(request: Any, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> 
     assert [result.path for result in judgement.results] == runs
     assert isinstance(judgement.output, Path)
     return Both(
-        plain={path.name: comparable(plainly(path)) for path in runs},
+        plain={path.name: judged for path, judged in judged_plainly.items()},
         spark={result.run: comparable(as_json(result)) for result in judgement.results},
         output=judgement.output,
         told=told,
@@ -220,9 +226,10 @@ def test_a_judgement_is_never_written_over(both: Both, spark: Any, tmp_path: Pat
     with pytest.raises(SparkError, match="never written over"):
         judge_runs([tmp_path / "run"], output=tmp_path / "there")
 
-    assert both.output.name == "0001"
+    judgements = sorted(both.output.parent.iterdir())
     assert both.output.parent.name == "judgements-spark"
-    assert [entry.name for entry in both.output.parent.iterdir()] == ["0001"]
+    assert both.output == judgements[-1]
+    assert [each.name for each in judgements] == ["0001", "0002"][: len(judgements)]
 
 
 def test_results_are_read_from_the_tables_as_they_are_asked_for(
