@@ -6,7 +6,6 @@ import re
 import struct
 import zipfile
 from dataclasses import dataclass
-from pathlib import Path
 
 _BRIDGE = 0x0040
 _UTF8, _LONG, _DOUBLE = 1, 5, 6
@@ -21,16 +20,14 @@ class Method:
     is_bridge: bool
 
 
-def has_class(jar: Path, java_class: str) -> bool:
+def has_class(jar: zipfile.ZipFile, java_class: str) -> bool:
     """Whether a jar has a class."""
-    with zipfile.ZipFile(jar) as file:
-        return f"{java_class.replace('.', '/')}.class" in file.namelist()
+    return f"{java_class.replace('.', '/')}.class" in jar.NameToInfo
 
 
-def methods_of(jar: Path, java_class: str) -> list[Method]:
+def methods_of(jar: zipfile.ZipFile, java_class: str) -> list[Method]:
     """The methods that a class declares; KeyError where the jar has no such class."""
-    with zipfile.ZipFile(jar) as file:
-        data = file.read(java_class.replace(".", "/") + ".class")
+    data = jar.read(java_class.replace(".", "/") + ".class")
     texts, at = _texts(data)
     interfaces = _u2(data, at + 6)
     _, at = _members(data, at + 8 + 2 * interfaces, texts)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import zipfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +19,7 @@ from kchaos.clusters.agent.tier_points import REMOTE_COPY_CHECKPOINT
 from kchaos.clusters.distribution import resolve
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.local import LocalCluster
-from kchaos.clusters.releases import KNOWN_RELEASES, release_of
+from kchaos.clusters.releases import KNOWN_RELEASES, Release, release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.clusters.tiered import tiering_refused, with_tiered_storage
 from tests.support.class_files import has_class, methods_of
@@ -32,14 +35,23 @@ def test_every_point_is_one_method_of_the_release_s_jars(release: str) -> None:
     known = resolve(release)
     if not tiering_refused(release_of(release), {}):
         known = with_tiered_storage(known)
-    jars = [jar for jar in known.class_path if re.fullmatch(own, jar.name)]
+    with contextlib.ExitStack() as closing:
+        jars = [
+            closing.enter_context(zipfile.ZipFile(jar))
+            for jar in known.class_path
+            if re.fullmatch(own, jar.name)
+        ]
+        _check_points(release_of(release), jars)
+
+
+def _check_points(release: Release, jars: Sequence[zipfile.ZipFile]) -> None:
     for name, point in POINTS.items():
-        place = point.place(release_of(release))
+        place = point.place(release)
         if point.of_disk is not None:
             assert place is None, name
             continue
         if place is None:
-            assert release_of(release).number < point.places[0].since, name
+            assert release.number < point.places[0].since, name
             continue
         method, _, parameters = place.method.partition("(")
         chosen = [
