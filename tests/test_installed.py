@@ -220,23 +220,31 @@ def test_it(chaos: kchaos.Chaos) -> None:
 """
 
 
-def _types(there: Environment, folder: Path, text: str, code: int) -> list[str]:
-    (folder / "mypy.ini").write_text("[mypy]\n")
-    (folder / "theirs.py").write_text(text)
-    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(there.python)]
-    return there.run([*command, "theirs.py"], cwd=folder, code=code).stdout.splitlines()
+@pytest.fixture(scope="module")
+def types_of_others(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """mypy's cache: each install is searched for its modules, and each text is read once."""
+    return tmp_path_factory.mktemp("types")
 
 
 @pytest.mark.parametrize("install", ["wheel", "strict"])
 def test_types_at_the_front_door_hold_in_somebody_elses_project(
-    install: str, environment: Callable[[str], Environment], tmp_path: Path
+    install: str,
+    environment: Callable[[str], Environment],
+    types_of_others: Path,
+    tmp_path: Path,
 ) -> None:
     there = environment(install)
-    _types(there, tmp_path, _GOOD, code=0)
-    first, second, third, *_ = _types(there, tmp_path, _BAD, code=1)
+    (tmp_path / "mypy.ini").write_text("[mypy]\n")
+    (tmp_path / "good.py").write_text(_GOOD)
+    (tmp_path / "bad.py").write_text(_BAD)
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(there.python)]
+    command += ["--cache-dir", str(types_of_others)]
+    done = there.run([*command, "good.py", "bad.py"], cwd=tmp_path, code=1)
+    first, second, third, told = done.stdout.splitlines()
     assert 'Argument "broker" to "KillBroker" has incompatible type "str"' in first
     assert 'Module has no attribute "KilBroker"' in second
     assert '"Results" has no attribute "saef"' in third
+    assert told.startswith("Found 3 errors in 1 file ")
 
 
 def test_the_wheel_judges_and_reports_without_spark(
