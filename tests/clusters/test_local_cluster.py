@@ -19,6 +19,7 @@ from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.processes import process_start_time
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
+from tests.support.drivers import cluster_of
 
 pytestmark = pytest.mark.cluster
 
@@ -155,24 +156,12 @@ def test_releases_can_be_mixed_and_then_speak_the_oldest_protocol(
 ) -> None:
     brokers = (BrokerSpec(id=0, kafka="2.0.1"), BrokerSpec(id=1, kafka="2.1.1"))
     spec = ClusterSpec(brokers=brokers, first_broker=0)
-    with LocalCluster(spec, work_directory=tmp_path / "mixed") as mixed:
+    with cluster_of(spec, work_directory=tmp_path / "mixed") as mixed:
         assert [broker.release for broker in mixed.brokers.values()] == ["2.0.1", "2.1.1"]
         assert {b.properties["inter.broker.protocol.version"] for b in mixed.brokers.values()} == {
             "2.0"
         }
         assert round_trip(mixed, [b"both"]) == [b"both"]
-
-
-def test_an_ensemble_of_three_goes_on_without_one_member(
-    tmp_path: Path, round_trip: Callable[..., list[bytes]]
-) -> None:
-    spec = spec_of("2.8.2", 0, zookeepers=3)
-    with LocalCluster(spec, work_directory=tmp_path / "ensemble") as ensemble:
-        assert len(ensemble.zookeeper_addresses) == 3
-        modes = [member.ask("srvr") for member in ensemble.zookeeper_members]
-        assert sum("Mode: leader" in mode for mode in modes) == 1
-        ensemble.zookeeper_members[0].process.kill()
-        assert round_trip(ensemble, [b"still there"]) == [b"still there"]
 
 
 HARNESS = """
@@ -197,11 +186,17 @@ def start_harness(work_directory: Path) -> subprocess.Popen[str]:
     )
 
 
-def test_kill_9_of_the_harness_leaves_no_process_and_ctrl_c_neither(tmp_path: Path) -> None:
-    for number in (signal.SIGKILL, signal.SIGINT):
-        harness = start_harness(tmp_path / number.name)
-        assert harness.stdout is not None
-        pids = json.loads(harness.stdout.readline())["pids"]
+def test_of_two_harnesses_at_once_neither_kill_9_nor_ctrl_c_leaves_a_process(
+    tmp_path: Path,
+) -> None:
+    numbers = (signal.SIGKILL, signal.SIGINT)
+    harnesses = [start_harness(tmp_path / number.name) for number in numbers]
+    said = [json.loads(h.stdout.readline()) for h in harnesses if h.stdout is not None]
+    assert said[0]["ports"] != said[1]["ports"]
+    for number, harness, pids in zip(
+        numbers, harnesses, [each["pids"] for each in said], strict=True
+    ):
+        # The other one's end has not disturbed it.
         assert all(process_start_time(pid) for pid in pids)
 
         os.kill(harness.pid, number)
@@ -213,16 +208,6 @@ def test_kill_9_of_the_harness_leaves_no_process_and_ctrl_c_neither(tmp_path: Pa
             waiting_for=f"{pids} to be gone after {number.name} to their harness",
             last_seen=lambda pids=pids: [process_start_time(pid) for pid in pids],  # type: ignore[misc]
         )
-
-
-def test_two_harnesses_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
-    harnesses = [start_harness(tmp_path / name) for name in ("one", "two")]
-    said = [json.loads(h.stdout.readline()) for h in harnesses if h.stdout is not None]
-    outcomes = [(h.communicate(), h.returncode)[1] for h in harnesses]
-
-    assert outcomes == [0, 0]
-    assert said[0]["ports"] != said[1]["ports"]
-    assert not any(process_start_time(pid) for each in said for pid in each["pids"])
 
 
 def test_a_cluster_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from kchaos.faults.zookeeper.activity import packets_received
 from kchaos.faults.zookeeper.expire_session import end_session_of
 from tests.support.drivers import cluster_of
 from tests.support.elections import check_election
-from tests.support.replicated_topic import RELEASE
+from tests.support.replicated_topic import RELEASE, Topic
 
 pytestmark = pytest.mark.cluster
 
@@ -164,9 +164,12 @@ def test_the_controller_moves_to_a_broker_that_sees_zookeeper_and_its_epoch_grow
         assert (cluster.metadata.controller(), controller_epoch(cluster)) == after
 
 
-def test_a_session_of_an_ensemble_is_ended_at_whichever_member_answers(tmp_path):
+def test_an_ensemble_goes_on_without_one_member_and_whichever_answers_ends_a_session(tmp_path):
     spec = ClusterSpec(brokers=brokers_of(RELEASE, (1,)), zookeepers=3)
     with cluster_of(spec, work_directory=tmp_path / "ensemble") as ensemble:
+        assert len(ensemble.zookeeper_addresses) == 3
+        modes = [member.ask("srvr") for member in ensemble.zookeeper_members]
+        assert sum("Mode: leader" in mode for mode in modes) == 1
         journal = MemoryJournal()
         # Each member holds the session at most once; all three are tried as the first to ask.
         for _ in range(3):
@@ -181,6 +184,9 @@ def test_a_session_of_an_ensemble_is_ended_at_whichever_member_answers(tmp_path)
             assert czxid_of(after) > czxid_of(before)
         (first, *_) = ensemble.zookeeper_members
         first.process.kill()
+        topic = Topic(ensemble, "made-by-the-others", [1])
+        assert topic.produce(1, acks=-1).error_code == 0
+        assert topic.log_end(1) == 1
         before = observe_broker(ensemble, 1)
         with ExpireSession(broker=1).inject(ensemble, journal):
             pass

@@ -8,7 +8,7 @@ from typing import Any
 
 from kchaos.checkers.segments.directory import read_partition
 from kchaos.clusters.client import Produced, produce
-from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.jvm_cluster import JvmCluster
 from kchaos.clusters.waiting import await_until
 
 RELEASE = "2.8.2"
@@ -20,7 +20,7 @@ class Topic:
     """A new topic with one partition on the brokers named, led by the first of them."""
 
     def __init__(
-        self, cluster: LocalCluster, name: str, replicas: list[int], **configuration: str
+        self, cluster: JvmCluster, name: str, replicas: list[int], **configuration: str
     ) -> None:
         self.cluster, self.name, self.replicas = cluster, name, replicas
         cluster.metadata.create_topic(name, [replicas], configuration)
