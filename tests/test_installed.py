@@ -68,7 +68,7 @@ class Environment:
         environment = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("PYTHON", "PYTEST", "KCHAOS_RUNS"))
+            if not name.startswith(("PYTHON", "PYTEST", "KCHAOS_RUNS", "PIP_", "DIST_"))
         }
         done = subprocess.run(
             command, cwd=cwd, env=environment, capture_output=True, text=True, check=False

@@ -1,6 +1,6 @@
 """The agent: a broker's threads stop at named points of Kafka's code and ask the harness.
 
-The agent is Byteman, loaded when a broker's JVM starts, and only for brokers whose spec names
+The agent is Byteman, loaded before Kafka's main class runs, and only for brokers whose spec names
 points. Its rules are written out from the table of points for the broker's release, and each is
 the same few lines: connect to the gate in the harness's process, say who has come where and what
 was seen there, and wait for one byte.

@@ -126,16 +126,30 @@ public final class Restorable implements Runnable {
     }
 
     /** Loads an agent as jcmd's JVMTI.agent_load does. It transforms classes that are loaded too. */
-    private static void load(String agent) throws Exception {
-        MBeanServer server = ManagementFactory.getPlatformMBeanServer();
-        ObjectName commands = new ObjectName("com.sun.management:type=DiagnosticCommand");
-        Object[] given = new Object[] {agent.split("=", 2)};
-        String[] types = new String[] {String[].class.getName()};
-        String said = (String) server.invoke(commands, "jvmtiAgentLoad", given, types);
+    private static void load(String agent) {
+        String said;
+        try {
+            said = agentLoad(agent);
+        } catch (Exception error) {
+            error.printStackTrace();
+            said = error.toString();
+        }
         if (!said.trim().equals("return code: 0")) {
             System.err.println("agent " + agent + " cannot be loaded: " + said);
+            // Threads of the first server may be there still.
             Runtime.getRuntime().halt(1);
         }
+    }
+
+    private static String agentLoad(String agent) throws Exception {
+        MBeanServer server = ManagementFactory.getPlatformMBeanServer();
+        ObjectName commands = new ObjectName("com.sun.management:type=DiagnosticCommand");
+        String[] jarAndOptions = agent.split("=", 2);
+        // Without quotes the options would end before their next '='.
+        jarAndOptions[1] = '"' + jarAndOptions[1] + '"';
+        Object[] given = new Object[] {jarAndOptions};
+        String[] types = new String[] {String[].class.getName()};
+        return (String) server.invoke(commands, "jvmtiAgentLoad", given, types);
     }
 
     private static void call(Object server, String name) throws Exception {

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -189,25 +189,30 @@ def start_harness(work_directory: Path) -> subprocess.Popen[str]:
 def test_of_two_harnesses_at_once_neither_kill_9_nor_ctrl_c_leaves_a_process(
     tmp_path: Path,
 ) -> None:
-    numbers = (signal.SIGKILL, signal.SIGINT)
-    harnesses = [start_harness(tmp_path / number.name) for number in numbers]
-    said = [json.loads(h.stdout.readline()) for h in harnesses if h.stdout is not None]
-    assert said[0]["ports"] != said[1]["ports"]
-    for number, harness, pids in zip(
-        numbers, harnesses, [each["pids"] for each in said], strict=True
-    ):
-        # The other one's end has not disturbed it.
-        assert all(process_start_time(pid) for pid in pids)
+    with contextlib.ExitStack() as ending:
+        harnesses = []
+        for name in ("killed", "interrupted"):
+            harnesses.append(ending.enter_context(start_harness(tmp_path / name)))
+            ending.callback(harnesses[-1].kill)
+        said = [json.loads(h.stdout.readline()) for h in harnesses if h.stdout is not None]
+        killed, interrupted = [each["pids"] for each in said]
+        assert said[0]["ports"] != said[1]["ports"]
+        assert all(process_start_time(pid) for pid in [*killed, *interrupted])
 
-        os.kill(harness.pid, number)
-        harness.wait()
+        harnesses[0].kill()
+        await_ended(killed)
+        assert all(process_start_time(pid) for pid in interrupted), "the other one's JVMs"
+        harnesses[1].send_signal(signal.SIGINT)
+        await_ended(interrupted)
 
-        await_until(
-            lambda pids=pids: not any(process_start_time(pid) for pid in pids),  # type: ignore[misc]
-            timeout_s=30,
-            waiting_for=f"{pids} to be gone after {number.name} to their harness",
-            last_seen=lambda pids=pids: [process_start_time(pid) for pid in pids],  # type: ignore[misc]
-        )
+
+def await_ended(pids: list[int]) -> None:
+    await_until(
+        lambda: not any(process_start_time(pid) for pid in pids),
+        timeout_s=30,
+        waiting_for=f"{pids} to end after their harness",
+        last_seen=lambda: [process_start_time(pid) for pid in pids],
+    )
 
 
 def test_a_cluster_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ import pytest
 
 from kchaos.checkers.judge import judge
 from kchaos.clusters import jvm_cluster
-from kchaos.clusters.agent.byteman import HELLO
 from kchaos.clusters.errors import BrokerExited
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.processes import process_start_time
@@ -82,30 +81,41 @@ def test_restored_jvms_serve_end_and_begin_again(
         assert "started" in broker.server_log.read_text()
 
 
-def test_an_agent_is_loaded_into_a_restored_jvm_and_flags_of_its_own_start_one_anew(
-    folder: Path,
+@pytest.mark.parametrize("release", ["1.1.1", "4.1.2"])
+def test_each_life_of_a_broker_comes_to_its_points_restored_or_not(
+    release: str, folder: Path
 ) -> None:
-    with_points = BrokerSpec(id=1, kafka="1.1.1", points=("fetch-read",))
-    spec = ClusterSpec(brokers=(*brokers_of("1.1.1", (0,)), with_points))
-    with RestoredCluster(spec, work_directory=folder) as cluster:
+    brokers = tuple(
+        BrokerSpec(id=broker, kafka=release, points=("send-fetch",)) for broker in (0, 1)
+    )
+    # The JVM takes the agent's options as one word, whatever is in them.
+    with RestoredCluster(ClusterSpec(brokers=brokers), work_directory=folder / "a=b") as cluster:
         gate, broker = cluster.gate, cluster.brokers[1]
         assert gate is not None
-        assert namespace(broker.pid) != OURS
-        cluster.metadata.create_topic("t", [[1, 0]], {})
-        await_until(
-            lambda: gate.hits(1, "fetch-read", life=1) > 0,
-            timeout_s=60,
-            waiting_for="broker 0 to fetch from broker 1",
-            last_seen=gate.counts,
-        )
-        assert gate.hits(1, HELLO) == 1
+        cluster.metadata.create_topic("t", [[0, 1]], {})
 
+        def await_fetch(life: int) -> None:
+            await_until(
+                lambda: gate.hits(1, "send-fetch", life=life) > 0,
+                timeout_s=60,
+                waiting_for=f"broker 1 to fetch in its life {life}",
+                last_seen=gate.counts,
+            )
+
+        await_fetch(life=1)
+        assert namespace(broker.pid) != OURS
         broker.stop()
+        broker.start()
+        broker.await_ready()
+        await_fetch(life=2)
+        assert namespace(broker.pid) != OURS
+        broker.stop()
+        # No image has flags of a broker's own.
         broker.jvm_flags = ("-Dof.its=own",)
         broker.start()
         broker.await_ready()
+        await_fetch(life=3)
         assert namespace(broker.pid) == OURS
-        assert gate.has_greeted(1, life=2)
 
 
 def test_a_restored_jvm_ends_where_its_agent_cannot_be_loaded(
