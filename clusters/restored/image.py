@@ -33,25 +33,25 @@ class WantedJvm:
     ``role`` is ``broker``, ``controller`` or ``zookeeper``. ``template`` is its command line as
     all JVMs of its image have it, without files and folders of its own. ``configuration`` is the
     path of its configuration. ``agent`` is loaded before its server starts: a jar, ``=`` and
-    options; None for no agent.
+    options; "" for no agent.
     """
 
     role: str
     template: tuple[str, ...]
     configuration: str
-    agent: str | None = None
+    agent: str = ""
 
     @classmethod
     def of(cls, node: Node, command: Sequence[str]) -> WantedJvm:
         """Return the JVM that a command line starts at a node."""
         main = command.index("-cp") + 2
         own = ("-Dlog4j.configuration=", "-Djava.io.tmpdir=", _AGENT)
-        agents = [word.removeprefix(_AGENT) for word in command[:main] if word.startswith(_AGENT)]
+        agents = (word.removeprefix(_AGENT) for word in command[:main] if word.startswith(_AGENT))
         return cls(
             role=node.directory.name.rpartition("-")[0],
             template=tuple(word for word in command[: main + 1] if not word.startswith(own)),
             configuration=command[main + 1],
-            agent=next(iter(agents), None),
+            agent=next(agents, ""),
         )
 
 
@@ -72,8 +72,8 @@ def restored(image: Path, wanted: WantedJvm, node: Node, console: Path) -> Child
     """
     work = node.directory
     lines, pid_file = work / LINES, work / criu.PID_FILE
-    given = [wanted.configuration, str(work / "tmp"), *filter(None, [wanted.agent])]
-    lines.write_text("\t".join(given) + "\n", encoding="utf-8")
+    given = f"{wanted.configuration}\t{work / 'tmp'}\t{wanted.agent}\n"
+    lines.write_text(given, encoding="utf-8")
     pid_file.unlink(missing_ok=True)
     with lines.open("rb") as stdin, (work / "server.log").open("ab") as log:
         parent = spawn(

@@ -24,7 +24,7 @@ _LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_AS)
 _MOST = 8
 """So many folders of images are kept, each some 200 MiB: a release with a mode and a heap."""
 _TRIES = 5
-"""So often servers are started whose images are to be written."""
+"""Servers are started so many times at most until their images can be written."""
 _KEPT_S = 3600.0
 """Seconds for which a used folder stays: others may be at it."""
 
@@ -45,7 +45,7 @@ def image_of(
 ) -> Path | None:
     """Return the folder with the image of a JVM; the key's images are made on first use.
 
-    None where none was written of such a JVM, which has other flags.
+    None if no image was written of a JVM with its flags.
     Raises ClusterError, or MachineError, when the images cannot be made.
     """
     with locked("images"):

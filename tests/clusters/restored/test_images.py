@@ -18,7 +18,7 @@ from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.doctor import examine
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.host import LocalHost, Node
-from kchaos.clusters.processes import boot_id, process_start_time, spawn
+from kchaos.clusters.processes import Child, boot_id, process_start_time, spawn
 from kchaos.clusters.restored import criu, image, images, main_class
 from kchaos.clusters.restored.cluster import RestoredCluster, RestoringHost
 from kchaos.clusters.restored.image import ImageKey, WantedJvm, restored
@@ -198,6 +198,21 @@ def test_an_image_that_is_broken_is_named(node: Node, tmp_path: Path) -> None:
     wanted = WantedJvm.of(node, command(node.directory))
     with pytest.raises(MachineError, match=rf"broker 1 .*{criu.LOG}; --driver local"):
         restored(folder, wanted, node, node.directory / "console.log")
+
+
+def test_a_jvm_that_has_ended_when_it_is_looked_for_is_no_fault_of_criu(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made_and_ended(*_command: object, **_options: object) -> Child:
+        child = spawn(["true"], log_file=tmp_path / "log", cwd=tmp_path, name="broker 1")
+        child.await_exit(timeout_s=30)
+        (node.directory / criu.PID_FILE).write_text(str(child.pid))
+        return child
+
+    monkeypatch.setattr(image, "spawn", made_and_ended)
+    wanted = WantedJvm(role="broker", template=(), configuration="")
+
+    assert restored(tmp_path, wanted, node, tmp_path / "console.log").exit_code == 0
 
 
 def test_a_connection_is_seen_until_it_is_closed() -> None:
