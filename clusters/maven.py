@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from kchaos.clusters.cache import staging
 from kchaos.clusters.errors import MachineError, ReleaseError
-from kchaos.clusters.pinned_jars import pinned, refuse_other_jars
+from kchaos.clusters.pinned_jars import is_pinned, pinned, refuse_other_jars
 
 LOCK_FILE = "jgo.lock.toml"
 _DOWNLOADS_AT_ONCE = 6
@@ -165,8 +165,21 @@ def _fetch(coordinates: tuple[str, ...], name: str, cache: Path, lock_file: Path
 
 
 def _take(artifact: Any, folder: Path) -> None:
-    """Fetch a jar, check that it is whole, and copy it if it is from the user's repository."""
+    """Fetch a jar, check that it is whole, and copy it if it is from the user's repository.
+
+    A pinned jar is whole if it has its digest, which `_refuse_changed` looks at. To unpack a jar
+    takes seven times as long as that.
+    """
     jar_path = Path(artifact.resolve())
+    if not is_pinned(artifact):
+        _refuse_damaged(jar_path)
+    ours = artifact.cached_path
+    if ours is not None and jar_path != ours and folder in Path(ours).parents:
+        Path(ours).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(jar_path, ours)
+
+
+def _refuse_damaged(jar_path: Path) -> None:
     try:
         with zipfile.ZipFile(jar_path) as jar:
             broken = jar.testzip()
@@ -174,10 +187,6 @@ def _take(artifact: Any, folder: Path) -> None:
         raise MachineError(f"{jar_path} is no jar ({error}); delete it and try again") from error
     if broken is not None:
         raise MachineError(f"{jar_path} is damaged at {broken}; delete it and try again")
-    ours = artifact.cached_path
-    if ours is not None and jar_path != ours and folder in Path(ours).parents:
-        Path(ours).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(jar_path, ours)
 
 
 def _refuse_changed(folder: Path) -> None:

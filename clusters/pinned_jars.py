@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from kchaos.clusters.errors import MachineError
 
@@ -22,6 +23,12 @@ def pinned() -> Mapping[str, str]:
     """Return the SHA-256 of each pinned jar, by its place in a Maven repository."""
     table: dict[str, str] = tomllib.loads(PINS.read_text(encoding="utf-8"))
     return table
+
+
+def is_pinned(artifact: Any) -> bool:
+    """Return whether an artifact of jgo's is a jar that is pinned."""
+    place: Path = artifact.component.path_prefix / artifact.filename
+    return place.as_posix() in pinned()
 
 
 def refuse_other_jars(jars: Mapping[str, str]) -> None:

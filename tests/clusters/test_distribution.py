@@ -6,9 +6,11 @@ import subprocess
 import sys
 import tarfile
 import threading
+import zipfile
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -241,11 +243,44 @@ def test_what_the_users_own_maven_repository_has_is_not_fetched(
     fetched = resolve("1.1.1")
     monkeypatch.setenv("M2_REPO", str(cache_directory() / "maven"))
     use_mirror(tmp_path, monkeypatch, "http://127.0.0.1:9")
+    unpacked: list[str] = []
+    monkeypatch.setattr(zipfile.ZipFile, "testzip", lambda jar: unpacked.append(jar.filename))
 
     copied = resolve("1.1.1")
 
+    assert unpacked == [], "each jar of it is pinned"
+
     assert [jar.name for jar in copied.class_path] == [jar.name for jar in fetched.class_path]
     assert all((tmp_path / "cache") in jar.parents and jar.is_file() for jar in copied.class_path)
+
+
+def in_own_repository(home: Path, version: str) -> SimpleNamespace:
+    """An artifact of jgo's, a jar that is torn in the middle."""
+    file = f"kafka_2.12-{version}.jar"
+    prefix = Path("org/apache/kafka/kafka_2.12") / version
+    torn = home / prefix / file
+    torn.parent.mkdir(parents=True)
+    with zipfile.ZipFile(torn, "w") as jar:
+        jar.writestr("name", "kafka.Kafka")
+    torn.write_bytes(torn.read_bytes().replace(b"kafka.Kafka", b"kafka.Fafka"))
+    return SimpleNamespace(
+        component=SimpleNamespace(path_prefix=prefix),
+        filename=file,
+        resolve=lambda: torn,
+        cached_path=home / "staging" / prefix / file,
+    )
+
+
+def test_a_torn_jar_of_the_users_own_repository_is_refused_also_if_no_digest_is_known(
+    tmp_path: Path,
+) -> None:
+    staging = tmp_path / "staging"
+
+    with pytest.raises(MachineError, match=r"kafka_2\.12-1\.1\.9\.jar is damaged at name"):
+        maven._take(in_own_repository(tmp_path, "1.1.9"), staging)
+    maven._take(in_own_repository(tmp_path, "1.1.1"), staging)
+    with pytest.raises(MachineError, match=r"kafka_2\.12-1\.1\.1\.jar was fetched with the SHA"):
+        maven._refuse_changed(staging)
 
 
 @pytest.mark.cluster
