@@ -30,7 +30,6 @@ from kchaos.faults import (
 )
 from kchaos.faults.api import Fault
 from kchaos.harness.player.draw import Candidates, Draw, of_each_replica
-from kchaos.harness.player.legal import refusal
 from kchaos.harness.player.rare import (
     ALSO_RARE,
     RARE,
@@ -176,12 +175,9 @@ def fault_kinds_of(mixes: Iterable[str], *, is_kraft: bool) -> Iterator[str]:
             yield kind
 
 
-def options(view: View, draw: Draw) -> dict[str, list[Step]]:
-    """Every legal step by kind, always in the same order; a kind without any is an empty list."""
-    return {
-        kind: [step for step in _CANDIDATES[kind](view, draw) if not refusal(view, step)]
-        for kind in KINDS
-    }
+def candidates_of(kind: str, view: View, draw: Draw) -> Iterator[Step]:
+    """Yields steps of a kind of `KINDS`, always in the same order; not all need be legal."""
+    return _CANDIDATES[kind](view, draw)
 
 
 def duration(fault: Fault) -> tuple[int, int]:

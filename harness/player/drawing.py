@@ -31,8 +31,8 @@ from kchaos.harness.player.candidates import (
     THROTTLES,
     UPGRADES,
     WITH_ZOOKEEPER,
+    candidates_of,
     duration,
-    options,
     weights_of,
 )
 from kchaos.harness.player.draw import Candidates, Draw
@@ -426,25 +426,39 @@ class Drawing:
         """A run in which nothing was acknowledged could lose nothing: begin with acks=all."""
         if self.number > 1:
             return None
-        return options(
-            self.view, replace(drawn, acks=-1, one_record_batches=False, await_answer=True)
-        )["produce"][0]
+        return next(
+            self._legal(
+                "produce", replace(drawn, acks=-1, one_record_batches=False, await_answer=True)
+            )
+        )
 
     def _any(self, drawn: Draw) -> Step:
-        possible = options(self.view, drawn)
-        for name, kind in self.own.items():
-            steps = kind.candidates(self.view, drawn)
-            possible[name] = [step for step in steps if not refusal(self.view, step)]
-        if self.wide is not None and self.wide.is_keyed:
-            # A consumer's record is compared with what was written, whose keys it does not know.
-            possible |= {"read": []}
-        kinds = [name for name, steps in possible.items() if steps and self.weights[name] > 0]
+        # Of a kind that is not chosen no second step is looked for: to make them takes long.
+        kinds = [kind for kind in self._kinds() if any(self._legal(kind, drawn))]
         eager = () if self.has_written else _WRITES
         weights = dict(self.weights)
         if self.wide is not None:
             weights |= {kind: weights[kind] * _SEIZED for kind in _SELDOM_POSSIBLE}
         chosen = drawn_kind(self.random, kinds, weights, eager=eager)
-        return self.random.choice(possible[chosen])
+        return self.random.choice([*self._legal(chosen, drawn)])
+
+    def _kinds(self) -> Iterator[str]:
+        """Yields the kinds that are drawn, always in the same order."""
+        for kind in (*KINDS, *self.own):
+            # A consumer's record is compared with what was written, whose keys it does not know.
+            is_unread = kind == "read" and self.wide is not None and self.wide.is_keyed
+            if self.weights[kind] > 0 and not is_unread:
+                yield kind
+
+    def _legal(self, kind: str, drawn: Draw) -> Iterator[Step]:
+        """Yields the legal steps of a kind, always in the same order."""
+        own = self.own.get(kind)
+        steps = (
+            candidates_of(kind, self.view, drawn)
+            if own is None
+            else own.candidates(self.view, drawn)
+        )
+        return (step for step in steps if not refusal(self.view, step))
 
     def _what_is_due(self) -> Step | None:
         """Healing what has acted long enough, or ending a session without a sign of life."""

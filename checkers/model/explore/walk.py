@@ -1,6 +1,7 @@
 """Random lists of acts: walks, of what the model says is possible, and moves that need not be."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from itertools import islice
 from random import Random
 
 from kchaos.checkers.model.controller.at_once import PARTITION
@@ -62,15 +63,18 @@ def walk(
     acts: list[ChaosMove] = []
     states = [state]
     while len(acts) < steps:
-        possible = dict(possible_acts(cluster, state, f"record-{len(acts)}", drawn))
-        kinds = sorted({act.kind for act in possible})
+        # Of a kind that is not chosen no second act is looked for: each takes a simulation.
+        possible = {
+            kind: possible_acts(cluster, state, f"record-{len(acts)}", (kind,)) for kind in drawn
+        }
+        first = {kind: act for kind, rest in possible.items() for act in islice(rest, 1)}
+        kinds = sorted(first)
         if not kinds:
             break
         writes = [kind for kind in kinds if kind.startswith("write")]
         eager = writes if _is_nothing_written(states) else []
         kind = drawn_kind(random, kinds, weights, eager=eager)
-        act = random.choice([act for act in possible if act.kind == kind])
-        state = possible[act]
+        act, state = random.choice([first[kind], *possible[kind]])
         acts.append(act)
         states.append(state)
     healing = cluster.healed(state)
