@@ -9,12 +9,12 @@ import tarfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 from kchaos.checkers.archives import extract
 from kchaos.checkers.folders import plain
 from kchaos.clusters.cache import cache_directory, locked, staging
+from kchaos.clusters.digests import sha256_of
 from kchaos.clusters.errors import MachineError, ReleaseError
 from kchaos.clusters.java import java_home
 from kchaos.clusters.maven import LOCK_FILE, BrokenLock, fetch, jars_of
@@ -50,7 +50,9 @@ class Distribution:
     @property
     def digests(self) -> dict[str, str]:
         """The SHA-256 of each jar by its name; empty for an image, which its own id names."""
-        return {} if self.image else {jar.name: sha256_of(jar) for jar in self.class_path}
+        if self.image:
+            return {}
+        return {jar.name: digest for jar, digest in sha256_of(self.class_path).items()}
 
     @property
     def build(self) -> str:
@@ -124,7 +126,7 @@ def _from_maven(release: Release, *, offline: bool) -> Distribution:
                     meant="" if release.text in TESTED_RELEASES else meant_by(release.text),
                 )
                 jars = jars_of(lock_file, folder)
-    changed = changed_jars(jars)
+    changed = _changed(jars)
     if changed:
         raise MachineError(
             f"{changed[0]} in the cache is not what was fetched: its SHA-256 is another than in "
@@ -159,7 +161,7 @@ def own_jar(coordinates: str, *, file: str, name: str, folder: str, offline: boo
     named_jars = [jar for jar in jars if jar.name == file]
     if not named_jars:
         raise ReleaseError(f"{file} is not among the jars that were fetched for it")
-    if changed_jars({named_jars[0]: jars[named_jars[0]]}):
+    if _changed({named_jars[0]: jars[named_jars[0]]}):
         raise MachineError(f"{named_jars[0]} is not what was fetched; kchaos repair removes it")
     return named_jars[0]
 
@@ -179,21 +181,9 @@ def present(lock_file: Path, folder: Path) -> dict[Path, str] | None:
     return jars if all(jar.is_file() for jar in jars) else None
 
 
-def changed_jars(jars: Mapping[Path, str]) -> list[Path]:
+def _changed(jars: Mapping[Path, str]) -> list[Path]:
     """Return the jars that have another SHA-256 than they should."""
-    return [jar for jar, digest in jars.items() if sha256_of(jar) != digest]
-
-
-def sha256_of(file: Path) -> str:
-    """Return the SHA-256 of a file, read once as long as it does not change."""
-    stat = file.stat()
-    return _digest(file, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-
-
-@cache
-def _digest(file: Path, *_identity: int) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    return [jar for jar, digest in sha256_of(jars).items() if jars[jar] != digest]
 
 
 def _from_folder(folder: Path, *, source: str) -> Distribution:

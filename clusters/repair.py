@@ -11,7 +11,8 @@ from pathlib import Path
 
 from kchaos.checkers.folders import is_abandoned
 from kchaos.clusters.cache import cache_directory, locked
-from kchaos.clusters.distribution import changed_jars, resolve
+from kchaos.clusters.digests import forget_all, read_sha256_of
+from kchaos.clusters.distribution import resolve
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.java import java_folder, java_home
 from kchaos.clusters.leftovers import running_directory
@@ -46,6 +47,7 @@ def repair_cache(*, offline: bool, say: Callable[[str], None]) -> list[str]:
         with locked("maven"):
             removed = [*_repaired_locks(cache_directory())]
         javas = [place for place in _javas() if _broken_java(place)]
+        forget_all()
         derived = [cache_directory() / name for name in _DERIVED]
         for folder in [*javas, *filter(Path.exists, derived)]:
             shutil.rmtree(folder)
@@ -91,7 +93,7 @@ def _repaired_locks(cache: Path) -> Iterator[tuple[str, str]]:
 def _broken_jars(lock_file: Path, cache: Path) -> list[tuple[Path, str]]:
     jars = jars_of(lock_file, cache)
     there = {jar: digest for jar, digest in jars.items() if jar.is_file()}
-    changed = changed_jars(there)
+    changed = [jar for jar, digest in there.items() if read_sha256_of(jar) != digest]
     return [(jar, "is missing") for jar in jars if jar not in there] + [
         (jar, "is not what was fetched") for jar in changed
     ]
