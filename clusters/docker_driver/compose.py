@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from kchaos.clusters.cache import cache_directory, locked, staging
+from kchaos.clusters.configuration import FAST_JVM_FLAGS
 from kchaos.clusters.distribution import Distribution, java_of, resolve
 from kchaos.clusters.docker_driver.engine import connect, engine_info
 from kchaos.clusters.docker_driver.image import ensure_image
@@ -70,6 +71,7 @@ def write_environment(
         f"KCHAOS_MODE={'kraft' if spec.is_kraft else 'zookeeper'}",
         f"KCHAOS_JARS={jars.parent}",
         f"KCHAOS_JAVA={java_of(distribution, offline=offline)}",
+        f"KCHAOS_JVM_FLAGS={' '.join(FAST_JVM_FLAGS)}",
         f"KCHAOS_IMAGE={image}",
         f"KCHAOS_USER={user}",
     ]

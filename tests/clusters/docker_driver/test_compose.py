@@ -12,6 +12,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
+from kchaos.clusters.configuration import FAST_JVM_FLAGS
 from kchaos.clusters.docker_driver.compose import write_environment
 from kchaos.clusters.errors import MachineError, ReleaseError
 from kchaos.clusters.ports import ReservedPort, reserve_port
@@ -105,7 +106,11 @@ def test_records_are_produced_and_read_from_this_machine(
     consumer.assign([TopicPartition("t", 0)])
     assert next(consumer).value == b"played"
     consumer.close()
-    assert compose("exec", "-T", "broker-1", "cat", "/etc/hostname").stdout.strip() == "broker-1"
+    seen = compose("exec", "-T", "broker-1", "cat", "/etc/hostname", "/proc/1/cmdline").stdout
+    host_name, _, command = seen.partition("\n")
+    assert host_name == "broker-1"
+    # They start as a cluster's brokers do.
+    assert {*FAST_JVM_FLAGS} <= {*command.split("\0")}
 
 
 def test_a_mode_that_a_release_does_not_have_is_refused(project: Path) -> None:
