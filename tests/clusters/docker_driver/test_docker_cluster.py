@@ -27,7 +27,7 @@ from kchaos.faults import CutLink, CutZooKeeper, DisconnectNetwork, ExpireSessio
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.errors import NotAvailable
 from kchaos.faults.observation import observe_broker
-from tests.support.docker_runs import run_of
+from tests.support.docker_runs import made_by, run_of
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -172,46 +172,30 @@ def test_a_fault_that_ends_twice_heals_once(cluster: DockerCluster) -> None:
     assert broker.is_connected
 
 
-def test_a_broker_that_is_off_its_network_is_not_put_back_by_a_start(
+def test_a_killed_broker_is_not_put_back_on_its_network_by_a_start_and_may_change_its_release(
     cluster: DockerCluster,
 ) -> None:
     broker = cluster.brokers[1]
+    before = observe_broker(cluster, 1)
     broker.disconnect()
+    broker.kill()
+    assert (broker.is_running, broker.exit_code, broker.pid) == (False, -signal.SIGKILL, None)
     broker.kill()
     with pytest.raises(MachineError, match=r"broker-1 is off its network.*reconnect it before"):
         broker.start()
     assert not broker.is_connected
     broker.reconnect()
     await_unregistered(cluster, 1)
-    broker.start()
-    broker.await_ready()
-    assert broker.is_connected
-
-
-def test_a_killed_broker_starts_again_with_another_release_and_configuration(
-    cluster: DockerCluster, round_trip: Callable[..., list[bytes]]
-) -> None:
-    broker = cluster.brokers[1]
-    before = observe_broker(cluster, 1)
-    broker.stop()
-    assert (broker.is_running, broker.exit_code, broker.pid) == (False, 143, None)
     broker.configure("1.1.1", {"inter.broker.protocol.version": "1.1", "num.io.threads": "3"})
     broker.start()
     broker.await_ready()
+    assert broker.is_connected
     assert (broker.release, broker.properties["num.io.threads"]) == ("1.1.1", "3")
     assert (observe_broker(cluster, 1).czxid or 0) > (before.czxid or 0)
-    broker.kill()
-    assert broker.exit_code == -signal.SIGKILL
-    broker.kill()
-    await_unregistered(cluster, 1)
-    broker.configure(RELEASE)
-    broker.start()
-    broker.await_ready()
-    assert round_trip(cluster, [b"d"]) == [b"d"]
 
 
-def test_a_container_that_somebody_removed_counts_as_dead(
-    cluster: DockerCluster, engine: APIClient
+def test_a_container_that_somebody_removed_counts_as_dead_and_can_be_started_again(
+    cluster: DockerCluster, engine: APIClient, round_trip: Callable[..., list[bytes]]
 ) -> None:
     broker = cluster.brokers[1]
     removing = threading.Thread(
@@ -230,14 +214,40 @@ def test_a_container_that_somebody_removed_counts_as_dead(
     with pytest.raises(BrokerExited, match="its container was removed by somebody else"):
         broker.check_running()
     await_unregistered(cluster, 1)
+    broker.configure(RELEASE)
     broker.start()
     broker.await_ready()
+    assert round_trip(cluster, [b"d"]) == [b"d"]
 
 
-def test_a_broker_that_is_killed_for_memory_is_reported_as_such(tmp_path: Path) -> None:
+def test_a_stop_that_was_interrupted_can_be_made_again(
+    cluster: DockerCluster, engine: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the last test of this cluster."""
+    broker = cluster.brokers[1]
+    broker.stop()
+    assert (broker.is_running, broker.exit_code, broker.pid) == (False, 143, None)
+    with monkeypatch.context() as patched:
+        patched.setattr(host, "remove_run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cluster.stop()
+    assert len(made_by(engine, run_of(cluster))) == 4
+    cluster.stop()
+    assert made_by(engine, run_of(cluster)) == []
+
+
+def interrupted(*_: object, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_broker_that_is_killed_for_memory_is_reported_as_such_and_leaves_nothing(
+    tmp_path: Path, engine: APIClient
+) -> None:
     spec = ClusterSpec(brokers=brokers_of(RELEASE, (0,)), broker_memory_mib=32)
+    killed = DockerCluster(spec, work_directory=tmp_path / "work")
     with pytest.raises(BrokerExited) as caught:
-        DockerCluster(spec, work_directory=tmp_path / "work").start()
+        killed.start()
+    assert made_by(engine, run_of(killed)) == []
     assert caught.value.cause == (
         "killed for memory: the container needed more than its limit of 32 MiB"
     )
@@ -255,29 +265,49 @@ def test_what_keeps_a_jvm_from_starting_is_in_the_error(tmp_path: Path) -> None:
         cluster.start()
 
 
+@pytest.fixture(scope="module")
+def unlinked(
+    tmp_path_factory: pytest.TempPathFactory, engine: APIClient
+) -> Iterator[DockerCluster]:
+    """A cluster of an ensemble, on an engine without pausing whose bridges nobody here reaches.
+
+    So they are with a rootless engine, which has them in a network namespace of its own; the
+    address is one that is reserved for documents, so that no machine has it.
+    """
+    spec = ClusterSpec(brokers=brokers_of(RELEASE, (0, 1)), zookeepers=3)
+    started = DockerCluster(spec, work_directory=tmp_path_factory.mktemp("docker") / "unlinked")
+    # Only the start asks for it, and other tests of the module are to have links.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(host, "why_unbindable", lambda _host: why_unbindable("192.0.2.1"))
+        patched.setattr(host, "engine_info", lambda api: replace(engine_info(api), can_pause=False))
+        started.start()
+    yield started
+    started.stop()
+
+
 def test_what_takes_a_gateway_or_control_groups_is_refused_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, round_trip: Callable[..., list[bytes]]
+    unlinked: DockerCluster, round_trip: Callable[..., list[bytes]]
 ) -> None:
-    # As with a rootless engine, whose bridges are in a network namespace of its own; the
-    # address is one that is reserved for documents, so that no machine has it.
-    monkeypatch.setattr(host, "why_unbindable", lambda _host: why_unbindable("192.0.2.1"))
-    monkeypatch.setattr(host, "engine_info", lambda api: replace(engine_info(api), can_pause=False))
-    spec = ClusterSpec(brokers=brokers_of(RELEASE, (0, 1)))
-    with DockerCluster(spec, work_directory=tmp_path / "work") as unlinked:
-        for fault in (CutLink(source=0, target=1), CutZooKeeper(broker=1)):
-            with (
-                pytest.raises(NotAvailable, match=r"192\.0\.2\.1 is no address of this machine"),
-                fault.inject(unlinked, MemoryJournal()),
-            ):
-                pass
+    for fault in (CutLink(source=0, target=1), CutZooKeeper(broker=1)):
         with (
-            pytest.raises(NotAvailable, match="broker 1 is not Pausable"),
-            PauseBroker(broker=1).inject(unlinked, MemoryJournal()),
+            pytest.raises(NotAvailable, match=r"192\.0\.2\.1 is no address of this machine"),
+            fault.inject(unlinked, MemoryJournal()),
         ):
             pass
-        assert round_trip(unlinked, [b"direct"]) == [b"direct"]
-        with ExpireSession(broker=1).inject(unlinked, MemoryJournal()):
-            pass
+    with (
+        pytest.raises(NotAvailable, match="broker 1 is not Pausable"),
+        PauseBroker(broker=1).inject(unlinked, MemoryJournal()),
+    ):
+        pass
+    assert round_trip(unlinked, [b"direct"]) == [b"direct"]
+    with ExpireSession(broker=1).inject(unlinked, MemoryJournal()):
+        pass
+
+
+def test_an_ensemble_of_three_elects_a_leader(unlinked: DockerCluster) -> None:
+    modes = [member.ask("srvr") for member in unlinked.zookeeper_members]
+    assert sum("Mode: leader" in mode for mode in modes) == 1
+    assert sum("Mode: follower" in mode for mode in modes) == 2
 
 
 def test_when_nothing_reaches_the_links_a_firewall_is_suspected(
@@ -301,11 +331,3 @@ def test_when_nothing_reaches_the_links_a_firewall_is_suspected(
         r"no container reached the links at ([\d.]+)\.1: does a firewall .* from \1\.0/24\?",
         explained(caught.value),
     )
-
-
-def test_an_ensemble_of_three_elects_a_leader(tmp_path: Path) -> None:
-    spec = ClusterSpec(brokers=brokers_of(RELEASE, (0,)), zookeepers=3)
-    with DockerCluster(spec, work_directory=tmp_path / "work") as ensemble:
-        modes = [member.ask("srvr") for member in ensemble.zookeeper_members]
-    assert sum("Mode: leader" in mode for mode in modes) == 1
-    assert sum("Mode: follower" in mode for mode in modes) == 2

@@ -20,42 +20,43 @@ from kchaos.clusters.docker_driver.owner import RUN
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of
+from tests.support.docker_runs import run_of
 
 if TYPE_CHECKING:
     from docker import APIClient
 
-# By tag: the release, where its jars are, and the version that they are named after.
-LAYOUTS = {
-    "apache": ("2.8.2", "opt/kafka/libs", "2.8.2"),
-    "confluent": ("2.8.2", "usr/share/java/kafka", "6.2.15-ccs"),
-    "kraft": ("4.1.2", "opt/kafka/libs", "4.1.2"),
-}
+PLACE = "opt/kafka/libs"
+"""The folder of the jars in Apache's images."""
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("engine")]
 
 
-@pytest.fixture(params=LAYOUTS)
-def kafka_image(engine: APIClient, request: pytest.FixtureRequest) -> Iterator[str]:
-    """An image with jars where Apache's or Confluent's are, and a Java that JAVA_HOME names.
+def made_of(engine: APIClient, files: bytes, *, tag: str) -> str:
+    """The name of an image that has files besides those of the base image, and a Java of its own.
 
     Each has a tag of its own: two processes of a test run may have one each at the same time.
     """
-    tag = f"of-{request.param}"
-    release, place, version = LAYOUTS[request.param]
-    distribution = resolve(release)
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for jar in distribution.class_path:
-            tar.add(jar, f"{place}/{jar.name.replace(f'2.13-{release}', f'2.13-{version}')}")
-        tar.addfile(tarfile.TarInfo(f"{place}/kafka_2.13-{version}-test-sources.jar"))
-        tar.add(java_of(distribution), "opt/java")
     container = engine.create_container(base_image(), command=["true"])["Id"]
-    engine.put_archive(container, "/", buffer.getvalue())
+    engine.put_archive(container, "/", files)
     environment = {"Env": ["JAVA_HOME=/opt/java"]}
     engine.commit(container, repository="kchaos-test/kafka", tag=tag, conf=environment)
     engine.remove_container(container)
-    yield f"kchaos-test/kafka:{tag}"
-    engine.remove_image(f"kchaos-test/kafka:{tag}", force=True)
+    return f"kchaos-test/kafka:{tag}"
+
+
+@pytest.fixture(params=["2.8.2", "4.1.2"])
+def kafka_image(engine: APIClient, request: pytest.FixtureRequest) -> Iterator[str]:
+    """An image with jars where Apache's are, and a Java that JAVA_HOME names."""
+    distribution = resolve(request.param)
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for jar in distribution.class_path:
+            tar.add(jar, f"{PLACE}/{jar.name}")
+        tar.addfile(tarfile.TarInfo(f"{PLACE}/kafka_2.13-{request.param}-test-sources.jar"))
+        tar.add(java_of(distribution), "opt/java")
+    image = made_of(engine, buffer.getvalue(), tag=request.param)
+    yield image
+    engine.remove_image(image, force=True)
 
 
 def test_an_image_with_a_kafka_is_used_by_name(
@@ -65,9 +66,10 @@ def test_an_image_with_a_kafka_is_used_by_name(
     round_trip: Callable[..., list[bytes]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    is_kraft = kafka_image.endswith("kraft")
+    release = kafka_image.rpartition(":")[2]
     spec = ClusterSpec(
-        brokers=brokers_of(f"image:{kafka_image}", (0, 1)), mode="kraft" if is_kraft else None
+        brokers=brokers_of(f"image:{kafka_image}", (0,)),
+        mode="kraft" if release == "4.1.2" else None,
     )
     # Neither a base image nor a Java of ours is needed.
     nowhere = "registry.invalid/nobody-has-this:1"
@@ -75,15 +77,27 @@ def test_an_image_with_a_kafka_is_used_by_name(
     with DockerCluster(
         spec, work_directory=tmp_path / "work", image=nowhere, offline=True
     ) as cluster:
-        assert cluster.brokers[0].release == LAYOUTS[kafka_image.rpartition("-")[2]][0]
+        assert cluster.brokers[0].release == release
         assert cluster.description["images"].startswith(f"{kafka_image}@sha256:")
         assert not (tmp_path / "cache" / "java").exists()
-        run = cluster._host.run  # type: ignore[attr-defined]
-        inspected = engine.inspect_container(f"{run}-broker-1")
+        inspected = engine.inspect_container(f"{run_of(cluster)}-broker-0")
         assert inspected["Config"]["Image"] == kafka_image
         mounts = [mount["Source"] for mount in inspected["HostConfig"]["Mounts"]]
-        assert mounts == [str(cluster.work_directory / "broker-1")]
+        assert mounts == [str(cluster.work_directory / "broker-0")]
         assert round_trip(cluster, [b"a"]) == [b"a"]
+
+
+def test_an_image_of_confluents_has_the_kafka_that_its_jars_are_of(engine: APIClient) -> None:
+    """Nothing of an image is run when it is looked into, and the name of a jar is enough."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name in ("kafka_2.13-6.2.15-ccs-test-sources.jar", "kafka_2.13-6.2.15-ccs.jar"):
+            tar.addfile(tarfile.TarInfo(f"usr/share/java/kafka/{name}"))
+    image = made_of(engine, buffer.getvalue(), tag="of-confluent")
+    try:
+        assert find_in_image(f"image:{image}", offline=True, say=print).release == "2.8.2"
+    finally:
+        engine.remove_image(image, force=True)
 
 
 def test_a_look_into_an_image_leaves_what_gc_finds_until_it_is_over(
