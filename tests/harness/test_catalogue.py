@@ -12,12 +12,11 @@ from kchaos.checkers.results import results_line
 from kchaos.harness.catalogue import CATALOGUE, entry_named, in_order, scenario_of
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import UsageError
-from kchaos.harness.run.runner import RunOptions, play
+from kchaos.harness.run.runner import play
 from kchaos.harness.run.scenario import Scenario, with_points
 from tests.golden import stored
 from tests.support.drivers import play_options
 from tests.support.plays_of_ci import (
-    BOTH_DRIVERS,
     ENTRIES_PLAYED,
     STORED_ENTRIES,
     Cell,
@@ -56,9 +55,7 @@ def test_an_entry_gives_what_it_says_and_conforms(
 ) -> None:
     said: list[str] = []
     scenario = scenario_of(entry_named(name), case, release)
-    is_by_new_jvms = name in BOTH_DRIVERS
-    options = RunOptions(runs_directory=tmp_path) if is_by_new_jvms else play_options(tmp_path)
-    run = play(scenario, options=options, say=said.append)
+    run = play(scenario, options=play_options(tmp_path), say=said.append)
     played = judged(run, said.append)
     shown = "\n".join(
         [str(played.results.unknown), played.results.reason, *map(str, played.results.findings)]

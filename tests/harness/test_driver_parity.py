@@ -10,6 +10,7 @@ import pytest
 from kchaos.checkers.results import results_line
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.run.runner import RunOptions, play
+from tests.support.drivers import play_options
 from tests.support.plays_of_ci import IN_CONTAINERS, Cell, in_one_process, scenario_of_cell
 
 pytestmark = [pytest.mark.docker, pytest.mark.cluster, pytest.mark.usefixtures("docker_base")]
@@ -18,8 +19,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.cluster, pytest.mark.usefixtures("
 _OWN = ("driver", "seconds", "run", "started_at", "report", "played_by")
 
 
-def line_of(cell: Cell, driver: str, runs: Path) -> dict[str, Any]:
-    options = RunOptions(runs_directory=runs / driver, driver=driver)
+def line_of(cell: Cell, options: RunOptions) -> dict[str, Any]:
     played = judged(play(scenario_of_cell(cell), options=options, say=print), print)
     assert all(witness.found for witness in played.results.witness)
     return results_line(played.results)
@@ -44,9 +44,9 @@ def compared(line: Mapping[str, Any]) -> dict[str, Any]:
 def test_both_drivers_give_the_same_verdict_and_findings(
     cell: Cell, tmp_path: Path, played_with_processes: dict[Cell, dict[str, Any]]
 ) -> None:
-    containers = line_of(cell, "docker", tmp_path)
+    containers = line_of(cell, RunOptions(runs_directory=tmp_path, driver="docker"))
     # A second try plays both.
-    processes = played_with_processes.pop(cell, None) or line_of(cell, "local", tmp_path)
-    assert (containers["driver"], processes["driver"]) == ("docker", "local")
+    processes = played_with_processes.pop(cell, None) or line_of(cell, play_options(tmp_path))
+    assert (containers["driver"], processes["driver"]) == ("docker", play_options(tmp_path).driver)
     assert compared(containers) == compared(processes)
     assert containers["expected"] is True

@@ -1,7 +1,7 @@
 """The driver by which tests play and start clusters: that of `KCHAOS_DRIVER`, as with the commands.
 
-CI restores JVMs where it can (`docs/restored.md`), which takes 0.6 of the processor's time. Plays
-that containers repeat start new JVMs, and so do tests of the driver `local`.
+CI restores JVMs where it can (`docs/restored.md`), which takes 0.6 of the processor's time. Tests
+of the driver `local` start new JVMs, and so do containers.
 """
 
 import os
