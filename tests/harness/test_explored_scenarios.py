@@ -1,19 +1,22 @@
 """A schedule becomes a scenario, which is played on real brokers and is red as explored."""
 
+import contextlib
+import io
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.explore import Schedules, find_schedule
+from kchaos.checkers.model.explore import find_schedule
 from kchaos.faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
+from kchaos.harness.commands import explore as command
 from kchaos.harness.commands.cli import run
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.run.runner import play
 from kchaos.harness.run.scenario import Scenario, read_scenario
-from kchaos.harness.schedule_scenarios import scenario_of
 from kchaos.harness.steps.scenario_steps import (
     AwaitQuiet,
     AwaitState,
@@ -27,14 +30,53 @@ from tests.support.drivers import play_options
 pytestmark = pytest.mark.slow
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explored:
+    """A call of the command: its code, its texts, and the file that it was to write."""
+
+    code: int
+    out: str
+    err: str
+    file: Path
+
+
+def explored(file: Path, *arguments: str) -> Explored:
+    """Runs the command, which searches for seconds, for several tests."""
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+    ):
+        code = run(["explore", *arguments, "--scenario", str(file)])
+    return Explored(code=code, out=out.getvalue(), err=err.getvalue(), file=file)
+
+
 @pytest.fixture(scope="module")
-def scenario() -> Scenario:
-    schedules = Schedules(
-        generations=dict.fromkeys((0, 1), generation_for("1.1.1")), records=3, leader_epoch=3
-    )
-    schedule, _ = find_schedule(schedules, most_states=10_000)
-    assert schedule is not None
-    return scenario_of(schedule, ["1.1.1", "1.1.1"])
+def of_one_release(tmp_path_factory: pytest.TempPathFactory) -> Explored:
+    file = tmp_path_factory.mktemp("explored") / "explored.json"
+    bounds = ["--records", "2", "--epochs", "2", "--log-size", "2"]
+    return explored(file, "--kafka", "1.1.1", *bounds, "--json")
+
+
+@pytest.fixture(scope="module")
+def scenario(of_one_release: Explored) -> Scenario:
+    return read_scenario(of_one_release.file)
+
+
+@pytest.fixture(scope="module")
+def of_two_releases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Explored, Explored]:
+    """The same twice; the file has something else before. The second call finds it at once."""
+    file = tmp_path_factory.mktemp("explored") / "explored.json"
+    file.write_text("mine")
+    mixed = ["--kafka", "2.0.1", "--kafka", "1.1.1", "--property", "agreement"]
+    found: list[Any] = []
+
+    def searched_once(*arguments: Any, **named: Any) -> Any:
+        found.extend([] if found else [find_schedule(*arguments, **named)])
+        return found[0]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(command, "find_schedule", searched_once)
+        return explored(file, *mixed), explored(file, *mixed)
 
 
 def test_it_survives_being_written_and_read(scenario: Scenario) -> None:
@@ -55,42 +97,35 @@ def test_every_act_is_a_fault_or_a_write_with_what_is_to_be_seen_after_it(
     assert sorted(broker.id for broker in scenario.cluster.brokers) == [0, 1, 2]
 
 
-def test_the_command_finds_it_and_writes_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], scenario: Scenario
-) -> None:
-    file = tmp_path / "explored.json"
-    code = run(["explore", "--kafka", "1.1.1", "--json", "--scenario", str(file)])
-    captured = capsys.readouterr()
-    assert code == 1
-    assert "searching a schedule" in captured.err
-    line = json.loads(captured.out)
+def test_the_command_finds_it_and_writes_it(of_one_release: Explored) -> None:
+    assert of_one_release.code == 1
+    assert "searching a schedule" in of_one_release.err
+    line = json.loads(of_one_release.out)
     assert line["holds"] is False
     assert line["broken"] == "strong-isr"
     assert len(line["steps"]) == line["depth"] - 1
-    assert line["scenario"] == str(file)
-    assert read_scenario(file).cluster == scenario.cluster
+    assert line["scenario"] == str(of_one_release.file)
 
 
 def test_a_file_that_has_something_else_is_left_alone_and_the_same_scenario_is_written_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    of_two_releases: tuple[Explored, Explored],
 ) -> None:
-    file = tmp_path / "explored.json"
-    file.write_text("mine")
-    for _ in range(2):
-        broken = ["--kafka", "2.0.1", "--kafka", "1.1.1", "--property", "agreement"]
-        assert run(["explore", *broken, "--scenario", str(file)]) == 1
-        assert f"kchaos replay {tmp_path / 'explored-2.json'}" in capsys.readouterr().out
+    file = of_two_releases[0].file
+    beside = file.with_name("explored-2.json")
+    for each in of_two_releases:
+        assert each.code == 1
+        assert f"kchaos replay {beside}" in each.out
     assert file.read_text() == "mine"
-    assert read_scenario(tmp_path / "explored-2.json").steps
-    assert len([*tmp_path.iterdir()]) == 2
+    assert read_scenario(beside).steps
+    assert len([*file.parent.iterdir()]) == 2
 
 
 def test_what_holds_is_said_with_the_number_of_states(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "explored.json"
-    bounds = ["--records", "1", "--epochs", "1", "--log-size", "1", "--scenario", str(file)]
-    assert run(["explore", "--kafka", "3.9.1", *bounds]) == 0
+    bounds = ["--records", "1", "--epochs", "1", "--log-size", "1", "--steps", "requests"]
+    assert run(["explore", "--kafka", "3.9.1", *bounds, "--scenario", str(file)]) == 0
     out = capsys.readouterr().out
     assert "strong-isr: holds in every state" in out
     assert "states/s" in out
@@ -98,21 +133,18 @@ def test_what_holds_is_said_with_the_number_of_states(
 
 
 def test_brokers_of_two_releases_are_named_one_by_one_and_speak_the_older_protocol(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    of_two_releases: tuple[Explored, Explored],
 ) -> None:
-    file = tmp_path / "explored.json"
-    mixed = ["--kafka", "2.0.1", "--kafka", "1.1.1", "--scenario", str(file)]
-    assert run(["explore", *mixed, "--property", "agreement"]) == 1
-    out = capsys.readouterr().out
-    assert "2.0.1 beside 1.1.1, 2 replicas" in out
-    brokers = read_scenario(file).cluster.brokers
-    assert {broker.id: broker.kafka for broker in brokers} == {0: "2.0.1", 1: "1.1.1", 2: "2.0.1"}
+    assert "2.0.1 beside 1.1.1, 2 replicas" in of_two_releases[0].out
+    written = read_scenario(of_two_releases[0].file.with_name("explored-2.json"))
+    brokers = {broker.id: broker.kafka for broker in written.cluster.brokers}
+    assert brokers == {0: "2.0.1", 1: "1.1.1", 2: "2.0.1"}
 
 
 def test_what_may_happen_besides_is_named_on_the_command_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    bounds = ["--records", "1", "--epochs", "1", "--log-size", "1", "--steps", "requests"]
+    bounds = ["--records", "1", "--epochs", "1", "--log-size", "1"]
     faults = ["--fault", "stop", "--fault", "time-out", "--fault", "time-out"]
     assert run(["explore", "--kafka", "3.9.1", *bounds, *faults, "--no-schedule", "--json"]) == 0
     line = json.loads(capsys.readouterr().out)
