@@ -175,14 +175,25 @@ _FIRST_AT_WORK = 2
 
 
 def kills(
-    command: Sequence[str], *, count: int, driver: str, side_by_side: int, seed: int, work: Path
+    command: Sequence[str],
+    *,
+    count: int,
+    driver: str,
+    side_by_side: int,
+    seed: int,
+    work: Path,
+    length_s: float | None = None,
 ) -> Counter[str]:
-    """Kills a command so many times; returns what was left, and how the runs turned out."""
+    """Kills a command so many times; returns what was left, and how the runs turned out.
+
+    Args:
+        length_s: Seconds that the command takes when nobody kills it; None to measure them.
+    """
     places = [
         WorkerFolders.make(work / f"{command[0]}-{number}", driver=driver)
         for number in range(side_by_side)
     ]
-    length_s = usual_length_s(places[0], command)
+    usual_s = length_s or usual_length_s(places[0], command)
     _runs(places[0])
 
     def worker(number: int) -> Counter[str]:
@@ -191,7 +202,7 @@ def kills(
             # Half of them while the command starts what it needs, and half while it is at work,
             # however long the start takes on a busy machine. The first of those at work comes when
             # the run has just begun: of the others all may come after its end.
-            moment_s = random.Random(f"{seed} {which}").uniform(0, length_s / 3)
+            moment_s = random.Random(f"{seed} {which}").uniform(0, usual_s / 3)
             moment_s = 0 if which == _FIRST_AT_WORK else moment_s
             counts += kill_at(places[number], command, moment_s, since_run=which % 4 > 1)
         return counts

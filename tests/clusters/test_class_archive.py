@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters.class_archive import await_archives, forget_oldest
+from kchaos.clusters.class_archive import ClassSharing, await_archives, forget_oldest
+from kchaos.clusters.distribution import java_of, resolve
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 
@@ -27,6 +28,16 @@ def test_the_third_cluster_of_a_release_maps_the_archive_that_the_first_two_prep
         collected.append((mapped, ".lst" in kept, ".jsa" in kept))
 
     assert collected == [(False, True, False), (False, True, True), (True, True, True)]
+
+
+def test_a_cache_that_takes_no_archives_has_jvms_list_no_classes(
+    tmp_path: Path, borrowing_cache: Path
+) -> None:
+    (borrowing_cache / "archives").write_text("no folder")
+    sharing, kafka = ClassSharing(), resolve("1.1.1")
+    assert sharing.flags(kafka, java_of(kafka), tmp_path / "broker-0") == []
+    sharing.write_archives()
+    sharing.collect()
 
 
 def test_of_a_release_only_the_archives_that_were_used_last_are_kept(tmp_path: Path) -> None:

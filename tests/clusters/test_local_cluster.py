@@ -30,7 +30,7 @@ def spec_of(kafka: str, *ids: int, **rest: Any) -> ClusterSpec:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    spec = spec_of("1.1.1", 0, 1, 2, first_broker=2)
+    spec = spec_of("1.1.1", 0, 2, first_broker=2)
     with LocalCluster(spec, work_directory=tmp_path_factory.mktemp("local") / "one") as started:
         yield started
 
@@ -110,7 +110,7 @@ def test_a_killed_broker_comes_back_with_a_newer_znode_and_its_logs(
 def test_a_stopped_broker_shuts_down_cleanly_and_a_paused_one_stays_a_process(
     cluster: LocalCluster,
 ) -> None:
-    broker = cluster.brokers[1]
+    broker = cluster.brokers[0]
     broker.pause()
     assert broker.is_running
     broker.resume()
@@ -118,7 +118,7 @@ def test_a_stopped_broker_shuts_down_cleanly_and_a_paused_one_stays_a_process(
     broker.stop()
     assert broker.exit_code is not None
     assert (broker.log_directory / ".kafka_cleanshutdown").exists()
-    with pytest.raises(ClusterError, match="broker 1 has no process"):
+    with pytest.raises(ClusterError, match="broker 0 has no process"):
         broker.pause()
 
     broker.start()
@@ -127,9 +127,15 @@ def test_a_stopped_broker_shuts_down_cleanly_and_a_paused_one_stays_a_process(
         broker.start()
 
 
-def test_a_broker_that_exits_while_awaited_is_reported_at_once(cluster: LocalCluster) -> None:
-    broker = cluster.brokers[1]
+def test_a_port_that_someone_took_and_a_broker_that_exits_while_awaited_are_reported_at_once(
+    cluster: LocalCluster,
+) -> None:
+    broker = cluster.brokers[0]
     broker.kill()
+    host, port = broker.client_address.split(":")
+    with socket.create_server((host, int(port))), pytest.raises(MachineError, match=port):
+        broker.start()
+
     broker.configure(properties={"log.segment.bytes": "-1"})
     broker.start()
     with pytest.raises(BrokerExited, match="exited with code 1") as caught:
@@ -138,17 +144,7 @@ def test_a_broker_that_exits_while_awaited_is_reported_at_once(cluster: LocalClu
     assert caught.value.exit_code == 1
     assert any("log.segment.bytes" in line for line in caught.value.last_lines)
 
-    bring_back(cluster, 1, {"log.segment.bytes": "1073741824"})
-
-
-def test_a_port_that_someone_took_meanwhile_is_named(cluster: LocalCluster) -> None:
-    broker = cluster.brokers[1]
-    broker.kill()
-    host, port = broker.client_address.split(":")
-    with socket.create_server((host, int(port))), pytest.raises(MachineError, match=port):
-        broker.start()
-
-    bring_back(cluster, 1)
+    bring_back(cluster, 0, {"log.segment.bytes": "1073741824"})
 
 
 def test_releases_can_be_mixed_and_then_speak_the_oldest_protocol(

@@ -432,36 +432,18 @@ def test_a_run_without_zookeepers_log_does_not_conform_nor_fail_to(tmp_path: Pat
 
 
 @pytest.mark.cluster
-def test_latest_that_is_a_folder_and_a_cache_that_takes_no_class_lists_cost_no_run(
+def test_any_path_that_the_file_system_takes_works_and_latest_may_be_a_folder(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "runs/latest").mkdir(parents=True)
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    real = Path(os.environ.get("KCHAOS_CACHE") or Path.home() / ".cache/kchaos")
-    for name in ("kafka", "maven", "java"):
-        (cache / name).symlink_to(real / name)
-    (cache / "archives").write_text("no folder")
-    command = ["reproduce", "KAFKA-6361", "--case", "n20", "--kafka", "2.0.1", "--json"]
-    # Restored JVMs list no classes.
-    environment = {"KCHAOS_CACHE": str(cache), "KCHAOS_DRIVER": "local"}
-    done = _run([*command, "--runs-dir", "runs"], tmp_path, **environment)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["expected"] is True
-    described = RunDirectory.open(tmp_path / json.loads(done.stdout)["run"]).read("run.json")
-    digests = described["jars"]["2.0.1"]
-    assert len(digests["kafka-clients-2.0.1.jar"]) == 64
-
-
-@pytest.mark.cluster
-def test_any_path_that_the_file_system_takes_works(tmp_path: Path) -> None:
     odd = tmp_path / os.fsdecode("ö a:b,c\\d%20\n*".encode() + b"\xff")
     cache, runs = odd / "cache", odd / "runs"
     cache.mkdir(parents=True)
+    (runs / "latest").mkdir(parents=True)
     real = Path(os.environ.get("KCHAOS_CACHE") or Path.home() / ".cache/kchaos")
     for name in ("kafka", "maven"):
         (cache / name).symlink_to(real / name)
     command = ["reproduce", "KAFKA-6361", "--case", "n20", "--kafka", "1.1.1", "--json"]
+    # A cache with such a path is none for restored JVMs.
     environment = {"KCHAOS_CACHE": str(cache), "HOME": str(odd), "KCHAOS_DRIVER": "local"}
     try:
         done = _run([*command, "--runs-dir", str(runs)], odd, **environment)
@@ -471,3 +453,5 @@ def test_any_path_that_the_file_system_takes_works(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     line = json.loads(done.stdout)
     assert (line["conforms"], line["safe"], line["expected"]) == (True, False, True)
+    digests = RunDirectory.open(odd / line["run"]).read("run.json")["jars"]["1.1.1"]
+    assert len(digests["kafka-clients-1.1.1.jar"]) == 64
