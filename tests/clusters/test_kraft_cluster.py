@@ -12,33 +12,29 @@ from kchaos.clusters.metadata.kraft import KraftMetadata
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
-from tests.support.drivers import cluster_of
-from tests.support.plays_of_ci import STARTED_WITH_KRAFT, not_played
+from tests.support.plays_of_ci import STARTED_WITH_KRAFT, started_by_tests
 
 pytestmark = pytest.mark.cluster
-PLAYED_ELSEWHERE = "3.9.1"
-"""`harness/test_kraft_scenario.py` plays on it, so that with restored JVMs its images are there."""
 
 
-@pytest.mark.parametrize("release", not_played(STARTED_WITH_KRAFT, is_kraft=True))
+@pytest.mark.parametrize("release", started_by_tests(STARTED_WITH_KRAFT, is_kraft=True))
 def test_every_line_with_kraft_starts_and_serves(release: str, tmp_path: Path) -> None:
-    spec = ClusterSpec(brokers=brokers_of(release, (0, 1)), mode="kraft")
-    # An image of a release that no other test starts with KRaft takes more than its new JVMs.
-    make = cluster_of if release == PLAYED_ELSEWHERE else LocalCluster
-    with make(spec, work_directory=tmp_path / "work") as cluster:
+    spec = ClusterSpec(brokers=brokers_of(release, (1,)), mode="kraft")
+    # No other test starts it with KRaft: an image, or a class archive, takes more than it saves.
+    with LocalCluster(spec, work_directory=tmp_path / "work", share_classes=False) as cluster:
         metadata = cluster.metadata
-        metadata.create_topic("t", [[1, 0]], {"min.insync.replicas": "2"})
+        metadata.create_topic("t", [[1]], {})
         state = metadata.state("t", 0)
         assert state is not None
-        assert (state.term, state.isr) == ((1, 0), (1, 0))
+        assert (state.term, state.isr) == ((1, 0), (1,))
         await_acknowledged(cluster, 1)
         assert metadata.controller() == 100
-        assert metadata.registered() == {0, 1}
+        assert metadata.registered() == {1}
         levels = release_of(release).feature_levels.items()
         assert isinstance(metadata, KraftMetadata)
         assert metadata.features() == {name: level for name, level in levels if level}
         copies = cluster.metadata_folders()
-        assert sorted(copies) == [0, 1, 100]
+        assert sorted(copies) == [1, 100]
         assert all([*folder.glob("*.log")] for folder in copies.values())
         with pytest.raises(ClusterError, match="it has no ZooKeeper"):
             cluster.zookeeper()

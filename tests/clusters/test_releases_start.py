@@ -8,14 +8,14 @@ import pytest
 from kchaos.clusters.client import ConsumerRecord, Fetched, fetch
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.releases import KNOWN_RELEASES
-from tests.support.plays_of_ci import not_played
+from tests.support.plays_of_ci import started_by_tests
 
 pytestmark = pytest.mark.cluster
 
 NOT_LEADER = 6
 
 
-@pytest.mark.parametrize("release", not_played(KNOWN_RELEASES))
+@pytest.mark.parametrize("release", started_by_tests(KNOWN_RELEASES))
 def test_every_known_release_starts_and_serves(
     release: str,
     release_cluster: Callable[[str], LocalCluster],

@@ -33,10 +33,8 @@ def test_a_rule_that_does_not_fit_the_release_is_an_error_with_the_agent_s_words
     }
     broken = {name: replace(POINTS[name], places=places) for name, places in wrong.items()}
     monkeypatch.setattr(table, "POINTS", broken)
-    brokers = tuple(
-        BrokerSpec(id=broker, kafka="2.1.1", points=(FETCH_READ, LOG_READ)) for broker in (0, 1)
-    )
-    spec = ClusterSpec(brokers=brokers, first_broker=0)
+    leader = BrokerSpec(id=0, kafka="2.1.1", points=(FETCH_READ, LOG_READ))
+    spec = ClusterSpec(brokers=(leader, BrokerSpec(id=1, kafka="2.1.1")), first_broker=0)
     with LocalCluster(spec, work_directory=tmp_path / "broken") as cluster:
         replicas = Topic(cluster, "t", [0, 1])
         words = {"read": "error type checking rule fetch-read", "log": "console.log: "}

@@ -13,12 +13,12 @@ from kchaos.clusters.releases import KNOWN_RELEASES
 from kchaos.faults import ExpireSession, PreferredElection
 from kchaos.faults.errors import NotAvailable
 from tests.support.elections import check_election, prefer
-from tests.support.plays_of_ci import not_played
+from tests.support.plays_of_ci import started_by_tests
 
 pytestmark = pytest.mark.cluster
 
 
-@pytest.mark.parametrize("release", not_played(KNOWN_RELEASES))
+@pytest.mark.parametrize("release", started_by_tests(KNOWN_RELEASES))
 def test_the_session_of_a_live_broker_ends_within_the_injection_and_it_registers_again(
     release, cluster, journal, observe, record_property, capsys
 ):

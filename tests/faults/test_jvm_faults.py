@@ -1,14 +1,21 @@
-"""Threads of real brokers that are held at points of their code, from the oldest release on."""
+"""Threads of real brokers that are held at points of their code, from the oldest release on.
+
+CI holds them on the oldest release and on the newest. On the releases between each point is hit
+whose place in the code is another than before; `make releases` holds threads on them too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kchaos.clusters.agent import POINTS, PointHit
-from kchaos.clusters.agent.points import REGISTERED
+from kchaos.clusters.agent.point import Place
+from kchaos.clusters.agent.points import REGISTERED, SEND_FETCH
 from kchaos.clusters.agent.tier_points import TIER_POINTS
 from kchaos.clusters.client import fetch
 from kchaos.clusters.jvm_cluster import JvmCluster
@@ -19,11 +26,14 @@ from kchaos.faults import FreezeFollower, HoldController, HoldPoint, SlowFetchRe
 from kchaos.faults.api import Injection, MemoryJournal
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.observation import await_unregistered, observe_broker
+from tests.support.drivers import cluster_of
 from tests.support.replicated_topic import Topic
 
 pytestmark = pytest.mark.cluster
 
-RELEASES = ["0.10.2.2", "1.1.1", "2.1.1", "2.2.2", "2.8.2", "3.9.1"]
+RELEASES = ("0.10.2.2", "1.1.1", "2.1.1", "2.2.2", "2.8.2", "3.9.1")
+BETWEEN = RELEASES[1:-1]
+HELD = RELEASES if os.environ.get("KCHAOS_ALL_RELEASES") else (RELEASES[0], RELEASES[-1])
 # Quick: a killed broker's session ends soon, and a follower that was kept hears soon of records.
 PROPERTIES = {
     "controlled.shutdown.enable": "true",
@@ -34,34 +44,51 @@ PROPERTIES = {
 }
 
 
-def spec_of(release: str, *points: str) -> ClusterSpec:
-    brokers = tuple(BrokerSpec(id=broker, kafka=release, points=points) for broker in (0, 1))
+# Where threads of broker 1 come. A point takes time at each start of its broker, so 0 has the rest.
+OF_FOLLOWER = (REGISTERED, SEND_FETCH, "epoch-flush")
+
+
+def spec_of(release: str, *points: Collection[str]) -> ClusterSpec:
+    """Two brokers; the points are of broker 0 and of broker 1."""
+    brokers = tuple(
+        BrokerSpec(id=broker, kafka=release, points=tuple(points[broker])) for broker in (0, 1)
+    )
     return ClusterSpec(brokers=brokers, first_broker=0, properties=PROPERTIES)
 
 
-@pytest.fixture(scope="module", params=RELEASES)
-def cluster(request: pytest.FixtureRequest, kafka_cluster_pool: Any) -> JvmCluster:
+@pytest.fixture(scope="module", params=HELD)
+def cluster_with_points(request: pytest.FixtureRequest, kafka_cluster_pool: Any) -> JvmCluster:
     """Two brokers with every point that the release has; 0 is the controller."""
-    cluster: JvmCluster = kafka_cluster_pool(spec_of(request.param, *points_in(request.param)))
+    names = points_in(request.param)
+    of_follower = [name for name in names if name in OF_FOLLOWER]
+    of_leader = [name for name in names if name not in OF_FOLLOWER]
+    cluster: JvmCluster = kafka_cluster_pool(spec_of(request.param, of_leader, of_follower))
     return cluster
 
 
-def points_in(release: str) -> list[str]:
+@pytest.fixture
+def cluster(cluster_with_points: JvmCluster) -> Iterator[JvmCluster]:
+    """That cluster, where nothing is held afterwards."""
+    yield cluster_with_points
+    assert cluster_with_points.gate is not None
+    assert cluster_with_points.gate.holds == {}
+
+
+def points_in(release: str) -> dict[str, Place]:
     """All but those of tiered logs, which the entries of KIP-405 have as witnesses."""
     parsed = release_of(release)
     tiered = {point.name for point in TIER_POINTS}
-    return [
-        name
-        for name, point in POINTS.items()
-        if name not in tiered and point.place(parsed) is not None
-    ]
+    places = {name: POINTS[name].place(parsed) for name in POINTS if name not in tiered}
+    return {name: place for name, place in places.items() if place is not None}
 
 
-@pytest.fixture(autouse=True)
-def _nothing_is_held_afterwards(cluster: JvmCluster) -> Iterator[None]:
-    yield
-    assert cluster.gate is not None
-    assert cluster.gate.holds == {}
+@pytest.fixture
+def cluster_between(release: str, tmp_path: Path) -> Iterator[JvmCluster]:
+    """Two brokers, 0 with those points whose place is another than on the release before."""
+    before = points_in(RELEASES[RELEASES.index(release) - 1])
+    others = [name for name, place in points_in(release).items() if before.get(name) != place]
+    with cluster_of(spec_of(release, others, ()), work_directory=tmp_path / "work") as cluster:
+        yield cluster
 
 
 def await_hits(injection: Injection, count: int) -> list[PointHit]:
@@ -180,16 +207,36 @@ def test_a_controller_and_then_a_broker_are_held_and_every_point_is_hit(
     lonely.await_state(leader=1)
     replicas.await_state(leader=0, isr=[0, 1])
 
-    gate = cluster.gate
-    assert gate is not None
+    await_every_point(cluster)
 
-    def never_hit() -> list[str]:
-        points = points_in(cluster.brokers[0].release)
-        return [p for p in points if not any(gate.hits(broker, p) for broker in (0, 1))]
+
+def await_every_point(cluster: JvmCluster) -> None:
+    """Wait until threads have come to each point of each broker."""
+
+    def never_hit() -> list[tuple[int, str]]:
+        assert cluster.gate is not None
+        hits = cluster.gate.hits
+        brokers = cluster.spec.brokers
+        return [
+            (each.id, name) for each in brokers for name in each.points if not hits(each.id, name)
+        ]
 
     await_until(
         lambda: not never_hit(), timeout_s=30, waiting_for="every point", last_seen=never_hit
     )
+
+
+@pytest.mark.parametrize("release", BETWEEN)
+def test_a_point_that_has_another_place_in_the_code_is_hit_there(
+    release: str, cluster_between: JvmCluster
+) -> None:
+    replicas = Topic(cluster_between, "t", [0, 1])
+    assert replicas.produce(0, acks=-1).error_code == 0
+    # The controller hears of a broker that goes, and leads alone.
+    cluster_between.brokers[1].stop()
+    replicas.await_state(leader=0, isr=[0])
+
+    await_every_point(cluster_between)
 
 
 def _last_start(cluster: JvmCluster) -> str:

@@ -5,11 +5,11 @@ release that exercise most of what no other play does, or else on the last relea
 entry with a stored run as it stands is judged from that.
 `BORDERS` has an entry of each seed, a document that the catalogue was begun with, that is played on
 both sides of its border. A case is played if no run of it is stored. What these do not exercise of
-the steps and faults that entries and cases have is added, the plays with most of it first; so are
-plays of the lines of releases that no test starts. What a test performs on a cluster by itself
-needs no play (`PERFORMED_BY_TESTS`). The rest is played by `kchaos measure` and
-`make cases`. A line of which a play starts a release is not started once more to see whether it
-does (`not_played`); `make releases` starts each release.
+the steps and faults that entries and cases have is added, the plays with most of it first. Where
+several would do, it is played on a release that tests start anyway. What a test performs on a
+cluster by itself needs no play (`PERFORMED_BY_TESTS`). The rest is played by `kchaos measure` and
+`make cases`. Few releases are started only to see whether they do (`started_by_tests`);
+`make releases` starts each.
 """
 
 import os
@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.model.releases.versions import parse_version
-from kchaos.clusters.releases import KNOWN_RELEASES, LINES, release_of
+from kchaos.clusters.releases import LINES
 from kchaos.faults import FAULTS
 from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
 from kchaos.harness.run.scenario import Scenario
@@ -71,7 +71,11 @@ STARTED_WITH_KRAFT: tuple[str, ...] = (
     *("3.3.2", "3.6.2", "3.9.1"),
     *(line.known[-1] for line in LINES if line.modes == ("kraft",)),
 )
-"""A test starts each that no play starts, as it does `KNOWN_RELEASES` with ZooKeeper."""
+"""`make releases` starts each, as it does `KNOWN_RELEASES` with ZooKeeper; CI the first and the
+last."""
+
+SHARED = ("0.10.2.2", "1.1.1", "2.1.1", "2.2.2", "2.3.1", "2.8.2", "3.9.1")
+"""Releases with ZooKeeper whose cluster several tests share, so that one more test starts none."""
 
 Cell = tuple[str, str, str]
 """The entry, its case and the release; or "" and a case of `tests/cases` with its release."""
@@ -135,22 +139,15 @@ def scenario_of_cell(cell: Cell) -> Scenario:
 
 
 def exercised(scenario: Scenario) -> set[str]:
-    """Return the steps, the faults and the lines of releases that a play goes through, in words."""
-    releases = [broker.kafka for broker in scenario.cluster.brokers]
+    """Return the names of the steps and the faults that a play goes through."""
     kinds = {type(part).__name__ for step in scenario.steps for part in _parts(step)}
-    lines = _lines(releases, is_kraft=scenario.cluster.is_kraft)
-    return lines | (kinds & {*STEPS, *FAULTS})
+    return kinds & {*STEPS, *FAULTS}
 
 
-def _lines(releases: Iterable[str], *, is_kraft: bool) -> set[str]:
-    metadata = "KRaft" if is_kraft else "ZooKeeper"
-    return {f"{release_of(release).line.line} with {metadata}" for release in releases}
-
-
-def lines_started() -> set[str]:
-    """Return the lines of which a test starts a release if no play does, in words."""
-    with_zookeeper = _lines(KNOWN_RELEASES, is_kraft=False)
-    return with_zookeeper | _lines(STARTED_WITH_KRAFT, is_kraft=True)
+def releases_in(cells: Iterable[Cell]) -> set[tuple[str, bool]]:
+    """Return the releases that plays start, each with whether its cluster is one of KRaft."""
+    clusters = [scenario_of_cell(cell).cluster for cell in cells]
+    return {(broker.kafka, cluster.is_kraft) for cluster in clusters for broker in cluster.brokers}
 
 
 def _parts(value: object) -> Iterator[object]:
@@ -170,13 +167,19 @@ def _chosen() -> list[Cell]:
     chosen.update(
         {("", name, newest_release(name)): None for name in CASES if name not in STORED_CASES}
     )
-    missing = set().union(*cells.values()) - lines_started() - {*PERFORMED_BY_TESTS}
+    missing = set().union(*cells.values()) - {*PERFORMED_BY_TESTS}
     missing.difference_update(*(cells[cell] for cell in chosen))
 
     def choose(candidates: Iterable[Cell]) -> None:
-        most = max(candidates, key=lambda cell: len(cells[cell] & missing))
+        most = max(candidates, key=lambda cell: (len(cells[cell] & missing), is_at_hand(cell)))
         chosen[most] = None
         missing.difference_update(cells[most])
+
+    # The first cluster of a release takes the processor as long as some further ones.
+    shared = {(release, False) for release in SHARED}
+
+    def is_at_hand(cell: Cell) -> bool:
+        return releases_in([cell]) <= shared | releases_in(chosen)
 
     # Those with the fewest plays to choose from come first.
     begun = {*STORED_ENTRIES, *(name for name, _, _ in chosen)}
@@ -205,35 +208,15 @@ CASES_PLAYED = tuple((case, release) for entry, case, release in PLAYED if not e
 IN_CONTAINERS = tuple((name, *side) for name in BOTH_DRIVERS for side in sides_of(name)[:1] if side)
 
 
-SHARED = ("0.10.2.2", "1.1.1", "2.1.1", "2.2.2", "2.3.1", "2.8.2", "3.9.1")
-"""Releases with ZooKeeper whose cluster several tests share, so that one more test starts none."""
+def started_by_tests(releases: Iterable[str], *, is_kraft: bool = False) -> list[str]:
+    """Return the releases that tests start without a play; all, if that is asked for.
 
-
-def releases_played(*, is_kraft: bool) -> set[str]:
-    """Return the releases that plays start, as brokers with ZooKeeper or of KRaft clusters."""
-    clusters = [scenario_of_cell(cell).cluster for cell in PLAYED]
-    return {
-        broker.kafka
-        for cluster in clusters
-        for broker in cluster.brokers
-        if cluster.is_kraft is is_kraft
-    }
-
-
-def not_played(releases: Iterable[str], *, is_kraft: bool = False) -> list[str]:
-    """Return the releases of lines that no play starts, and those of `SHARED`.
-
-    They are all, if that is asked for.
+    With ZooKeeper they are those of `SHARED`, with KRaft the oldest and the newest.
     """
     if os.environ.get("KCHAOS_ALL_RELEASES"):
         return list(releases)
-    shared = () if is_kraft else SHARED
-    lines = _lines(releases_played(is_kraft=is_kraft), is_kraft=is_kraft)
-    return [
-        release
-        for release in releases
-        if release in shared or not _lines([release], is_kraft=is_kraft) <= lines
-    ]
+    first, *_, last = STARTED_WITH_KRAFT
+    return [each for each in releases if each in ((first, last) if is_kraft else SHARED)]
 
 
 def in_one_process(cell: Cell) -> Sequence[pytest.MarkDecorator]:
