@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import os
 import signal
 from collections import Counter
@@ -52,6 +53,28 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _stays_with_the_kernel(fd: Any) -> None:
     """Take the place of `os.fsync`: no test loses power, and to wait for a disk takes minutes."""
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Import the modules of all tests, each process of several from another place on.
+
+    A fresh clone has none of them compiled. In one order all processes would compile the same
+    module at the same time; so each compiles some, and finds the others.
+    """
+    config = session.config
+    workerinput = getattr(config, "workerinput", None)
+    if workerinput is None or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    names = [
+        ".".join(file.relative_to(_TESTS.parent).with_suffix("").parts)
+        for file in sorted(_TESTS.rglob("test_*.py"))
+    ]
+    worker, workers = int(workerinput["workerid"].removeprefix("gw")), workerinput["workercount"]
+    begin = len(names) * worker // workers
+    for name in names[begin:] + names[:begin]:
+        # What cannot be imported is told by the collection.
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
 
 
 def pytest_collection_finish() -> None:
