@@ -8,14 +8,15 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 from kchaos.checkers.errors import RunDirectoryError
+from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Question
-from kchaos.checkers.judge import judge
-from kchaos.checkers.record import predict_run
+from kchaos.checkers.judge import Predict, judge
+from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.record import predict_run, record_of
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.verdict import FindingKey, finding_key
@@ -28,8 +29,8 @@ from tests.mutants.survivors import is_survivor
 for _module in sorted(Path(__file__).parent.glob("kinds_*.py")):
     import_module(f"tests.mutants.{_module.stem}")
 
-FEW_STATES = 1_000
-"""How many states are tried first, or twice those of the run itself; see `judge_path`."""
+FEW_STATES = 500
+"""How many states are tried first, or half more than of the run itself; see `judge_path`."""
 OF_OTHERS = {
     "brokers": "whole",
     "forgeries": "forged",
@@ -111,17 +112,20 @@ def judged_mutants(
     Raises:
         ValueError: The run itself is not as expected, so that no change of it shows anything.
     """
+    kinds = list(kinds)
+    if not kinds:
+        return
     original = judge(run)
     if not original.expected:
         raise ValueError(f"{run.name} is not as expected: {said(original)}; store it anew")
     followed = original.prediction.states if original.prediction is not None else 0
-    few_states = max(FEW_STATES, 2 * followed)
+    predict = predict_once(run, original, most_states=max(FEW_STATES, followed * 3 // 2))
     for kind, place, mutant in mutants(run, kinds, folder, seed=seed):
         begun = time.perf_counter()
         results, why = judge_path(
-            mutant.path, few_states=few_states, original=original if is_thorough else None
+            mutant.path, predict=predict, original=original if is_thorough else None
         )
-        is_flipped = original.safe is False and _is_safe(mutant, results, few_states)
+        is_flipped = original.safe is False and _is_safe(mutant, results, predict)
         is_believed = is_flipped or (results is not None and results.expected)
         yield Judged(
             kind=kind.name,
@@ -145,7 +149,7 @@ def _as(results: Results, original: Results) -> str:
     return "invents" if _safety(results) - _safety(original) else "unread"
 
 
-def _is_safe(mutant: RunDirectory, results: Results | None, few_states: int) -> bool:
+def _is_safe(mutant: RunDirectory, results: Results | None, predict: Predict) -> bool:
     """Whether a mutant is judged safe where nothing was expected of it but what the model says."""
     if results is None or results.safe or results.expectation_from != "scenario":
         return results is not None and results.safe is True
@@ -156,7 +160,7 @@ def _is_safe(mutant: RunDirectory, results: Results | None, few_states: int) -> 
         name.unlink()
     scenario.write_text(json.dumps(asked))
     mutant.seal()
-    again, _ = judge_path(mutant.path, few_states=few_states)
+    again, _ = judge_path(mutant.path, predict=predict)
     return again is not None and again.safe is True
 
 
@@ -171,8 +175,31 @@ def share(times: int, of: int) -> str:
     return f"{times} of {of}, {100 * p:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
 
 
+def predict_few(evidence: RunEvidence) -> Prediction:
+    """Return what the model predicts with few states."""
+    return predict_run(evidence, most_states=FEW_STATES)
+
+
+def predict_once(run: RunDirectory, original: Results, *, most_states: int) -> Predict:
+    """The model for mutants of a run: what it is told as of the run itself it predicted already.
+
+    Args:
+        run: It has links.
+        original: Its results.
+        most_states: For a mutant of which the model is told something else.
+    """
+    whole, prediction = record_of(RunEvidence(run)), original.prediction
+
+    def predict(evidence: RunEvidence) -> Prediction:
+        if prediction is not None and evidence.links is not None and record_of(evidence) == whole:
+            return prediction
+        return predict_run(evidence, most_states=most_states)
+
+    return predict
+
+
 def judge_path(
-    path: Path, *, few_states: int = FEW_STATES, original: Results | None = None
+    path: Path, *, predict: Predict = predict_few, original: Results | None = None
 ) -> tuple[Results | None, str]:
     """The results of a run directory, or why there can be none.
 
@@ -181,9 +208,7 @@ def judge_path(
     is the only reason, all states are tried when the original's results are given.
     """
     try:
-        results = judge(
-            RunDirectory.open(path), predict=partial(predict_run, most_states=few_states)
-        )
+        results = judge(RunDirectory.open(path), predict=predict)
         if original is not None and _is_undecided(results, original):
             results = judge(RunDirectory.open(path))
     except RunDirectoryError as error:
