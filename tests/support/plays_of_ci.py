@@ -15,6 +15,7 @@ cluster by itself needs no play (`PERFORMED_BY_TESTS`). The rest is played by `k
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -130,8 +131,9 @@ def _of_entries(*, is_measured_only: bool) -> list[Cell]:
     ]
 
 
+@cache
 def scenario_of_cell(cell: Cell) -> Scenario:
-    """Return what is played."""
+    """Return what is played; it is made once, and asked for many times."""
     entry, case, release = cell
     return (
         scenario_of(entry_named(entry), case, release) if entry else scenario_of_case(case, release)
@@ -170,16 +172,17 @@ def _chosen() -> list[Cell]:
     missing = set().union(*cells.values()) - {*PERFORMED_BY_TESTS}
     missing.difference_update(*(cells[cell] for cell in chosen))
 
+    # The first cluster of a release takes the processor as long as some further ones.
+    at_hand = {(release, False) for release in SHARED} | releases_in(chosen)
+
     def choose(candidates: Iterable[Cell]) -> None:
-        most = max(candidates, key=lambda cell: (len(cells[cell] & missing), is_at_hand(cell)))
+        most = max(
+            candidates,
+            key=lambda cell: (len(cells[cell] & missing), releases_in([cell]) <= at_hand),
+        )
         chosen[most] = None
         missing.difference_update(cells[most])
-
-    # The first cluster of a release takes the processor as long as some further ones.
-    shared = {(release, False) for release in SHARED}
-
-    def is_at_hand(cell: Cell) -> bool:
-        return releases_in([cell]) <= shared | releases_in(chosen)
+        at_hand.update(releases_in([most]))
 
     # Those with the fewest plays to choose from come first.
     begun = {*STORED_ENTRIES, *(name for name, _, _ in chosen)}
