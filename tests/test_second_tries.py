@@ -49,9 +49,22 @@ def test_sound():
 """
 
 
-@pytest.fixture(params=[(), ("-n", "2", "--dist", "loadgroup")], ids=["one-process", "xdist"])
-def run(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> "Run":
-    return Run(pytester, request.param)
+SEVERAL = pytest.mark.parametrize(
+    "arguments",
+    [(), ("-n", "2", "--dist", "loadgroup")],
+    ids=["one-process", "xdist"],
+)
+
+
+@pytest.fixture
+def arguments() -> tuple[str, ...]:
+    """Of a session in one process. What other processes tell of a failure has tests of its own."""
+    return ()
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, arguments: tuple[str, ...]) -> "Run":
+    return Run(pytester, arguments)
 
 
 class Run:
@@ -70,6 +83,7 @@ class Run:
         return self._pytester.runpytest("-ra", *self._arguments)
 
 
+@SEVERAL
 def test_once_failed_and_then_passed_is_told_loudly_and_passes(
     run: Run, pytester: pytest.Pytester
 ) -> None:
@@ -94,6 +108,7 @@ def test_a_container_s_test_has_a_second_try_too(run: Run) -> None:
     result.stdout.fnmatch_lines(["*1 flaky*"])
 
 
+@SEVERAL
 @pytest.mark.parametrize(
     ("fixture", "when"), [("broken_once", "setup"), ("breaks_at_its_end", "teardown")]
 )
@@ -126,6 +141,7 @@ def test_failures_of_several_processes_are_counted_together(pytester: pytest.Pyt
     result.stdout.fnmatch_lines(["3 tests are flaky and at most 2 may be: the session fails."])
 
 
+@SEVERAL
 def test_what_fails_again_fails_the_session(run: Run) -> None:
     result = run(_SOUND, "@pytest.mark.cluster\ndef test_bad():\n    assert 1 == 2\n")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -148,6 +164,7 @@ def test_a_unit_test_has_one_try(run: Run) -> None:
     result.stdout.fnmatch_lines(["*1 failed, 1 passed*"])
 
 
+@SEVERAL
 def test_a_flaky_test_hides_no_failed_unit_test(run: Run) -> None:
     result = run(_FLAKY.format(name="a"), "def test_unit():\n    assert 1 == 2\n")
     assert result.ret == pytest.ExitCode.TESTS_FAILED

@@ -17,6 +17,7 @@ from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.faults import SlowFetchReads
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.errors import NoEffect
+from tests.support.drivers import cluster_of
 from tests.support.replicated_topic import Topic
 
 pytestmark = pytest.mark.cluster
@@ -35,7 +36,7 @@ def test_a_rule_that_does_not_fit_the_release_is_an_error_with_the_agent_s_words
     monkeypatch.setattr(table, "POINTS", broken)
     leader = BrokerSpec(id=0, kafka="2.1.1", points=(FETCH_READ, LOG_READ))
     spec = ClusterSpec(brokers=(leader, BrokerSpec(id=1, kafka="2.1.1")), first_broker=0)
-    with LocalCluster(spec, work_directory=tmp_path / "broken") as cluster:
+    with cluster_of(spec, work_directory=tmp_path / "broken") as cluster:
         replicas = Topic(cluster, "t", [0, 1])
         words = {"read": "error type checking rule fetch-read", "log": "console.log: "}
         for where in ("read", "log"):
@@ -65,4 +66,4 @@ def test_an_agent_that_does_not_report_is_an_error_although_kafka_started(
 ) -> None:
     monkeypatch.setattr(byteman, "_MAIN", replace(byteman._MAIN, java_class="kafka.Elsewhere"))
     with pytest.raises(ClusterError, match=r"the agent of broker 0 did not report at .*127\.0\.0"):
-        LocalCluster(one_broker(), work_directory=tmp_path / "silent").start()
+        cluster_of(one_broker(), work_directory=tmp_path / "silent").start()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kchaos.clusters.local import LocalCluster
-from kchaos.harness.steps.log_start import DeleteRecords
+from kchaos.harness.steps.log_start import AwaitLogStart, DeleteRecords
 from kchaos.harness.steps.topics import DeleteTopic
 from tests.support.replicated_topic import Topic
 from tests.support.stand_ins import play_on
@@ -27,11 +27,18 @@ def test_records_are_gone_below_the_offset_and_then_the_topic_from_all_disks(
     play = play_on(cluster, tmp_path)
 
     DeleteRecords(topic=TOPIC, partition=0, before_offset=1).perform(play)
+    # A broker that stops writes down where its logs begin.
+    cluster.brokers[1].stop()
+    cluster.brokers[1].start()
+    cluster.brokers[1].await_ready()
+    topic.await_state(leader=0, isr=[0, 1])
+    AwaitLogStart(topic=TOPIC, partition=0, brokers=(1,), log_start_offset=1).perform(play)
     DeleteTopic(topic=TOPIC).perform(play)
 
     actions = [line["action"] for line in play.run.read_lines("actions.jsonl")]
     assert [(action["event"], action.get("log_start_offset")) for action in actions] == [
         ("DeleteRecords", None),
+        ("LogStartObserved", 1),
         ("LogStartObserved", 1),
     ]
     assert TOPIC not in cluster.metadata.topics()

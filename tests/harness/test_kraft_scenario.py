@@ -99,8 +99,8 @@ def test_a_killed_leader_and_a_killed_controller_come_back_and_the_replicas_sett
     scenario = Scenario(
         entry="test",
         case="killed",
-        release="3.9.1",
-        cluster=ClusterSpec(brokers=brokers_of("3.9.1"), mode="kraft", controllers=3),
+        release="4.1.2",
+        cluster=ClusterSpec(brokers=brokers_of("4.1.2"), mode="kraft", controllers=3),
         steps=(
             CreateTopic(
                 topic="t", assignment=((0, 1, 2),), configuration=(("min.insync.replicas", "2"),)

@@ -1,18 +1,24 @@
 """Steps that no play of CI goes through, on the brokers that several tests share."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kchaos.clusters.local import LocalCluster
+from kchaos.harness.errors import ScenarioError
+from kchaos.harness.steps.clients import AwaitAnswer, Produce
 from kchaos.harness.steps.metadata import WriteWhereTold
-from kchaos.harness.steps.scenario_steps import Reassign
+from kchaos.harness.steps.observing import AwaitHighWatermarkKept, SetLogLevel
+from kchaos.harness.steps.scenario_steps import AwaitHighWatermark, Reassign
 from kchaos.harness.steps.tier import AwaitOffsets
 from tests.support.replicated_topic import Topic
 from tests.support.stand_ins import play_on
 
 pytestmark = pytest.mark.cluster
+LOGGER = "kafka.server.ReplicaManager"
 EARLIEST, EARLIEST_LOCAL, LATEST_TIERED = "-2", "-4", "-5"
 
 
@@ -53,3 +59,26 @@ def test_a_client_reads_and_writes_at_the_broker_that_another_one_names(
     assert (last["by"], last["leader"], last["brokers"]) == (1, 0, [0, 1])
     assert (last["fetch_error_code"], last["produce_error_code"]) == (0, 0)
     assert (wrote["kind"], wrote["acknowledged"]) == ("wrote-where-told", True)
+
+
+@pytest.mark.parametrize("release", ["3.9.1"])
+def test_an_answer_is_awaited_and_that_the_high_watermark_stays_and_a_logger_says_more(
+    release: str, release_cluster: Callable[[str], LocalCluster], tmp_path: Path
+) -> None:
+    cluster = release_cluster(release)
+    Topic(cluster, "kept", [0, 1])
+    play = play_on(cluster, tmp_path)
+    about: dict[str, Any] = {"topic": "kept", "partition": 0}
+
+    SetLogLevel(broker=0, logger=LOGGER, level="TRACE").perform(play)
+    try:
+        Produce(operation="w", records=1, acks=-1, await_answer=False, **about).perform(play)
+        AwaitAnswer(operation="w").perform(play)
+    finally:
+        SetLogLevel(broker=0, logger=LOGGER, level="INFO").perform(play)
+    AwaitHighWatermark(brokers=(0, 1), high_watermark=1, **about).perform(play)
+    AwaitHighWatermarkKept(brokers=(0, 1), high_watermark=1, writes=2, **about).perform(play)
+
+    assert re.search(rf"TRACE .*kept-0.*{LOGGER}", cluster.brokers[0].server_log.read_text())
+    with pytest.raises(ScenarioError, match="refused level LOUD"):
+        SetLogLevel(broker=0, logger=LOGGER, level="LOUD").perform(play)

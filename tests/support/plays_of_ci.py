@@ -56,7 +56,11 @@ STORED_ENTRIES: Mapping[str, Path] = {
 
 PERFORMED_BY_TESTS: Mapping[str, str] = {
     "AskAs": "harness/test_asking.py",
+    "AwaitAnswer": "harness/test_steps_on_clusters.py",
+    "AwaitHighWatermarkKept": "harness/test_steps_on_clusters.py",
+    "AwaitLogStart": "harness/test_deleting_steps.py",
     "AwaitOffsets": "harness/test_steps_on_clusters.py",
+    "AwaitQuiet": "harness/test_quiet.py",
     "ConsumeFrom": "harness/test_asking.py",
     "DeleteRecords": "harness/test_deleting_steps.py",
     "DeleteTopic": "harness/test_deleting_steps.py",
@@ -64,6 +68,7 @@ PERFORMED_BY_TESTS: Mapping[str, str] = {
     "HoldController": "faults/test_jvm_faults.py",
     "HoldPoint": "faults/test_jvm_faults.py",
     "Reassign": "harness/test_steps_on_clusters.py",
+    "SetLogLevel": "harness/test_steps_on_clusters.py",
     "WriteWhereTold": "harness/test_steps_on_clusters.py",
 }
 """Steps and faults that no play has to go through, and the file of the test that performs each."""

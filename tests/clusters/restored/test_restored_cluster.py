@@ -85,9 +85,8 @@ def test_restored_jvms_serve_end_and_begin_again(
 def test_each_life_of_a_broker_comes_to_its_points_restored_or_not(
     release: str, folder: Path
 ) -> None:
-    brokers = tuple(
-        BrokerSpec(id=broker, kafka=release, points=("send-fetch",)) for broker in (0, 1)
-    )
+    follower = BrokerSpec(id=1, kafka=release, points=("send-fetch",))
+    brokers = (BrokerSpec(id=0, kafka=release), follower)
     # The JVM takes the agent's options as one word, whatever is in them.
     with RestoredCluster(ClusterSpec(brokers=brokers), work_directory=folder / "a=b") as cluster:
         gate, broker = cluster.gate, cluster.brokers[1]
@@ -155,7 +154,7 @@ def test_two_runs_of_one_image_go_as_predicted_and_name_no_fetch_session_alike(
     sessions = []
     for _ in range(2):
         run = play(
-            draw(31000, kafka="2.8.2", steps=10),
+            draw(31000, kafka="2.8.2", steps=4),
             options=RunOptions(runs_directory=tmp_path, driver="restored"),
             say=lambda _: None,
         )

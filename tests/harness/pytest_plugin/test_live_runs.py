@@ -115,7 +115,7 @@ def test_a_format_that_no_broker_starts_with_is_refused_before_anything_starts(
     pytester: pytest.Pytester,
 ) -> None:
     pytester.makepyfile(test_refused=_REFUSED)
-    done = pytester.runpytest_subprocess("-q")
+    done = pytester.runpytest_inprocess("-q")
     done.assert_outcomes(errors=2)
     done.stdout.fnmatch_lines(
         [
