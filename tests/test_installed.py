@@ -41,8 +41,9 @@ class Environment:
         if install == "strict":
             what += ["--config-settings", "editable_mode=strict"]
         pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet"]
-        # setuptools is one of our own environment's, which needs no network then.
-        options = ["--no-deps", "--no-build-isolation", "--no-index"]
+        # setuptools is one of our own environment's, which needs no network then. Modules are
+        # compiled as they are imported, as in CI's own environment.
+        options = ["--no-deps", "--no-build-isolation", "--no-index", "--no-compile"]
         self.run([*pip, *options, *what], cwd=folder)
 
     def _sdist(self, checkout: Path) -> Path:
@@ -138,9 +139,19 @@ def _project(folder: Path, layout: str) -> None:
 
 
 # With -P Python leaves the working directory out of sys.path, as the command `pytest` does.
-@pytest.mark.parametrize("how", [["-P", "-m", "pytest"], ["-m", "pytest"]], ids=["bare", "module"])
-@pytest.mark.parametrize("layout", ["regular packages", "namespace packages"])
-@pytest.mark.parametrize("install", INSTALLS)
+_BARE, _MODULE = ["-P", "-m", "pytest"], ["-m", "pytest"]
+
+
+# Each two of the three meet.
+@pytest.mark.parametrize(
+    ("install", "layout", "how"),
+    [
+        pytest.param("wheel", "regular packages", _BARE, id="wheel-regular-bare"),
+        pytest.param("wheel", "namespace packages", _MODULE, id="wheel-namespace-module"),
+        pytest.param("editable", "regular packages", _MODULE, id="editable-regular-module"),
+        pytest.param("editable", "namespace packages", _BARE, id="editable-namespace-bare"),
+    ],
+)
 def test_a_project_with_packages_of_those_names_is_untouched(
     environment: Callable[[str], Environment],
     tmp_path: Path,

@@ -23,6 +23,7 @@ from kchaos.harness.steps.scenario_steps import (
 
 pytestmark = [pytest.mark.docker, pytest.mark.cluster, pytest.mark.usefixtures("docker_base")]
 
+RELEASE = "2.0.1"
 ALONE = AwaitState(topic="t", partition=0, leader=0, isr=(0,))
 BACK = AwaitState(topic="t", partition=0, leader=0, isr=(0, 1))
 CUT, OFF = CutLink(source=0, target=1), DisconnectNetwork(broker=1)
@@ -52,10 +53,10 @@ def test_what_overlaps_heals_one_by_one_and_the_model_follows(tmp_path: Path) ->
     scenario = Scenario(
         entry="disconnected-over-a-cut",
         case="",
-        release="3.9.1",
+        release=RELEASE,
         steps=STEPS,
         cluster=ClusterSpec(
-            brokers=brokers_of("3.9.1", (0, 1, 2)), first_broker=2, properties=QUICK
+            brokers=brokers_of(RELEASE, (0, 1, 2)), first_broker=2, properties=QUICK
         ),
     )
     options = RunOptions(runs_directory=tmp_path, driver="docker")

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -155,37 +155,45 @@ def test_a_task_that_the_store_refuses_says_so(
     assert not (place / "judged/_SUCCESS").exists()
 
 
-def spoilt(pack: bytes, how: str) -> bytes:
+def changed_in_the_middle(pack: bytes) -> bytes:
     middle = len(pack) // 2
-    return {
-        "cut": pack[:middle],
-        "changed": pack[:middle] + bytes([pack[middle] ^ 1]) + pack[middle + 1 :],
-        "no-pack": b"no archive",
-        "empty": b"",
-    }[how]
+    return pack[:middle] + bytes([pack[middle] ^ 1]) + pack[middle + 1 :]
 
 
-@pytest.mark.parametrize("how", ["cut", "changed", "no-pack", "empty"])
+SPOILT: dict[str, Callable[[bytes], bytes]] = {
+    "cut": lambda pack: pack[: len(pack) // 2],
+    "changed": changed_in_the_middle,
+    "no-pack": lambda _: b"no archive",
+    "empty": lambda _: b"",
+}
+"""What became of a pack, by how."""
+
+
 def test_what_is_no_whole_pack_is_unknown_and_the_others_are_judged(
-    how: str,
     runs: list[RunDirectory],
     place: StoredPlace,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     whole = put(runs, place)[1]
-    bad = place / "bad.tar.xz"
-    bad.write_new(spoilt(packed(runs[0]), how))
-    code, (unknown, *others) = judged(capsys, place, "--no-spark")
+    bad = {f"{how}-bad": place / f"{how}-bad.tar.xz" for how in SPOILT}
+    for how, file in zip(SPOILT, bad.values(), strict=True):
+        file.write_new(SPOILT[how](packed(runs[0])))
+    code, lines = judged(capsys, place, "--no-spark")
     assert code == UNKNOWN
-    assert (unknown["safe"], unknown["conforms"], unknown["expected"]) == (None, None, False)
-    assert f"{bad} cannot be unpacked" in unknown["unknown"]
-    assert [line["expected"] for line in others] == [True, True]
+    of_bad = {line["run"]: line for line in lines if line["unknown"]}
+    assert of_bad.keys() == {*map(str, bad.values())}
+    for file, line in of_bad.items():
+        assert (line["safe"], line["conforms"], line["expected"]) == (None, None, False)
+        assert f"{file} cannot be unpacked" in line["unknown"]
+    assert [line["expected"] for line in lines if not line["unknown"]] == [True, True]
     assert kchaos(["tables", f"{place}", "--output", str(tmp_path)]) == AS_EXPECTED
     capsys.readouterr()
-    (line,) = [line for line in lines_in(place) if line["unknown"]]
-    assert (line["run"], line["safe"]) == ("bad", None)
-    assert f"{bad} cannot be unpacked" in line["unknown"]
+    told = {line["run"]: line for line in lines_in(place) if line["unknown"]}
+    assert told.keys() == bad.keys()
+    for name, line in told.items():
+        assert line["safe"] is None
+        assert f"{bad[name]} cannot be unpacked" in line["unknown"]
     assert judged(capsys, whole, "--no-spark")[0] == AS_EXPECTED
 
 

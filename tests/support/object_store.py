@@ -13,6 +13,7 @@ from jgo.maven import MavenContext
 
 from kchaos.checkers.children import dying_with_parent
 from kchaos.clusters.cache import locked, staging
+from kchaos.clusters.configuration import FAST_JVM_FLAGS
 from kchaos.clusters.downloads import CheckedResolver
 from kchaos.clusters.java import java_home
 from kchaos.clusters.maven import user_settings
@@ -75,7 +76,7 @@ def object_store(folder: Path) -> Iterator[ObjectStore]:
         f"jclouds.filesystem.basedir={objects}\n"
     )
     java = java_home(17) / "bin" / "java"
-    command = [str(java), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
+    command = [str(java), *FAST_JVM_FLAGS, "-Xmx256m"]
     command += ["-jar", str(_server()), "--properties", str(settings)]
     with log.open("wb") as output:
         process = subprocess.Popen(
