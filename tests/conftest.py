@@ -10,6 +10,7 @@ import gc
 import importlib
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -93,7 +94,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Where several processes run tests, those that wait for clusters are spread over those that
     compute all the time, so that no core is idle.
+
+    Hypothesis would parse all modules of kchaos here, to draw the constants that stand there at
+    times: three seconds in each process of a fresh clone.
     """
+    providers = sys.modules.get("hypothesis.internal.conjecture.providers")
+    if providers is not None:
+        monkeypatch = pytest.MonkeyPatch()
+        monkeypatch.setattr(providers, "_get_local_constants", lambda: providers._local_constants)
     for item in items:
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_seconds_for(item)))
