@@ -11,7 +11,7 @@ CHANGED := tests/mutants/test_mutants.py $(addprefix tests/checkers/model/,test_
 # Without compiled modules every process compiles the whole product and its tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick check test test-all cases releases coverage
+.PHONY: quick check test test-all cases releases examples coverage
 
 quick: ## unit tests without the slow ones: under half a minute
 	$(PYTEST) --dist worksteal -m "$(NO_JVM) and not slow"
@@ -32,6 +32,10 @@ releases: ## each known release starts and serves, and its points are hit; CI ha
 	KCHAOS_ALL_RELEASES=1 $(PLAYS) tests/clusters/test_releases_start.py \
 		tests/clusters/test_kraft_cluster.py tests/faults/test_faults_on_releases.py \
 		tests/faults/test_jvm_faults.py
+
+examples: ## all examples that tests of drawn acts, segments and types draw; CI has a third
+	KCHAOS_ALL_EXAMPLES=1 $(PYTEST) tests/checkers/model/explore/test_drawn_acts.py \
+		tests/checkers/segments tests/mutants/test_types.py -m "$(NO_JVM)"
 
 coverage: ## what stored runs go through of the model: writes docs/coverage.md
 	mkdir -p build

@@ -10,6 +10,7 @@ from kchaos.checkers.run_directory import RunDirectory
 from tests.golden.stored import unpacked
 from tests.golden.test_kraft import KRAFT, LAST
 from tests.mutants.fuzz import Fuzzed, fuzz_types
+from tests.support.examples import examples
 
 pytestmark = pytest.mark.slow
 
@@ -35,6 +36,7 @@ def test_a_value_of_another_type_crashes_no_checker(
         unpacked(golden, tmp_path, runs=KRAFT if golden == LAST else None).path, run.path
     )
     fuzzed = Fuzzed()
-    fuzz_types(fuzzed, run, pattern, 30, random.Random(pattern))
+    number = examples(30)
+    fuzz_types(fuzzed, run, pattern, number, random.Random(pattern))
     assert fuzzed.problems == []
-    assert fuzzed.numbers == {f"types {pattern}": 30}
+    assert fuzzed.numbers == {f"types {pattern}": number}

@@ -15,6 +15,7 @@ from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.framing import read_entry
 from kchaos.checkers.segments.reader import iter_batches, read_segment
 from kchaos.checkers.segments.record_batch import CorruptEntryError, ordinary_batch
+from tests.support.examples import examples
 from tests.support.segment_encoder import Pair, batch, message, wrapper
 
 PAIRS: list[Pair] = [(b"a", b"1" * 40), (None, b"2"), (b"b", None)]
@@ -121,7 +122,7 @@ ENTRIES = [
     st.floats(0, 1) | st.just(1.0),
     st.integers(0, 5),
 )
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(500))
 def test_damaged_segments_give_the_same_as_without_reading_ordinary_batches_at_once(
     entries: list[bytes], damage: list[tuple[float, int]], kept: float, base_offset: int
 ) -> None:

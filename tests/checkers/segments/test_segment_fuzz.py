@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kchaos.checkers.segments.reader import read_segment, split_segment
+from tests.support.examples import examples
 from tests.support.segment_encoder import Pair, batch, message, wrapper
 
 pytestmark = pytest.mark.slow
@@ -63,7 +64,7 @@ def test_a_right_segment_has_no_finding(entries: list[bytes]) -> None:
 
 
 @given(segments(), st.data(), st.integers(min_value=1, max_value=255), st.booleans())
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(500))
 def test_a_changed_byte_under_a_checksum_gives_a_finding_at_its_entry(
     entries: list[bytes], data: st.DataObject, mask: int, decode: bool
 ) -> None:
@@ -81,7 +82,7 @@ def test_a_changed_byte_under_a_checksum_gives_a_finding_at_its_entry(
 
 
 @given(segments(), st.data(), st.integers(min_value=1, max_value=255))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_a_changed_byte_anywhere_never_raises_and_leaves_what_is_before_it(
     entries: list[bytes], data: st.DataObject, mask: int
 ) -> None:
@@ -96,7 +97,7 @@ def test_a_changed_byte_anywhere_never_raises_and_leaves_what_is_before_it(
 
 
 @given(segments(), st.data())
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_a_truncated_segment_keeps_its_whole_batches_and_tells_of_its_tail(
     entries: list[bytes], data: st.DataObject
 ) -> None:
@@ -113,7 +114,7 @@ def test_a_truncated_segment_keeps_its_whole_batches_and_tells_of_its_tail(
 
 
 @given(st.lists(st.tuples(segments(), st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=4))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_splices_of_segments_never_raise(pieces: list[tuple[list[bytes], float, float]]) -> None:
     spliced = b""
     for entries, start, end in pieces:
@@ -127,14 +128,14 @@ def test_splices_of_segments_never_raise(pieces: list[tuple[list[bytes], float, 
 
 
 @given(st.binary(max_size=400), st.booleans())
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_random_bytes_never_raise(data: bytes, decode: bool) -> None:
     contents = read_segment(data, base_offset=0, file="0.log", decode_records=decode)
     assert contents.findings or contents.end_position == len(data)
 
 
 @given(segments(), st.data(), st.integers(min_value=0, max_value=255), st.integers(1, 600))
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(500))
 def test_slices_of_a_segment_give_together_what_the_whole_gives(
     entries: list[bytes], data: st.DataObject, mask: int, target_bytes: int
 ) -> None:

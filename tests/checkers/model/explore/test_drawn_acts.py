@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.explore.move_lists import Setup, play
 from kchaos.checkers.model.explore.moves import KINDS, ChaosMove
+from tests.support.examples import examples
 
 pytestmark = pytest.mark.slow
 
 BROKERS = 3
 MOVES = 30
-EXAMPLES = 150
 
 MOVE = st.builds(
     ChaosMove,
@@ -36,7 +36,7 @@ NEW = [
 @pytest.mark.parametrize(("release", "also"), NEW)
 @pytest.mark.parametrize("is_unclean", [False, True])
 @settings(
-    max_examples=EXAMPLES, derandomize=True, deadline=None,
+    max_examples=examples(150), derandomize=True, deadline=None,
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 @given(moves=st.lists(MOVE, max_size=MOVES))
@@ -47,7 +47,7 @@ def test_replicas_agree_and_nothing_promised_is_lost(release, also, is_unclean, 
 
 
 @pytest.mark.parametrize("release", ["0.10.2.2", "1.1.1", "2.0.0", "2.1.1", "2.8.2"])
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=examples(60), derandomize=True, deadline=None)
 @given(moves=st.lists(MOVE, max_size=MOVES))
 def test_every_decision_of_the_explorer_is_allowed_and_replays_to_the_same(release, moves):
     generation = generation_for(release)
@@ -58,7 +58,7 @@ def test_every_decision_of_the_explorer_is_allowed_and_replays_to_the_same(relea
     assert predict(timeline, generations=setup.generations) == first
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=examples(60), derandomize=True, deadline=None)
 @given(moves=st.lists(MOVE, max_size=MOVES))
 def test_brokers_of_two_releases_agree_when_their_protocol_is_2_1(moves):
     old = generation_for("2.1.1", also=["KAFKA-10706"])
