@@ -65,8 +65,9 @@ def _names_topics_by_ids(release: str) -> bool:
 
 
 def _is_unlike(rule: Rule, release: str) -> bool:
-    has_it = release in rule.releases.released()
-    return (rule.followed == "always" and not has_it) or (rule.followed == "never" and has_it)
+    if rule.followed not in ("always", "never"):
+        return False
+    return (release in rule.releases.released()) is (rule.followed == "never")
 
 
 def _answers(evidence: RunEvidence) -> Iterator[FetchAnswered]:
