@@ -57,10 +57,10 @@ def inspected(engine: APIClient, cluster: DockerCluster, broker_id: int) -> Any:
 def await_unregistered(cluster: DockerCluster, broker: int) -> None:
     """Returns once a dead broker's session has expired: before, it cannot register again."""
     await_until(
-        lambda: observe_broker(cluster, broker).czxid is None,
+        lambda: broker not in cluster.metadata.registered(),
         timeout_s=30,
         waiting_for=f"the session of broker {broker} to expire",
-        last_seen=lambda: observe_broker(cluster, broker),
+        last_seen=cluster.metadata.registered,
     )
 
 
