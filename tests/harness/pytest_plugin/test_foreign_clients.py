@@ -89,11 +89,11 @@ def read(servers: list[str], topic: str, records: int, **settings: Any) -> None:
             next(iter(consumer))
 
 
-@pytest.mark.kafka_cluster(release=RELEASES, brokers=3)
+@pytest.mark.kafka_cluster(release=RELEASES, brokers=2)
 def test_healthy_runs_of_others_clients_are_safe_and_conform(chaos: Chaos) -> None:
     servers = chaos.bootstrap.split(",")
     for topic in ("t", "plain", "idempotent", "transactional"):
-        chaos.create_topic(topic, replicas=[0, 1, 2])
+        chaos.create_topic(topic, replicas=[0, 1])
     chaos.produce("t", records=5, acks="all")
     for write in (plain, idempotent, transactional):
         write(servers, write.__name__)
@@ -109,14 +109,14 @@ def test_healthy_runs_of_others_clients_are_safe_and_conform(chaos: Chaos) -> No
     assert results.conforms is True, results.unknown
 
 
-@pytest.mark.kafka_cluster(release="3.9.1", brokers=3, client_links=False)
+@pytest.mark.kafka_cluster(release="3.9.1", brokers=2, client_links=False)
 def test_without_links_for_clients_a_healthy_run_is_unknown_with_one_note(chaos: Chaos) -> None:
     for topic in ("t", "told"):
-        chaos.create_topic(topic, replicas=[0, 1, 2])
+        chaos.create_topic(topic, replicas=[0, 1])
     chaos.produce("t", records=5, acks="all")
     servers = chaos.cluster.bootstrap_servers
     with KafkaAdminClient(bootstrap_servers=servers) as admin:
-        admin.create_topics([NewTopic("mine", num_partitions=1, replication_factor=3)])
+        admin.create_topics([NewTopic("mine", num_partitions=1, replication_factor=2)])
     plain(servers, "mine")
     idempotent(servers, "t")
     said_by_the_test(chaos, servers)
@@ -226,9 +226,9 @@ def test_what_others_lost_by_clean_elections_is_unsafe_and_who_lost_it_is_named(
     assert "acknowledged to client 'kafka-python" in lost.message
 
 
-@pytest.mark.kafka_cluster(release="3.9.1", brokers=3)
+@pytest.mark.kafka_cluster(release="3.9.1", brokers=2)
 def test_a_healthy_cluster_is_not_red_where_others_write_on_until_it_stops(chaos: Chaos) -> None:
-    chaos.create_topic("t", replicas=[0, 1, 2])
+    chaos.create_topic("t", replicas=[0, 1])
     chaos.produce("t", records=5, acks="all")
     servers = chaos.cluster.bootstrap_servers
     ended = threading.Event()
@@ -251,9 +251,9 @@ def test_a_healthy_cluster_is_not_red_where_others_write_on_until_it_stops(chaos
     assert results.safe is True
 
 
-@pytest.mark.kafka_cluster(release="1.1.1", brokers=3)
+@pytest.mark.kafka_cluster(release="1.1.1", brokers=2)
 def test_clients_that_only_read_leave_the_verdict_as_it_is(chaos: Chaos) -> None:
-    chaos.create_topic("t", replicas=[0, 1, 2])
+    chaos.create_topic("t", replicas=[0, 1])
     chaos.produce("t", records=5, acks="all")
     with KafkaConsumer(
         bootstrap_servers=chaos.cluster.bootstrap_servers, auto_offset_reset="earliest"
@@ -266,10 +266,10 @@ def test_clients_that_only_read_leave_the_verdict_as_it_is(chaos: Chaos) -> None
     assert (results.conforms, results.safe) == (True, True)
 
 
-@pytest.mark.kafka_cluster(release="1.1.1", brokers=3)
+@pytest.mark.kafka_cluster(release="1.1.1", brokers=2)
 def test_records_and_topics_that_others_delete_are_named(chaos: Chaos) -> None:
     for topic in ("t", "gone", "again"):
-        chaos.create_topic(topic, replicas=[0, 1, 2])
+        chaos.create_topic(topic, replicas=[0, 1])
         chaos.produce(topic, records=10, acks="all")
     with KafkaAdminClient(bootstrap_servers=chaos.cluster.bootstrap_servers) as admin:
         admin.delete_records({TopicPartition("t", 0): 7})
@@ -280,7 +280,7 @@ def test_records_and_topics_that_others_delete_are_named(chaos: Chaos) -> None:
             waiting_for="the topics to be deleted",
             last_seen=chaos.cluster.metadata.topics,
         )
-    chaos.create_topic("again", replicas=[0, 1, 2])
+    chaos.create_topic("again", replicas=[0, 1])
     chaos.produce("again", records=3, acks="all")
 
     results = chaos.end()
