@@ -20,6 +20,8 @@ from kchaos.clusters.restored.image import TEMPLATE, ImageKey, WantedJvm
 from kchaos.clusters.restored.training import train
 
 _WHOLE = "whole"
+# Images hold for what made them.
+_TRAINING = Path(__file__).with_name("training.py")
 _LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_AS)
 _MOST = 8
 """So many folders of images are kept, each some 200 MiB: a release with a mode and a heap."""
@@ -90,7 +92,7 @@ def _folder_of(key: ImageKey) -> Path:
         # A restored process has the niceness and the limits of the process in the image.
         str(os.getpriority(os.PRIO_PROCESS, 0)),
         *map(str, map(resource.getrlimit, _LIMITS)),
-        *(process_table(), criu.version(), main_class.source()),
+        *(process_table(), criu.version(), main_class.source(), _TRAINING.read_text("utf-8")),
         *(key.java, str(key.is_kraft), str(key.broker_heap_mib)),
         *(f"{jar} {jar.stat().st_mtime_ns}" for jar in key.distribution.class_path),
     ]

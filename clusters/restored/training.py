@@ -1,22 +1,27 @@
-"""Making images: a small cluster starts and ends, and its JVMs are written down."""
+"""Making images: a small cluster starts, serves and ends, and its JVMs are written down."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from kchaos.clusters.client import fetch, produce
 from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.errors import ClusterError
 from kchaos.clusters.host import LocalHost, Node
 from kchaos.clusters.jvm_cluster import JvmCluster
 from kchaos.clusters.processes import Child, spawn
+from kchaos.clusters.releases import release_of
 from kchaos.clusters.restored import criu, main_class
 from kchaos.clusters.restored.image import IMAGE, LINES, TEMPLATE, ImageKey, WantedJvm
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.clusters.waiting import await_until
 
 _ENDED = "ended"
+TOPIC = "written-before-the-image"
+"""The topic of which a record is written before an image is."""
 _END_S = 60.0
 # CRIU writes a process down with its session, and a pid namespace whose other processes would be
 # missing cannot be made anew.
@@ -39,9 +44,38 @@ def train(folder: Path, key: ImageKey, *, offline: bool) -> None:
         spec, host=host, work_directory=folder, share_classes=False, offline=offline
     )
     with cluster:
+        _serve(cluster)
         if not key.is_kraft:
             cluster.zookeeper().stop()
         host.write_images()
+
+
+def _serve(cluster: JvmCluster) -> None:
+    """Write a record and read it, so that JVMs of the image have loaded and compiled what it takes.
+
+    A cluster's first topic took 0.5 s of the processor's time without, and takes 0.2 s.
+    """
+    cluster.metadata.create_topic(TOPIC, [[0]], {})
+    leader = cluster.brokers[0]
+    magic = 1 if release_of(leader.release).number < (0, 11) else 2
+    partition: dict[str, Any] = {"topic": TOPIC, "partition": 0}
+    codes = [-1]
+
+    def is_written() -> bool:
+        answer = produce(
+            leader.client_address, **partition, values=[b"a"], acks=-1, timestamp_ms=1, magic=magic
+        )
+        codes.append(answer.error_code)
+        return answer.error_code == 0
+
+    await_until(
+        is_written,
+        timeout_s=_END_S,
+        waiting_for="a write to the broker of whose JVM an image is made",
+        last_seen=lambda: f"error {codes[-1]}",
+        remedy="see its server.log",
+    )
+    fetch(leader.client_address, **partition, offset=0, magic=magic)
 
 
 class _TrainingHost(LocalHost):

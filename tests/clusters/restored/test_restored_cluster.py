@@ -14,10 +14,12 @@ import pytest
 
 from kchaos.checkers.judge import judge
 from kchaos.clusters import jvm_cluster
+from kchaos.clusters.cache import cache_directory
 from kchaos.clusters.errors import BrokerExited
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.processes import process_start_time
 from kchaos.clusters.restored.cluster import RestoredCluster
+from kchaos.clusters.restored.training import TOPIC
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.player.drawing import draw
@@ -79,6 +81,8 @@ def test_restored_jvms_serve_end_and_begin_again(
         broker.kill()
         assert broker.exit_code == -signal.SIGKILL
         assert "started" in broker.server_log.read_text()
+    images = cache_directory() / "images"
+    assert [*images.glob(f"*-{release}-*/broker-0/data/{TOPIC}-0/*.log")], "it has served before"
 
 
 @pytest.mark.parametrize("release", ["1.1.1", "4.1.2"])
