@@ -7,6 +7,7 @@ import sys
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import kchaos
 from tests.support.parsing import parsed
 
 ROOT = Path(__file__).parent.parent
+_PRODUCT = ("harness", "clusters", "faults", "checkers", "benchmarks")
 _ROOMS_AND_TESTS = ("harness", "clusters", "faults", "checkers", "benchmarks", "tests")
 
 
@@ -97,29 +99,71 @@ def test_the_text_below_a_constant_begins_with_its_subject() -> None:
     assert chosen == []
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defined:
+    """A class or function of the product, or a function of a class or of another function.
+
+    Attributes:
+        file: Below the root.
+        is_class: Whether it is a class.
+        lines: How many it has, those of its docstring and of what is nested in it too.
+    """
+
+    file: str
+    line: int
+    name: str
+    is_class: bool
+    lines: int
+    docstring: str
+
+
+@dataclass(slots=True)
+class Product:
+    """Everything that the product gives names to; each module is parsed once for all tests."""
+
+    defined: list[Defined] = field(default_factory=list)
+    named: list[tuple[str, int, str]] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def product() -> Product:
+    product = Product()
+    for file in (file for room in _PRODUCT for file in sorted(ROOT.glob(f"{room}/**/*.py"))):
+        tree, name = parsed(file.read_text()), str(file.relative_to(ROOT))
+        product.named += [(name, line, named) for line, named in _named(tree)]
+        product.defined += [
+            Defined(
+                file=name,
+                line=node.lineno,
+                name=node.name,
+                is_class=isinstance(node, ast.ClassDef),
+                lines=(node.end_lineno or 0) - node.lineno,
+                docstring=ast.get_docstring(node) or "",
+            )
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        ]
+    return product
+
+
 @pytest.mark.slow
-def test_a_public_docstring_begins_with_its_subject() -> None:
+def test_a_public_docstring_begins_with_its_subject(product: Product) -> None:
     chosen = [
-        f"{file.relative_to(ROOT)}:{node.lineno}: {node.name}"
-        for room in ("harness", "clusters", "faults", "checkers", "benchmarks")
-        for file in sorted(ROOT.glob(f"{room}/**/*.py"))
-        for node in ast.walk(parsed(file.read_text()))
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-        if _ASKING.match(ast.get_docstring(node) or "")
+        f"{each.file}:{each.line}: {each.name}"
+        for each in product.defined
+        if not each.name.startswith("_") and _ASKING.match(each.docstring)
     ]
+    assert len(product.defined) > 1_000
     assert chosen == []
 
 
 @pytest.mark.slow
-def test_no_function_of_the_product_is_longer_than_sixty_lines() -> None:
+def test_no_function_of_the_product_is_longer_than_sixty_lines(product: Product) -> None:
     """The lines of its docstring and its nested functions count too."""
     longer = [
-        f"{file.relative_to(ROOT)}:{node.lineno}: {node.name}"
-        for room in ("harness", "clusters", "faults", "checkers")
-        for file in sorted(ROOT.glob(f"{room}/**/*.py"))
-        for node in ast.walk(parsed(file.read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (node.end_lineno or 0) - node.lineno >= 60
+        f"{each.file}:{each.line}: {each.name}"
+        for each in product.defined
+        if not each.is_class and each.lines >= 60 and not each.file.startswith("benchmarks/")
     ]
     assert longer == []
 
@@ -146,30 +190,26 @@ def test_a_run_s_files_are_read_and_parsed_in_one_room() -> None:
 
 
 @pytest.mark.slow
-def test_no_variable_parameter_or_function_has_a_name_that_says_nothing() -> None:
+def test_no_variable_parameter_or_function_has_a_name_that_says_nothing(product: Product) -> None:
     names = [
-        f"{file.relative_to(ROOT)}:{line}: {name}"
-        for room in ("harness", "clusters", "faults", "checkers", "benchmarks")
-        for file in sorted(ROOT.glob(f"{room}/**/*.py"))
-        for line, name in _named(parsed(file.read_text()))
+        f"{file}:{line}: {name}"
+        for file, line, name in product.named
         if name in {"one", "found", "about"}
     ]
+    assert len(product.named) > 1_000
     assert names == []
 
 
 @pytest.mark.slow
-def test_classes_of_one_name_are_the_same_thing() -> None:
+def test_classes_of_one_name_are_the_same_thing(product: Product) -> None:
     """An act or an event is also a fault or a step; what else has a name twice is listed."""
     done: set[str] = set()
     modules: defaultdict[str, set[str]] = defaultdict(set)
-    for room in ("harness", "clusters", "faults", "checkers", "benchmarks"):
-        for file in ROOT.glob(f"{room}/**/*.py"):
-            name = str(file.relative_to(ROOT))
-            for node in ast.walk(parsed(file.read_text())):
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    modules[node.name].add(name)
-                    if name in ("checkers/acts.py", "checkers/model/values/events.py"):
-                        done.add(node.name)
+    for each in product.defined:
+        if each.is_class and not each.name.startswith("_"):
+            modules[each.name].add(each.file)
+            if each.file in ("checkers/acts.py", "checkers/model/values/events.py"):
+                done.add(each.name)
     twice = {name: files for name, files in modules.items() if len(files) > 1}
     known = {"Broker", "EpochEntry", "LeaderAndIsr", "Reassign", "Record"}
     assert {name: files for name, files in twice.items() if name not in done | known} == {}
