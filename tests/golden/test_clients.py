@@ -388,7 +388,7 @@ def test_a_marker_that_no_replica_has_is_lost(tmp_path: Path) -> None:
             content = segment.read_bytes()
             segment.write_bytes(content[: _batch(content, LAST_COMMIT).position])
 
-    results = _planted(tmp_path, lose)
+    results = _damaged(TRANSACTIONS, tmp_path, lose)
 
     assert results.safe is False
     assert "lost-marker" in {finding.kind for finding in results.findings}
