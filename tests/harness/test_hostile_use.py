@@ -89,7 +89,11 @@ def test_a_reader_that_goes_away_does_not_change_the_code(
 
 
 def test_json_tells_why_and_progress_goes_beside_it(unsealed: Path, tmp_path: Path) -> None:
-    done = _run(["judge", "--no-spark", "--json", str(unsealed)], tmp_path)
+    """Nor are warnings that are errors any of the command's."""
+    command = ["judge", "--no-spark", "--json", str(unsealed)]
+    done = _run(command, tmp_path, PYTHONWARNINGS="error")
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
     line = json.loads(done.stdout)
     assert line["conforms"] is None
     assert "not sealed" in line["unknown"]
@@ -344,12 +348,6 @@ def test_what_is_not_there_is_the_callers_to_know(
 ) -> None:
     (tmp_path / "results.jsonl").write_text("[]\n")
     assert said in refusal(*shlex.split(command))
-
-
-def test_warnings_that_are_errors_are_none_of_a_commands(unsealed: Path, tmp_path: Path) -> None:
-    done = _run(["judge", "--no-spark", str(unsealed)], tmp_path, PYTHONWARNINGS="error")
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_a_process_that_may_have_no_more_memory_says_so(tmp_path: Path) -> None:
