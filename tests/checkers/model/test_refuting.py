@@ -677,13 +677,13 @@ def test_a_topic_that_is_made_again_begins_anew() -> None:
 def test_a_high_watermark_that_no_answer_told_is_missed_before_the_record_is_searched() -> None:
     whole = recorded("3.9.1-held-fetch", runs=HARD)
     said = "no answer told it a high watermark above"
-    refuted = []
-    for at, item in enumerate(whole.seen):
-        changed_run = without(whole, at) if isinstance(item.what, ResponseSeen) else whole
+
+    def is_missed(changed_run: Record) -> bool:
         refuted_at = first_refuted(changed_run, Lookahead(changed_run))
-        if refuted_at is not None and said in refuted_at[1]:
-            refuted.append(changed_run)
-    (changed_run, *_) = refuted
+        return refuted_at is not None and said in refuted_at[1]
+
+    answers = (at for at, item in enumerate(whole.seen) if isinstance(item.what, ResponseSeen))
+    changed_run = next(filter(is_missed, (without(whole, at) for at in answers)))
     prediction = follow(changed_run, most_states=2_000)
     assert prediction.emptied_by is not None
     assert said in prediction.emptied_by.why
@@ -955,7 +955,7 @@ def test_what_was_answered_unseen_is_answered_before_that_would_be_seen(
     changed_run = without(whole, index_of(whole, number))
     prediction = follow(changed_run, most_states=2_000)
     monkeypatch.setattr(search, "never_answered", lambda *_: "")
-    before = follow(changed_run, most_states=5_000)
+    before = follow(changed_run, most_states=2_000)
 
     assert (prediction.limit, prediction.emptied_by) == ("", None)
     assert before.limit
