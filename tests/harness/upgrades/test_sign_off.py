@@ -12,7 +12,7 @@ import pytest
 
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.judge import judge
-from kchaos.checkers.results import write_judgement
+from kchaos.checkers.results import Results, write_judgement
 from kchaos.harness.commands.upgrade import command_of, rules_of
 from kchaos.harness.upgrades.procedure import Upgrade
 from kchaos.harness.upgrades.rendering import (
@@ -26,7 +26,8 @@ from kchaos.harness.upgrades.rendering import (
 from kchaos.harness.upgrades.sign_off import RunOfUpgrade, SignOff, run_of, sign_off
 from tests.golden.stored import unpacked
 
-pytestmark = pytest.mark.slow
+# The run is judged once, by a single process.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("signed upgrade")]
 
 UPGRADE = Upgrade(older="2.1.1", newer="2.2.2", older_release="2.1.1", newer_release="2.2.2")
 LOSS = Finding(
@@ -45,8 +46,13 @@ LOSS = Finding(
 def stored() -> Path:
     """The stored run of 2.1.1 to 2.2.2, judged."""
     run = unpacked("upgrade-2.1.1", Path(mkdtemp()))
-    write_judgement(run, judge(run))
+    write_judgement(run, results())
     return run.path
+
+
+@cache
+def results() -> Results:
+    return judge(unpacked("upgrade-2.1.1", Path(mkdtemp())))
 
 
 @cache
@@ -185,7 +191,7 @@ def test_what_a_model_that_gave_up_did_not_predict_is_no_finding(
 ) -> None:
     run = unpacked("upgrade-2.1.1", tmp_path)
     unlike = replace(LOSS, kind="not-as-predicted", message="predicted was nothing")
-    judged = replace(judge(run), conforms=conforms, unknown="it gave up", findings=(LOSS, unlike))
+    judged = replace(results(), conforms=conforms, unknown="it gave up", findings=(LOSS, unlike))
     write_judgement(run, judged)
     assert [finding.kind for finding in run_of(run.path, UPGRADE).findings] == kinds
 
