@@ -21,11 +21,11 @@ def test_no_change_of_evidence_is_believed_that_is_not_in_the_list(
     share: int, tmp_path: Path
 ) -> None:
     run = unpacked(RELEASES[share * (len(RELEASES) - 1) // (_SHARES - 1)], tmp_path)
-    kinds = list(KINDS.values())[share::_SHARES]
+    kinds = [kind for kind in KINDS.values() if kind.area not in OF_OTHERS][share::_SHARES]
 
     judged = list(judged_mutants(run, kinds, tmp_path))
 
-    assert len(judged) > len(kinds) / 2
+    assert len(judged) > len(kinds) * 0.8
     assert wrong(judged) == []
 
 
