@@ -96,12 +96,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     compute all the time, so that no core is idle.
 
     Hypothesis would parse all modules of kchaos here, to draw the constants that stand there at
-    times: three seconds in each process of a fresh clone.
+    times: three seconds in each process of a fresh clone. A Hypothesis that has these functions no
+    longer is left as it is.
     """
-    providers = sys.modules.get("hypothesis.internal.conjecture.providers")
-    if providers is not None:
-        monkeypatch = pytest.MonkeyPatch()
-        monkeypatch.setattr(providers, "_get_local_constants", lambda: providers._local_constants)
+    providers: Any = sys.modules.get("hypothesis.internal.conjecture.providers")
+    if hasattr(providers, "_get_local_constants") and hasattr(providers, "_local_constants"):
+        none = providers._local_constants
+        pytest.MonkeyPatch().setattr(providers, "_get_local_constants", lambda: none)
     for item in items:
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_seconds_for(item)))
