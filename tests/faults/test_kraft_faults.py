@@ -55,6 +55,13 @@ def topic(cluster: LocalCluster, request: pytest.FixtureRequest) -> Callable[...
 
     def make(*replicas: int) -> Topic:
         made.append(Topic(cluster, f"t-{id(request.node) % 1_000_000}-{len(made)}", [*replicas]))
+        # The controllers have decided; the leader reads of it later.
+        await_until(
+            lambda: told(cluster, replicas[0], made[-1]) == replicas[0],
+            timeout_s=30,
+            waiting_for=f"broker {replicas[0]} to know that it leads",
+            last_seen=lambda: told(cluster, replicas[0], made[-1]),
+        )
         return made[-1]
 
     return make
