@@ -6,6 +6,8 @@ import contextlib
 import hashlib
 import json
 import os
+import re
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from kchaos.clusters.cache import cache_directory, staging
 
 FILE = "digests.json"
 """A table below the cache: of each file by its path what its inode said, and its SHA-256."""
+
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 def sha256_of(files: Iterable[Path]) -> dict[Path, str]:
@@ -26,11 +30,10 @@ def sha256_of(files: Iterable[Path]) -> dict[Path, str]:
     digests, read = {}, {}
     for file in files:
         identity = _identity(file)
-        noted = known.get(str(file), "")
-        digest = noted.removeprefix(identity)
-        if digest == noted:
+        noted, _, digest = known.get(str(file), "").rpartition(" ")
+        if noted != identity or not _SHA256.fullmatch(digest):
             digest = read_sha256_of(file)
-            read[str(file)] = identity + digest
+            read[str(file)] = f"{identity} {digest}"
         digests[file] = digest
     if read:
         _note({**_noted(), **read})
@@ -45,19 +48,22 @@ def read_sha256_of(file: Path) -> str:
 
 def forget_all() -> None:
     """Have each file read again."""
-    (cache_directory() / FILE).unlink(missing_ok=True)
+    table = cache_directory() / FILE
+    if table.is_dir():
+        shutil.rmtree(table)
+    table.unlink(missing_ok=True)
 
 
 def _identity(file: Path) -> str:
     seen = file.stat()
     numbers = (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
-    return " ".join(map(str, numbers)) + " "
+    return " ".join(map(str, numbers))
 
 
 def _noted() -> Mapping[str, str]:
     try:
         noted = json.loads((cache_directory() / FILE).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     is_whole = isinstance(noted, dict) and all(isinstance(line, str) for line in noted.values())
     return noted if is_whole else {}
@@ -66,7 +72,8 @@ def _noted() -> Mapping[str, str]:
 def _note(lines: Mapping[str, str]) -> None:
     """Write the table anew, of files that are still there; of two processes at once one does."""
     cache = cache_directory()
-    lines = {file: line for file, line in lines.items() if Path(file).exists()}
+    # Some may be where this process cannot look, which is no error.
+    lines = {file: line for file, line in lines.items() if os.path.exists(file)}
     with contextlib.suppress(OSError), staging(cache) as folder:
         made = folder / FILE
         made.write_text(json.dumps(lines, indent=0))

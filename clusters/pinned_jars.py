@@ -45,8 +45,8 @@ def refuse_other_jars(jars: Mapping[str, str]) -> None:
         if wanted.get(place, digest) != digest:
             raise MachineError(
                 f"{place} was fetched with the SHA-256 {digest}, and this kchaos knows it with "
-                f"{wanted[place]}: somebody has changed it. Look at the mirror in Maven's settings "
-                "and at ~/.m2/repository"
+                f"{wanted[place]}: it is torn, or somebody has changed it. Delete it below "
+                "~/.m2/repository and try again, and look at the mirror in Maven's settings"
             )
 
 

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,9 +72,13 @@ def pytest_collection(session: pytest.Session) -> None:
     ]
     worker, workers = int(workerinput["workerid"].removeprefix("gw")), workerinput["workercount"]
     begin = len(names) * worker // workers
-    for name in names[begin:] + names[:begin]:
-        # What cannot be imported is told by the collection.
-        with contextlib.suppress(Exception):
+    import_all(names[begin:] + names[:begin])
+
+
+def import_all(names: Sequence[str]) -> None:
+    """Import modules; the collection tells which cannot be, or need what is not installed."""
+    for name in names:
+        with contextlib.suppress(Exception, pytest.skip.Exception):
             importlib.import_module(name)
 
 

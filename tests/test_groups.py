@@ -1,11 +1,12 @@
 """Tests that share what is made once for a module, or a session, are run by one process."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import _spread
+from tests.conftest import _spread, import_all
 
 pytestmark = pytest.mark.slow
 
@@ -86,3 +87,21 @@ def test_tests_that_wait_are_spread_over_the_others_and_a_group_stays_together()
 
     assert "".join(each.nodeid for each in spread) == "page0a12bd34c56"
     assert _spread(computing) == computing  # type: ignore[arg-type, comparison-overlap]
+
+
+def test_a_module_that_cannot_be_imported_or_is_skipped_hinders_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = {
+        "skipped_whole": "import pytest; pytest.importorskip('nothing_of_that_name')",
+        "not_importable": "import nothing_of_that_name",
+        "imported_last": "",
+    }
+    for name, text in modules.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    import_all([*modules])
+
+    assert [name for name in modules if name in sys.modules] == ["imported_last"]
+    monkeypatch.delitem(sys.modules, "imported_last")

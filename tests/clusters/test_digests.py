@@ -1,6 +1,7 @@
 """A file is read for its SHA-256 only where it may have changed."""
 
 import hashlib
+import json
 import os
 from pathlib import Path
 
@@ -71,7 +72,10 @@ def test_a_file_that_took_the_place_of_another_is_read(tmp_path: Path) -> None:
     assert sha256_of([first])[first] == hashlib.sha256(b"b").hexdigest()
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"a": 1}', b"\xff"])
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"{", b"[]", b'{"a": 1}', b"\xff", b"[" * 100_000, b'{"%s": "x"}' % (b"a" * 9999)],
+)
 def test_a_table_that_is_none_costs_a_reading(
     damage: bytes, tmp_path: Path, cache: Path, read: list[str]
 ) -> None:
@@ -79,6 +83,16 @@ def test_a_table_that_is_none_costs_a_reading(
     sha256_of(made)
     (cache / FILE).write_bytes(damage)
     assert sha256_of(made) == made
+    assert sha256_of(made) == made
+    assert read == ["a.jar", "b.jar"] * 2
+
+
+def test_a_note_without_a_digest_is_none(tmp_path: Path, cache: Path, read: list[str]) -> None:
+    made = jars(tmp_path)
+    sha256_of(made)
+    noted = json.loads((cache / FILE).read_text())
+    cut = {file: line.rpartition(" ")[0] + " " for file, line in noted.items()}
+    (cache / FILE).write_text(json.dumps(cut))
     assert sha256_of(made) == made
     assert read == ["a.jar", "b.jar"] * 2
 
@@ -113,3 +127,12 @@ def test_all_are_read_again_after_they_are_forgotten(tmp_path: Path, read: list[
     forget_all()
     sha256_of(made)
     assert read == ["a.jar", "b.jar"] * 2
+
+
+def test_a_folder_in_place_of_the_table_is_removed(tmp_path: Path, cache: Path) -> None:
+    made = jars(tmp_path)
+    (cache / FILE / "x").mkdir(parents=True)
+    assert sha256_of(made) == made
+    forget_all()
+    assert sha256_of(made) == made
+    assert (cache / FILE).is_file()

@@ -37,6 +37,7 @@ def test_the_doctor_says_why_no_disk_can_be_slow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mounting, "_DEVICE", tmp_path / "no-fuse")
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
     answer = next(answer for answer in examine() if answer.name == "slow disks")
     assert answer.ok is None
     assert "no-fuse is not there" in answer.detail

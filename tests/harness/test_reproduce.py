@@ -8,6 +8,7 @@ import sys
 import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of, with_brokers
-from kchaos.harness.commands import children
+from kchaos.harness.commands import children, judge_runs
 from kchaos.harness.commands.cli import run
 from kchaos.harness.commands.measure import measure, results_in
 from kchaos.harness.commands.reproduce import judged, line_of, reproduce, time_left
@@ -275,6 +276,11 @@ def test_of_plays_that_were_all_killed_spark_has_none_to_judge(
     entry = entry_named("KIP-279-2")
     StoredRuns.errors = dict.fromkeys(entry.cases, RunUnknown("a play was killed by signal 9"))
     monkeypatch.setattr(children, "Children", StoredRuns)
+    # Neither Kafka nor Java is needed: no play is begun, and there is nothing to judge.
+    monkeypatch.setattr(
+        "kchaos.harness.commands.reproduce.fetch", lambda kafka, **_: SimpleNamespace(release=kafka)
+    )
+    monkeypatch.setattr(judge_runs, "require_spark", lambda *, offline: Path("java"))
     words = ["reproduce", entry.name, "--runs", "2", "--side-by-side", "2", "--spark", "--offline"]
     assert run([*words, "--runs-dir", str(tmp_path)]) == 2
     assert "Spark judges" not in capsys.readouterr().err

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 
 from kchaos.checkers.errors import RunDirectoryError
@@ -112,15 +113,16 @@ def judged_mutants(
     Raises:
         ValueError: The run itself is not as expected, so that no change of it shows anything.
     """
-    kinds = list(kinds)
-    if not kinds:
+    made = mutants(run, kinds, folder, seed=seed)
+    first = next(made, None)
+    if first is None:
         return
     original = judge(run)
     if not original.expected:
         raise ValueError(f"{run.name} is not as expected: {said(original)}; store it anew")
     followed = original.prediction.states if original.prediction is not None else 0
     predict = predict_once(run, original, most_states=max(FEW_STATES, followed * 3 // 2))
-    for kind, place, mutant in mutants(run, kinds, folder, seed=seed):
+    for kind, place, mutant in chain([first], made):
         begun = time.perf_counter()
         results, why = judge_path(
             mutant.path, predict=predict, original=original if is_thorough else None

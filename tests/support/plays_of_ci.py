@@ -1,15 +1,15 @@
 """Plays of CI on real brokers, chosen by what each exercises.
 
 Each entry of the catalogue is played once, where its bug shows if it does: in the case and on the
-release that exercise most of what no other play does, or else on the last release that has it. An
-entry with a stored run as it stands is judged from that.
+release that exercise most of what no other play does. Where several would do, it is played on a
+release that tests start anyway, or else on the last that has it. An entry with a stored run as it
+stands is judged from that.
 `BORDERS` has an entry of each seed, a document that the catalogue was begun with, that is played on
 both sides of its border. A case is played if no run of it is stored. What these do not exercise of
-the steps and faults that entries and cases have is added, the plays with most of it first. Where
-several would do, it is played on a release that tests start anyway. What a test performs on a
-cluster by itself needs no play (`PERFORMED_BY_TESTS`). The rest is played by `kchaos measure` and
-`make cases`. Few releases are started only to see whether they do (`started_by_tests`);
-`make releases` starts each.
+the steps and faults that entries and cases have is added, the plays with most of it first. What a
+test performs on a cluster by itself needs no play (`PERFORMED_BY_TESTS`). The rest is played by
+`kchaos measure` and `make cases`. Few releases are started only to see whether they do
+(`started_by_tests`); `make releases` starts each.
 """
 
 import os

@@ -29,7 +29,7 @@ from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import Exchange, Stage
 
 
-def silent_steps(state: State, lookahead: Lookahead, index: int, decided: int) -> Iterator[World]:
+def internal_steps(state: State, lookahead: Lookahead, index: int, decided: int) -> Iterator[World]:
     """Yield every step that may come before the next observation, likeliest first.
 
     Args:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model.follow.internal_steps import early_requests, silent_steps
+from kchaos.checkers.model.follow.internal_steps import early_requests, internal_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import Decided, Record, Seen, is_action
 from kchaos.checkers.model.follow.observed_steps import Excluded, take, take_decision
@@ -283,7 +283,7 @@ class _Search:
         if at_once is not None:
             yield self._step(step, at_once, node.seen, node.decided)
             return
-        for world in silent_steps(node.state, self.lookahead, node.seen, node.decided):
+        for world in internal_steps(node.state, self.lookahead, node.seen, node.decided):
             yield self._step(step, world, node.seen, node.decided)
         for decided in self._order(node):
             world = World(node.state)

@@ -11,7 +11,7 @@ from kchaos.checkers.model.broker.leader import become_leader, give_up_isr, upda
 from kchaos.checkers.model.controller import allowed
 from kchaos.checkers.model.controller.allowed import reason_against
 from kchaos.checkers.model.follow.internal_leader_steps import epochs_half_told
-from kchaos.checkers.model.follow.internal_steps import silent_steps
+from kchaos.checkers.model.follow.internal_steps import internal_steps
 from kchaos.checkers.model.follow.isr_requests import Asking
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import (
@@ -179,7 +179,7 @@ def test_a_fetch_that_repeats_the_one_before_may_have_led_to_a_request() -> None
     update_view(world, 0, T, 1, 0, Asking(NOTHING_TO_COME, 0))
     assert maximal_isr(world) == (0,)
     lives(world, 0, 1)
-    after = silent_steps(world.state(EMPTY), followed_by(request(1, (0, 1))), 0, 0)
+    after = internal_steps(world.state(EMPTY), followed_by(request(1, (0, 1))), 0, 0)
     assert [maximal_isr(each) for each in after].count((0, 1)) == 1
 
 
@@ -201,7 +201,7 @@ def test_no_fetch_was_repeated_where_the_numbers_leave_no_room_for_it(
         )
         for number in (1, last)
     )
-    after = silent_steps(world.state(EMPTY), followed_by(first, request(1, (0, 1)), second), 1, 0)
+    after = internal_steps(world.state(EMPTY), followed_by(first, request(1, (0, 1)), second), 1, 0)
     assert ((0, 1) in [maximal_isr(each) for each in after]) is asks
 
 
@@ -224,7 +224,9 @@ def test_a_refused_isr_counts_until_the_leader_handles_the_refusal() -> None:
     refusal = IsrAnswered(leader=0, isrs={}, refused=frozenset({T}))
     take(world, refusal, NOTHING_TO_COME, generations={}, decided=0)
     assert maximal_isr(world) == (0, 1)
-    after = [maximal_isr(step) for step in silent_steps(world.state(EMPTY), NOTHING_TO_COME, 0, 0)]
+    after = [
+        maximal_isr(step) for step in internal_steps(world.state(EMPTY), NOTHING_TO_COME, 0, 0)
+    ]
     assert (0,) in after
 
 

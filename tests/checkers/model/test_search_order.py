@@ -20,7 +20,7 @@ from kchaos.checkers.model.broker.leader import (
     update_view,
     wait_no_longer,
 )
-from kchaos.checkers.model.follow.internal_steps import give_up_others, silent_steps
+from kchaos.checkers.model.follow.internal_steps import give_up_others, internal_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import (
     ClientAnswered,
@@ -98,7 +98,7 @@ def told_unlikely(
     """Whether it is unlikely that a broker handles its control request before these items."""
     return [
         step.is_unlikely
-        for step in silent_steps(world.state(EMPTY), to_come(*items), index, 0)
+        for step in internal_steps(world.state(EMPTY), to_come(*items), index, 0)
         if step.get(("control", broker))[0].errors is not None
     ]
 
@@ -266,7 +266,7 @@ def test_a_round_that_nobody_saw_is_unlikely_once_a_shutdown_has_closed_the_sess
 ) -> None:
     stop = Seen(what=StopBroker(broker=1, clean=clean), time=5.0)
     lookahead = Lookahead(Record(seen=(stop,), decided=decided))
-    (step,) = silent_steps(fetching().state(EMPTY), lookahead, 0, taken)
+    (step,) = internal_steps(fetching().state(EMPTY), lookahead, 0, taken)
     view = step.known_replica(0, T).view(1)
     assert view is not None
     assert (view.log_end_offset, step.is_unlikely) == (1, is_unlikely)
@@ -302,7 +302,7 @@ def test_a_wait_ends_unseen_only_with_the_high_watermark_that_was_told_before(
 ) -> None:
     world = fetching()
     world.put_exchanges(1, 0, (WAITING,))
-    steps = list(silent_steps(world.state(EMPTY), to_come(told), 1, 0))
+    steps = list(internal_steps(world.state(EMPTY), to_come(told), 1, 0))
     assert [step.exchanges(1, 0) for step in steps] == [()] * is_possible
 
 
@@ -313,7 +313,7 @@ def test_a_fetch_that_finds_nothing_may_be_answered_at_once_with_what_was_told_b
     world = fetching(release=release)
     world.put_exchanges(1, 0, (replace(WAITING, stage=Stage.ARRIVED),))
     told = to_come(reply(high_watermark=1, last_offset=0))
-    steps = silent_steps(world.state(EMPTY), told, 1, 0)
+    steps = internal_steps(world.state(EMPTY), told, 1, 0)
     assert (() in [step.exchanges(1, 0) for step in steps]) is is_possible
 
 
@@ -325,7 +325,7 @@ def test_a_fetch_that_finds_records_of_internal_topics_alone_is_answered_with_wh
     world.put_exchanges(1, 0, (replace(WAITING, stage=Stage.ARRIVED),))
     nothing = reply(high_watermark=0, last_offset=None)
     seen = replace(nothing, number=(7, 2), answers_others=answers_others)
-    steps = silent_steps(world.state(EMPTY), to_come(seen), 0, 0)
+    steps = internal_steps(world.state(EMPTY), to_come(seen), 0, 0)
     answered = [
         step.known_replica(0, T).high_watermark
         for step in steps
@@ -357,7 +357,7 @@ def test_an_append_in_another_epoch_than_the_batch_that_is_read_is_unlikely_befo
     answered = ClientAnswered(operation="n", outcome="ok", base_offset=1, error="")
     order = (news, answered) if is_told else (answered, news)
     lookahead = to_come(*order, replace(seen, partitions={T: read}))
-    (step,) = silent_steps(world.state(EMPTY), lookahead, 0, 0)
+    (step,) = internal_steps(world.state(EMPTY), lookahead, 0, 0)
     assert (step.known_replica(0, T).log.log_end_offset, step.is_unlikely) == (2, is_unlikely)
 
 
@@ -372,7 +372,7 @@ def test_what_a_broker_says_to_have_appended_was_read_even_if_no_snapshot_has_it
     world.put_thread(1, 0, None)
     world.put(("sent",), (write("n", 0, acks=-1),))
     told = ClientAnswered(operation="n", outcome="info", base_offset=-1, error=error)
-    (step,) = silent_steps(world.state(EMPTY), to_come(told), 0, 0)
+    (step,) = internal_steps(world.state(EMPTY), to_come(told), 0, 0)
     assert (step.known_replica(0, T).log.log_end_offset, step.is_unlikely) == (2, is_unlikely)
 
 
@@ -389,7 +389,7 @@ def test_a_broker_reads_a_connection_s_next_produce_when_it_has_answered_the_one
         return [
             *itertools.chain.from_iterable(
                 waiting - {request.operation for request in after.get(("sent",)) or ()}
-                for after in silent_steps(world.state(EMPTY), lookahead, 0, 0)
+                for after in internal_steps(world.state(EMPTY), lookahead, 0, 0)
             )
         ]
 
@@ -459,7 +459,7 @@ def appends_unlikely(*later: Any) -> list[bool]:
     lookahead = Lookahead(Record(seen=seen, decided=()))
     return [
         after.is_unlikely
-        for after in silent_steps(world.state(EMPTY), lookahead, 0, 0)
+        for after in internal_steps(world.state(EMPTY), lookahead, 0, 0)
         if after.known_replica(1, T).log.log_end_offset == 1
     ]
 
@@ -471,7 +471,7 @@ def test_who_has_lost_the_partition_may_be_answered_what_it_asks_for_again() -> 
     news = FetchAnswer(batches=world.known_replica(0, T).log.batches, high_watermark=0)
     delivered = replace(FETCH, stage=Stage.DELIVERED, answers=((T, news),))
     world.put_exchanges(1, 0, (delivered,))
-    steps = silent_steps(world.state(EMPTY), to_come(fetches(0, 1)), 0, 0)
+    steps = internal_steps(world.state(EMPTY), to_come(fetches(0, 1)), 0, 0)
     assert [step.is_unlikely for step in steps if not step.exchanges(1, 0)] == [False]
 
 
@@ -531,7 +531,7 @@ def waits_for_1(*messages: Seen, lag_s: float) -> list[int]:
     assert world.known_replica(0, T).high_watermark == 0
     lookahead = Lookahead(Record(seen=messages, decided=(), lag_s=lag_s))
     reached = []
-    for after in silent_steps(world.state(EMPTY), lookahead, len(messages) - 1, 0):
+    for after in internal_steps(world.state(EMPTY), lookahead, len(messages) - 1, 0):
         if after.is_unlikely:
             increment_high_watermark(after, 0, T)
             reached.append(after.known_replica(0, T).high_watermark)
@@ -590,7 +590,7 @@ def told_at(
     lookahead = to_come(*questions)
     steps = [
         after
-        for after in silent_steps(before, lookahead, index, 0)
+        for after in internal_steps(before, lookahead, index, 0)
         if after.get(("control", 1))[0].errors is not None
     ]
     return [after.is_unlikely for after in steps]
@@ -641,7 +641,7 @@ def test_a_broker_that_is_shut_down_in_order_may_fetch_nothing_of_what_it_is_to_
     world.put(("control", 1), (replace(RECEIVED, request=led),))
     steps = [
         step
-        for step in silent_steps(world.state(EMPTY), to_come(*later), 0, 0)
+        for step in internal_steps(world.state(EMPTY), to_come(*later), 0, 0)
         if step.get(("control", 1))[0].errors is not None
     ]
     assert [step.thread(1, 0) is not None for step in steps] == fetches
@@ -820,7 +820,7 @@ def test_a_produce_was_read_if_its_broker_fetches_from_beyond_it_later(
     world.put(("sent",), (write("n", 0, acks=-1),))
     told = ClientAnswered(operation="n", outcome="info", base_offset=-1, error="NOT_LEADER")
     lookahead = to_come(told, asked_as_follower(fetch_offset))
-    (step,) = silent_steps(world.state(EMPTY), lookahead, 0, 0)
+    (step,) = internal_steps(world.state(EMPTY), lookahead, 0, 0)
     assert (step.known_replica(0, T).log.log_end_offset, step.is_unlikely) == (2, is_unlikely)
 
 
@@ -834,7 +834,7 @@ def test_a_produce_was_read_if_its_broker_asks_for_its_epoch_later(
     told = ClientAnswered(operation="n", outcome="info", base_offset=-1, error="NOT_LEADER")
     asks = EpochAsked(requested_epoch=requested_epoch, leader_epoch=2)
     question = replace(asked(8, 0), follower=0, leader=1, partitions={T: asks})
-    (step,) = silent_steps(world.state(EMPTY), to_come(told, question), 0, 0)
+    (step,) = internal_steps(world.state(EMPTY), to_come(told, question), 0, 0)
     assert step.is_unlikely is is_unlikely
 
 
@@ -871,7 +871,7 @@ def test_a_follower_that_ends_with_less_was_told_to_stop_before_it_learnt_more(
     ends = replace(ENDS, checkpointed=(("t", 0, checkpointed),))
     learns = [
         step.is_unlikely
-        for step in silent_steps(world.state(EMPTY), to_come(ends), 0, 0)
+        for step in internal_steps(world.state(EMPTY), to_come(ends), 0, 0)
         if step.known_replica(1, T).high_watermark == 1
     ]
     assert learns == [is_unlikely]
@@ -938,7 +938,7 @@ def test_a_follower_that_refuses_to_stop_may_do_so_before_it_appends(
     later = replace(asked_as_follower(2), follower=1, leader=0)
     (told,) = (
         step
-        for step in silent_steps(world.state(EMPTY), to_come(later), 0, 0)
+        for step in internal_steps(world.state(EMPTY), to_come(later), 0, 0)
         if step.get(("control", 1))[0].errors is not None
     )
     assert told.is_unlikely is is_unlikely
@@ -1015,7 +1015,7 @@ def test_a_fetch_that_nobody_saw_is_sent_after_the_follower_hears_of_its_leader_
     def unlikely(*items: Observation) -> list[bool]:
         return [
             step.is_unlikely
-            for step in silent_steps(state_before, to_come(before, *items, answer), 1, 0)
+            for step in internal_steps(state_before, to_come(before, *items, answer), 1, 0)
             if any(request.number == answer.number for request in step.exchanges(1, 0))
         ]
 
@@ -1037,7 +1037,7 @@ def test_a_fetch_that_leaves_a_partition_of_its_session_out_is_seen(
     world.put_thread(1, 0, replace(thread, session=kept))
     before = replace(asked(7, 1), partitions={T: replace(fetch_from_0(1), fetch_offset=1)})
     answer = replace(reply(high_watermark=1, last_offset=None), number=(7, 9))
-    steps = silent_steps(world.state(EMPTY), to_come(before, answer), 1, 0)
+    steps = internal_steps(world.state(EMPTY), to_come(before, answer), 1, 0)
     assert [step.exchanges(1, 0) != () for step in steps] == [True] * is_possible
 
 
@@ -1056,7 +1056,7 @@ def test_a_fetch_of_an_older_epoch_came_before_its_leader_took_over_the_next(
     become_leader(world, 0, T, state(0, 2, (0,)))
     fetch = FetchState(fetch_offset=1, state=FetcherState.FETCHING, leader_epoch=leader_epoch)
     world.put_thread(1, 0, FetcherThread(partitions=((T, fetch),), session=frozenset({T})))
-    (step,) = silent_steps(world.state(EMPTY), to_come(), 0, 0)
+    (step,) = internal_steps(world.state(EMPTY), to_come(), 0, 0)
     view = step.known_replica(0, T).view(1)
     assert view is not None
     assert (view.log_end_offset, step.is_unlikely) == (1, is_unlikely)
@@ -1080,7 +1080,7 @@ def test_a_leader_appends_after_the_answer_that_has_no_records(
     def unlikely(*items: Observation) -> list[bool]:
         return [
             step.is_unlikely
-            for step in silent_steps(before_state, to_come(*items), 0, 0)
+            for step in internal_steps(before_state, to_come(*items), 0, 0)
             if step.known_replica(0, T).log.log_end_offset == 2
         ]
 
@@ -1205,7 +1205,7 @@ def test_a_leader_that_waits_for_zookeeper_with_a_partition_has_counted_another(
             step.known_replica(0, other).view(1),
             exchange.stage,
         )
-        for step in silent_steps(world.state(EMPTY), to_come(), 0, 0)
+        for step in internal_steps(world.state(EMPTY), to_come(), 0, 0)
         for exchange in step.exchanges(1, 0)
         if exchange.counted
     ]
@@ -1224,7 +1224,7 @@ def test_a_fetch_is_counted_in_the_epoch_in_which_its_follower_joins_the_isr() -
     def unlikely(*items: Observation) -> dict[Stage, bool]:
         return {
             exchange.stage: step.is_unlikely
-            for step in silent_steps(arrived, to_come(asked(7, 2), *items), 1, 0)
+            for step in internal_steps(arrived, to_come(asked(7, 2), *items), 1, 0)
             for exchange in step.exchanges(1, 0)
         }
 
@@ -1323,7 +1323,7 @@ def test_of_a_fetch_only_that_is_left_to_count_which_another_is_not_told_yet(
 ) -> None:
     """What it is told of all three was so at one moment, as it waited."""
     before = two_fetch(stage=Stage.WAITING)
-    steps = silent_steps(
+    steps = internal_steps(
         before.state(EMPTY), to_come(*TWO_ASKED, high_watermarks_told(*told)), 2, 0
     )
     uncounted = [
@@ -1344,7 +1344,7 @@ def test_a_fetch_that_waits_is_told_nothing_of_what_was_counted_and_did_not_move
     for partition in (T, V):
         led = before.known_replica(0, partition)
         before.put_replica(0, partition, replace(led, high_watermark=1))
-    steps = silent_steps(before.state(EMPTY), to_come(*TWO_ASKED), 2, 0)
+    steps = internal_steps(before.state(EMPTY), to_come(*TWO_ASKED), 2, 0)
     uncounted = [
         {T, U, V} - exchange.counted
         for step in steps
@@ -1359,13 +1359,13 @@ def test_of_a_fetch_the_rest_is_counted_in_parts_again() -> None:
     lookahead = to_come(*TWO_ASKED)
     (counted,) = (
         step.state(before.state(EMPTY))
-        for step in silent_steps(before.state(EMPTY), lookahead, 2, 0)
+        for step in internal_steps(before.state(EMPTY), lookahead, 2, 0)
         for exchange in step.exchanges(1, 0)
         if exchange.counted == {T}
     )
     again = [
         exchange.counted
-        for step in silent_steps(counted, lookahead, 2, 0)
+        for step in internal_steps(counted, lookahead, 2, 0)
         for exchange in step.exchanges(1, 0)
         if len(exchange.counted) > 1
     ]
@@ -1443,7 +1443,7 @@ def test_the_parts_of_a_fetch_do_not_double_with_each_partition() -> None:
 
     parts = [
         exchange.counted
-        for step in silent_steps(world.state(EMPTY), to_come(asked(7, 2)), 1, 0)
+        for step in internal_steps(world.state(EMPTY), to_come(asked(7, 2)), 1, 0)
         for exchange in step.exchanges(1, 0)
         if exchange.counted
     ]
@@ -1484,7 +1484,7 @@ def test_a_fetch_of_another_may_come_before_the_last_partition_of_one_is_counted
 
     counted = [
         tuple(step.known_replica(0, partition).high_watermark for partition in (T, U))
-        for step in silent_steps(world.state(EMPTY), lookahead, 1, 0)
+        for step in internal_steps(world.state(EMPTY), lookahead, 1, 0)
         for exchange in step.exchanges(1, 0)
         if exchange.counted
     ]

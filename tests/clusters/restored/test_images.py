@@ -84,8 +84,9 @@ def test_images_of_boots_before_are_removed_and_so_are_those_that_nobody_used_fo
 
 @pytest.mark.usefixtures("no_criu")
 def test_a_machine_without_criu_is_told_how_to_get_it_and_what_does_without(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
     spec = ClusterSpec(brokers=brokers_of("2.8.2"))
     with pytest.raises(MachineError, match=r"install criu .*--driver local"):
         RestoredCluster(spec, work_directory=tmp_path / "cluster").start()
