@@ -13,17 +13,24 @@ REPOSITORY = Path(__file__).parent.parent
 PAGE = REPOSITORY / "docs/where.md"
 TOP = ("clusters", "faults", "checkers", "harness")
 """The top folders that can be imported, the lowest first. `tests/` mirrors them."""
+BESIDE = {
+    "benchmarks": "Benchmarks, which compare side by side in one run and print ratios.",
+    "tests/support": "Helpers that tests share.",
+}
+"""Folders with modules that no product imports, and what is there: they are no packages."""
 
 _HEAD = """# Where things are
 
-A line for each room and module, lower rooms first; `tests/` mirrors them. Written by
-`python -m tests.where`; do not edit.
+A line for each room and module, lower rooms first; `tests/` mirrors them. Benchmarks follow, and
+helpers that tests share. Written by `python -m tests.where`; do not edit.
 """
 
 
 def page() -> str:
     """Return the page, from the modules as they are."""
-    rooms = [room for top in TOP for room in _rooms(REPOSITORY / top)]
+    # The package itself has links to the top folders beside its modules.
+    rooms = [REPOSITORY / "kchaos"]
+    rooms += [room for top in (*TOP, *BESIDE) for room in _rooms(REPOSITORY / top)]
     return "\n".join([_HEAD, *("\n".join(_lines(room)) + "\n" for room in rooms)])
 
 
@@ -43,8 +50,9 @@ def _rooms(folder: Path) -> Iterator[Path]:
 
 def _lines(room: Path) -> Iterator[str]:
     init = room / "__init__.py"
-    said = first_line(init) if init.exists() else ""
-    yield f"## {room.relative_to(REPOSITORY)}/\n"
+    name = room.relative_to(REPOSITORY).as_posix()
+    said = first_line(init) if init.exists() else BESIDE.get(name, "")
+    yield f"## {name}/\n"
     if said:
         yield f"{said}\n"
     for module in sorted(room.glob("*.py")):
