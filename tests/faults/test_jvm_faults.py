@@ -237,6 +237,15 @@ def test_a_point_that_has_another_place_in_the_code_is_hit_there(
     replicas.await_state(leader=0, isr=[0])
 
     await_every_point(cluster_between)
+    # Nobody but the follower has read here.
+    assert cluster_between.gate is not None
+    records = cluster_between.gate.records()
+    for name in cluster_between.spec.brokers[0].points:
+        hits = [hit for hit in records if hit.point == name]
+        if POINTS[name].names_partitions:
+            assert any(("t", 0) in hit.partitions for hit in hits), hits
+        if POINTS[name].names_reader:
+            assert any(hit.is_follower for hit in hits), hits
 
 
 def _last_start(cluster: JvmCluster) -> str:

@@ -47,6 +47,7 @@ def test_both_drivers_give_the_same_verdict_and_findings(
     containers = line_of(cell, RunOptions(runs_directory=tmp_path, driver="docker"))
     # A second try plays both.
     processes = played_with_processes.pop(cell, None) or line_of(cell, play_options(tmp_path))
-    assert (containers["driver"], processes["driver"]) == ("docker", play_options(tmp_path).driver)
+    assert containers["driver"] == "docker"
+    assert processes["driver"] == play_options(tmp_path).driver != "docker"
     assert compared(containers) == compared(processes)
     assert containers["expected"] is True
