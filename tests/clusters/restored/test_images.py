@@ -20,7 +20,7 @@ from kchaos.clusters.errors import MachineError
 from kchaos.clusters.host import LocalHost, Node
 from kchaos.clusters.processes import Child, boot_id, process_start_time, spawn
 from kchaos.clusters.restored import criu, image, images, main_class
-from kchaos.clusters.restored.cluster import RestoredCluster, RestoringHost
+from kchaos.clusters.restored.cluster import RestoringHost
 from kchaos.clusters.restored.image import ImageKey, WantedJvm, restored
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
@@ -89,7 +89,7 @@ def test_a_machine_without_criu_is_told_how_to_get_it_and_what_does_without(
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
     spec = ClusterSpec(brokers=brokers_of("2.8.2"))
     with pytest.raises(MachineError, match=r"install criu .*--driver local"):
-        RestoredCluster(spec, work_directory=tmp_path / "cluster").start()
+        RestoringHost(tmp_path / "cluster", offline=True, say=None).open(spec)
     answer = next(answer for answer in examine() if answer.name == "CRIU")
     assert answer.ok is None
     assert "there is no criu" in answer.detail
