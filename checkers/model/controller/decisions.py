@@ -11,7 +11,7 @@ partition, and an ISR that a leader asks for (KIP-497), which `allowed` compares
 leader knows.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 
@@ -109,6 +109,26 @@ def elect_for_shutdown(context: ControllerContext, known: LeaderAndIsr) -> Leade
     return LeaderAndIsr(leader=in_sync[0], isr=isr)
 
 
+def elect_for_reassignment(
+    context: ControllerContext, known: LeaderAndIsr, wanted: Sequence[int]
+) -> LeaderAndIsr | None:
+    """Let one of the replicas that are to stay lead; None where none is online and in sync.
+
+    KafkaController.moveReassignedPartitionLeaderIfRequired and Election.leaderForReassign: a leader
+    that is among them and online stays. Else it is the first of them that is online and in the ISR,
+    which is not changed.
+
+    Args:
+        context: What the controller knows.
+        known: The leader and ISR before.
+        wanted: The replicas that are to hold the partition, the preferred one first.
+    """
+    if known.leader in wanted and known.leader in context.online:
+        return known
+    able = [broker for broker in wanted if broker in context.online and broker in known.isr]
+    return LeaderAndIsr(leader=able[0], isr=known.isr) if able else None
+
+
 def remove_from_isr(
     context: ControllerContext, known: LeaderAndIsr, broker: int
 ) -> LeaderAndIsr | None:
@@ -183,11 +203,13 @@ def explain(
 def _of_reassignment(
     context: ControllerContext, known: LeaderAndIsr
 ) -> Iterator[LeaderAndIsr | None]:
-    """A new epoch for all that is, another leader among the new replicas, an old one removed."""
+    """A new epoch for all that is, another leader among the new replicas, an old one removed.
+
+    Which replicas are to stay is not looked at: each member of the ISR may be the first of them.
+    """
     yield known
     for member in known.isr:
-        if member in context.online and member != known.leader:
-            yield LeaderAndIsr(leader=member, isr=known.isr)
+        yield elect_for_reassignment(context, known, (member,))
         yield remove_from_isr(context, known, member)
 
 

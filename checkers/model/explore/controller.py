@@ -268,23 +268,27 @@ def reassign(world: World, machine: Machine, action: Reassign) -> bool:
 
 
 def complete_reassignment(world: World, machine: Machine, _: CompleteReassignment) -> bool:
-    """Let the others stop and delete their logs (onPartitionReassignment, B1 to B7)."""
+    """Let the others stop and delete their logs (onPartitionReassignment, B1 to B7).
+
+    A broker that is not in the ISR is stopped in the same leader epoch
+    (ReplicaStateMachine.removeReplicasFromIsr).
+    """
     wanted: tuple[int, ...] | None = world.get(REASSIGNED)
     state = known_state(world)
     if wanted is None or not set(wanted) <= set(state.isr):
         return False
     removed = [broker_id for broker_id in world.assignment(PARTITION) if broker_id not in wanted]
-    able = [broker_id for broker_id in wanted if broker_id in _live(world)]
-    leader_id = state.leader if state.leader in wanted else able[0] if able else -1
-    if leader_id == -1:
+    context = _context(world, machine, _live(world), _stopping(world, machine))
+    elected = decisions.elect_for_reassignment(context, _known(world), wanted)
+    if elected is None:
         return False
     outboxes.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(wanted,)))
-    if not _decide_next(world, machine, LeaderAndIsr(leader=leader_id, isr=state.isr)):
+    if not _decide_next(world, machine, elected):
         return False
     epoch = world.controller_epochs()[-1]
     for broker in removed:
-        isr = tuple(member for member in known_state(world).isr if member != broker)
-        if not _decide_next(world, machine, LeaderAndIsr(leader=leader_id, isr=isr)):
+        left = decisions.remove_from_isr(context, _known(world), broker)
+        if left is not None and not _decide_next(world, machine, left):
             return False
         outboxes.queue(world, epoch, broker, _stops(world, epoch, deletes=True))
     world.put(REASSIGNED, None)

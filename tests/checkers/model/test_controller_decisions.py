@@ -11,6 +11,7 @@ from kchaos.checkers.model.controller.decisions import (
     ControllerContext,
     LeaderAndIsr,
     elect_for_offline,
+    elect_for_reassignment,
     elect_for_shutdown,
     elect_preferred,
     explain,
@@ -53,6 +54,25 @@ def test_an_unclean_election_leaves_the_leader_alone_in_the_isr() -> None:
     only_one = LeaderAndIsr(leader=1, isr=(1,))
     elected = elect_for_offline(context(2, 3, is_unclean=True), only_one)
     assert elected == LeaderAndIsr(leader=2, isr=(2,))
+
+
+@pytest.mark.parametrize(
+    ("live", "isr", "wanted", "leader"),
+    [
+        ((1, 2, 3), (1, 2, 3), (2, 1), 1),
+        ((2, 3), (1, 2, 3), (1, 3, 2), 3),
+        ((1, 2, 3), (1, 2, 3), (3, 2), 3),
+        ((1, 2, 3), (1, 2), (3, 2), 2),
+        ((1, 3), (1, 2), (3, 2), None),
+    ],
+    ids=["stays", "is-gone", "is-not-wanted", "first-is-not-in-sync", "none-is-able"],
+)
+def test_a_reassignment_keeps_the_isr_and_the_leader_where_it_can(
+    live: tuple[int, ...], isr: tuple[int, ...], wanted: tuple[int, ...], leader: int | None
+) -> None:
+    known = LeaderAndIsr(leader=1, isr=isr)
+    elected = None if leader is None else LeaderAndIsr(leader=leader, isr=isr)
+    assert elect_for_reassignment(context(*live), known, wanted) == elected
 
 
 def test_a_preferred_election_keeps_the_isr() -> None:

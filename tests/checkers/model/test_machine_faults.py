@@ -292,6 +292,20 @@ def test_a_reassignment_ends_when_the_new_broker_is_in_sync_and_the_old_one_dele
     assert [follower for follower, _ in replica(forgotten, 0).views] == [2]
 
 
+def test_a_broker_out_of_sync_is_reassigned_in_the_leader_epoch_of_those_that_stay() -> None:
+    model = machine(faults=Faults(reassignments=1), replicas=3, spares=1)
+    shrunk = after(model, Write(leader=0), Shrink(leader=0, follower=1), Learn(leader=0))
+    assert known(shrunk).isr == (0,)
+    begun = after(model, Reassign(replicas=(0, 2)), state=shrunk)
+    told = [Receive(broker=broker, controller_epoch=1) for broker in (0, 2)]
+    fetch, handle = Ask(follower=2, leader=0), Handle(follower=2, leader=0)
+    expand = Expand(leader=0, follower=2)
+    in_sync = after(model, *told, fetch, fetch, handle, fetch, expand, Learn(leader=0), state=begun)
+    done = after(model, CompleteReassignment(), state=in_sync)
+    assert known(done).isr == (0, 2)
+    assert known(done).leader_epoch == known(in_sync).leader_epoch + 1
+
+
 @pytest.mark.parametrize(("is_first_known", "counts"), [(True, True), (False, False)])
 def test_a_new_leaders_first_fetch_reaches_no_end_that_was_there_before_it(
     is_first_known: bool, counts: bool, monkeypatch: pytest.MonkeyPatch
