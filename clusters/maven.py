@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from kchaos.clusters.cache import staging
+from kchaos.clusters.digests import read_sha256_of
 from kchaos.clusters.errors import MachineError, ReleaseError
 from kchaos.clusters.pinned_jars import is_pinned, pinned, refuse_other_jars
 
@@ -192,12 +193,8 @@ def _refuse_damaged(jar_path: Path) -> None:
 def _refuse_changed(folder: Path) -> None:
     """Refuse jars in a folder like a Maven repository that have other digests than those pinned."""
     jars = [jar.relative_to(folder).as_posix() for jar in folder.rglob("*.jar")]
-    refuse_other_jars({place: _sha256_of(folder / place) for place in jars if place in pinned()})
-
-
-def _sha256_of(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    known = [place for place in jars if place in pinned()]
+    refuse_other_jars({place: read_sha256_of(folder / place) for place in known})
 
 
 def _move_all(folder: Path, repository: Path) -> None:
