@@ -7,10 +7,17 @@ the other brokers fetch in time, unless they are named as slow too.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from kchaos.checkers.model.controller.decisions import (
+    ControllerContext,
+    LeaderAndIsr,
+    elect_for_offline,
+)
 from kchaos.checkers.model.explore.in_sync import Follower, Solution, counted, keeps
+from kchaos.checkers.model.releases.proposed import keep_isr
+from kchaos.checkers.model.releases.rules.last_in_isr import keep_last_member
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +250,8 @@ class _Course:
         leader = self.line.leader
         isr = (*(broker_id for broker_id in self.now.isr if broker_id != leader), leader)
         order = self.line.assignment if self.by_assignment else isr
-        chosen = next(broker for broker in order if broker in isr and broker not in self.dead)
+        elected = self._elected(order, self.dead)
+        chosen = leader if elected is None else elected.leader
         why = f"{leader} gives up: {_seconds(time - fetch.pending_from)} with a fetch unanswered"
         self.moves += 1
         if chosen == leader:
@@ -272,14 +280,21 @@ class _Course:
 
     def _die(self, time: float) -> None:
         leader = self.line.leader
-        isr = tuple(broker_id for broker_id in self.now.isr if broker_id != leader)
-        live = [broker_id for broker_id in isr if broker_id not in self.dead]
-        if not live:
+        elected = self._elected(self.line.assignment, self.dead | {leader})
+        if elected is None:
             self._to(time, -1, (leader,), f"{leader} dies; nobody else is in sync")
             return
-        order = self.line.assignment
-        chosen = next(broker for broker in order if broker in live)
-        self._to(time, chosen, tuple(live), f"{leader} dies")
+        self._to(time, elected.leader, elected.isr, f"{leader} dies")
+
+    def _elected(self, order: tuple[int, ...], dead: Collection[int]) -> LeaderAndIsr | None:
+        """Elect as for a partition without a leader, by an order of replicas."""
+        context = ControllerContext(
+            assignment=order,
+            live=frozenset(order) - frozenset(dead),
+            isr_without=keep_last_member,
+            isr_of_preferred=keep_isr,
+        )
+        return elect_for_offline(context, LeaderAndIsr(leader=self.now.leader, isr=self.now.isr))
 
     def _to(self, time: float, leader: int, isr: tuple[int, ...], why: str) -> None:
         self.states.append(CourseState(time=time, leader=leader, isr=isr, why=why))

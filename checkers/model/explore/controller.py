@@ -82,20 +82,28 @@ def decide(world: World, leader_id: int, leader_epoch: int, isr: Collection[int]
 def elect(world: World, machine: Machine, action: Elect) -> bool:
     """Elect another member of the ISR, as a preferred election does."""
     able = _live(world) if machine.faults.has_requests else set(machine.generations)
-    context = replace(_context(world, machine, able), assignment=(action.leader,))
+    context = _preferring(_context(world, machine, able), action.leader)
     decided = decisions.elect_preferred(context, _known(world))
     return decided is not None and _decide_next(world, machine, decided)
 
 
 def remove(world: World, machine: Machine, action: Remove) -> bool:
-    """A broker that leaves is taken out; the leader stays unless it is the one (ISR members)."""
-    state = known_state(world)
-    if not {action.broker, action.leader} <= set(state.isr):
+    """Let a broker leave: another member of the ISR is elected if it leads, else it is taken out.
+
+    For machines without sessions, where all others are there. KafkaReplication.tla has the same in
+    two steps (ControllerShrinkIsr, ControllerElectLeader).
+    """
+    known = _known(world)
+    if action.leader not in known.isr:
         return False
-    if action.broker != state.leader != action.leader:
+    context = _context(world, machine, set(machine.generations) - {action.broker})
+    if known.leader == action.broker:
+        decided = decisions.elect_for_offline(_preferring(context, action.leader), known)
+    else:
+        decided = decisions.remove_from_isr(context, known, action.broker)
+    if decided is None or decided.leader != action.leader:
         return False
-    isr = tuple(member for member in state.isr if member != action.broker)
-    return _decide_next(world, machine, LeaderAndIsr(leader=action.leader, isr=isr))
+    return _decide_next(world, machine, decided)
 
 
 def see_brokers(world: World, machine: Machine, _: SeeBrokers) -> bool:
@@ -296,23 +304,35 @@ def complete_reassignment(world: World, machine: Machine, _: CompleteReassignmen
 
 
 def replace_leader(world: World, machine: Machine, *, by_isr: bool) -> bool:
-    """Elect anew for a leader that gives up; by the assignment it may be the same one again."""
-    state = known_state(world)
-    able = [
-        broker_id
-        for broker_id in world.assignment(PARTITION)
-        if broker_id in state.isr and broker_id in _live(world)
-    ]
-    candidates = (
-        [broker_id for broker_id in able if broker_id != state.leader] + [state.leader]
-        if by_isr
-        else able
-    )
-    if not candidates:
+    """Elect for a leader that gives up, which may be elected again.
+
+    Args:
+        world: What it is written into.
+        machine: Bounds the leader epochs.
+        by_isr: Whether the order of the ISR decides, which the leader is last in, and not the
+            assignment. No release elects so (KIP-501, solution 2).
+    """
+    known = _known(world)
+    context = _context(world, machine, _live(world), _stopping(world, machine))
+    if by_isr:
+        others = (replica for replica in context.assignment if replica != known.leader)
+        context = replace(context, assignment=(*others, known.leader))
+    elected = decisions.elect_for_offline(context, known)
+    if elected is None:
         return False
     if machine.remembers_blameless:
-        world.put(GAVE_UP, world.get(GAVE_UP) | {state.leader})
-    return _decide_next(world, machine, LeaderAndIsr(leader=candidates[0], isr=state.isr))
+        world.put(GAVE_UP, world.get(GAVE_UP) | {known.leader})
+    return _decide_next(world, machine, elected)
+
+
+def _preferring(context: ControllerContext, broker: int) -> ControllerContext:
+    """Return a controller's knowledge once a broker is the preferred replica.
+
+    Which replica that is stays open, as a reassignment to the same brokers may come before. So any
+    member of the ISR may be elected, as in KafkaReplication.tla (ControllerElectLeader).
+    """
+    others = (replica for replica in context.assignment if replica != broker)
+    return replace(context, assignment=(broker, *others))
 
 
 def _decide_next(world: World, machine: Machine, decided: LeaderAndIsr) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.controller import decisions
 from kchaos.checkers.model.controller.at_once import after_brokers_left, at_failover
 from kchaos.checkers.model.controller.decisions import (
     NO_LEADER,
@@ -19,15 +20,29 @@ from kchaos.checkers.model.controller.decisions import (
 )
 from kchaos.checkers.model.explore.actions import (
     Action,
+    Answer,
+    Ask,
+    Elect,
     EndSession,
+    Handle,
     Kill,
+    Look,
     MoveController,
+    Relinquish,
+    Remove,
     SeeBrokers,
     Start,
 )
-from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Machine
+from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
+from kchaos.checkers.model.explore.machine import actions
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
+from kchaos.harness.documents.kip_501_proposals import (
+    ISR_ORDER,
+    PENDING_READS,
+    SLOW_LEADER_GIVES_UP,
+)
+from kchaos.harness.documents.proposal import Proposal, with_proposals
 from tests.support.machine_steps import after
 
 ALL_IN_SYNC = LeaderAndIsr(leader=1, isr=(1, 2, 3))
@@ -212,3 +227,34 @@ def test_a_leader_that_was_away_for_a_new_controller_is_elected_again(
     known = World(after(machine, *steps)).partition_state(PARTITION)
     assert known is not None
     assert (known.leader_epoch, known.leader, known.isr) == written
+
+
+@pytest.mark.parametrize(
+    ("decided_by", "action"),
+    [
+        ("elect_for_offline", Remove(broker=0, leader=1)),
+        ("remove_from_isr", Remove(broker=1, leader=0)),
+        ("elect_preferred", Elect(leader=1)),
+        ("elect_for_offline", Relinquish(leader=0)),
+    ],
+    ids=["a leader leaves", "a follower leaves", "another is preferred", "a leader gives up"],
+)
+@pytest.mark.parametrize("order", [(), (ISR_ORDER,)], ids=["by-assignment", "by-isr"])
+def test_without_the_controllers_decision_the_explorer_chooses_no_leader(
+    monkeypatch: pytest.MonkeyPatch, decided_by: str, action: Action, order: tuple[Proposal, ...]
+) -> None:
+    proposed = (PENDING_READS, SLOW_LEADER_GIVES_UP, *order)
+    machine = Machine(
+        generations=dict.fromkeys((0, 1), with_proposals(generation_for("2.8.2"), *proposed)),
+        records=1,
+        leader_epoch=1,
+        log_size=1,
+        grain=Grain.READS,
+    )
+    ask, look = Ask(follower=1, leader=0), Look(follower=1, leader=0)
+    answered = (Answer(follower=1, leader=0), Handle(follower=1, leader=0))
+    state = after(machine, ask, ask, look, *answered, ask, look)
+    assert action in actions(machine, state)
+
+    monkeypatch.setattr(decisions, decided_by, lambda *_: None)
+    assert action not in actions(machine, state)

@@ -17,6 +17,7 @@ from kchaos.checkers.model.explore.in_sync import (
     Solution,
     counted,
 )
+from kchaos.harness.documents import kip_501_courses
 from kchaos.harness.documents.comparison import Result
 from kchaos.harness.documents.kip_501 import compare, compare_run
 from kchaos.harness.documents.kip_501_courses import Course, play
@@ -53,6 +54,15 @@ def test_the_first_half_alone_keeps_the_example_in_sync_and_the_second_half_alon
     assert told(course(FIRST_HALF)) == []
     assert told(course(SOLUTION_1)) == []
     assert told(course(SECOND_HALF))[0] == (15.0, 1001, (1001,))
+
+
+def test_a_course_has_no_leader_that_the_controller_does_not_elect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kip_501_courses, "elect_for_offline", lambda *_: None)
+
+    assert told(course(SOLUTION_1, dies_at=20.0)) == [(20.0, -1, (1001,))]
+    assert told(course(SOLUTION_2, by_assignment=False))[0][1] == 1001
 
 
 def test_under_solution_1_a_follower_leads_cleanly_when_the_slow_leader_dies() -> None:
