@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.broker import follower, leader, offset_reset, process
-from kchaos.checkers.model.state.state import Checkpoint
+from kchaos.checkers.model.state.state import Broker, Checkpoint
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.replica import Replica, Role
@@ -32,38 +32,30 @@ _OF_A_LEADER = (
 """Further knowledge of a replica, which goes with it."""
 
 
-def may_handle(world: World, broker_id: int, received: Received) -> bool:
-    """Tell whether a broker can handle a request now: who is refused waits for no fetcher."""
-    is_refused = bool(_refusal(world, broker_id, received))
-    return is_refused or offset_reset.may_handle(world, broker_id, received.request)
+def handle(
+    world: World, broker_id: int, received: Received, *, is_last: bool = True
+) -> Errors | None:
+    """Handle a control request, or a part of one, on a broker.
 
-
-def _refusal(world: World, broker_id: int, received: Received) -> str:
-    """Return the error with which a broker refuses a whole request at once, or ""."""
-    broker = world.broker(broker_id)
-    if broker is None:
-        return ""
-    error = broker.generation.error_of_broker_epoch(received.broker_epoch, broker.epoch)
-    if error:
-        return error
-    is_stale = received.controller_epoch < broker.controller_epoch
-    return "STALE_CONTROLLER_EPOCH" if is_stale else ""
-
-
-def handle(world: World, broker_id: int, received: Received, *, is_last: bool = True) -> Errors:
-    """Handle a control request, or a part of one, on a broker; returns what it answers.
+    Every scheduler lets a broker handle its requests here, and decides by itself which is next.
 
     Args:
         world: The transition.
-        broker_id: Who handles it.
+        broker_id: Who handles it; it has run.
         received: What is handled.
         is_last: Whether no other part of the request is left.
+
+    Returns:
+        The broker's answer. None where the broker must wait for a fetcher: nothing has changed
+        then. A request that is refused waits for none.
     """
     broker = world.broker(broker_id)
     assert broker is not None
-    refusal = _refusal(world, broker_id, received)
+    refusal = _refusal(broker, received)
     if refusal:
         return ((None, refusal),)
+    if not offset_reset.may_handle(world, broker_id, received.request):
+        return None
     controller_epoch = max(received.controller_epoch, broker.controller_epoch)
     request = received.request
     if isinstance(request, UpdateMetadata):
@@ -93,6 +85,15 @@ def handle(world: World, broker_id: int, received: Received, *, is_last: bool = 
         if not now.checkpoints:
             world.put_broker(broker_id, replace(now, checkpoints=True))
     return ((None, ""), *errors)
+
+
+def _refusal(broker: Broker, received: Received) -> str:
+    """Return the error with which a broker refuses a whole request at once, or ""."""
+    error = broker.generation.error_of_broker_epoch(received.broker_epoch, broker.epoch)
+    if error:
+        return error
+    is_stale = received.controller_epoch < broker.controller_epoch
+    return "STALE_CONTROLLER_EPOCH" if is_stale else ""
 
 
 def _become(world: World, broker_id: int, state: PartitionState, request: LeaderAndIsr) -> str:

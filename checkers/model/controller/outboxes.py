@@ -194,12 +194,7 @@ def may_send(world: World, epoch: int, broker_id: int) -> bool:
     outbox = world.outbox(epoch, broker_id)
     if outbox is None or not outbox.requests or outbox.is_unanswered or outbox.held_by:
         return False
-    return may_deliver(world, epoch, broker_id) and _passes(world, epoch, broker_id)
-
-
-def may_deliver(world: World, epoch: int, broker_id: int) -> bool:
-    """Tell whether the broker can handle the first request of an outbox now."""
-    return control_handling.may_handle(world, broker_id, received(world, epoch, broker_id))
+    return _passes(world, epoch, broker_id)
 
 
 def may_answer(world: World, epoch: int, broker_id: int) -> bool:
@@ -211,30 +206,48 @@ def may_answer(world: World, epoch: int, broker_id: int) -> bool:
     return source == broker_id or world.passes(broker_id, source)
 
 
-def send(world: World, epoch: int, broker_id: int) -> None:
-    """Let the first request of an outbox get to its broker, unless a hold keeps it."""
+def send(world: World, epoch: int, broker_id: int) -> bool:
+    """Let the first request of an outbox get to its broker, unless a hold keeps it.
+
+    Returns False, without a change, where the broker must wait for a fetcher.
+    """
     outbox = world.outbox(epoch, broker_id)
     assert outbox is not None
     source = world.controller(epoch).broker
     kept = _holds(world, source, broker_id, outbox.requests[0], "request")
-    if kept:
-        world.put(("outbox", epoch, broker_id), replace(outbox, held_by=kept))
-    else:
-        deliver(world, epoch, broker_id)
+    if not kept:
+        return deliver(world, epoch, broker_id)
+    world.put(("outbox", epoch, broker_id), replace(outbox, held_by=kept))
+    return True
 
 
-def deliver(world: World, epoch: int, broker_id: int) -> None:
-    """Let a broker handle the first request of an outbox; its answer is then on its way."""
-    outbox = world.outbox(epoch, broker_id)
-    assert outbox is not None
+def deliver(world: World, epoch: int, broker_id: int) -> bool:
+    """Let a broker handle the first request of an outbox; its answer is then on its way.
+
+    This is the step where a broker has no queue: it handles a request as it arrives. Returns False,
+    without a change, where the broker must wait for a fetcher.
+    """
     request = received(world, epoch, broker_id)
+    if control_handling.handle(world, broker_id, request) is None:
+        return False
     source = world.controller(epoch).broker
     kept = _holds(world, source, broker_id, request.request, "response")
-    world.put(
-        ("outbox", epoch, broker_id),
-        replace(outbox, requests=outbox.requests[1:], is_unanswered=True, held_by=kept),
-    )
-    control_handling.handle(world, broker_id, request)
+    await_answer(world, epoch, broker_id, kept)
+    return True
+
+
+def await_answer(world: World, epoch: int, broker_id: int, held_by: tuple[str, ...] = ()) -> None:
+    """Let a controller wait for the answer to the first request of an outbox.
+
+    Args:
+        world: The transition.
+        epoch: The controller's.
+        broker_id: The broker that has the request.
+        held_by: Names of the holds that keep the answer.
+    """
+    outbox = world.outbox(epoch, broker_id)
+    assert outbox is not None
+    world.put(("outbox", epoch, broker_id), replace(outbox, is_unanswered=True, held_by=held_by))
 
 
 def received(world: World, epoch: int, broker_id: int) -> Received:
@@ -261,7 +274,8 @@ def answered(world: World, epoch: int, broker_id: int) -> None:
     """Let the controller have a broker's answer, so that the next request may go."""
     outbox = world.outbox(epoch, broker_id)
     assert outbox is not None
-    world.put(("outbox", epoch, broker_id), replace(outbox, is_unanswered=False))
+    left = replace(outbox, requests=outbox.requests[1:], is_unanswered=False)
+    world.put(("outbox", epoch, broker_id), left)
 
 
 def _open(world: World, epoch: int, broker_id: int, live: frozenset[int]) -> None:

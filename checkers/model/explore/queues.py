@@ -92,12 +92,15 @@ def reach_broker(world: World, _: Machine, action: ReachBroker) -> bool:
     # Which of two controllers was first means nothing: any request may be the next.
     ordered = sorted((*waiting, received), key=lambda request: request.controller_epoch)
     world.put_received(broker, tuple(ordered))
-    world.put(("outbox", epoch, broker), replace(outbox, is_unanswered=True))
+    outboxes.await_answer(world, epoch, broker)
     return True
 
 
 def serve(world: World, _: Machine, action: Serve) -> bool:
-    """Let a broker handle a control request; the next one may come if its connection still is."""
+    """Let a broker handle any control request that it has; its controller has the answer at once.
+
+    The next one may come if the connection still is.
+    """
     broker, epoch = action.broker, action.controller_epoch
     waiting = world.received(broker)
     places = [index for index, request in enumerate(waiting) if request.controller_epoch == epoch]
@@ -105,14 +108,12 @@ def serve(world: World, _: Machine, action: Serve) -> bool:
         return False
     index = places[action.place]
     handled = waiting[index]
-    if not control_handling.may_handle(world, broker, handled):
+    if control_handling.handle(world, broker, handled) is None:
         return False
     world.put_received(broker, (*waiting[:index], *waiting[index + 1 :]))
-    control_handling.handle(world, broker, handled)
     outbox = world.outbox(epoch, broker)
     if outbox is not None and handled.number == (epoch, outbox.connection):
-        left = replace(outbox, requests=outbox.requests[1:], is_unanswered=False)
-        world.put(("outbox", epoch, broker), left)
+        outboxes.answered(world, epoch, broker)
     return True
 
 

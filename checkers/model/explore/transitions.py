@@ -120,12 +120,12 @@ def _receive(world: World, _: Machine, action: Receive) -> bool:
 
 
 def _deliver_first(world: World, epoch: int, broker: int) -> bool:
+    """Let a broker handle the first request of an outbox, and its controller have the answer."""
     outbox = world.outbox(epoch, broker)
     if outbox is None or not outbox.requests or world.running(broker) is None:
         return False
-    if not outboxes.may_deliver(world, epoch, broker):
+    if not outboxes.deliver(world, epoch, broker):
         return False
-    outboxes.deliver(world, epoch, broker)
     outboxes.answered(world, epoch, broker)
     return True
 

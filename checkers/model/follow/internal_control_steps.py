@@ -73,9 +73,6 @@ def control_steps(
     for number in oldest.values():
         parts = [part for part in waiting if part.number == number]
         leading = [part for part in parts if _is_to_lead(part.request, broker_id)]
-        first = parts[0]
-        if not control_handling.may_handle(World(state), broker_id, first):
-            continue
         for part in leading or parts:
             yield from _handle(
                 _ControlStep(state, broker_id, part, len(parts) == 1, lookahead, index)
@@ -90,12 +87,12 @@ def _handle(step: _ControlStep) -> Iterator[World]:
         # It failed on the way, as when the topic's configuration is asked of a ZooKeeper whose
         # session is over (ReplicaManager.becomeLeaderOrFollower): this part before it, or not.
         failed = ((None, "UNKNOWN_SERVER_ERROR"),)
-        yield _handled(World(state), broker_id, part, failed)
-        control_handling.handle(world, broker_id, part, is_last=step.is_last)
-        yield _handled(world, broker_id, part, failed)
+        if control_handling.handle(world, broker_id, part, is_last=step.is_last) is not None:
+            yield _handled(World(state), broker_id, part, failed)
+            yield _handled(world, broker_id, part, failed)
         return
     errors = handle_control(world, broker_id, part, is_last=step.is_last)
-    if seen is not None and errors_differ(errors, seen):
+    if errors is None or (seen is not None and errors_differ(errors, seen)):
         return
     # A broker that refuses says the same before and after it.
     is_refused = any(error for _, error in errors)
@@ -141,10 +138,14 @@ def _fetches_nothing(step: _ControlStep, handled: World) -> Iterator[World]:
 
 def handle_control(
     world: World, broker_id: int, part: Received, *, is_last: bool
-) -> control_handling.Errors:
-    """Let a broker handle a part of a control request; returns what it answers."""
+) -> control_handling.Errors | None:
+    """Let a broker handle a part of a control request, and keep the answer until it is seen.
+
+    Returns it, or None where the broker must wait for a fetcher.
+    """
     errors = control_handling.handle(world, broker_id, part, is_last=is_last)
-    _handled(world, broker_id, part, errors)
+    if errors is not None:
+        _handled(world, broker_id, part, errors)
     return errors
 
 

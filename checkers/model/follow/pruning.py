@@ -89,7 +89,7 @@ def _told_nothing_new(
     world = World(state)
     errors = handle_control(world, broker_id, first, is_last=True)
     seen = lookahead.control_answers.get(first.number)
-    if seen is not None and errors_differ(errors, seen):
+    if errors is None or (seen is not None and errors_differ(errors, seen)):
         return None
     after = world.broker(broker_id)
     if after is None or not _acts_alike(broker, after):

@@ -365,11 +365,14 @@ def _left_alone(search: _Search, node: _Node) -> tuple[State, list[object]]:
         *search.record.decided[node.decided :],
     ]
     rest.sort(key=lambda item: item.time)
+    world = World(state)
+    for broker_id in world.broker_ids():
+        # What was not handled while the run could be explained is not predicted.
+        world.put_received(broker_id, ())
     elected = state(("elected",))
     if elected is not None:
-        world = World(state)
         happen(world, ControllerElected(broker=elected), {})
-        state = world.state(state)
+    state = world.state(state)
     for item in rest:
         what = item.what
         if isinstance(what, Snapshot):

@@ -198,6 +198,8 @@ def _wrongs(
 
 def _heal(world: World, generations: Mapping[int, Generation]) -> None:
     for broker_id in world.broker_ids():
+        # A controller tells all of it anew.
+        world.put_received(broker_id, ())
         for source in world.leaders(broker_id):
             request = exchange.awaited(world, broker_id, source)
             if request is not None and request.stage in _UNREAD:

@@ -362,9 +362,7 @@ def _release_outbox(world: World, epoch: int, broker_id: int, name: str) -> None
     left = tuple(hold for hold in outbox.held_by if hold != name)
     world.put(("outbox", epoch, broker_id), replace(outbox, held_by=left))
     # What has to wait for a fetcher of the broker is the next that the controller sends.
-    if left or outbox.is_unanswered:
-        return
-    if outboxes.may_deliver(world, epoch, broker_id):
+    if not left and not outbox.is_unanswered:
         outboxes.deliver(world, epoch, broker_id)
 
 

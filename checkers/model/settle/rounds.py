@@ -12,6 +12,7 @@ from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.broker import exchange, leader
 from kchaos.checkers.model.broker.exchange import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from kchaos.checkers.model.controller import outboxes
+from kchaos.checkers.model.settle import stale_request
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import EpochRound
@@ -71,6 +72,8 @@ def _control(world: World, perform: Perform) -> bool:
     changed = False
     for broker_id in world.broker_ids():
         changed = perform(world, outboxes.learn_epoch, broker_id) or changed
+        if world.received(broker_id):
+            changed = perform(world, stale_request.serve, broker_id) or changed
     for epoch in world.controller_epochs():
         changed = perform(world, _observe, epoch) or changed
         for broker_id in world.broker_ids():
@@ -90,9 +93,9 @@ def _deliver(world: World, epoch: int, broker_id: int) -> bool:
     while True:
         if outboxes.may_answer(world, epoch, broker_id):
             outboxes.answered(world, epoch, broker_id)
-        elif outboxes.may_send(world, epoch, broker_id):
-            outboxes.send(world, epoch, broker_id)
-        else:
+        elif not (
+            outboxes.may_send(world, epoch, broker_id) and outboxes.send(world, epoch, broker_id)
+        ):
             return changed
         changed = True
 

@@ -1,7 +1,7 @@
 """A control request that no controller has in its outbox: made for an earlier generation, perhaps.
 
-Where a run is followed by its links such a request is seen there like any other; this is for
-timelines without links.
+It waits in the broker's queue until the broker can handle it. Where a run is followed by its links
+such a request is seen there like any other; this is for timelines without links.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ from kchaos.checkers.model.values.requests import (
 
 
 def arrive(world: World, event: StaleRequest) -> None:
-    """Let a broker handle a control request that no controller has in its outbox.
+    """Let a control request that no controller has in its outbox get into a broker's queue.
 
     It may be for an earlier generation. What a controller decides because of a ControlledShutdown
     is seen in ZooKeeper and at the links, not predicted here.
@@ -28,17 +28,37 @@ def arrive(world: World, event: StaleRequest) -> None:
     broker = world.broker(event.target)
     if broker is None or not broker.is_working or event.api == "ControlledShutdown":
         return
-    requests = parts_of(event)
-    for index, request in enumerate(requests, start=1):
-        received = Received(
+    parts = tuple(
+        Received(
             number=(event.controller_epoch, 0),
             controller_epoch=event.controller_epoch,
             request=request,
             broker_epoch=-1 if event.broker_epoch is None else event.broker_epoch,
         )
-        is_last = index == len(requests)
-        control_handling.handle(world, event.target, received, is_last=is_last)
-    process.write_checkpoint(world, event.target)
+        for request in parts_of(event)
+    )
+    world.put_received(event.target, (*world.received(event.target), *parts))
+
+
+def serve(world: World, broker_id: int) -> bool:
+    """Let a broker handle what such requests it has, in the order of their arrival.
+
+    Returns whether it handled any. The rest waits for a fetcher.
+    """
+    waiting = left = world.received(broker_id)
+    broker = world.broker(broker_id)
+    if broker is None or not broker.is_working:
+        return False
+    while left:
+        is_last = all(part.number != left[0].number for part in left[1:])
+        if control_handling.handle(world, broker_id, left[0], is_last=is_last) is None:
+            break
+        left = left[1:]
+    if left == waiting:
+        return False
+    world.put_received(broker_id, left)
+    process.write_checkpoint(world, broker_id)
+    return True
 
 
 def parts_of(event: StaleRequest) -> list[ControlRequest]:

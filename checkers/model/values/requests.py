@@ -234,9 +234,9 @@ class Outbox:
     """Control requests to one broker, oldest first; one is in flight at a time.
 
     Attributes:
-        is_unanswered: Whether the last one was handled and its answer is still on its way, so that
-            nothing more is sent.
-        held_by: Names of the holds that keep the first request, or the last answer.
+        is_unanswered: Whether the broker has the first one, or its answer is still on its way.
+            Nothing more is sent until then.
+        held_by: Names of the holds that keep the first request, or its answer.
         connection: The czxid of the registration for which the controller connected.
     """
 

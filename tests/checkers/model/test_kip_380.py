@@ -291,7 +291,9 @@ def test_a_broker_that_the_replicas_leave_out_refuses_a_newer_epoch_and_keeps_it
     told = LeaderAndIsr(states=(state(0, 1, (0, 1)),), is_left_out=is_left_out)
     received = Received(number=(1, 0), controller_epoch=1, request=told)
 
-    ((_, of_all), (_, answered)) = handle(world, 1, received)
+    errors = handle(world, 1, received)
+    assert errors is not None
+    ((_, of_all), (_, answered)) = errors
 
     assert (of_all, answered[:7]) == ("", error)
     assert world.known_replica(1, partition).leader_epoch == epoch

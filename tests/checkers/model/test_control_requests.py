@@ -1,0 +1,130 @@
+"""A broker handles control requests by one function, whichever scheduler has it do so."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kchaos.checkers.acts import Hold, ReleaseHold, StaleRequest, TopicPartition
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.broker import control_handling
+from kchaos.checkers.model.explore.actions import Action, Deliver, Elect, ReachBroker, Serve
+from kchaos.checkers.model.explore.bounds import Grain, Machine
+from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
+from kchaos.checkers.model.follow.internal_steps import internal_steps
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.observations import Record
+from kchaos.checkers.model.settle.predict import left_alone_after
+from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import Event
+from kchaos.checkers.model.values.requests import LeaderAndIsr, Received
+from tests.support.machine_steps import after
+from tests.support.model_timelines import cluster, left_alone, state
+
+RELEASE = "2.8.2"
+T = TopicPartition("t", 0)
+TOLD = state(0, 1, (0, 1))
+"""Broker 0 leads in leader epoch 1, in which broker 1 is to follow it."""
+HELD = Hold(name="news", api="LeaderAndIsr", target=1)
+LATE = StaleRequest(
+    api="LeaderAndIsr",
+    broker=1,
+    target=1,
+    version=0,
+    generation=101,
+    controller=2,
+    controller_epoch=1,
+    states=(("t", 0, 0, 1, (0, 1), 1, 0, (0, 1)),),
+)
+Left = tuple[int, bool]
+"""Leader epoch in which broker 1 follows, and whether a request is yet to be handled."""
+
+
+def left(world: World, *, is_queued: bool) -> Left:
+    outbox = world.outbox(1, 1)
+    waits = bool(world.to_handle(1)) if is_queued else outbox is not None and bool(outbox.requests)
+    return world.known_replica(1, T).leader_epoch, waits
+
+
+def settled(*before: Event, last: Event, is_queued: bool = False) -> Callable[[], Left]:
+    begun = left_alone(
+        [*cluster(RELEASE, controller=2, replicas=(0, 1)), state(0, 0, (0, 1)), *before]
+    )
+    return lambda: left(World(left_alone_after(begun, last, {})[0]), is_queued=is_queued)
+
+
+def explored(grain: Grain, *before: Action, last: Action) -> Callable[[], Left]:
+    machine = Machine(
+        generations=dict.fromkeys((0, 1), generation_for(RELEASE)),
+        records=1,
+        leader_epoch=1,
+        log_size=1,
+        grain=grain,
+    )
+    begun = after(machine, *before, state=initial_state(machine))
+
+    def go() -> Left:
+        may = last in actions(machine, begun)
+        now = next_state(machine, begun, last) if may else begun
+        return left(World(now), is_queued=grain.has_queues)
+
+    return go
+
+
+def followed() -> Callable[[], Left]:
+    begun = left_alone([*cluster(RELEASE, controller=2, replicas=(0, 1)), state(0, 0, (0, 1))])
+    request = Received(number=(7, 1), controller_epoch=1, request=LeaderAndIsr(states=(TOLD,)))
+    world = World(begun)
+    world.put_received(1, (request,))
+    waiting = world.state(begun)
+
+    def go() -> Left:
+        steps = internal_steps(waiting, Lookahead(Record(seen=(), decided=())), 0, 0)
+        done: list[World] = [step for step in steps if not step.to_handle(1)]
+        return left(done[0] if done else World(waiting), is_queued=True)
+
+    return go
+
+
+SCHEDULERS: dict[str, Callable[[], Callable[[], Left]]] = {
+    "settle": lambda: settled(last=TOLD),
+    "settle, released": lambda: settled(HELD, TOLD, last=ReleaseHold(name="news")),
+    "settle, late": lambda: settled(last=LATE, is_queued=True),
+    "explore": lambda: explored(
+        Grain.ANSWERS, Elect(leader=1), last=Deliver(broker=1, leader_epoch=1)
+    ),
+    "explore, queues": lambda: explored(
+        Grain.QUEUES,
+        Elect(leader=1),
+        ReachBroker(broker=1, controller_epoch=1),
+        last=Serve(broker=1, controller_epoch=1),
+    ),
+    "follow": followed,
+}
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize(
+    ("answer", "expected"), [(None, (0, True)), (((None, "STALE_CONTROLLER_EPOCH"),), (0, False))]
+)
+def test_each_scheduler_has_a_broker_handle_its_request_by_the_same_function(
+    scheduler: str, answer: Any, expected: Left, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What must wait stays, what is refused is gone, and by Kafka's rules both follow at once."""
+    go = SCHEDULERS[scheduler]()
+    assert go() == (1, False)
+    monkeypatch.setattr(control_handling, "handle", lambda *_, **__: answer)
+    assert go() == expected
+
+
+def test_what_must_wait_at_first_is_handled_when_the_cluster_is_left_alone_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun = left_alone([*cluster(RELEASE, controller=2, replicas=(0, 1)), state(0, 0, (0, 1))])
+    with monkeypatch.context() as patched:
+        patched.setattr(control_handling, "handle", lambda *_, **__: None)
+        waiting, _ = left_alone_after(begun, LATE, {})
+    assert left(World(waiting), is_queued=True) == (0, True)
+    heard: State = left_alone_after(waiting, HELD, {})[0]
+    assert left(World(heard), is_queued=True) == (1, False)
