@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.broker import leader as leading
-from kchaos.checkers.model.releases.generation import FollowerLog, Stopped
+from kchaos.checkers.model.releases.generation import FollowerLog, Generation, Stopped
 from kchaos.checkers.model.state.state import Broker
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.epoch_cache import (
@@ -208,13 +208,11 @@ def handle_fetch_answer(
 ) -> bool:
     """Handle one partition of a Fetch response; return whether a thing changed."""
     fetch = _thread(world, broker_id, leader).fetch(partition)
-    if (
-        fetch is None
-        or fetch.fetch_offset != asked.fetch_offset
-        or fetch.state is not FetcherState.FETCHING
-    ):
-        return False
     generation = _broker(world, broker_id).generation
+    if fetch is None or fetch.fetch_offset != asked.fetch_offset:
+        return False
+    if not _takes_answers_now(generation, fetch):
+        return False
     if not generation.takes_fetch_answer(asked.leader_epoch, fetch.leader_epoch):
         return False
     if answer.error == "FENCED_LEADER_EPOCH":
@@ -283,11 +281,22 @@ def _append(
     unnoted = -1
     if broker.generation.remembers_fetched_epoch:
         unnoted = _unnoted_epoch(fetch, replica.entries, after.entries, answer)
-    stands = replace(stands, fetch_offset=log.log_end_offset, unnoted_epoch=unnoted)
+    stands = replace(
+        stands,
+        fetch_offset=log.log_end_offset,
+        unnoted_epoch=unnoted,
+        state=FetcherState.FETCHING if answer.batches else stands.state,
+    )
     if stands != fetch:
         thread = _thread(world, broker_id, leader)
         world.put_thread(broker_id, leader, thread.with_fetch(partition, stands))
     return (fetch, replica) != (stands, after)
+
+
+def _takes_answers_now(generation: Generation, fetch: FetchState) -> bool:
+    """Tell whether a partition on a fetcher thread stands so that an answer to a Fetch counts."""
+    is_fetching = fetch.state is FetcherState.FETCHING
+    return is_fetching or generation.takes_fetch_answer_before_truncating
 
 
 def _begins_below(replica: Replica, answer: FetchAnswer) -> bool:
@@ -323,7 +332,7 @@ def note_epochs(
     broker = _broker(world, broker_id)
     fetch = _thread(world, broker_id, leader).fetch(partition)
     replica = world.known_replica(broker_id, partition)
-    if fetch is None or fetch.state is not FetcherState.FETCHING:
+    if fetch is None or not _takes_answers_now(broker.generation, fetch):
         return False
     if fetch.fetch_offset != replica.log.log_end_offset:
         return False

@@ -17,7 +17,12 @@ from dataclasses import replace
 from kchaos.checkers.model.broker import follower as following
 from kchaos.checkers.model.broker import process
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.replica import FetcherThread, LastFetchedEpoch, OffsetReset
+from kchaos.checkers.model.values.replica import (
+    FetcherState,
+    FetcherThread,
+    LastFetchedEpoch,
+    OffsetReset,
+)
 from kchaos.checkers.model.values.requests import (
     EARLIEST,
     Answer,
@@ -124,7 +129,11 @@ def _fetch_from(
     fetch = thread.fetch(reset.partition)
     assert fetch is not None, _LOCKED
     stands = replace(
-        fetch, fetch_offset=offset, last_fetched_epoch=LastFetchedEpoch.KNOWN, unnoted_epoch=-1
+        fetch,
+        fetch_offset=offset,
+        state=FetcherState.FETCHING,
+        last_fetched_epoch=LastFetchedEpoch.KNOWN,
+        unnoted_epoch=-1,
     )
     free = replace(thread, reset=None)
     world.put_thread(broker_id, leader, free.with_fetch(reset.partition, stands))

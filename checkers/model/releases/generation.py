@@ -205,6 +205,9 @@ class Generation:
             the epoch cache does not.
         takes_fetch_answer: (leader epoch under which it was asked, now) to whether the answer to a
             Fetch counts.
+        takes_fetch_answer_before_truncating: Whether it counts for a partition that is yet to
+            truncate, too, where that fetches from the same offset. If it has records, nothing is
+            truncated then.
         high_watermark_at_divergence: (replica, answer) to the high watermark with which the
             follower truncates after a diverging answer.
         fetch_after_append: (fetch state, number of batches) to the fetch state after the batches of
@@ -309,6 +312,7 @@ class Generation:
     last_fetched_epoch: Callable[[FetchState, Entries], int]
     remembers_fetched_epoch: bool = False
     takes_fetch_answer: Callable[[int, int], bool]
+    takes_fetch_answer_before_truncating: bool = False
     high_watermark_at_divergence: Callable[[Replica, FetchAnswer], int]
     fetch_after_append: Callable[[FetchState, int], FetchState]
     stop_after_failed_append: Callable[[FetcherThread, Failed, TopicPartition], Stopped]

@@ -1,0 +1,98 @@
+"""An answer to a Fetch comes when its partition was put on the thread anew and is to truncate."""
+
+from dataclasses import replace
+
+import pytest
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.broker import exchange
+from kchaos.checkers.model.broker.follower import note_epochs
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.prediction import PredictedBatch
+from kchaos.checkers.model.values.replica import FetcherState, FetchState
+from kchaos.checkers.model.values.requests import Answer, FetchAnswer, OffsetAnswer, Stage
+from tests.support.model_timelines import cluster, left_alone, state, write
+
+T = TopicPartition("t", 0)
+BATCH = PredictedBatch(base_offset=1, last_offset=1, leader_epoch=0, magic=2, payload="b")
+RECORDS = FetchAnswer(batches=(BATCH,), high_watermark=2)
+NOTHING = FetchAnswer(high_watermark=1)
+OUT_OF_RANGE = FetchAnswer(error="OFFSET_OUT_OF_RANGE")
+
+
+def to_truncate(*, takes: bool) -> World:
+    """Broker 1 has one record, has asked 0 for more, and is to truncate before it asks again."""
+    known = replace(generation_for("1.0.2"), takes_fetch_answer_before_truncating=takes)
+    events = [
+        *cluster("1.0.2", controller=2, replicas=(0, 1)),
+        state(0, 0, (0, 1)),
+        write("a", 0, acks=-1),
+    ]
+    world = World(left_alone(events, dict.fromkeys(range(3), known)))
+    assert exchange.ask(world, 1, 0) is not None
+    thread = world.thread(1, 0)
+    assert thread is not None
+    anew = replace(fetch_of(world), state=FetcherState.TRUNCATING)
+    world.put_thread(1, 0, thread.with_fetch(T, anew))
+    return world
+
+
+def answer(world: World, said: Answer) -> bool:
+    """Let broker 1 get this answer; returns whether that changed anything."""
+    (sent,) = world.exchanges(1, 0)
+    answered = replace(sent, stage=Stage.ANSWERED, answers=((T, said),))
+    exchange.change(world, 1, 0, sent, answered)
+    return exchange.handle(world, 1, 0, answered)
+
+
+def fetch_of(world: World) -> FetchState:
+    thread = world.thread(1, 0)
+    assert thread is not None
+    fetch = thread.fetch(T)
+    assert fetch is not None
+    return fetch
+
+
+@pytest.mark.parametrize(
+    ("takes", "end", "stands"),
+    [(False, 1, FetcherState.TRUNCATING), (True, 2, FetcherState.FETCHING)],
+)
+def test_records_are_left_or_taken_and_then_nothing_is_truncated(
+    takes: bool, end: int, stands: FetcherState
+) -> None:
+    world = to_truncate(takes=takes)
+
+    assert answer(world, RECORDS) is takes
+
+    assert world.known_replica(1, T).log.log_end_offset == end
+    assert (fetch_of(world).fetch_offset, fetch_of(world).state) == (end, stands)
+
+
+def test_without_records_the_partition_is_still_to_truncate() -> None:
+    world = to_truncate(takes=True)
+
+    answer(world, NOTHING)
+
+    assert fetch_of(world).state is FetcherState.TRUNCATING
+
+
+@pytest.mark.parametrize("takes", [False, True])
+def test_out_of_range_is_left_or_the_offset_is_reset_in_place_of_truncating(takes: bool) -> None:
+    world = to_truncate(takes=takes)
+
+    answer(world, OUT_OF_RANGE)
+
+    question = exchange.question(world, 1, 0, exchange.LIST_OFFSETS)
+    assert (question is not None) is takes
+    if question is not None:
+        for offset in (1, 0):
+            assert exchange.ask(world, 1, 0) is not None
+            answer(world, OffsetAnswer(offset=offset))
+        assert fetch_of(world).state is FetcherState.FETCHING
+
+
+@pytest.mark.parametrize("takes", [False, True])
+def test_epochs_are_noted_of_the_records_that_are_taken(takes: bool) -> None:
+    later = replace(BATCH, leader_epoch=1)
+    assert note_epochs(to_truncate(takes=takes), 1, 0, T, (later,)) is takes
