@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.acts import Hold, ReleaseHold, TopicPartition
 from kchaos.checkers.model import follow, generation_for, predict
 from kchaos.checkers.model.broker import exchange, log_start, tier
-from kchaos.checkers.model.broker.follower import handle_fetch_answer
+from kchaos.checkers.model.broker.follower import become_follower, handle_fetch_answer
 from kchaos.checkers.model.broker.leader import become_leader, refuse_unverified, update_view
 from kchaos.checkers.model.controller.decisions import ControllerContext, LeaderAndIsr, explain
 from kchaos.checkers.model.controller.outboxes import deliver, queue
@@ -36,7 +36,7 @@ from kchaos.checkers.model.settle.predict import left_alone_after
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED, EpochEnd, EpochEntry
-from kchaos.checkers.model.values.events import Event, Produce, Snapshot
+from kchaos.checkers.model.values.events import Event, Produce, Snapshot, TopicCreated
 from kchaos.checkers.model.values.log import Log, batches_of
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.model.values.producers import ProducerMark
@@ -298,6 +298,33 @@ def forgotten(known: Generation) -> int:
     return known.last_fetched_epoch(known.fetch_after_append(fetch, 0), EPOCHS_0_1)
 
 
+def answered_before_truncating(known: Generation) -> tuple[int, FetcherState]:
+    """Where the log of broker 1 ends that gets a record which leader 0 has cut off since.
+
+    Broker 1 led in between and is to truncate; its thread lives on for another topic.
+    """
+    events = [
+        *pair("1.0.2"),
+        TopicCreated(topic="u", assignment=((0, 1),)),
+        state(0, 0, (0, 1), topic="u"),
+        write("both", 0, acks=-1),
+        Hold(name="ask", api="Fetch", source=1, target=0),
+        write("cut off", 0),
+        Hold(name="answer", api="Fetch", source=1, target=0, direction="response"),
+        ReleaseHold(name="ask"),
+        state(1, 1, (0, 1)),
+    ]
+    world = World(left_alone(events, dict.fromkeys(range(3), known)))
+    assert world.known_replica(0, T).log.log_end_offset == 1
+    become_follower(world, 1, T, state(0, 2, (0, 1)))
+    (held,) = world.exchanges(1, 0)
+    exchange.handle(world, 1, 0, held)
+    thread = world.thread(1, 0)
+    fetch = None if thread is None else thread.fetch(T)
+    assert fetch is not None
+    return world.known_replica(1, T).log.log_end_offset, fetch.state
+
+
 def high_watermark_at_divergence(known: Generation) -> int:
     behind = Replica(log=Log(batches=(), log_end_offset=3), high_watermark=1)
     asked = PartitionRequest(
@@ -332,6 +359,12 @@ TRUNCATION = {
         ),
         old=[],
         new=[-1, 1],
+    ),
+    "fetch answer before a truncation": Shown(
+        release="1.0.2",
+        look=answered_before_truncating,
+        old=(1, FetcherState.TRUNCATING),
+        new=(2, FetcherState.FETCHING),
     ),
     "KAFKA-6857": Shown(
         release="1.1.1",
