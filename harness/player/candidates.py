@@ -1,4 +1,11 @@
-"""Candidates for the next step of a random schedule: kinds, weights, and how long each acts."""
+"""Candidates for the next step of a random schedule: kinds, weights, and how long each acts.
+
+Steps are what a cluster is told to do, and may turn out to be impossible. The mixes of walks draw
+other things, the moves of the model (`checkers.model.explore.walk`), by the same `drawn_move`. Of
+the names that stand in both tables only `cut`, `kill` and `reorder` mean the same. `heal` ends any
+fault here and a cut there, after `expire` a broker stays without a session there, and during
+`bounce` the controller stands still there. `pause` is in lists of moves alone.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import combinations, permutations
@@ -51,7 +58,7 @@ _TOPIC_S = 15.0
 _RETENTION_S = 35.0
 _FIRST_WRITES = 4
 
-# How often each kind is drawn where it is possible, relative to the others.
+# How often each kind of step is drawn where it is possible, relative to the others.
 _MIXED: dict[str, float] = {
     "produce": 10,
     "produce-to-zombie": 8,
@@ -137,14 +144,14 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     | {"upgrade": 8, "go-back": 3, "raise-protocol": 8, "elect": 4, "kill": 2.5, "heal": 6},
     SLOW_DISKS: _MIXED | {"slow-disk": 12, "kill": 3, "heal": 6, "elect": 5},
 }
-"""By name, what a schedule is mostly made of."""
+"""By name, the weights of the kinds of steps; it is named for what most of them are."""
 
 WITH_ZOOKEEPER: frozenset[str] = frozenset(
     {"formats", LOGS, THROTTLES, "topics", RARE, SLOW_DISKS, UPGRADES}
 )
 """The mixes that are mostly made of what does not act with KRaft, or was never played there."""
 
-KINDS: tuple[str, ...] = tuple(_MIXED)
+STEP_KINDS: tuple[str, ...] = tuple(_MIXED)
 """Every kind of step that is drawn."""
 _NO_FAULTS = frozenset(
     {
@@ -152,12 +159,12 @@ _NO_FAULTS = frozenset(
         *("create-topic", "delete-topic", "delete-records", "reassign", "reorder"),
     }
 )
-FAULT_KINDS: tuple[str, ...] = tuple(kind for kind in KINDS if kind not in _NO_FAULTS)
+FAULT_KINDS: tuple[str, ...] = tuple(kind for kind in STEP_KINDS if kind not in _NO_FAULTS)
 """Those that inject a fault, whose name begins with its kind."""
 
 
-def weights_of(mix: str, *, is_kraft: bool) -> Mapping[str, float]:
-    """Weights of each kind of a mix; with KRaft other kinds stand in for some."""
+def step_weights_of(mix: str, *, is_kraft: bool) -> Mapping[str, float]:
+    """Weights of each kind of step of a mix; with KRaft other kinds stand in for some."""
     weights = dict(MIXES[mix])
     if is_kraft:
         for kind, others in _IN_PLACE.items():
@@ -169,14 +176,14 @@ def weights_of(mix: str, *, is_kraft: bool) -> Mapping[str, float]:
 
 def fault_kinds_of(mixes: Iterable[str], *, is_kraft: bool) -> Iterator[str]:
     """Yields the kinds of faults that any of these mixes draws; walks have none of these kinds."""
-    weights = [weights_of(mix, is_kraft=is_kraft) for mix in mixes if mix in MIXES]
+    weights = [step_weights_of(mix, is_kraft=is_kraft) for mix in mixes if mix in MIXES]
     for kind in FAULT_KINDS:
         if any(each[kind] > 0 for each in weights):
             yield kind
 
 
 def candidates_of(kind: str, view: View, draw: Draw) -> Iterator[Step]:
-    """Yields steps of a kind of `KINDS`, always in the same order; not all need be legal."""
+    """Yields steps of a kind of `STEP_KINDS`, always in the same order; not all need be legal."""
     return _CANDIDATES[kind](view, draw)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from kchaos.checkers.model.explore import drawn_kind
+from kchaos.checkers.model.explore import drawn_move
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import Mode, Release, release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
@@ -24,16 +24,16 @@ from kchaos.faults.api import NeedsPoints
 from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import (
-    KINDS,
     LOGS,
     MIXES,
     SHUTDOWNS,
+    STEP_KINDS,
     THROTTLES,
     UPGRADES,
     WITH_ZOOKEEPER,
     candidates_of,
     duration,
-    weights_of,
+    step_weights_of,
 )
 from kchaos.harness.player.draw import Candidates, Draw
 from kchaos.harness.player.drawn_settings import (
@@ -187,7 +187,7 @@ def _begin(
     cluster = _cluster(random, kafka, mix, is_kraft=is_kraft)
     if mix == UPGRADES:
         cluster = _before_an_upgrade(cluster, known.text)
-    weights = dict(weights_of(mix, is_kraft=is_kraft))
+    weights = dict(step_weights_of(mix, is_kraft=is_kraft))
     wide = None
     if mix == RARE:
         # Another source of chance, so that what all mixes draw stays what it was.
@@ -239,7 +239,7 @@ def own_kinds(own: Sequence[OwnParts]) -> Mapping[str, OwnKind]:
                         f"{place}: {DRAWN}[{kind!r}] is {value!r}: it must be a weight above 0 and "
                         "a function of view and draw"
                     )
-            if kind in KINDS or kind in kinds:
+            if kind in STEP_KINDS or kind in kinds:
                 raise UsageError(f"{place}: there is a kind {kind!r} already: name yours otherwise")
             kinds[kind] = OwnKind(weight=weight, candidates=candidates)
     return kinds
@@ -433,18 +433,18 @@ class Drawing:
         )
 
     def _any(self, drawn: Draw) -> Step:
-        # Of a kind that is not chosen no second step is looked for: to make them takes long.
-        kinds = [kind for kind in self._kinds() if any(self._legal(kind, drawn))]
+        possible = {kind: self._legal(kind, drawn) for kind in self._kinds()}
         eager = () if self.has_written else _WRITES
         weights = dict(self.weights)
         if self.wide is not None:
             weights |= {kind: weights[kind] * _SEIZED for kind in _SELDOM_POSSIBLE}
-        chosen = drawn_kind(self.random, kinds, weights, eager=eager)
-        return self.random.choice([*self._legal(chosen, drawn)])
+        step = drawn_move(self.random, possible, weights, eager=eager)
+        assert step is not None, "what acts can be healed; where nothing does, a record is written"
+        return step
 
     def _kinds(self) -> Iterator[str]:
         """Yields the kinds that are drawn, always in the same order."""
-        for kind in (*KINDS, *self.own):
+        for kind in (*STEP_KINDS, *self.own):
             # A consumer's record is compared with what was written, whose keys it does not know.
             is_unread = kind == "read" and self.wide is not None and self.wide.is_keyed
             if self.weights[kind] > 0 and not is_unread:

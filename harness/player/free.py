@@ -11,7 +11,7 @@ from kchaos.faults import ExpireSession, FenceBroker
 from kchaos.faults.api import Fault
 from kchaos.harness.errors import UsageError
 from kchaos.harness.play.workload import named_by
-from kchaos.harness.player.candidates import KINDS
+from kchaos.harness.player.candidates import STEP_KINDS
 from kchaos.harness.player.drawing import draw, require_drawable
 from kchaos.harness.player.drawn_settings import ENTRY
 from kchaos.harness.run.scenario import Scenario
@@ -95,7 +95,7 @@ def draw_free(
         gated=False,
         release=release,
         mode=mode,
-        leaning={kind: 0.0 if kind in LEFT_OUT else 1.0 for kind in KINDS},
+        leaning={kind: 0.0 if kind in LEFT_OUT else 1.0 for kind in STEP_KINDS},
     )
     topic, acts = drawn.steps[0], [*_acts(drawn)]
     assert isinstance(topic, CreateTopic)

@@ -7,7 +7,7 @@ from random import Random
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.explore import ActedBrokers, ActedCluster, Schedule, walk
 from kchaos.checkers.model.explore.schedules import wrong_at_end
-from kchaos.checkers.model.explore.walk import WIDE_WEIGHTS, conflicts
+from kchaos.checkers.model.explore.walk import WIDE_WALK_WEIGHTS, conflicts
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import BROKER_FORMAT
 from kchaos.harness.player.drawn_settings import (
@@ -109,7 +109,7 @@ def _wide_walk(random: Random, release: str, steps: int) -> WideWalk:
     settings = replace(draw_settings(random), is_unclean=False)
     known = message_formats(number)
     formats = {broker: random.choice(known) for broker in replicas} if known else {}
-    weights = swarm(random, WIDE_WEIGHTS, _ALWAYS)
+    weights = swarm(random, WIDE_WALK_WEIGHTS, _ALWAYS)
     if number < _READS_WHEN_IT_LOOKS:
         weights["bounce"] = 0
     setup = ActedBrokers(

@@ -17,7 +17,7 @@ from kchaos.faults import RollBroker, StopBroker
 from kchaos.harness.catalogue.settings import QUICK
 from kchaos.harness.errors import UsageError
 from kchaos.harness.play.workload import named_by
-from kchaos.harness.player.candidates import weights_of
+from kchaos.harness.player.candidates import step_weights_of
 from kchaos.harness.player.drawing import Drawing, played
 from kchaos.harness.player.free import FREE_MIXES, LEFT_OUT
 from kchaos.harness.player.legal import after, refusal
@@ -240,7 +240,7 @@ def _told(upgrade: Upgrade) -> str:
 def _weights(upgrade: Upgrade) -> Mapping[str, float]:
     """Weight of each kind of act in an upgrade."""
     left_out = {} if upgrade.stepped else dict.fromkeys(LEFT_OUT, 0.0)
-    return {**weights_of(upgrade.mix, is_kraft=False), **left_out} if upgrade.mix else {}
+    return {**step_weights_of(upgrade.mix, is_kraft=False), **left_out} if upgrade.mix else {}
 
 
 class _Rolls:

@@ -26,7 +26,7 @@ class ChaosMove(NamedTuple):
     """One thing that a chaos run does.
 
     Attributes:
-        kind: One of `KINDS`; "restart-if-down" is in no drawn list. Walks alone draw
+        kind: One of `LISTED_KINDS`; "restart-if-down" is in no drawn list. Walks alone draw
             "reorder" (another replica becomes the preferred one) and "bounce" (killed and
             registered anew while the controller looks at nobody).
         broker: Whom it is done to.
@@ -38,7 +38,7 @@ class ChaosMove(NamedTuple):
     other: int = -1
 
 
-KINDS = (
+LISTED_KINDS = (
     "write-one",
     "write-all",
     "write-pair",
@@ -59,7 +59,7 @@ KINDS = (
     "cut-controller",
     "heal-controller",
 )
-"""Kinds of moves.
+"""Kinds of moves that are drawn in lists, in which none need be possible.
 
 write-one, write-pair: acks=1, one batch of one or two records, to a broker that believes to lead.
 write-all: acks=all, one record. kill: SIGKILL, high watermark checkpointed. terminate: SIGTERM

@@ -22,7 +22,7 @@ from kchaos.checkers.model.explore.acts import (
     untold,
 )
 from kchaos.checkers.model.explore.canonical import without_counts
-from kchaos.checkers.model.explore.moves import ChaosMove as Act
+from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.explore.simulation import Promised, difference, lost
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import State
@@ -55,7 +55,7 @@ class Schedule:
         message: What is wrong once everything is healed; or, of a walk, how it ended.
     """
 
-    acts: tuple[Act, ...]
+    acts: tuple[ChaosMove, ...]
     states: tuple[State, ...]
     healing: int
     message: str
@@ -80,7 +80,7 @@ def find_schedule(
     states = [search.begin()]
     numbers = {states[0]: 0}
 
-    def body(move: Act) -> Callable[[Read], Mapping[Any, Any] | None]:
+    def body(move: ChaosMove) -> Callable[[Read], Mapping[Any, Any] | None]:
         def after(read: Read) -> Mapping[Any, Any] | None:
             state = search.after(states[read("state")], move)
             if state is None:
@@ -104,7 +104,7 @@ def find_schedule(
     if exploration.violation is None:
         return None, exploration
     way = [states[visited["state"]] for visited in exploration.violation.states]
-    acts = [move for move in exploration.violation.trace if isinstance(move, Act)]
+    acts = [move for move in exploration.violation.trace if isinstance(move, ChaosMove)]
     healing = search.healed(way[-1])
     schedule = Schedule(
         acts=(*acts, *(act for act, _ in healing)),
@@ -123,17 +123,17 @@ class _ScheduleSearch:
             partial(without_counts, schedules.generations),
         )
         self._broken: dict[State, str] = {}
-        self._healed_by: dict[tuple[State, Act], State] = {}
+        self._healed_by: dict[tuple[State, ChaosMove], State] = {}
 
     def begin(self) -> State:
         """Return the state in which the first broker leads, and the second is preferred."""
         return self._cluster.begin()
 
-    def acts(self) -> Iterator[Act]:
+    def acts(self) -> Iterator[ChaosMove]:
         """Yield every act that there may be."""
         return self._cluster.acts(EXPLORED_KINDS)
 
-    def after(self, state: State, move: Act) -> State | None:
+    def after(self, state: State, move: ChaosMove) -> State | None:
         """Return the state after an act and what it sets off, None where it cannot be done."""
         number: int = state(RECORDS)
         if move.kind.startswith("write") and number >= self._schedules.records:
@@ -168,7 +168,7 @@ class _ScheduleSearch:
         self._broken.update(dict.fromkeys(way, message))
         return message
 
-    def healed(self, state: State) -> list[tuple[Act, State]]:
+    def healed(self, state: State) -> list[tuple[ChaosMove, State]]:
         """Return the acts that heal every fault, sessions first, and the state after each."""
         return self._cluster.healed(state)
 

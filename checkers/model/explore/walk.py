@@ -1,51 +1,81 @@
-"""Random lists of acts: walks, of what the model says is possible, and moves that need not be."""
+"""Random lists of moves: walks, of what the model says is possible, and moves that need not be.
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+`drawn_move` draws the player's steps too (`harness.player.drawing`), which are other things: see
+`harness.player.candidates`.
+"""
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from random import Random
+from typing import NamedTuple, TypeVar
 
 from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.explore.acts import KINDS, RECORDS, ActedCluster
-from kchaos.checkers.model.explore.moves import KINDS as MOVES
-from kchaos.checkers.model.explore.moves import ChaosMove
+from kchaos.checkers.model.explore.moves import LISTED_KINDS, ChaosMove
 from kchaos.checkers.model.explore.schedules import Schedule
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 
-WEIGHTS: Mapping[str, float] = {
-    "write-one": 3,
-    "write-pair": 2,
-    "write-all": 3,
-    "prefer": 10,
-    "reorder": 5,
-    "kill": 2,
-    "terminate": 1.5,
-    "restart": 4,
-    "expire": 3,
-    "register": 4,
-    "cut": 3,
-    "heal": 4,
-    "hold-answers": 1,
-    "hold-next-answers": 2,
-    "release": 3,
+
+class MoveWeight(NamedTuple):
+    """Weights of a kind of move, relative to those of the others; 0 for never.
+
+    Attributes:
+        walked: In a walk, where a move of that kind is possible.
+        listed: In a list, where none need be possible. Damage is healed, and there is data to lose.
+    """
+
+    walked: float
+    listed: float
+
+
+MOVE_WEIGHTS: Mapping[str, MoveWeight] = {
+    "write-one": MoveWeight(3, 3),
+    "write-pair": MoveWeight(2, 3),
+    "write-all": MoveWeight(3, 3),
+    "prefer": MoveWeight(10, 1),
+    "reorder": MoveWeight(5, 0),
+    "kill": MoveWeight(2, 2),
+    "terminate": MoveWeight(1.5, 1),
+    "restart": MoveWeight(4, 3),
+    "expire": MoveWeight(3, 2),
+    "register": MoveWeight(4, 3),
+    "cut": MoveWeight(3, 2),
+    "heal": MoveWeight(4, 3),
+    "hold-answers": MoveWeight(1, 1),
+    "hold-next-answers": MoveWeight(2, 1),
+    "release": MoveWeight(3, 3),
+    "bounce": MoveWeight(2, 0),
+    "pause": MoveWeight(0, 1),
+    "resume": MoveWeight(0, 3),
+    "shrink": MoveWeight(0, 1),
+    "cut-controller": MoveWeight(0, 1),
+    "heal-controller": MoveWeight(0, 3),
 }
-"""Weight of each kind of act where it is possible, relative to the others."""
-WIDE_WEIGHTS: Mapping[str, float] = {**WEIGHTS, "bounce": 2}
-"""The same with every kind of act that there is."""
-MOVE_WEIGHTS: Mapping[str, float] = {
-    **dict.fromkeys(MOVES, 1),
-    **dict.fromkeys(("write-one", "write-all", "write-pair"), 3),
-    **dict.fromkeys(("restart", "register", "heal", "heal-controller", "release", "resume"), 3),
-    **dict.fromkeys(("cut", "kill", "expire"), 2),
+"""By kind of move."""
+WIDE_WALK_WEIGHTS: Mapping[str, float] = {
+    kind: weight.walked for kind, weight in MOVE_WEIGHTS.items() if weight.walked
 }
-"""The same for moves that need not be possible: damage is healed, and there is data to lose."""
+"""Weights of wide walks, which have every kind of act that there is."""
+WALK_WEIGHTS: Mapping[str, float] = {
+    kind: weight for kind, weight in WIDE_WALK_WEIGHTS.items() if kind != "bounce"
+}
+"""Weights of the other walks."""
+LIST_WEIGHTS: Mapping[str, float] = {kind: MOVE_WEIGHTS[kind].listed for kind in LISTED_KINDS}
+"""Weights of lists of moves."""
+_WRITES = ("write-one", "write-pair", "write-all")
+_Drawn = TypeVar("_Drawn")
 _EAGER = 2.5
 """Factor of eager kinds: writes where records of a leader epoch are still missing, since only
 replicas with such records can come to differ."""
 
 
 def walk(
-    cluster: ActedCluster, random: Random, *, steps: int, weights: Mapping[str, float] = WEIGHTS
+    cluster: ActedCluster,
+    random: Random,
+    *,
+    steps: int,
+    weights: Mapping[str, float] = WALK_WEIGHTS,
 ) -> Schedule:
     """Return a list of acts that are drawn one by one, and what heals every fault then.
 
@@ -59,22 +89,17 @@ def walk(
         weights: By kind of act.
     """
     state = cluster.begin()
-    drawn = tuple(kind for kind in KINDS if weights.get(kind, 0) > 0)
+    kinds = sorted(kind for kind in KINDS if weights.get(kind, 0) > 0)
     acts: list[ChaosMove] = []
     states = [state]
     while len(acts) < steps:
-        # Of a kind that is not chosen no second act is looked for: each takes a simulation.
-        possible = {
-            kind: possible_acts(cluster, state, f"record-{len(acts)}", (kind,)) for kind in drawn
-        }
-        first = {kind: act for kind, rest in possible.items() for act in islice(rest, 1)}
-        kinds = sorted(first)
-        if not kinds:
+        operation = f"record-{len(acts)}"
+        possible = {kind: possible_acts(cluster, state, operation, (kind,)) for kind in kinds}
+        eager = _WRITES if _is_nothing_written(states) else ()
+        drawn = drawn_move(random, possible, weights, eager=eager)
+        if drawn is None:
             break
-        writes = [kind for kind in kinds if kind.startswith("write")]
-        eager = writes if _is_nothing_written(states) else []
-        kind = drawn_kind(random, kinds, weights, eager=eager)
-        act, state = random.choice([first[kind], *possible[kind]])
+        act, state = drawn
         acts.append(act)
         states.append(state)
     healing = cluster.healed(state)
@@ -106,7 +131,7 @@ def drawn_moves(
     brokers: Sequence[int],
     *,
     steps: int,
-    weights: Mapping[str, float] = MOVE_WEIGHTS,
+    weights: Mapping[str, float] = LIST_WEIGHTS,
 ) -> Iterator[ChaosMove]:
     """Yield moves of any two brokers, whatever is possible: a list of them can be cut down freely.
 
@@ -119,14 +144,39 @@ def drawn_moves(
     for _ in range(steps):
         broker = random.choice(brokers)
         other = random.choice([each for each in brokers if each != broker])
-        yield ChaosMove(drawn_kind(random, tuple(weights), weights), broker, other)
+        yield ChaosMove(_drawn_kind(random, tuple(weights), weights), broker, other)
 
 
-def drawn_kind(
+def drawn_move(
+    random: Random,
+    possible: Mapping[str, Iterable[_Drawn]],
+    weights: Mapping[str, float],
+    *,
+    eager: Container[str] = (),
+) -> _Drawn | None:
+    """Return a move: a kind as its weight says, of which any move is as likely as the others.
+
+    Returns None where none is possible. Of a kind that is not drawn no second move is looked for:
+    each may take a simulation.
+
+    Args:
+        random: Draws.
+        possible: What is possible now, by kind; a kind of which nothing is possible has no moves.
+        weights: By kind, relative to the others.
+        eager: Kinds that are drawn more often than their weight says.
+    """
+    moves = {kind: iter(of_kind) for kind, of_kind in possible.items()}
+    first = {kind: move for kind, rest in moves.items() for move in islice(rest, 1)}
+    if not first:
+        return None
+    kind = _drawn_kind(random, tuple(first), weights, eager)
+    return random.choice([first[kind], *moves[kind]])
+
+
+def _drawn_kind(
     random: Random,
     kinds: Sequence[str],
     weights: Mapping[str, float],
-    *,
     eager: Container[str] = (),
 ) -> str:
     """Return one of the kinds, each as likely as its weight says, an eager one more so."""

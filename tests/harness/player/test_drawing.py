@@ -5,12 +5,17 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.explore import ActedBrokers, ActedCluster, Schedule, walk
+from kchaos.checkers.model.explore.walk import MOVE_WEIGHTS, WIDE_WALK_WEIGHTS
 from kchaos.clusters.configuration import BROKER_DEFAULTS
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
@@ -18,10 +23,10 @@ from kchaos.faults import FAULTS, FailLogDirectory, RollBroker
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import (
     FAULT_KINDS,
-    KINDS,
     LOGS,
     MIXES,
     SHUTDOWNS,
+    STEP_KINDS,
     THROTTLES,
     UPGRADES,
     fault_kinds_of,
@@ -32,6 +37,7 @@ from kchaos.harness.player.legal import after, illegal_steps
 from kchaos.harness.player.rare import RARE, SLOW_DISKS
 from kchaos.harness.player.walks import WALKS
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.schedule_scenarios import steps_of
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.log_start import AwaitLogStart
@@ -233,7 +239,7 @@ def acts_of_mix(mix: str) -> list[dict[str, Any]]:
 
 
 def kinds_of_mix(mix: str) -> set[str]:
-    return {kind for kind in KINDS if MIXES[mix][kind] > 0}
+    return {kind for kind in STEP_KINDS if MIXES[mix][kind] > 0}
 
 
 @pytest.mark.xdist_group("drawn mixes")
@@ -288,7 +294,53 @@ def test_a_kind_of_fault_is_a_kind_whose_steps_inject() -> None:
     injected = {kind_of(act) for act in acts if act["step"] == "Inject"}
     assert injected == {*fault_kinds_of(MIXES, is_kraft=False)}
     others = {kind_of(act) for act in acts if act["step"] != "Inject"}
-    assert others == {*KINDS} - {*FAULT_KINDS}
+    assert others == {*STEP_KINDS} - {*FAULT_KINDS}
+
+
+def test_walks_and_schedules_draw_by_the_same_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    def first(_: Random, kinds: Sequence[str], *_rest: object) -> str:
+        return kinds[0]
+
+    monkeypatch.setattr(sys.modules[walk.__module__], "_drawn_kind", first)
+    cluster = ActedCluster(ActedBrokers(generations=dict.fromkeys((0, 1), generation_for("2.8.2"))))
+    assert [act.kind for act in walk(cluster, Random(1), steps=3).acts[:3]] == [
+        "cut",
+        *("expire",) * 2,
+    ]
+    steps = plain(drawn(1, gated=False, steps=6))["steps"][1:]
+    assert {kind_of(step["do"]) for step in steps} == {"produce"}
+
+
+@pytest.mark.xdist_group("drawn mixes")
+def test_of_the_names_that_moves_and_steps_share_three_mean_the_same() -> None:
+    """So their weights are two tables, though both are drawn by one function."""
+    steps: dict[str, set[str]] = {}
+    for act in (act for mix in ("mixed", RARE) for act in acts_of_mix(mix)):
+        fault = act.get("fault", {}).get("fault", "")
+        steps.setdefault(kind_of(act), set()).add(what(act["step"], fault, act.get("name", "")))
+    moves: dict[str, set[str]] = {}
+    generations = dict.fromkeys((0, 1, 2), generation_for("2.1.1"))
+    for seed in range(30):
+        cluster = ActedCluster(ActedBrokers(generations=generations))
+        walked = walk(cluster, Random(seed), steps=20, weights=WIDE_WALK_WEIGHTS)
+        for index, move in enumerate(walked.acts):
+            states = walked.states[index : index + 2]
+            alone = Schedule(acts=(move,), states=states, healing=0, message="")
+            for step in steps_of(alone, gated=False)[2:]:
+                assert isinstance(step, IfPossible)
+                fault = type(step.do.fault).__name__ if isinstance(step.do, Inject) else ""
+                named = what(type(step.do).__name__, fault, getattr(step.do, "name", ""))
+                moves.setdefault(move.kind, set()).add(named)
+        if set(moves) == set(WIDE_WALK_WEIGHTS):
+            break
+    shared = set(MOVE_WEIGHTS) & set(STEP_KINDS)
+    assert shared == {"bounce", "cut", "expire", "heal", "kill", "pause", "reorder"}
+    assert {kind for kind in shared if moves.get(kind) == steps[kind]} == {"cut", "kill", "reorder"}
+
+
+def what(step: str, fault: str, name: str) -> str:
+    """A step with its fault, or with what it heals."""
+    return " ".join((step, fault, name.rstrip("0123456789-") if step == "Heal" else ""))
 
 
 def kind_of(act: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from kchaos.checkers.model.explore import ActedBrokers, ActedCluster, Schedule
 from kchaos.checkers.model.explore.acts import KINDS, waits_for_zookeeper
 from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.explore.schedules import wrong_at_end
-from kchaos.checkers.model.explore.walk import WIDE_WEIGHTS, conflicts
+from kchaos.checkers.model.explore.walk import WIDE_WALK_WEIGHTS, conflicts
 from kchaos.checkers.model.state.world import World
 from kchaos.faults import CutLink, FastBounce, HoldController, HoldRequests, PreferredElection
 from kchaos.harness.commands.reproduce import judged
@@ -397,8 +397,8 @@ def test_wide_walks_bounce_brokers_except_where_a_controller_reads_before_it_is_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing else is drawn as often here, so that short walks have it."""
-    weights = {**WIDE_WEIGHTS, "bounce": 1000}
-    monkeypatch.setattr("kchaos.harness.player.walks.WIDE_WEIGHTS", weights)
+    weights = {**WIDE_WALK_WEIGHTS, "bounce": 1000}
+    monkeypatch.setattr("kchaos.harness.player.walks.WIDE_WALK_WEIGHTS", weights)
 
     def bounces(release: str) -> int:
         drawn_walks = [wide_walk_of(seed, release=release, steps=2)[0] for seed in range(12)]

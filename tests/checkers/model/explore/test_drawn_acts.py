@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.explore.move_lists import Setup, play
-from kchaos.checkers.model.explore.moves import KINDS, ChaosMove
+from kchaos.checkers.model.explore.moves import LISTED_KINDS, ChaosMove
 from tests.support.examples import examples
 
 pytestmark = pytest.mark.slow
@@ -16,7 +16,7 @@ MOVES = 30
 
 MOVE = st.builds(
     ChaosMove,
-    st.sampled_from(KINDS),
+    st.sampled_from(LISTED_KINDS),
     st.integers(0, BROKERS - 1),
     st.integers(0, BROKERS - 1),
 ).filter(lambda move: move.broker != move.other)

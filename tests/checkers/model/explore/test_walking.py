@@ -10,7 +10,7 @@ from kchaos.checkers.model.explore import ActedBrokers, ActedCluster, Schedule, 
 from kchaos.checkers.model.explore.acts import KINDS, RECORDS, healing
 from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.explore.schedules import wrong_at_end
-from kchaos.checkers.model.explore.walk import WEIGHTS, WIDE_WEIGHTS, conflicts
+from kchaos.checkers.model.explore.walk import WALK_WEIGHTS, WIDE_WALK_WEIGHTS, conflicts
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
@@ -79,11 +79,11 @@ def test_a_walk_is_as_long_as_it_was_to_be_and_ends_with_nothing_left_to_heal() 
 def test_every_kind_of_act_is_drawn() -> None:
     drawn: set[str] = set()
     for seed in range(30):
-        if drawn >= set(WEIGHTS):
+        if drawn >= set(WALK_WEIGHTS):
             break
         drawn |= {act.kind for act in walked(seed, replicas=2).acts}
-    assert drawn == set(WEIGHTS) == set(KINDS) - {"bounce"}
-    assert set(WIDE_WEIGHTS) == set(KINDS)
+    assert drawn == set(WALK_WEIGHTS) == set(KINDS) - {"bounce"}
+    assert set(WIDE_WALK_WEIGHTS) == set(KINDS)
 
 
 def test_where_nothing_that_is_drawn_is_possible_any_more_it_stops_and_says_so() -> None:
