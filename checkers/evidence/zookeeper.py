@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.files import EvidenceFiles
@@ -98,6 +99,161 @@ def topic_deletions(changes: Sequence[ZnodeChange]) -> dict[str, tuple[TopicDele
     for topic, deletion in asked.items():
         done.setdefault(topic, []).append(deletion)
     return {topic: tuple(deletions) for topic, deletions in done.items()}
+
+
+Replicas = tuple[int, ...]
+
+
+def wanted_replicas(
+    changes: Sequence[ZnodeChange],
+) -> dict[TopicPartition, list[tuple[int, tuple[Replicas, ...]]]]:
+    """By partition, since when (a zxid) a controller may be moving it, and to which replicas.
+
+    Several where more than one reassignment may be what it does; none from where none goes on.
+    Partitions that nobody reassigned are left out.
+
+    Sources: KafkaController.onPartitionReassignment, 0.10.2.2, 1.1.1, 2.4.0 and 2.8.2. Up to 2.3 a
+    request in /admin/reassign_partitions has the replicas. It is deleted twice when all is done, so
+    that a later one may go while a controller acts on it. From 2.4 on (KIP-455) the topic's znode
+    says what is added and removed; where that is nothing the controller writes one leader epoch.
+
+    Raises:
+        ScenarioDataError: A znode holds no JSON of Kafka's shape.
+    """
+    reader = _ReassignmentReader()
+    for change in changes:
+        try:
+            reader.read(change)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise _bad_znode(change, f"another shape ({error!r})") from error
+    return reader.wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Assigned:
+    """A partition's replicas in its topic's znode, with those that go or come (KIP-455)."""
+
+    replicas: Replicas
+    adding: Replicas
+    removing: Replicas
+
+    @property
+    def is_moving(self) -> bool:
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> Replicas:
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+
+@dataclass(slots=True)
+class _ReassignmentReader:
+    """Knowledge of reassignments at one zxid, by partition.
+
+    Attributes:
+        requested: What /admin/reassign_partitions asks for.
+        pending: What it asked for and a controller may not have done.
+        assigned: What the topic's znode says.
+        at_once: Replicas of which nothing is added or removed, until the leader epoch of them.
+        states: The znode of its state.
+        wanted: As `wanted_replicas` returns it.
+    """
+
+    requested: dict[TopicPartition, Replicas] = field(default_factory=dict)
+    pending: dict[TopicPartition, tuple[Replicas, ...]] = field(default_factory=dict)
+    assigned: dict[TopicPartition, _Assigned] = field(default_factory=dict)
+    at_once: dict[TopicPartition, Replicas] = field(default_factory=dict)
+    states: dict[TopicPartition, ZnodeChange] = field(default_factory=dict)
+    wanted: dict[TopicPartition, list[tuple[int, tuple[Replicas, ...]]]] = field(
+        default_factory=dict
+    )
+
+    def read(self, change: ZnodeChange) -> None:
+        match change.path.split("/")[1:]:
+            case ["admin", "reassign_partitions"]:
+                concerned = self._request(change)
+            case ["brokers", "topics", topic]:
+                concerned = self._topic(topic, change)
+            case ["brokers", "topics", topic, "partitions", number, "state"]:
+                concerned = self._state(TopicPartition(topic, int(number)), change)
+            case _:
+                return
+        for partition in concerned:
+            self._note(partition, change.zxid)
+
+    def _request(self, change: ZnodeChange) -> list[TopicPartition]:
+        asked = _field(change, _json(change), "partitions") if change.data else []
+        self.requested = {
+            TopicPartition(
+                str(_field(change, each, "topic")),
+                _number(change, _field(change, each, "partition")),
+            ): _brokers(change, _field(change, each, "replicas"))
+            for each in asked
+        }
+        for partition, replicas in self.requested.items():
+            others = (each for each in self.pending.get(partition, ()) if each != replicas)
+            self.pending[partition] = (*others, replicas)
+        return [*self.pending]
+
+    def _topic(self, topic: str, change: ZnodeChange) -> list[TopicPartition]:
+        if not change.data:
+            gone = [partition for partition in self.assigned if partition.topic == topic]
+            for partition in gone:
+                for known in (self.pending, self.assigned, self.at_once, self.states):
+                    known.pop(partition, None)
+            return gone
+        written = _json(change)
+        adding, removing = written.get("adding_replicas"), written.get("removing_replicas")
+        concerned = []
+        for number, replicas in _field(change, written, "partitions").items():
+            partition = TopicPartition(topic, int(number))
+            now = _Assigned(
+                replicas=_brokers(change, replicas),
+                adding=_brokers(change, (adding or {}).get(number, [])),
+                removing=_brokers(change, (removing or {}).get(number, [])),
+            )
+            before = self.assigned.get(partition)
+            self.assigned[partition] = now
+            if before is not None and before != now:
+                self._reassigned(partition, before, now)
+                concerned.append(partition)
+        return concerned
+
+    def _reassigned(self, partition: TopicPartition, before: _Assigned, now: _Assigned) -> None:
+        self.at_once.pop(partition, None)
+        is_done = before.is_moving and now.replicas == before.target
+        if now.replicas in self.pending.get(partition, ()):
+            is_done = is_done or {*now.replicas} < {*before.replicas}
+        if not (is_done or now.is_moving or partition in self.requested):
+            self.at_once[partition] = now.replicas
+
+    def _state(self, partition: TopicPartition, change: ZnodeChange) -> list[TopicPartition]:
+        before, self.states[partition] = self.states.get(partition), change
+        if partition not in self.at_once or before is None or not (before.data and change.data):
+            return []
+        old, new = _json(before), _json(change)
+        is_same_isr = {*_brokers(change, new.get("isr"))} == {*_brokers(before, old.get("isr"))}
+        if new.get("leader_epoch") == old.get("leader_epoch") or not is_same_isr:
+            return []
+        del self.at_once[partition]
+        return [partition]
+
+    def _note(self, partition: TopicPartition, zxid: int) -> None:
+        assigned = self.assigned.get(partition)
+        now = None if assigned is None else assigned.replicas
+        pending = tuple(
+            replicas
+            for replicas in self.pending.pop(partition, ())
+            if replicas != now or self.requested.get(partition) == replicas
+        )
+        if pending:
+            self.pending[partition] = pending
+        target = (assigned.target,) if assigned is not None and assigned.is_moving else ()
+        at_once = (self.at_once[partition],) if partition in self.at_once else ()
+        wanted = tuple(dict.fromkeys((*pending, *target, *at_once)))
+        noted = self.wanted.get(partition, [])
+        if wanted != (noted[-1][1] if noted else ()):
+            self.wanted[partition] = [*noted, (zxid, wanted)]
 
 
 def cluster_id(changes: Sequence[ZnodeChange]) -> str:

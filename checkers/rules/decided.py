@@ -1,9 +1,9 @@
 """Decisions in ZooKeeper's log that no controller and no leader could have made then.
 
 The model's own rules (`checkers.model.controller.allowed`) say which state may follow which. These
-say who may write it, with which controller epoch, and whether those whom it is about were
-registered; and some decision of the model's controller (`checkers.model.controller.decisions`) must
-be the one that was written.
+say who may write it, with which controller epoch, and how soon a leader may throw a follower out;
+and some decision of the model's controller (`checkers.model.controller.decisions`) must be the one
+that was written, by what that controller can have known of brokers and reassignments.
 
 Read from kafka.controller.KafkaController (onControllerFailover, onBrokerFailure),
 PartitionStateMachine, ControlledShutdownLeaderSelector and kafka.cluster.Partition
@@ -36,7 +36,7 @@ from kchaos.checkers.acts import (
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.given_settings import shortest_lag_s
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.evidence.zookeeper import controller_epochs
+from kchaos.checkers.evidence.zookeeper import controller_epochs, wanted_replicas
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.model.controller.decisions import (
     ControllerContext,
@@ -63,17 +63,16 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
 
     **Verifies**: that no ISR names a broker twice; that the controller epoch is one that was given
     out, never lower than before, and the writer's own where a controller wrote it; that elections
-    are written by controllers, and other changes by a controller or by the leader; that nobody is
-    elected whom the controller knew to be away; that no leader is taken away whom the controller
-    knew to live (a controller that sees a leader die writes that there is none before it elects
-    another, so that members of the ISR may live then); that a live follower is not thrown out
-    sooner after the leader's term began than replica.lag.time.max.ms allows. A replica whose log
-    directory a fault made fail counts as away.
-    And that a new leader epoch is what the model's controller decides by something that its writer
-    can have known: which replica is elected, and who is left in the ISR.
-    **Does not verify**: what only depends on how long a message takes; where replicas are
-    reassigned, which of the new ones is elected; what a controller writes of a topic while it
-    deletes it.
+    are written by controllers, and other changes by a controller or by the leader; that a live
+    follower is not thrown out sooner after the leader's term began than replica.lag.time.max.ms
+    allows. And that a first state and a new leader epoch are what the model's controller decides by
+    something that its writer can have known: so nobody is elected whom it knew to be away, and no
+    leader is taken away and no member thrown out that it knew to live; a reassigned partition
+    moves to the replicas that were asked for; and only after another partition's ISR was changed
+    meanwhile is a partition elected again. A replica whose log directory a fault made fail counts
+    as away.
+    **Does not verify**: what only depends on how long a message takes; what a controller writes of
+    a topic while it deletes it.
     """
     world = _World(
         epochs=controller_epochs(evidence.znode_changes),
@@ -84,12 +83,7 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
             asks_controller_for_isr(start) is not False for start in _started(evidence)
         ),
         controllers=_controllers(evidence),
-        assignments=_assignments(evidence),
-        written=_written(evidence),
-        deleted={
-            topic: [deletion.zxid for deletion in deletions]
-            for topic, deletions in evidence.deletions.items()
-        },
+        wanted=wanted_replicas(evidence.znode_changes),
     )
     for timed in evidence.decisions:
         event = timed.event
@@ -136,9 +130,9 @@ class _World:
         began: The zxid at which the present controller was elected.
         states: The last state of each partition, and when it was written.
         controllers: What the controllers of the brokers' releases make of an ISR.
-        assignments: Each topic's replicas, as often as they were written.
-        written: The zxids at which a partition's state was written.
-        deleted: The zxids at which a topic was deleted.
+        wanted: From which zxid on a partition may be moving, and to which replicas.
+        earlier: The state of each partition before its last one.
+        changed: When a leader last changed the ISR of each partition: a zxid.
         followed_since: By partition and broker, since when its leader has surely taken it for
             caught up: since the leader's term began. One that joins later may be behind the
             leader's log end when it does, since it need only reach the high watermark.
@@ -150,9 +144,9 @@ class _World:
     lag_s: float
     has_alter_isr: bool
     controllers: frozenset[tuple[IsrWithout, IsrOfPreferred, bool]] = frozenset()
-    assignments: Mapping[str, Sequence[TopicCreated]] = field(default_factory=dict)
-    written: Mapping[TopicPartition, Sequence[int]] = field(default_factory=dict)
-    deleted: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    wanted: Mapping[TopicPartition, Sequence[tuple[int, tuple[tuple[int, ...], ...]]]] = field(
+        default_factory=dict
+    )
     registered: dict[int, int] = field(default_factory=dict)
     ever: set[int] = field(default_factory=set)
     known_dead: set[int] = field(default_factory=set)
@@ -161,6 +155,8 @@ class _World:
     began: int = -1
     assigned: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    earlier: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    changed: dict[TopicPartition, int] = field(default_factory=dict)
     followed_since: dict[tuple[TopicPartition, int], float] = field(default_factory=dict)
 
     def is_former(self, controller_epoch: int) -> bool:
@@ -168,21 +164,23 @@ class _World:
         _, taken = self.epochs.get(controller_epoch, (-1, self.began))
         return taken < self.began
 
-    def is_left_out_next(self, partition: TopicPartition, broker: int, zxid: int) -> bool:
-        """Tell whether a reassignment that goes on leaves a broker out by what is written next.
+    def wanted_at(self, partition: TopicPartition, zxid: int) -> tuple[tuple[int, ...], ...]:
+        """Return the replicas to which the partition may be moving just before a zxid."""
+        since = [wanted for begun, wanted in self.wanted.get(partition, ()) if begun < zxid]
+        return since[-1] if since else ()
 
-        It takes the broker out of the ISR first: KafkaController.onPartitionReassignment, 0.10.2.2
-        to 3.9.1. Until then the assignment has the new replicas beside the former ones.
+    def may_elect_again(self, partition: TopicPartition, new: PartitionState) -> bool:
+        """Tell whether the same controller has just elected, and may have been refused elsewhere.
+
+        ZooKeeper refuses to write another partition whose leader changed its ISR after it was read.
+        What was then read of this partition is its state before that election.
         """
-        later = (made for made in self.assignments.get(partition.topic, ()) if made.zxid > zxid)
-        made = next(later, None)
-        if made is None or partition.partition >= len(made.assignment):
+        last, earlier = self.states.get(partition), self.earlier.get(partition)
+        if last is None or earlier is None or last.leader_epoch == earlier.leader_epoch:
             return False
-        replicas = made.assignment[partition.partition]
-        if broker in replicas or not {*replicas} <= {*self.assigned.get(partition, ())}:
-            return False
-        between = (*self.written.get(partition, ()), *self.deleted.get(partition.topic, ()))
-        return not any(zxid < other < made.zxid for other in between)
+        return last.controller_epoch == new.controller_epoch and any(
+            other != partition and zxid > earlier.zxid for other, zxid in self.changed.items()
+        )
 
     def is_known_live(
         self, partition: TopicPartition, broker: int, time: float, controller_epoch: int
@@ -212,7 +210,7 @@ def _findings(world: _World, new: PartitionState, time: float) -> Iterator[Findi
     partition = TopicPartition(new.topic, new.partition)
     old = world.states.get(partition)
     reasons = list(_reasons(world, partition, old, new, time))
-    if not reasons and old is not None and new.leader_epoch > old.leader_epoch:
+    if not reasons and (old is None or new.leader_epoch > old.leader_epoch):
         reasons = list(_unexplained(world, partition, old, new, time))
     for reason in reasons:
         yield Finding(
@@ -224,6 +222,12 @@ def _findings(world: _World, new: PartitionState, time: float) -> Iterator[Findi
         )
     world.states[partition] = new
     is_new_term = old is None or old.leader_epoch != new.leader_epoch
+    if old is None:
+        world.earlier.pop(partition, None)
+    else:
+        world.earlier[partition] = old
+    if not is_new_term:
+        world.changed[partition] = new.zxid
     if is_new_term:
         world.followed_since.update({(partition, broker): time for broker in new.isr})
     for key in [
@@ -250,31 +254,23 @@ def _reasons(
     if old is not None and replace(old, zxid=0, version=0) == replace(new, zxid=0, version=0):
         yield "it writes what was there before"
     yield from _of_writer(world, old, new)
-    # A replica that is removed from the ISR gives the leader another epoch, dead or alive.
-    is_election = old is None or old.leader != new.leader
-    is_away = new.leader >= 0 and new.leader not in world.registered
-    is_dead = new.leader in world.known_dead and not world.is_former(new.controller_epoch)
-    is_known = is_dead or new.leader not in world.ever
-    if is_election and is_away and is_known:
-        yield f"broker {new.leader} was elected, and its controller knew that it was away"
-    if (
-        new.leader == -1
-        and old is not None
-        and world.is_known_live(partition, old.leader, time, new.controller_epoch)
-    ):
-        yield f"the leader was taken away, although broker {old.leader} was there all the time"
-    if old is not None:
+    if old is not None and old.leader_epoch == new.leader_epoch:
         yield from _of_those_thrown_out(world, partition, old, new, time)
 
 
 def _unexplained(
-    world: _World, partition: TopicPartition, old: PartitionState, new: PartitionState, time: float
+    world: _World,
+    partition: TopicPartition,
+    old: PartitionState | None,
+    new: PartitionState,
+    time: float,
 ) -> Iterator[str]:
     """Yields a sentence where no controller decides so, whatever it may have known."""
     assignment = world.assigned.get(partition)
     if assignment is None or not world.controllers:
         return
-    brokers = {*assignment, *old.isr, *new.isr, *world.registered}
+    before = () if old is None else old.isr
+    brokers = {*assignment, *before, *new.isr, *world.registered}
     is_former = world.is_former(new.controller_epoch)
     known_dead = set() if is_former else world.known_dead - world.registered.keys()
     surely_live = {
@@ -284,29 +280,29 @@ def _unexplained(
     }
     stops = world.clean_stops.items()
     asked = {broker for broker, times in stops if any(stop <= time for stop in times)}
-    known = LeaderAndIsr(leader=old.leader, isr=old.isr)
+    known = None if old is None else LeaderAndIsr(leader=old.leader, isr=old.isr)
+    may_elect_again = world.may_elect_again(partition, new)
+    wanted = world.wanted_at(partition, new.zxid)
     written = LeaderAndIsr(leader=new.leader, isr=new.isr)
     for isr_without, isr_of_preferred, elects_again in world.controllers:
         for is_unclean in (False, True):
             context = ControllerContext(
                 assignment=assignment,
-                live=frozenset(brokers - known_dead),
+                live=frozenset((brokers & world.ever) - known_dead),
                 shutting_down=frozenset(asked),
                 was_away=frozenset(brokers - surely_live),
                 is_unclean=is_unclean,
-                elects_again=elects_again,
+                elects_again=elects_again and may_elect_again,
                 isr_without=isr_without,
                 isr_of_preferred=isr_of_preferred,
             )
-            is_reassigned = len(world.assignments.get(partition.topic, ())) > 1
-            if explain(
-                context, known, written, surely_live=surely_live, is_reassigned=is_reassigned
-            ):
+            if explain(context, known, written, surely_live=surely_live, wanted=wanted):
                 return
+    was = "" if old is None else f" after leader {old.leader} and ISR {list(old.isr)}"
+    moving = "".join(f", which may move to {list(replicas)}" for replicas in wanted)
     yield (
-        f"no controller decides so: leader {new.leader} and ISR {list(new.isr)} after leader "
-        f"{old.leader} and ISR {list(old.isr)} of replicas {list(assignment)}; it knew that "
-        f"{sorted(surely_live)} lived"
+        f"no controller decides so: leader {new.leader} and ISR {list(new.isr)}{was} of replicas "
+        f"{list(assignment)}{moving}; it knew that {sorted(surely_live)} lived"
     )
 
 
@@ -335,19 +331,16 @@ def _of_writer(world: _World, old: PartitionState | None, new: PartitionState) -
 def _of_those_thrown_out(
     world: _World, partition: TopicPartition, old: PartitionState, new: PartitionState, time: float
 ) -> Iterator[str]:
-    if new.leader >= 0 and new.leader not in old.isr:
-        return  # An unclean election leaves the new leader alone; the model says if it may be.
-    is_same_term = old.leader_epoch == new.leader_epoch
     for broker in sorted(set(old.isr) - set(new.isr)):
-        is_assigned = broker in world.assigned.get(partition, (broker,))
-        is_assigned = is_assigned and not world.is_left_out_next(partition, broker, new.zxid)
-        is_known = world.is_known_live(partition, broker, time, new.controller_epoch)
-        if not is_assigned or not (is_same_term or is_known):
-            continue
         since = world.followed_since.get((partition, broker))
-        if not is_same_term:
-            yield f"broker {broker} was thrown out of the ISR by an election and lived all the time"
-        elif since is not None and time - since < world.lag_s - _CLOCKS_S:
+        is_to_stay = all(
+            broker in replicas
+            for replicas in (
+                world.assigned.get(partition, (broker,)),
+                *world.wanted_at(partition, new.zxid),
+            )
+        )
+        if is_to_stay and since is not None and time - since < world.lag_s - _CLOCKS_S:
             yield (
                 f"broker {broker} was thrown out of the ISR {time - since:.3f} s after its "
                 f"leader's term had begun, and {LAG} is {world.lag_s:g} s"
@@ -407,25 +400,6 @@ def _controllers(evidence: RunEvidence) -> frozenset[tuple[IsrWithout, IsrOfPref
         of_isr = (generation.isr_without, generation.proposed.isr_of_preferred)
         controllers.add((*of_isr, generation.elects_all_again))
     return frozenset(controllers)
-
-
-def _assignments(evidence: RunEvidence) -> Mapping[str, Sequence[TopicCreated]]:
-    """Each topic's replicas, as often as they were written, oldest first."""
-    written: dict[str, list[TopicCreated]] = {}
-    for timed in evidence.decisions:
-        if isinstance(timed.event, TopicCreated):
-            written.setdefault(timed.event.topic, []).append(timed.event)
-    return written
-
-
-def _written(evidence: RunEvidence) -> Mapping[TopicPartition, Sequence[int]]:
-    """The zxids at which each partition's state was written, oldest first."""
-    zxids: dict[TopicPartition, list[int]] = {}
-    for timed in evidence.decisions:
-        if isinstance(timed.event, PartitionState):
-            partition = TopicPartition(timed.event.topic, timed.event.partition)
-            zxids.setdefault(partition, []).append(timed.event.zxid)
-    return zxids
 
 
 def _started(evidence: RunEvidence) -> list[StartBroker]:

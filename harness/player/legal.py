@@ -2,9 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from kchaos.checkers.model.controller.decisions import NO_LEADER
+from kchaos.checkers.model.controller.decisions import (
+    NO_LEADER,
+    elect_for_new,
+    elect_for_reassignment,
+    elect_preferred,
+)
 from kchaos.clusters.links.details import METADATA_TOPIC
 from kchaos.clusters.settings import PROTOCOL
 from kchaos.faults import (
@@ -44,6 +50,7 @@ from kchaos.harness.player.view import (
     PartitionInView,
     View,
     back,
+    elected,
     gone,
     is_linked,
     settled,
@@ -450,7 +457,7 @@ def _injected(view: View, fault: Fault) -> View:
             return back(view, broker) if returns else view
         case PreferredElection(topic=topic, partition=partition):
             led = tuple(
-                replace(there, leader=there.replicas[0])
+                elected(view, there, elect_preferred)
                 if (there.topic, there.partition) == (topic, partition)
                 else there
                 for there in view.partitions
@@ -538,18 +545,19 @@ def _delete(view: View, step: DeleteTopic) -> str:
 
 
 def _created(view: View, step: CreateTopic) -> View:
-    made = tuple(
+    made = (
         PartitionInView(
             topic=step.topic,
             partition=index,
             replicas=replicas,
-            leader=replicas[0],
-            isr=frozenset(replicas),
+            leader=NO_LEADER,
+            isr=frozenset(),
             is_tiered=("remote.storage.enable", "true") in step.configuration,
         )
         for index, replicas in enumerate(step.assignment)
     )
-    return replace(view, partitions=(*view.partitions, *made))
+    led = (elected(view, each, lambda context, _: elect_for_new(context)) for each in made)
+    return replace(view, partitions=(*view.partitions, *led))
 
 
 def _reassign(view: View, step: Reassign) -> str:
@@ -572,11 +580,10 @@ def _reassigned(view: View, step: Reassign) -> View:
     def changed(partition: PartitionInView) -> PartitionInView:
         if (partition.topic, partition.partition) != (step.topic, step.partition):
             return partition
-        leader = partition.leader if partition.leader in step.replicas else step.replicas[0]
-        isr = frozenset(step.replicas)
-        return replace(
-            partition, replicas=step.replicas, leader=leader, isr=isr, zombies=frozenset()
+        in_sync = replace(
+            partition, replicas=step.replicas, isr=frozenset(step.replicas), zombies=frozenset()
         )
+        return elected(view, in_sync, partial(elect_for_reassignment, wanted=step.replicas))
 
     return replace(view, partitions=tuple(map(changed, view.partitions)))
 

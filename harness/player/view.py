@@ -6,7 +6,7 @@ and then a legal step turns out to be impossible, which the player takes for an 
 exists to keep schedules meaningful, and to know which broker is a zombie.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from kchaos.checkers.model.controller.at_once import after_brokers_left
@@ -16,6 +16,7 @@ from kchaos.checkers.model.controller.decisions import (
     LeaderAndIsr,
     elect_for_offline,
 )
+from kchaos.checkers.model.releases.proposed import keep_isr
 from kchaos.checkers.model.releases.rules.last_in_isr import keep_last_member
 from kchaos.faults import CutLink, IsolateBroker
 from kchaos.faults.api import Fault
@@ -193,6 +194,20 @@ def settled(view: View) -> View:
     )
 
 
+def elected(
+    view: View,
+    partition: PartitionInView,
+    election: Callable[[ControllerContext, LeaderAndIsr], LeaderAndIsr | None],
+) -> PartitionInView:
+    """The partition after an election of the controller; the same where it elects nobody."""
+    known = LeaderAndIsr(leader=partition.leader, isr=tuple(sorted(partition.isr)))
+    live = view.registered - partition.offline
+    decided = election(_context(partition, live, view.unclean), known)
+    if decided is None:
+        return partition
+    return replace(partition, leader=decided.leader, isr=frozenset(decided.isr))
+
+
 def is_linked(view: View, a: int, b: int) -> bool:
     """Whether no cut lies between two brokers in either direction, and neither is alone."""
     if any(getattr(alone, "broker", None) in (a, b) for alone in view.faults(IsolateBroker)):
@@ -222,17 +237,13 @@ def _context(view: PartitionInView, live: frozenset[int], unclean: bool) -> Cont
         live=live,
         is_unclean=unclean,
         isr_without=keep_last_member,
-        isr_of_preferred=lambda isr, _leader: isr,
+        isr_of_preferred=keep_isr,
     )
 
 
 def _settled(view: View, partition: PartitionInView) -> PartitionInView:
     if partition.leader == NO_LEADER:
-        known = LeaderAndIsr(leader=partition.leader, isr=tuple(sorted(partition.isr)))
-        live = view.registered - partition.offline
-        elected = elect_for_offline(_context(partition, live, view.unclean), known)
-        if elected is not None:
-            partition = replace(partition, leader=elected.leader, isr=frozenset(elected.isr))
+        partition = elected(view, partition, elect_for_offline)
     if partition.leader not in view.whole:
         return partition
     joined = {

@@ -1,5 +1,6 @@
-"""Allowed decisions: of a former controller by what it saw itself, of a leader by its clock."""
+"""Allowed decisions: of a controller by what it saw itself, of a leader by its clock."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,6 +23,7 @@ from kchaos.checkers.model.values.events import (
     TopicCreated,
 )
 from kchaos.checkers.rules import decided
+from kchaos.checkers.zookeeper_log import ZnodeChange
 from tests.golden.stored import HARD, unpacked
 
 
@@ -39,8 +41,14 @@ def state(zxid: int, epoch: int, isr: tuple[int, ...], controller_epoch: int) ->
     )
 
 
+STARTED = (SimpleNamespace(event=StartBroker(broker=0, release="2.4.1")),)
+
+
 def impossible(
-    monkeypatch: pytest.MonkeyPatch, *decisions: Decision, started: Sequence[SimpleNamespace] = ()
+    monkeypatch: pytest.MonkeyPatch,
+    *decisions: Decision,
+    started: Sequence[SimpleNamespace] = STARTED,
+    requests: Sequence[ZnodeChange] = (),
 ) -> list[str]:
     """Return what is wrong with decisions while controllers 1 and then 0 had epochs 1 and 2."""
     monkeypatch.setattr(decided, "controller_epochs", lambda _: {1: (1, 2), 2: (0, 9)})
@@ -48,6 +56,7 @@ def impossible(
         BrokerRegistered(broker=0, czxid=0, zxid=0),
         BrokerRegistered(broker=2, czxid=0, zxid=0),
         ControllerElected(broker=1, zxid=1),
+        TopicCreated(topic="t", assignment=((0, 2),), zxid=2),
         state(3, 0, (0, 2), 1),
     )
     timed = [
@@ -55,7 +64,7 @@ def impossible(
         for decision in (*first, *decisions)
     ]
     evidence = SimpleNamespace(
-        znode_changes=(),
+        znode_changes=requests,
         decisions=timed,
         events=started,
         deletions={},
@@ -67,7 +76,10 @@ def impossible(
 GONE = BrokerUnregistered(broker=2, zxid=4)
 BACK = BrokerRegistered(broker=2, czxid=5, zxid=5)
 NEXT = ControllerElected(broker=0, zxid=8)
-THROWN_OUT = "broker 2 was thrown out of the ISR by an election and lived all the time"
+THROWN_OUT = (
+    "no controller decides so: leader 0 and ISR [0] after leader 0 and ISR [0, 2] of replicas "
+    "[0, 2]; it knew that [0, 2] lived"
+)
 
 
 def test_the_former_one_had_seen_the_broker_leave(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,6 +89,41 @@ def test_the_former_one_had_seen_the_broker_leave(monkeypatch: pytest.MonkeyPatc
 def test_the_new_one_knows_from_the_start_that_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     (message,) = impossible(monkeypatch, GONE, BACK, NEXT, state(10, 1, (0,), 2))
     assert message == f"zxid 10: {THROWN_OUT}"
+
+
+def test_no_controller_elects_whom_it_knows_to_be_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    elected = replace(state(10, 1, (2,), 1), leader=2, isr=(2,), written_by=0, controller_epoch=2)
+    left = BrokerUnregistered(broker=0, zxid=9)
+    assert impossible(monkeypatch, GONE, replace(BACK, zxid=9), NEXT, left, elected) == []
+    (message,) = impossible(monkeypatch, GONE, NEXT, left, elected)
+    assert "no controller decides so: leader 2 and ISR [2] after leader 0" in message
+
+
+def test_the_leader_is_not_taken_away_that_was_there_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken = replace(state(10, 1, (2,), 1), leader=-1)
+    assert impossible(monkeypatch, BrokerUnregistered(broker=0, zxid=9), taken) == []
+    (message,) = impossible(monkeypatch, taken)
+    assert "no controller decides so: leader -1 and ISR [2] after leader 0" in message
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr", "is_explained"),
+    [(0, (0, 2), True), (0, (0, 2, 3), True), (3, (3, 0, 2), False), (2, (2, 3), False)],
+    ids=["one was not seen", "all were seen", "not the first of them", "the first was there"],
+)
+def test_a_new_partition_is_led_by_the_first_replica_that_is_there(
+    monkeypatch: pytest.MonkeyPatch, leader: int, isr: tuple[int, ...], is_explained: bool
+) -> None:
+    more = (
+        BrokerRegistered(broker=3, czxid=4, zxid=4),
+        TopicCreated(topic="u", assignment=((0, 2, 3),), zxid=5),
+    )
+    first = replace(state(6, 0, isr, 1), topic="u", leader=leader)
+    messages = impossible(monkeypatch, *more, first)
+    refused = f"zxid 6: no controller decides so: leader {leader} and ISR {list(isr)} of replicas"
+    assert [message[: len(refused)] for message in messages] == [refused] * (not is_explained)
 
 
 def test_the_former_one_knew_it_too_if_it_never_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,13 +160,10 @@ def test_a_replica_that_is_not_the_first_in_sync_is_not_elected(
     third = BrokerRegistered(broker=3, czxid=2, zxid=2)
     all_in_sync = changed(5, (0, 2, 3))
     left = BrokerUnregistered(broker=0, zxid=6)
-    started = SimpleNamespace(event=StartBroker(broker=0, release="2.8.2"))
 
     def elected(leader: int, isr: tuple[int, ...]) -> list[str]:
         written = replace(state(7, 1, isr, 1), leader=leader)
-        return impossible(
-            monkeypatch, assigned, third, all_in_sync, left, written, started=[started]
-        )
+        return impossible(monkeypatch, assigned, third, all_in_sync, left, written)
 
     assert elected(2, (2, 3)) == []
     (message,) = elected(3, (2, 3))
@@ -133,7 +177,6 @@ def test_a_replica_of_a_failed_log_directory_may_be_taken_for_one_that_is_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assigned = TopicCreated(topic="t", assignment=((0, 2),), zxid=2)
-    started = SimpleNamespace(event=StartBroker(broker=0, release="2.8.2"))
     written = replace(state(7, 1, (2,), 1), leader=2)
     failed = SimpleNamespace(
         event=FailLogDirectory(broker=0, directory=1, partitions=(("t", 0),)), time=6.0, began=5.0
@@ -141,43 +184,176 @@ def test_a_replica_of_a_failed_log_directory_may_be_taken_for_one_that_is_away(
     restored = SimpleNamespace(event=RestoreLogDirectory(broker=0, directory=1), time=6.5)
 
     def elected(*events: SimpleNamespace) -> list[str]:
-        return impossible(monkeypatch, assigned, written, started=[started, *events])
+        return impossible(monkeypatch, assigned, written, started=[*STARTED, *events])
 
     assert elected(failed) == []
     elsewhere = replace(failed.event, partitions=(("u", 0),))
     for events in ((), (failed, restored), (SimpleNamespace(event=elsewhere, time=6, began=5),)):
         (message,) = elected(*events)
-        assert "and lived all the time" in message
+        assert "it knew that [0, 2] lived" in message
 
 
-TOLD = [f"zxid 10: {THROWN_OUT}"]
+def request(zxid: int, replicas: tuple[int, ...] | None) -> ZnodeChange:
+    """A request to reassign the partition, as /admin/reassign_partitions has it up to 2.3."""
+    asked = {"topic": "t", "partition": 0, "replicas": replicas}
+    return changed_znode(
+        zxid, "/admin/reassign_partitions", None if replicas is None else {"partitions": [asked]}
+    )
+
+
+def topic_znode(
+    zxid: int, replicas: tuple[int, ...], adding: Sequence[int] = (), removing: Sequence[int] = ()
+) -> ZnodeChange:
+    """The topic's znode, as from 2.4 on (KIP-455)."""
+    moving = {"adding_replicas": {"0": adding}, "removing_replicas": {"0": removing}}
+    return changed_znode(zxid, "/brokers/topics/t", {"partitions": {"0": replicas}, **moving})
+
+
+def changed_znode(zxid: int, path: str, data: object) -> ZnodeChange:
+    return ZnodeChange(
+        zxid=zxid,
+        session=1,
+        time_ms=zxid * 1000,
+        operation="delete" if data is None else "set",
+        path=path,
+        data=None if data is None else json.dumps(data).encode(),
+        version=zxid,
+    )
+
+
+ASKED = (topic_znode(2, (0, 2)), request(5, (2, 3)))
+MOVING = (topic_znode(2, (0, 2)), topic_znode(5, (2, 3, 0), adding=(3,), removing=(0,)))
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "more", "wrong"),
+    ("leader", "isr", "is_explained"),
     [
-        ((0, 2), (0,), (), []),
-        ((0, 2, 3), (0, 3), (), []),
-        ((0, 2), (0, 2), (), TOLD),
-        ((0, 2), (0, 3), (), TOLD),
-        ((0, 2), (0,), (state(11, 2, (0,), 1),), TOLD),
+        (0, (0, 2, 3), True),
+        (2, (0, 2, 3), True),
+        (3, (0, 2, 3), False),
+        (0, (0, 2), False),
+        (0, (0, 3), False),
     ],
-    ids=["fewer", "another one", "it stays", "none goes on", "a state in between"],
+    ids=[
+        "a new epoch for all",
+        "the first that is wanted",
+        "the second that is wanted",
+        "a new replica is removed",
+        "a wanted one is removed",
+    ],
 )
-def test_whom_a_reassignment_leaves_out_leaves_the_isr_first(
+@pytest.mark.parametrize("moving", [ASKED, MOVING], ids=["to-2.3", "kip-455"])
+def test_a_reassignment_moves_the_leader_to_the_replicas_that_are_wanted(
     monkeypatch: pytest.MonkeyPatch,
-    before: tuple[int, ...],
-    after: tuple[int, ...],
-    more: tuple[Decision, ...],
-    wrong: list[str],
+    moving: tuple[ZnodeChange, ...],
+    leader: int,
+    isr: tuple[int, ...],
+    is_explained: bool,
 ) -> None:
-    made = [
-        TopicCreated(topic="t", assignment=(replicas,), zxid=zxid)
-        for zxid, replicas in ((4, before), (12, after))
-    ]
+    more = (
+        BrokerRegistered(broker=3, czxid=4, zxid=4),
+        TopicCreated(topic="t", assignment=((2, 3, 0),), zxid=6),
+        changed(7, (0, 2, 3)),
+        ControllerElected(broker=1, zxid=8),
+    )
+    written = replace(state(10, 1, isr, 2), leader=leader, written_by=0)
+    messages = impossible(monkeypatch, *more, written, requests=moving)
+    refused = (
+        f"zxid 10: no controller decides so: leader {leader} and ISR {list(isr)} after leader 0 "
+        "and ISR [0, 2, 3] of replicas [2, 3, 0], which may move to [2, 3]; it knew that "
+        "[0, 2, 3] lived"
+    )
+    assert messages == [refused] * (not is_explained)
 
-    messages = impossible(monkeypatch, made[0], state(10, 1, (0,), 1), *more, made[1])
-    assert [message for message in messages if "thrown out" in message] == wrong
+
+def epoch_for_nothing(zxid: int, epoch: int) -> PartitionState:
+    return replace(state(zxid, epoch, (0, 2), 1), version=epoch)
+
+
+REORDERED = (topic_znode(2, (0, 2)), topic_znode(5, (2, 0)))
+DONE = (*MOVING, topic_znode(6, (2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("requests", "epochs"),
+    [
+        ((), 0),
+        ((request(9, (2, 0)),), 0),
+        ((request(5, (2, 0)),), 2),
+        ((request(5, (2, 0)), request(6, None)), 2),
+        ((*REORDERED, request(4, (2, 0))), 2),
+        ((request(4, (2, 0)), *REORDERED, request(6, None)), 0),
+        (REORDERED, 1),
+        (MOVING, 2),
+        (DONE, 0),
+        ((*MOVING, topic_znode(6, (0, 2))), 1),
+    ],
+    ids=[
+        "nobody asked",
+        "it is asked later",
+        "it is asked",
+        "the request is lost",
+        "it is assigned and not done",
+        "it is done",
+        "only the order is another",
+        "replicas come and go",
+        "they have come and gone",
+        "it is cancelled",
+    ],
+)
+def test_the_epoch_that_changes_nothing_needs_a_reassignment_that_goes_on(
+    monkeypatch: pytest.MonkeyPatch, requests: tuple[ZnodeChange, ...], epochs: int
+) -> None:
+    states = [epoch_for_nothing(7 + number, number + 1) for number in range(2)]
+    written = [
+        changed_znode(
+            each.zxid,
+            "/brokers/topics/t/partitions/0/state",
+            {"leader_epoch": each.leader_epoch, "isr": each.isr},
+        )
+        for each in (epoch_for_nothing(3, 0), *states)
+    ]
+    in_order = sorted((*requests, *written), key=lambda change: change.zxid)
+    messages = impossible(monkeypatch, *states, requests=in_order)
+    assert len(messages) == len(states) - epochs
+
+
+def test_whom_a_reassignment_removes_its_leader_may_have_forgotten_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    falls_out = changed(7, (0,))
+    assert impossible(monkeypatch, falls_out, requests=[request(5, (0,))]) == []
+    (message,) = impossible(monkeypatch, falls_out, requests=[request(5, (2,))])
+    assert "broker 2 was thrown out of the ISR 4.000 s after" in message
+
+
+def elected_again(
+    monkeypatch: pytest.MonkeyPatch, *between: Decision, release: str = "2.3.1", epoch: int = 1
+) -> list[str]:
+    """Broker 0 leaves; broker 2 is elected for the partition, and once more."""
+    started = (SimpleNamespace(event=StartBroker(broker=0, release=release)),)
+    other = TopicCreated(topic="u", assignment=((2, 0),), zxid=4)
+    of_other = replace(state(5, 0, (2, 0), 1), topic="u", leader=2)
+    left = BrokerUnregistered(broker=0, zxid=6)
+    first = replace(state(17, 1, (2,), 1), leader=2)
+    again = replace(first, zxid=20, leader_epoch=2, controller_epoch=epoch, written_by=2 - epoch)
+    decisions = (other, of_other, left, *between, first, again)
+    in_order = sorted(decisions, key=lambda decision: decision.zxid)
+    return impossible(monkeypatch, *in_order, started=started)
+
+
+def test_a_partition_is_elected_again_only_where_another_one_was_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused = replace(state(16, 0, (2,), 1), topic="u", leader=2, written_by=2)
+    assert elected_again(monkeypatch, refused) == []
+    for messages in (
+        elected_again(monkeypatch),
+        elected_again(monkeypatch, replace(refused, zxid=21)),
+        elected_again(monkeypatch, refused, release="2.4.1"),
+        elected_again(monkeypatch, refused, NEXT, epoch=2),
+    ):
+        assert [message for message in messages if "zxid 20: no controller decides so" in message]
 
 
 @pytest.mark.slow

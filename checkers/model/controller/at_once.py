@@ -12,7 +12,9 @@ from kchaos.checkers.model.controller.decisions import (
     NO_LEADER,
     ControllerContext,
     LeaderAndIsr,
+    elect_for_new,
     elect_for_offline,
+    elect_for_reassignment,
     elect_preferred,
     remove_from_isr,
 )
@@ -76,7 +78,9 @@ class InstantController:
             if broker == self.controller:
                 self.add(ControllerElected(broker=broker))
         self.add(TopicCreated(topic=PARTITION.topic, assignment=(self.replicas,)))
-        self.add(self._state(self.replicas[0], 0, self.replicas))
+        first = elect_for_new(self._context(self.replicas))
+        assert first is not None
+        self.add(self._state(first.leader, 0, first.isr))
         self._expand()
 
     def follow(self, event: Event) -> None:
@@ -126,13 +130,14 @@ class InstantController:
     def reorder(self, preferred: int) -> Iterator[Event]:
         """Yield a reassignment to the same brokers, after which another one is preferred.
 
-        The leader stays, in a new epoch (KafkaController.moveReassignedPartitionLeaderIfRequired,
-        1.1.1; since KIP-455 updateLeaderEpochAndSendRequest comes first, 2.4.1).
+        A leader that is online stays, in a new epoch.
         """
         others = (broker for broker in self.replicas if broker != preferred)
-        order, state = (preferred, *others), self._known()
+        order, known = (preferred, *others), self._known()
         yield TopicCreated(topic=PARTITION.topic, assignment=(order,))
-        yield self._state(state.leader, state.leader_epoch + 1, state.isr)
+        elected = elect_for_reassignment(self._context(order), _leader_and_isr(known), order)
+        if elected is not None:
+            yield self._state(elected.leader, known.leader_epoch + 1, elected.isr)
 
     def _write(self, decisions: Iterable[LeaderAndIsr]) -> None:
         for decided in decisions:

@@ -6,9 +6,8 @@ explorer takes wrongly contradicts recorded runs.
 
 Read from kafka.controller.KafkaController (onBrokerFailure, onBrokerStartup, onControllerFailover,
 doControlledShutdown), PartitionStateMachine, ReplicaStateMachine and Election, 1.1.1 and 2.8.2, and
-from PartitionLeaderSelector, 0.10.2.2, which decides alike. Left out: the leader of a new
-partition, and an ISR that a leader asks for (KIP-497), which `allowed` compares with what the
-leader knows.
+from PartitionLeaderSelector, 0.10.2.2, which decides alike. Left out: an ISR that a leader asks for
+(KIP-497), which `allowed` compares with what the leader knows.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -45,8 +44,7 @@ class ControllerContext:
         was_away: Brokers that were not alive when it last looked. What one of them leads is offline
             for it until it elects, the same leader perhaps.
         is_unclean: Whether a replica outside the ISR may be elected.
-        elects_again: Whether it may elect once more where it has elected because of a shutdown
-            (`Generation.elects_all_again` of its broker).
+        elects_again: Whether it may have to elect once more where it has just elected.
         isr_without: `Generation.isr_without` of the controller's broker.
         isr_of_preferred: `Proposed.isr_of_preferred` of the controller's broker.
     """
@@ -68,6 +66,15 @@ class ControllerContext:
     def is_offline(self, known: LeaderAndIsr) -> bool:
         """Tell whether the partition waits for a leader (OfflinePartition)."""
         return known.leader not in self.live or known.leader in self.was_away
+
+
+def elect_for_new(context: ControllerContext) -> LeaderAndIsr | None:
+    """Elect the first leader of a partition; None where no replica is online.
+
+    PartitionStateMachine.initializeLeaderAndIsrForPartitions: all that are online are in sync.
+    """
+    online = tuple(replica for replica in context.assignment if replica in context.online)
+    return LeaderAndIsr(leader=online[0], isr=online) if online else None
 
 
 def elect_for_offline(context: ControllerContext, known: LeaderAndIsr) -> LeaderAndIsr | None:
@@ -97,16 +104,26 @@ def elect_preferred(context: ControllerContext, known: LeaderAndIsr) -> LeaderAn
 def elect_for_shutdown(context: ControllerContext, known: LeaderAndIsr) -> LeaderAndIsr | None:
     """Move the leader from a broker that shuts down; None where nobody else in sync is online.
 
-    Election.leaderForControlledShutdown: every broker that shuts down leaves the ISR. Who elects
-    again has moved the leader already.
+    Election.leaderForControlledShutdown: every broker that shuts down leaves the ISR.
     """
     able = [replica for replica in context.assignment if replica in context.online]
     in_sync = [replica for replica in able if replica in known.isr]
-    is_again = context.elects_again and bool(context.shutting_down)
-    if not in_sync or (known.leader not in context.shutting_down and not is_again):
+    if not in_sync or known.leader not in context.shutting_down:
         return None
     isr = tuple(member for member in known.isr if member not in context.shutting_down)
     return LeaderAndIsr(leader=in_sync[0], isr=isr)
+
+
+def elect_again(context: ControllerContext, known: LeaderAndIsr) -> LeaderAndIsr | None:
+    """Elect once more for a partition that has just got its leader; None where that never happens.
+
+    PartitionStateMachine.electLeaderForPartitions, 1.1.0 to 2.3.1: where ZooKeeper refuses the
+    write of one partition, since its leader has changed the ISR meanwhile, all partitions of that
+    attempt are elected again. The controller learns nothing in between, and no broker has heard of
+    the first election, so that leader and ISR come out the same. With a single partition, as the
+    explorer and schedules have, what was refused wrote nothing: it is elected once.
+    """
+    return known if context.elects_again else None
 
 
 def elect_for_reassignment(
@@ -144,32 +161,42 @@ def remove_from_isr(
 
 
 def possible(
-    context: ControllerContext, known: LeaderAndIsr, *, is_reassigned: bool = False
+    context: ControllerContext,
+    known: LeaderAndIsr | None,
+    *,
+    wanted: Collection[Sequence[int]] = (),
 ) -> Iterator[LeaderAndIsr]:
     """Yield each single decision that a controller with such knowledge may take next.
 
     Args:
         context: What it knows.
-        known: What is decided so far.
-        is_reassigned: Whether replicas of the partition were reassigned or reordered.
+        known: What is decided so far; None of a new partition.
+        wanted: Replicas to which the partition may be moving, the preferred one first.
     """
-    decisions = [elect_preferred(context, known), elect_for_shutdown(context, known)]
-    if context.is_offline(known):
-        decisions.append(elect_for_offline(context, known))
-    leaving = [member for member in known.isr if member not in context.online]
-    decisions += [remove_from_isr(context, known, member) for member in leaving]
-    if is_reassigned:
-        decisions += _of_reassignment(context, known)
+    if known is None:
+        decisions = [elect_for_new(context)]
+    else:
+        decisions = [
+            elect_preferred(context, known),
+            elect_for_shutdown(context, known),
+            elect_again(context, known),
+        ]
+        if context.is_offline(known):
+            decisions.append(elect_for_offline(context, known))
+        leaving = [member for member in known.isr if member not in context.online]
+        decisions += [remove_from_isr(context, known, member) for member in leaving]
+        for replicas in wanted:
+            decisions += _of_reassignment(context, known, replicas)
     yield from (decision for decision in decisions if decision is not None)
 
 
 def explain(
     context: ControllerContext,
-    known: LeaderAndIsr,
+    known: LeaderAndIsr | None,
     written: LeaderAndIsr,
     *,
     surely_live: Collection[int],
-    is_reassigned: bool = False,
+    wanted: Collection[Sequence[int]] = (),
 ) -> bool:
     """Tell whether some decision is the one that was written.
 
@@ -180,12 +207,13 @@ def explain(
     Args:
         context: What it may have known: `live`, `shutting_down` and `was_away` have every broker
             that it may have taken for such.
-        known: The leader and ISR before.
+        known: The leader and ISR before; None of a new partition.
         written: The leader and ISR in the next leader epoch.
         surely_live: Brokers that it must have taken for alive.
-        is_reassigned: Whether replicas of the partition were reassigned or reordered.
+        wanted: Replicas to which the partition may be moving, the preferred one first.
     """
-    concerned = context.live & {*context.assignment, *known.isr, known.leader}
+    before = () if known is None else (*known.isr, known.leader)
+    concerned = context.live & {*context.assignment, *before}
     isr = frozenset(written.isr)
     for shutting_down in _subsets(context.shutting_down):
         for unseen in _subsets(concerned - set(surely_live)):
@@ -194,23 +222,26 @@ def explain(
                 live=context.live - set(unseen),
                 shutting_down=frozenset(shutting_down),
             )
-            for decision in possible(knowing, known, is_reassigned=is_reassigned):
+            for decision in possible(knowing, known, wanted=wanted):
                 if (decision.leader, frozenset(decision.isr)) == (written.leader, isr):
                     return True
     return False
 
 
 def _of_reassignment(
-    context: ControllerContext, known: LeaderAndIsr
+    context: ControllerContext, known: LeaderAndIsr, wanted: Sequence[int]
 ) -> Iterator[LeaderAndIsr | None]:
-    """A new epoch for all that is, another leader among the new replicas, an old one removed.
+    """A new epoch for all that is, a leader among the wanted replicas, another one removed.
 
-    Which replicas are to stay is not looked at: each member of the ISR may be the first of them.
+    KafkaController.onPartitionReassignment. A leader that is not wanted is removed where nobody
+    took over, or where another reassignment came before it was taken into the assignment.
     """
-    yield known
+    elected = elect_for_reassignment(context, known, wanted)
+    yield from (known, elected)
     for member in known.isr:
-        yield elect_for_reassignment(context, known, (member,))
-        yield remove_from_isr(context, known, member)
+        is_replaced = elected is not None and member in context.assignment
+        if member not in wanted and not (member == known.leader and is_replaced):
+            yield remove_from_isr(context, known, member)
 
 
 def _subsets(brokers: Collection[int]) -> Iterator[tuple[int, ...]]:

@@ -79,6 +79,13 @@ def decide(world: World, leader_id: int, leader_epoch: int, isr: Collection[int]
     )
 
 
+def create(world: World, machine: Machine) -> None:
+    """Write the partition's first leader and ISR, in leader epoch 0."""
+    first = decisions.elect_for_new(_context(world, machine, set(machine.generations)))
+    assert first is not None
+    decide(world, first.leader, 0, first.isr)
+
+
 def elect(world: World, machine: Machine, action: Elect) -> bool:
     """Elect another member of the ISR, as a preferred election does."""
     able = _live(world) if machine.faults.has_requests else set(machine.generations)

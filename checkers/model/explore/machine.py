@@ -30,7 +30,7 @@ from kchaos.checkers.model.explore.bounds import (
     Machine,
 )
 from kchaos.checkers.model.explore.canonical import promises, relevant
-from kchaos.checkers.model.explore.controller import decide
+from kchaos.checkers.model.explore.controller import create
 from kchaos.checkers.model.explore.transitions import act
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import EMPTY, Component, Read, State
@@ -67,7 +67,7 @@ def initial_state(machine: Machine) -> State:
     world.put(("controller", CONTROLLER_EPOCH), first)
     for broker_id in live:
         world.put(("outbox", CONTROLLER_EPOCH, broker_id), Outbox())
-    decide(world, replicas[0], 0, replicas)
+    create(world, machine)
     for broker_id in replicas:
         act(world, machine, Receive(broker=broker_id, controller_epoch=CONTROLLER_EPOCH))
     world.put(RECORDS, 0)

@@ -1,6 +1,9 @@
 """The controller's decisions, the same for the explorer, for schedules and for recorded runs."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from itertools import product
 
 import pytest
 
@@ -11,6 +14,7 @@ from kchaos.checkers.model.controller.decisions import (
     NO_LEADER,
     ControllerContext,
     LeaderAndIsr,
+    elect_for_new,
     elect_for_offline,
     elect_for_reassignment,
     elect_for_shutdown,
@@ -34,9 +38,12 @@ from kchaos.checkers.model.explore.actions import (
     Start,
 )
 from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
-from kchaos.checkers.model.explore.machine import actions
+from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
+from kchaos.checkers.model.explore.move_lists import Setup, play
+from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import Event, PartitionState, TopicCreated
 from kchaos.harness.documents.kip_501_proposals import (
     ISR_ORDER,
     PENDING_READS,
@@ -95,6 +102,13 @@ def test_a_preferred_election_keeps_the_isr() -> None:
     assert elect_preferred(context(1, 2), known) == LeaderAndIsr(leader=1, isr=(1, 2))
     assert elect_preferred(context(2), known) is None
     assert elect_preferred(context(1, 2), replace(known, isr=(2,))) is None
+
+
+def test_a_new_partition_has_all_in_sync_that_are_online() -> None:
+    stopping = replace(context(1, 2, 3), shutting_down=frozenset({1}))
+    assert elect_for_new(context(1, 2, 3)) == ALL_IN_SYNC
+    assert elect_for_new(stopping) == LeaderAndIsr(leader=2, isr=(2, 3))
+    assert elect_for_new(context()) is None
 
 
 def test_a_broker_that_shuts_down_hands_over_and_leaves_the_isr() -> None:
@@ -160,6 +174,71 @@ def test_a_decision_is_explained_by_what_its_controller_can_have_known(
 ) -> None:
     known = replace(context(1, 2, 3), was_away=frozenset({1, 2, 3} - surely_live))
     assert explain(known, ALL_IN_SYNC, written, surely_live=surely_live) is is_explained
+
+
+SMALL = [(), (1,), (2,), (1, 2), (2, 1, 3), (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        elect_for_offline,
+        elect_for_shutdown,
+        elect_preferred,
+        partial(elect_for_reassignment, wanted=(3, 2)),
+    ],
+    ids=["offline", "shutdown", "preferred", "reassigned"],
+)
+@pytest.mark.parametrize("is_unclean", [False, True])
+def test_what_is_elected_again_comes_out_the_same(
+    strategy: Callable[[ControllerContext, LeaderAndIsr], LeaderAndIsr | None], is_unclean: bool
+) -> None:
+    count = 0
+    for live, isr, stopping in product(SMALL, SMALL, SMALL):
+        known = LeaderAndIsr(leader=2, isr=isr)
+        knowing = replace(context(*live, is_unclean=is_unclean), shutting_down=frozenset(stopping))
+        elected = strategy(knowing, known)
+        if elected is None:
+            continue
+        count += 1
+        # The same strategy decides about the ISR that it wrote, whoever led before.
+        assert strategy(knowing, replace(elected, leader=known.leader)) == elected
+        again = replace(knowing, elects_again=True)
+        assert explain(again, elected, elected, surely_live=live)
+    assert count > 0
+
+
+@pytest.mark.slow
+def test_a_single_partition_is_not_elected_again() -> None:
+    """With and without the rule the explorer reaches the same decisions by as many states."""
+    reached = []
+    for without in ((), ("all are elected again",)):
+        machine = Machine(
+            generations=dict.fromkeys((0, 1), generation_for("2.3.1", without=without)),
+            records=0,
+            leader_epoch=2,
+            log_size=0,
+            faults=Faults(stops=1),
+        )
+        states = reachable(machine)
+        written = {World(state).partition_state(PARTITION) for state in states}
+        reached.append((len(states), written))
+    assert reached[0] == reached[1]
+    assert len(reached[0][1]) > 3
+
+
+def reachable(machine: Machine) -> set[State]:
+    """Return every state that a machine reaches."""
+    first = initial_state(machine)
+    states, waiting = {first}, [first]
+    while waiting:
+        state = waiting.pop()
+        for action in actions(machine, state):
+            after_it = next_state(machine, state, action)
+            if after_it not in states:
+                states.add(after_it)
+                waiting.append(after_it)
+    return states
 
 
 def explored(*kills: int, release: str) -> State:
@@ -258,3 +337,31 @@ def test_without_the_controllers_decision_the_explorer_chooses_no_leader(
 
     monkeypatch.setattr(decisions, decided_by, lambda *_: None)
     assert action not in actions(machine, state)
+
+
+@pytest.mark.parametrize(
+    ("moves", "written"),
+    [
+        ((), [(0, 0, (0, 1)), (1, 0, (0, 1))]),
+        (("expire",), [(0, 0, (0, 1)), (1, 1, (1,)), (2, 1, (1,))]),
+        (("expire", "expire"), [(0, 0, (0, 1)), (1, 1, (1,)), (2, NO_LEADER, (1,))]),
+    ],
+    ids=["it stays", "it has been replaced", "nobody can lead"],
+)
+def test_another_order_of_the_replicas_brings_an_epoch_where_a_leader_is_there(
+    moves: tuple[str, ...], written: list[tuple[int, int, tuple[int, ...]]]
+) -> None:
+    setup = Setup(generations=dict.fromkeys((0, 1), generation_for("2.8.2")))
+    acts = [ChaosMove(kind, number) for number, kind in enumerate(moves)]
+    timeline = play(setup, (*acts, ChaosMove("reorder", 1))).timeline
+    (until,) = (number for number, event in enumerate(timeline) if assigned_otherwise(event))
+    states = [
+        (event.leader_epoch, event.leader, event.isr)
+        for event in timeline[: until + 2]
+        if isinstance(event, PartitionState)
+    ]
+    assert states == written
+
+
+def assigned_otherwise(event: Event) -> bool:
+    return isinstance(event, TopicCreated) and event.assignment == ((1, 0),)
