@@ -19,9 +19,9 @@ def view_after(*steps: Step, without: int | None = None) -> View:
     return view
 
 
-def leader_and_isr(view: View) -> tuple[int, frozenset[int]]:
+def leader_and_isr(view: View) -> tuple[int, set[int]]:
     (partition,) = view.partitions
-    return partition.leader, partition.isr
+    return partition.leader, set(partition.isr)
 
 
 def test_a_new_partition_is_led_by_the_first_replica_that_is_registered() -> None:
