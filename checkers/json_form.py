@@ -226,10 +226,11 @@ def _mapping(key: Any, inner: _Read) -> _Read:
         for name in _object(value):
             if key is int and not (name.isascii() and name.isdecimal() and len(name) < 10):
                 raise ShapeError(f"has {name!r}, which is no whole number")
-        return {
-            int(name) if key is int else name: _inside(name, inner, item)
-            for name, item in value.items()
-        }
+        names = map(int, value) if key is int else value
+        try:
+            return dict(zip(names, map(inner, value.values()), strict=True))
+        except ShapeError:  # Once more, one by one, so that the message names the place.
+            return {name: _inside(name, inner, item) for name, item in value.items()}
 
     return read
 

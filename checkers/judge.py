@@ -22,6 +22,7 @@ from kchaos.checkers.evidence.run import DELETING, RunEvidence
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.fingerprint import with_fingerprints
 from kchaos.checkers.formats.api_keys import FOLLOWED
+from kchaos.checkers.garbage import no_garbage_collection
 from kchaos.checkers.model.releases.status import status
 from kchaos.checkers.model.values.events import TopicCreated
 from kchaos.checkers.model.values.prediction import EmptiedBy, Prediction
@@ -52,6 +53,7 @@ _FROM_RUN = ("entry", "case", "release", "driver", "seed")
 Rules = Callable[[RunEvidence, Prediction | None], Judged]
 
 
+@no_garbage_collection()
 def judge(
     run: RunDirectory, *, predict: Predict = predict_run, rules: Rules | None = None
 ) -> Results:

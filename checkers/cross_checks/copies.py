@@ -27,7 +27,7 @@ from kchaos.checkers.formats.checkpoints import (
 from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.model.values.events import PartitionState, Snapshot, TopicCreated
 from kchaos.checkers.opening import entries
-from kchaos.checkers.segments.directory import read_segment_file
+from kchaos.checkers.segments.directory import read_segment_file, subdirectories
 from kchaos.checkers.segments.errors import SegmentError
 
 _APART_S = 60.0
@@ -152,14 +152,14 @@ def _folders(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
             )
     for broker, copied in taken.brokers.items():
         copies = [root / name for name in folders[broker] if (root / name).is_dir()]
+        files = {file.path for folder in copies for file in entries(folder) if file.is_file()}
         for folder, name in itertools.product(copies, _ALWAYS if copied.is_running else ()):
-            if not (folder / name).is_file():
+            if str(folder / name) not in files:
                 yield f"snapshot {taken.label!r}: broker {broker} has no {name}, and it runs"
-        number = sum(file.is_file() for folder in copies for file in entries(folder))
-        if copied.files is not None and copies and number != copied.files:
+        if copied.files is not None and copies and len(files) != copied.files:
             yield (
                 f"snapshot {taken.label!r}: of broker {broker} {copied.files} files were copied, "
-                f"and {number} are there"
+                f"and {len(files)} are there"
             )
 
 
@@ -175,7 +175,7 @@ def _foreign_files(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]
     """Whatever lies among a broker's files and is never copied."""
     for broker in sorted(taken.brokers):
         folders = evidence.copied.folders(taken.label, broker)
-        for directory in sorted(entry for folder in folders for entry in folder.glob("*/")):
+        for directory in sorted(itertools.chain(*map(subdirectories, folders))):
             name = f"snapshot {taken.label!r}: {directory.parent.name}/{directory.name}"
             if topic_partition(directory.name) is None:
                 continue  # The rules say so.

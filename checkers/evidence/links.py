@@ -116,11 +116,13 @@ def _with_meaning(files: EvidenceFiles, message: LinkMessage) -> LinkMessage:
     try:
         check_message(message.detail or {})
         said = _said(message)
-        return message if said is None else replace(message, said=said)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ScenarioDataError(
             f"{files.place(message.read_at)} has a message without the documented fields: {error!r}"
         ) from error
+    # The message was read just now, and nobody else has it yet.
+    object.__setattr__(message, "said", said)
+    return message
 
 
 def _said(message: LinkMessage) -> Observation | None:

@@ -1,15 +1,15 @@
 """Explores a system breadth first, within bounds, in one process or several."""
 
-import gc
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from kchaos.checkers.explorer.errors import BoundsError
 from kchaos.checkers.explorer.part import StateSpacePart
 from kchaos.checkers.explorer.system import Component, System, Value
 from kchaos.checkers.explorer.team import Team
+from kchaos.checkers.garbage import no_garbage_collection
 
 # So many states of a level for each process make it worth starting them.
 STATES_TO_SHARE = 512
@@ -127,7 +127,7 @@ def explore(
         processes=processes,
     )
     bounds.check()
-    with _no_garbage_collection():
+    with no_garbage_collection():
         return _Exploring(system, bounds, progress).run()
 
 
@@ -203,15 +203,3 @@ class _Exploring:
             violation=violation,
             limit=limit,
         )
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Millions of tuples without cycles are not worth looking through again and again."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

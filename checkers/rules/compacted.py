@@ -98,7 +98,7 @@ def without_superseded(
     by_operation = cleaned(evidence, side)
     excused = [
         span
-        for operation in acknowledged(evidence, side)
+        for operation in (acknowledged(evidence, side) if by_operation else ())
         if operation.operation in by_operation
         for span in common(held(batches, operation), by_operation[operation.operation].superseded)
     ]

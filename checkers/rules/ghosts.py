@@ -1,5 +1,6 @@
 """Directories in a broker's log directory that are nobody's replica."""
 
+import itertools
 import re
 from collections.abc import Container, Iterator
 
@@ -9,6 +10,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.model.values.events import TopicCreated
+from kchaos.checkers.segments.directory import subdirectories
 
 _TO_DELETE = re.compile(r"(?P<topic>.+)-\d+\.[0-9a-f]+-delete")
 
@@ -31,9 +33,7 @@ def ghosts(evidence: RunEvidence) -> Iterator[Finding]:
     for snapshot in evidence.snapshots:
         for broker in sorted(snapshot.brokers):
             folders = evidence.copied.folders(snapshot.label, broker)
-            for directory in sorted(entry for folder in folders for entry in folder.iterdir()):
-                if not directory.is_dir():
-                    continue
+            for directory in sorted(itertools.chain(*map(subdirectories, folders))):
                 name = topic_partition(directory.name)
                 known = assigned.get(TopicPartition(*name)) if name is not None else None
                 if name is None and _is_leftover(directory.name, evidence.deletions):

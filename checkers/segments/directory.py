@@ -49,10 +49,15 @@ def partition_directories(log_directory: Path) -> tuple[Path, ...]:
     left out, and so is every name that is not a topic, a dash and a number.
     """
     return tuple(
-        path
-        for path in sorted(log_directory.iterdir())
-        if path.is_dir() and topic_partition(path.name) is not None
+        path for path in subdirectories(log_directory) if topic_partition(path.name) is not None
     )
+
+
+def subdirectories(directory: Path) -> tuple[Path, ...]:
+    """Return the directories in a directory, sorted by name."""
+    with os.scandir(directory) as entries:
+        names = sorted(entry.name for entry in entries if entry.is_dir())
+    return tuple(directory / name for name in names)
 
 
 def segment_files(directory: Path) -> tuple[Path, ...]:

@@ -60,8 +60,10 @@ def handle(
     request = received.request
     if isinstance(request, UpdateMetadata):
         told = None if broker.told is None else (broker.told | request.told) - request.deleted
-        after = replace(broker, controller_epoch=controller_epoch, live=request.live, told=told)
-        world.put_broker(broker_id, after)
+        before = (broker.controller_epoch, broker.live, broker.told)
+        if before != (controller_epoch, request.live, told):
+            after = replace(broker, controller_epoch=controller_epoch, live=request.live, told=told)
+            world.put_broker(broker_id, after)
         return ((None, ""),)
     if controller_epoch != broker.controller_epoch:
         world.put_broker(broker_id, replace(broker, controller_epoch=controller_epoch))

@@ -9,11 +9,11 @@ from typing import Any
 
 from kchaos.checkers.acts import HealLink, ReleaseHold, ResumeBroker
 from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
-from kchaos.checkers.model.explore.footprints import Footprints
 from kchaos.checkers.model.explore.moves import ChaosMove, events_of
 from kchaos.checkers.model.explore.properties import missing, unlike_leader
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.apply_event import happen
+from kchaos.checkers.model.settle.footprints import Footprints
 from kchaos.checkers.model.settle.rounds import settle
 from kchaos.checkers.model.state.state import Component, State
 from kchaos.checkers.model.state.world import World

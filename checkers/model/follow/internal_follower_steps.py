@@ -378,8 +378,7 @@ def _half_truncated(
 
 
 def _is_copied(state: State, broker_id: int) -> bool:
-    labels = state(("copying",)) or ()
-    return any(state(("copying", label, broker_id)) is not None for label in labels)
+    return any(copying == broker_id for copying, _ in state(("copying",)) or ())
 
 
 def _idle_round(state: State, broker_id: int, source: int, question: Exchange) -> Iterator[World]:

@@ -38,26 +38,23 @@ def internal_steps(state: State, lookahead: Lookahead, index: int, decided: int)
         index: How many observations were taken.
         decided: How many decisions were taken.
     """
-    world = World(state)
-    broker_ids = world.broker_ids()
-    working = [
-        broker_id
-        for broker_id in broker_ids
-        if (broker := world.broker(broker_id)) is not None and broker.is_working
-    ]
+    get = state.lookup
+    broker_ids: tuple[int, ...] = get(("brokers",)) or ()
+    working = [broker_id for broker_id in broker_ids if get(("broker", broker_id)).is_working]
     for broker_id in working:
         yield from _of_process(state, broker_id)
-        if state(("control", broker_id)) is not None:
+        if get(("control", broker_id)) is not None:
             yield from control_steps(state, broker_id, lookahead, index)
         yield from _learn(state, broker_id, lookahead, index)
+    world = World(state)
     for leader_id in working:
         for broker_id in broker_ids:
             for source in world.sources(broker_id, leader_id):
-                for request in world.exchanges(broker_id, source):
+                for request in get(("exchanges", broker_id, source)) or ():
                     if request.is_at_leader and request.number is not None:
                         yield from at_leader(state, broker_id, source, request, lookahead, index)
     for broker_id in working:
-        for source in world.leaders(broker_id):
+        for source in get(("leaders", broker_id)) or ():
             yield from at_follower(state, broker_id, source, lookahead, index, decided)
     yield from produce_steps(state, lookahead, index)
     yield from _copies(state)
@@ -178,19 +175,21 @@ def _with_session(
 
 def _of_process(state: State, broker_id: int) -> Iterator[World]:
     """A broker hears of its own registration, writes its checkpoint, or finds a disk failed."""
-    told = World(state)
-    if outboxes.learn_epoch(told, broker_id):
+    get = state.lookup
+    if get(("new epoch", broker_id)) is not None:
+        told = World(state)
+        outboxes.learn_epoch(told, broker_id)
         yield told
-    written = World(state) if told.changes else told
+    written = World(state)
     if process.write_checkpoint(written, broker_id):
         yield written
-    failing: tuple[FailLogDirectory, ...] = state(("failing", broker_id)) or ()
+    failing: tuple[FailLogDirectory, ...] = get(("failing", broker_id)) or ()
     if failing:
         world = World(state)
         world.put(("failing", broker_id), failing[1:] or None)
         process.fail_log_directory(world, failing[0])
         yield world
-    broker: Broker = state(("broker", broker_id))
+    broker: Broker = get(("broker", broker_id))
     if broker.configuration.placed:  # Else it has one such file.
         unsure = World(state)
         is_dropped = process.write_checkpoint(unsure, broker_id, certain=False)
@@ -267,20 +266,17 @@ def copy_differs(world: World, seen: CopyBegun) -> str:
 
 def _copies(state: State) -> Iterator[World]:
     """A broker's files are what the snapshot has of them."""
-    labels = state(("copying",))
-    if not labels:
-        return
-    for broker_id in World(state).broker_ids():
-        for component in (("copying", label, broker_id) for label in labels):
-            seen = state(component)
-            if seen is None:
-                continue
-            world = World(state)
-            if _lost_local(world, seen) and not copy_differs(world, seen):
-                world.put(component, None)
-                now = world.state(state) if len(world.changes) > 1 else state
-                world.notes.append(Copied(seen.label, broker_id, replicas_of(now, broker_id)))
-                yield world
+    copying = state(("copying",)) or ()
+    for broker_id, label in copying:
+        seen = state(("copying", label, broker_id))
+        world = World(state)
+        if _lost_local(world, seen) and not copy_differs(world, seen):
+            now = world.state(state) if world.changes else state
+            left = tuple(each for each in copying if each != (broker_id, label))
+            world.put(("copying",), left or None)
+            world.put(("copying", label, broker_id), None)
+            world.notes.append(Copied(label, broker_id, replicas_of(now, broker_id)))
+            yield world
 
 
 def _lost_local(world: World, seen: CopyBegun) -> bool:

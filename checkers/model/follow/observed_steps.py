@@ -177,8 +177,8 @@ def _copy(world: World, copy: CopyBegun | CopyEnded) -> None:
     component = ("copying", copy.label, copy.broker)
     if isinstance(copy, CopyBegun):
         world.put(component, copy)
-        labels = world.get(("copying",)) or ()
-        world.put(("copying",), tuple(sorted({*labels, copy.label})))
+        copying = world.get(("copying",)) or ()
+        world.put(("copying",), tuple(sorted({*copying, (copy.broker, copy.label)})))
     elif (begun := world.get(component)) is not None:
         raise Excluded(copy_differs(world, begun))
 

@@ -25,15 +25,19 @@ from kchaos.checkers.model.values.requests import (
 
 def step_at_once(state: State, lookahead: Lookahead, index: int) -> World | None:
     """Return a step that may be taken at once before the observation of that index, or None."""
-    world = World(state)
-    for broker_id in world.broker_ids():
-        broker = world.broker(broker_id)
+    get = state.lookup
+    for broker_id in get(("brokers",)) or ():
+        broker: Broker | None = get(("broker", broker_id))
         if broker is None or not broker.is_working:
             continue
-        step = _told_nothing_new(state, broker_id, broker, lookahead, index)
-        if step is not None:
-            return step
-        for source in world.leaders(broker_id):
+        if get(("control", broker_id)) is not None:
+            step = _told_nothing_new(state, broker_id, broker, lookahead, index)
+            if step is not None:
+                return step
+            continue
+        for source in get(("leaders", broker_id)) or ():
+            if get(("exchanges", broker_id, source)) is None:
+                continue
             step = _answered_nothing_new(state, broker_id, source, lookahead, index)
             if step is not None:
                 return step
@@ -113,13 +117,11 @@ def _acts_alike(before: Broker, after: Broker) -> bool:
 def _answered_nothing_new(
     state: State, broker_id: int, source: int, lookahead: Lookahead, index: int
 ) -> World | None:
-    """A follower handles an answer that changes nothing of what it has.
+    """A follower without control requests handles an answer that changes nothing of what it has.
 
     A LeaderAndIsr or a StopReplica could make a difference, and there is none until the follower
     asks again.
     """
-    if state(("control", broker_id)) is not None:
-        return None
     world = World(state)
     waiting = exchange.awaited(world, broker_id, source)
     if waiting is None or waiting.stage is not Stage.DELIVERED or waiting.was_paused:

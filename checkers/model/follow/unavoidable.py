@@ -8,6 +8,7 @@ and whether no member of the ISR has a batch that was promised.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from kchaos.checkers.acts import (
@@ -25,7 +26,8 @@ from kchaos.checkers.model.broker import exchange
 from kchaos.checkers.model.follow.observations import Decided, Seen
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.apply_event import happen
-from kchaos.checkers.model.settle.rounds import settle
+from kchaos.checkers.model.settle.footprints import Footprints
+from kchaos.checkers.model.settle.rounds import Perform, at_once, settle
 from kchaos.checkers.model.state.state import Component, Read, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import (
@@ -152,11 +154,14 @@ class _Healed:
     """Harm in the states of one explanation, once all is healed.
 
     Its steps often change what healing never looks at, such as a control request on its way. So
-    what was said of the last state stands while all that was read of it is the same.
+    what was said of the last state stands while all that was read of it is the same. Else most of
+    what healing does is what it did before, and is remembered from the second state on.
     """
 
     def __init__(self, generations: Mapping[int, Generation], is_compacted: bool) -> None:
-        self._generations = generations
+        # A step that is remembered refers to nobody who remembers it: that would be a cycle.
+        self._let_happen = partial(_let_happen, generations)
+        self._footprints = Footprints()
         self._is_compacted = is_compacted
         self._promised: frozenset[Promise] | None = None
         self._read: dict[Component, Any] = {}
@@ -169,11 +174,22 @@ class _Healed:
             for now, value in ((state(component), value) for component, value in self._read.items())
         )
         if not is_same:
+            perform = self._footprints.perform if self._read else at_once
             self._promised, self._read = promised, {}
-            self._wrong = _wrongs(
-                self._reading(state), promised, self._generations, self._is_compacted
-            )
+            world = World(self._reading(state))
+            self._heal(world, perform)
+            self._wrong = _wrongs(world, promised, self._is_compacted)
         return self._wrong
+
+    def _heal(self, world: World, perform: Perform) -> None:
+        for broker_id in world.broker_ids():
+            # A controller tells all of it anew.
+            world.put_received(broker_id, ())
+            for source in world.leaders(broker_id):
+                perform(world, _ask_anew, broker_id, source)
+        for event in _healing(world):
+            perform(world, self._let_happen, event)
+        settle(world, perform)
 
     def _reading(self, state: State) -> Read:
         def reading(component: Component) -> Any:
@@ -183,31 +199,25 @@ class _Healed:
         return reading
 
 
-def _wrongs(
-    read: Read,
-    promised: Iterable[Promise],
-    generations: Mapping[int, Generation],
-    is_compacted: bool,
-) -> set[_Wrong]:
-    world = World(read)
-    _heal(world, generations)
+def _wrongs(world: World, promised: Iterable[Promise], is_compacted: bool) -> set[_Wrong]:
     partitions = world.get(("topics",)) or ()
     wrong = {difference for partition in partitions for difference in _differing(world, partition)}
     return wrong | {*_lost(world, promised, is_compacted)}
 
 
-def _heal(world: World, generations: Mapping[int, Generation]) -> None:
-    for broker_id in world.broker_ids():
-        # A controller tells all of it anew.
-        world.put_received(broker_id, ())
-        for source in world.leaders(broker_id):
-            request = exchange.awaited(world, broker_id, source)
-            if request is not None and request.stage in _UNREAD:
-                exchange.end(world, broker_id, source, request)
-                exchange.end_session(world, broker_id, source, request)
-    for event in _healing(world):
-        happen(world, event, generations)
-    settle(world)
+def _let_happen(generations: Mapping[int, Generation], world: World, event: Event) -> bool:
+    happen(world, event, generations)
+    return True
+
+
+def _ask_anew(world: World, broker_id: int, source: int) -> bool:
+    """Let a thread give up a request without an answer; returns whether it had one."""
+    request = exchange.awaited(world, broker_id, source)
+    if request is None or request.stage not in _UNREAD:
+        return False
+    exchange.end(world, broker_id, source, request)
+    exchange.end_session(world, broker_id, source, request)
+    return True
 
 
 def _healing(world: World) -> Iterator[Event]:

@@ -40,11 +40,12 @@ Perform = Callable[..., bool]
 """Performs a step, (world, step, its other arguments), and returns whether it changed anything."""
 
 
-def _at_once(world: World, step: Step, *arguments: Any) -> bool:
+def at_once(world: World, step: Step, *arguments: Any) -> bool:
+    """Perform a step without remembering it."""
     return step(world, *arguments)
 
 
-def settle(world: World, perform: Perform = _at_once) -> None:
+def settle(world: World, perform: Perform = at_once) -> None:
     """Let controllers, leaders and fetchers work, in a fixed order, until nothing changes.
 
     A truncation that never completes (KAFKA-10706) repeats itself without a change, so it ends the

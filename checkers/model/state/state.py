@@ -33,6 +33,7 @@ A component's name is a tuple whose first item says what it is:
 | | where a run is followed for which produces |
 | ("shortened", N, tp) | whether follower N has truncated its log and not yet its epoch cache |
 | ("copying", L, N) | what was seen of broker N's files while snapshot L was taken |
+| ("copying",) | (broker, label) of each of those, ascending |
 | ("sent",) | produces that are on their way to their broker |
 | ("elected",) | the broker that is the controller, where a run is followed |
 | ("registered",) | (broker, czxid) of each registration |

@@ -11,8 +11,8 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.follow import unavoidable as module
 from kchaos.checkers.model.follow.unavoidable import Reached, unavoidable
 from kchaos.checkers.model.settle.apply_event import happen
-from kchaos.checkers.model.settle.rounds import settle
-from kchaos.checkers.model.state.state import EMPTY, Read, State
+from kchaos.checkers.model.settle.rounds import at_once, settle
+from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.prediction import Promise, Unavoidable
 from kchaos.checkers.record import predict_run
@@ -69,7 +69,7 @@ def test_nothing_is_lost_before_it_was_promised(monkeypatch: pytest.MonkeyPatch)
     gone = module._Wrong(partition, (), 3)
     # Nobody in the ISR ever had it, as where a leader that is one no more acknowledges.
     monkeypatch.setattr(
-        module, "_wrongs", lambda state, promised, *_: {gone} if promised else set()
+        module, "_wrongs", lambda world, promised, *_: {gone} if promised else set()
     )
     states = [EMPTY.changed({("sent",): number}) for number in range(4)]
     path = [Reached(state) for state in states]
@@ -84,7 +84,7 @@ def test_a_state_in_which_nobody_can_tell_names_no_step(monkeypatch: pytest.Monk
     partition = TopicPartition("t", 0)
     differs = module._Wrong(partition, (0, 1), 3)
     told = {0: set(), 1: {differs._replace(offset=-1)}, 2: {differs}}
-    monkeypatch.setattr(module, "_wrongs", lambda state, *_: told[state(("sent",))])
+    monkeypatch.setattr(module, "_wrongs", lambda world, *_: told[world.get(("sent",))])
     path = [Reached(EMPTY.changed({("sent",): number})) for number in told]
 
     assert unavoidable(path, {}).steps == ()
@@ -96,7 +96,7 @@ def test_healing_ends_cuts_and_comes_to_rest() -> None:
     world = World(EMPTY)
     happen(world, CutLink(source=0, target=1), {})
 
-    module._heal(world, {})
+    module._Healed({}, is_compacted=False)._heal(world, at_once)
 
     assert world.cuts() == ()
     settle(world)
@@ -108,10 +108,10 @@ def test_what_is_known_stays_where_an_earlier_state_never_rests(
     late, early = (module._Wrong(TopicPartition("t", 0), (0, 1), offset) for offset in (7, 3))
     told = {1: {early}, 2: {early, late}}
 
-    def wrongs(state: State, *_: object) -> set[module._Wrong]:
-        if state(("sent",)) not in told:
+    def wrongs(world: World, *_: object) -> set[module._Wrong]:
+        if world.get(("sent",)) not in told:
             raise ModelError("it never comes to rest")
-        return told[state(("sent",))]
+        return told[world.get(("sent",))]
 
     monkeypatch.setattr(module, "_wrongs", wrongs)
     decisive = unavoidable([Reached(EMPTY.changed({("sent",): n})) for n in range(3)], {})
@@ -125,8 +125,8 @@ def test_a_state_is_healed_anew_only_where_something_that_was_read_differs(
 ) -> None:
     asked: list[object] = []
 
-    def wrongs(read: Read, *_: object) -> set[module._Wrong]:
-        asked.append(read(("sent",)))
+    def wrongs(world: World, *_: object) -> set[module._Wrong]:
+        asked.append(world.get(("sent",)))
         return {module._Wrong(TopicPartition("t", 0), (0, 1), 3)} if asked[-1] else set()
 
     monkeypatch.setattr(module, "_wrongs", wrongs)
