@@ -7,7 +7,7 @@ takes are taken here, whatever a controller would do.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kchaos.checkers.model.explore.properties import missing, unlike_leader
+from kchaos.checkers.model.explore.properties import unlike_leader
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.predict import left_alone_after
 from kchaos.checkers.model.settle.views import replicas_of
@@ -15,7 +15,7 @@ from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.epoch_cache import Entries, EpochEnd
 from kchaos.checkers.model.values.events import Event
-from kchaos.checkers.model.values.log import Log
+from kchaos.checkers.model.values.log import Log, missing
 from kchaos.checkers.model.values.prediction import EpochRound, Promise, Truncation
 from kchaos.checkers.model.values.replica import Replica
 from kchaos.checkers.segments.batch import payload_digest
@@ -213,7 +213,9 @@ def _committed_above(was: Mapping[int, Log], state: State, cut: Truncation) -> i
 
 def _lost(state: State, promised: Iterable[Promise]) -> int:
     leader = _leader(state) or Replica()
-    return len(missing(leader, ((promise.base_offset, promise.payload) for promise in promised)))
+    return len(
+        missing(leader.log, ((promise.base_offset, promise.payload) for promise in promised))
+    )
 
 
 def _difference(state: State) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kchaos.checkers.acts import ReleasePoint, StartBroker, TopicPartition
+from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.controller.decisions import (
     NO_LEADER,
     ControllerContext,
@@ -18,7 +19,6 @@ from kchaos.checkers.model.controller.decisions import (
     elect_preferred,
     remove_from_isr,
 )
-from kchaos.checkers.model.controller.outboxes import is_leading
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import (
@@ -28,7 +28,6 @@ from kchaos.checkers.model.values.events import (
     PartitionState,
     TopicCreated,
 )
-from kchaos.checkers.model.values.replica import Replica
 
 PARTITION = TopicPartition("t", 0)
 
@@ -109,7 +108,7 @@ class InstantController:
 
     def shrink(self, follower: int) -> Iterator[Event]:
         """Yield the leader's removal of a follower from the ISR that has not fetched for long."""
-        state, replica = self._known(), self._true_leader()
+        state, replica = self._known(), outboxes.true_leader(self.world(), PARTITION)
         if replica is None or follower not in state.isr or follower == state.leader:
             return
         view, leader = replica.view(follower), self.world().broker(state.leader)
@@ -174,27 +173,16 @@ class InstantController:
 
     def _expand(self) -> None:
         for follower in self.replicas:
-            state, replica = self._known(), self._true_leader()
+            state, replica = self._known(), outboxes.true_leader(self.world(), PARTITION)
             if replica is None or follower in state.isr:
                 continue
-            view, leader = replica.view(follower), self.world().broker(state.leader)
+            leader = self.world().broker(state.leader)
             if (
-                view is not None
-                and leader is not None
+                leader is not None
                 and leader.generation.may_join_isr(follower, leader.live)
-                and view.asks_to_join
-                and view.log_end_offset >= replica.high_watermark
+                and replica.takes_in(follower)
             ):
                 self.add(self._state(state.leader, state.leader_epoch, (*state.isr, follower)))
-
-    def _true_leader(self) -> Replica | None:
-        """Return the leader's replica if its broker can write to ZooKeeper and knows its state."""
-        state, world = self._known(), self.world()
-        if state.leader not in world.registered() or not is_leading(world, state.leader, PARTITION):
-            return None
-        replica = world.replica(state.leader, PARTITION)
-        is_true = replica is not None and replica.leader_epoch == state.leader_epoch
-        return replica if is_true else None
 
     def _known(self) -> PartitionState:
         state = self.world().partition_state(PARTITION)

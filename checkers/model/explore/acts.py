@@ -244,7 +244,5 @@ def waits_for_zookeeper(world: World, broker_id: int) -> bool:
     if broker is None or replica is None or broker_id in world.registered():
         return False
     return not broker.generation.asks_controller_for_isr and any(
-        view.asks_to_join and view.log_end_offset >= replica.high_watermark
-        for follower, view in replica.views
-        if follower not in replica.isr
+        replica.takes_in(follower) for follower, _ in replica.views if follower not in replica.isr
     )

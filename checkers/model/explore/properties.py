@@ -14,6 +14,7 @@ from kchaos.checkers.model.explore.bounds import BLAMELESS, GAVE_UP, LAGS, PARTI
 from kchaos.checkers.model.explore.lag import followers_of
 from kchaos.checkers.model.explore.transitions import keeps
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.log import missing, unlike
 from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.replica import FetcherState, FetchState, Replica, Role
 from kchaos.checkers.model.values.requests import Stage
@@ -49,9 +50,9 @@ def kept(world: World) -> str:
     replica = world.known_replica(state.leader, PARTITION)
     if replica.role is not Role.LEADER or replica.leader_epoch != state.leader_epoch:
         return ""
-    gone = missing(replica, world.get(PROMISED) or ())
+    gone = missing(replica.log, world.get(PROMISED) or ())
     if gone:
-        return f"leader {state.leader} does not have what was committed at offset {gone[0]}"
+        return f"leader {state.leader} does not have what was committed at offset {min(gone)[0]}"
     return ""
 
 
@@ -254,22 +255,10 @@ def unlike_leader(world: World, brokers: Iterable[int]) -> Iterator[tuple[int, i
     leading = world.known_replica(state.leader, PARTITION).log
     for broker_id in brokers:
         log = world.known_replica(broker_id, PARTITION).log
-        if log.batches != leading.batches:
-            unequal = set(log.batches) ^ set(leading.batches)
+        if unequal := unlike(log, leading):
             yield broker_id, min(batch.base_offset for batch in unequal)
         elif log.log_end_offset != leading.log_end_offset:
             yield broker_id, min(log.log_end_offset, leading.log_end_offset)
-
-
-def missing(leader: Replica, promised: Iterable[tuple[int, str]]) -> list[int]:
-    """Return the offsets at which a leader does not have what was promised, ascending.
-
-    Args:
-        leader: Its replica.
-        promised: (offset, payload) of each batch.
-    """
-    present = {(batch.base_offset, batch.payload) for batch in leader.log.batches}
-    return sorted(offset for offset, payload in promised if (offset, payload) not in present)
 
 
 def _leaders(world: World) -> Iterator[tuple[int, Replica]]:

@@ -10,7 +10,7 @@ from typing import Any
 from kchaos.checkers.acts import HealLink, ReleaseHold, ResumeBroker
 from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
 from kchaos.checkers.model.explore.moves import ChaosMove, events_of
-from kchaos.checkers.model.explore.properties import missing, unlike_leader
+from kchaos.checkers.model.explore.properties import unlike_leader
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.footprints import Footprints
@@ -18,6 +18,7 @@ from kchaos.checkers.model.settle.rounds import settle
 from kchaos.checkers.model.state.state import Component, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Event
+from kchaos.checkers.model.values.log import missing
 from kchaos.checkers.model.values.prediction import PredictedProduce, Promise
 
 Promised = frozenset[tuple[int, str]]
@@ -109,5 +110,5 @@ def lost(world: World, promised: Promised) -> str:
     """Return what the leader does not have and was acknowledged, or ""."""
     state = world.partition_state(PARTITION)
     assert state is not None
-    gone = missing(world.known_replica(state.leader, PARTITION), promised)
-    return f"what was acknowledged at offset {gone[0]} is gone" if gone else ""
+    gone = missing(world.known_replica(state.leader, PARTITION).log, promised)
+    return f"what was acknowledged at offset {min(gone)[0]} is gone" if gone else ""

@@ -130,26 +130,16 @@ def _deliver_first(world: World, epoch: int, broker: int) -> bool:
     return True
 
 
-def _true_leader(
-    world: World, machine: Machine, leader_id: int
-) -> tuple[Replica, PartitionState] | None:
+def _true_leader(world: World, leader_id: int) -> tuple[Replica, PartitionState] | None:
     """Return the replica of a leader whose writes of the ISR count, and the partition's state."""
     state = known_state(world)
-    if state.leader != leader_id:
-        return None
-    replica = world.replica(leader_id, PARTITION)
-    if replica is None or world.running(leader_id) is None:
-        return None
-    if replica.role is not Role.LEADER or replica.leader_epoch != state.leader_epoch:
-        return None
-    if machine.faults.has_sessions and leader_id not in world.registered():
-        return None
-    return replica, state
+    replica = outboxes.true_leader(world, PARTITION) if state.leader == leader_id else None
+    return None if replica is None else (replica, state)
 
 
 def _shrink(world: World, machine: Machine, action: Shrink) -> bool:
     """A follower has not fetched for `replica.lag.time.max.ms`, as far as the leader knows."""
-    true_leader = _true_leader(world, machine, action.leader)
+    true_leader = _true_leader(world, action.leader)
     if true_leader is None or action.follower not in true_leader[1].isr:
         return False
     replica, state = true_leader
@@ -207,7 +197,7 @@ def _relinquish(world: World, machine: Machine, action: Relinquish) -> bool:
     The leader is last in the ISR that it asks for. Controllers elect by the order of the assignment
     (PartitionStateMachine.offlinePartitionLeaderElection), which may be the same leader again.
     """
-    true_leader = _true_leader(world, machine, action.leader)
+    true_leader = _true_leader(world, action.leader)
     generation = outboxes.generation_of(world, action.leader)
     if true_leader is None or not generation.proposed.gives_up_when_slow:
         return False
@@ -220,12 +210,11 @@ def _relinquish(world: World, machine: Machine, action: Relinquish) -> bool:
 
 
 def _expand(world: World, machine: Machine, action: Expand) -> bool:
-    true_leader = _true_leader(world, machine, action.leader)
+    true_leader = _true_leader(world, action.leader)
     if true_leader is None or action.follower in true_leader[1].isr:
         return False
     replica, state = true_leader
-    view = replica.view(action.follower)
-    if view is None or not view.asks_to_join or view.log_end_offset < replica.high_watermark:
+    if not replica.takes_in(action.follower):
         return False
     return _write_isr(world, machine, replica, state, (*state.isr, action.follower))
 

@@ -37,6 +37,7 @@ from kchaos.checkers.model.values.events import (
     Event,
     PartitionState,
 )
+from kchaos.checkers.model.values.log import missing, unlike
 from kchaos.checkers.model.values.prediction import Promise, Unavoidable
 from kchaos.checkers.model.values.replica import FetcherState, Replica, Role
 from kchaos.checkers.model.values.requests import Stage
@@ -261,10 +262,8 @@ def _differing(world: World, partition: TopicPartition) -> Iterator[_Wrong]:
         if not (leads and follows and is_level):
             yield _Wrong(partition, pair, -1)
             continue
-        start = max(replica.log.log_start_offset, leading.log.log_start_offset)
-        for batch in {*replica.log.batches} ^ {*leading.log.batches}:
-            if batch.last_offset >= start:
-                yield _Wrong(partition, pair, batch.base_offset)
+        for batch in unlike(replica.log, leading.log):
+            yield _Wrong(partition, pair, batch.base_offset)
 
 
 def _is_of(replica: Replica, decided: PartitionState) -> bool:
@@ -285,7 +284,10 @@ def _is_fetching(world: World, broker_id: int, partition: TopicPartition) -> boo
 def _lost(world: World, promised: Iterable[Promise], is_compacted: bool) -> Iterator[_Wrong]:
     """Yields what was promised and no member of the ISR has, but for what may be compacted."""
     default = "compact" if is_compacted else ""
+    of_partition: dict[TopicPartition, set[tuple[int, str]]] = {}
     for partition, offset, payload in promised:
+        of_partition.setdefault(partition, set()).add((offset, payload))
+    for partition, gone in of_partition.items():
         written = dict(world.get(("topic configuration", partition.topic)) or ())
         if "compact" in written.get("cleanup.policy", default):
             continue
@@ -296,14 +298,9 @@ def _lost(world: World, promised: Iterable[Promise], is_compacted: bool) -> Iter
             for member in members
             if (replica := world.replica(member, partition)) is not None
         ]
-        # What was deleted, as retention does, was not lost.
-        is_kept = any(
-            log.log_start_offset > offset
-            or any((batch.base_offset, batch.payload) == (offset, payload) for batch in log.batches)
-            for log in logs
-        )
-        if logs and not is_kept:
-            yield _Wrong(partition, (), offset)
+        for log in logs:
+            gone = missing(log, gone)
+        yield from (_Wrong(partition, (), offset) for offset, _ in gone if logs)
 
 
 def _told(before: State, reached: Reached, partition: TopicPartition) -> str:

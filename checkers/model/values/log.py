@@ -1,6 +1,6 @@
 """One replica's log: batches as they are on disk, and an end offset that may differ from them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kchaos.checkers.model.values.prediction import PredictedBatch
@@ -142,6 +142,30 @@ class Log:
 
 
 EMPTY_LOG = Log()
+
+
+def unlike(first: Log, other: Log) -> set[PredictedBatch]:
+    """Return the batches that only one of two logs has, from the later log start on."""
+    if first.batches == other.batches:
+        return set()
+    start = max(first.log_start_offset, other.log_start_offset)
+    unequal = {*first.batches} ^ {*other.batches}
+    return {batch for batch in unequal if batch.last_offset >= start}
+
+
+def missing(log: Log, promised: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
+    """Return what was promised and a log does not have; what it has deleted was not lost.
+
+    Args:
+        log: Where it must be.
+        promised: (offset, payload) of each batch.
+    """
+    present = {(batch.base_offset, batch.payload) for batch in log.batches}
+    return {
+        (offset, payload)
+        for offset, payload in promised
+        if (offset, payload) not in present and offset >= log.log_start_offset
+    }
 
 
 def records_of(values: Sequence[str], keys: Sequence[str] = ()) -> tuple[Record, ...]:

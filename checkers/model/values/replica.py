@@ -121,6 +121,11 @@ class Replica:
         """Return what the leader knows of a follower, None if it knows none of that id."""
         return next((view for broker, view in self.views if broker == follower), None)
 
+    def takes_in(self, follower: int) -> bool:
+        """Tell whether a leader takes a follower into the ISR: it has all that is committed."""
+        view = self.view(follower)
+        return view is not None and view.asks_to_join and view.log_end_offset >= self.high_watermark
+
     def views_with(self, follower: int, view: FollowerView) -> tuple[tuple[int, FollowerView], ...]:
         """Return the views with this one in place of the follower's."""
         return tuple(sorted({**dict(self.views), follower: view}.items()))
@@ -192,7 +197,7 @@ class FetcherThread:
         """Return the thread with that state of the partition, or without the partition.
 
         Without it the thread waits for no answer about it either. Kafka lets nobody take it away
-        meanwhile; a timeline without links may.
+        meanwhile; here a log directory that fails does.
         """
         partitions = {**dict(self.partitions), partition: fetch}
         kept = tuple(sorted((key, value) for key, value in partitions.items() if value is not None))

@@ -1,5 +1,7 @@
 """The log of one replica and its epoch cache, without a cluster."""
 
+from dataclasses import replace
+
 import pytest
 
 from kchaos.checkers.model.releases.rules import kafka_7415, kip_101
@@ -15,6 +17,8 @@ from kchaos.checkers.model.values.log import (
     OffsetOutOfRange,
     UnexpectedAppendOffset,
     batches_of,
+    missing,
+    unlike,
 )
 from kchaos.checkers.segments.batch import Record, payload_digest
 
@@ -132,3 +136,25 @@ def test_truncating_the_cache_from_the_start_rewrites_the_entry_that_covers_it()
     assert truncate_from_start(ENTRIES, 10) == (EpochEntry(1, 10), EpochEntry(3, 21))
     assert truncate_from_start(ENTRIES, 30) == (EpochEntry(3, 30),)
     assert truncate_from_start((), 5) == ()
+
+
+def test_logs_are_unlike_in_the_batches_that_only_one_of_them_has_from_where_both_begin():
+    same, other = two_batches(), Log().append(batch(0, 11)).append(batch(11, 15, epoch=3))
+    assert unlike(same, two_batches()) == set()
+    assert {(each.base_offset, each.leader_epoch) for each in unlike(same, other)} == {
+        (11, 2),
+        (11, 3),
+    }
+    shorter = Log(batches=same.batches[1:], log_start_offset=11, log_end_offset=26)
+    assert unlike(same, shorter) == set()
+    assert [each.base_offset for each in unlike(same, replace(shorter, log_start_offset=5))] == [0]
+
+
+def test_what_was_promised_is_missing_unless_a_log_has_it_or_has_deleted_it():
+    log = two_batches()
+    first, second = ((each.base_offset, each.payload) for each in log.batches)
+    assert missing(log, [first, second]) == set()
+    assert missing(log, [(0, "other"), second]) == {(0, "other")}
+    assert missing(replace(log, log_start_offset=11), [(0, "other"), (11, "another")]) == {
+        (11, "another")
+    }

@@ -4,6 +4,7 @@ import pytest
 
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.explore.actions import (
     Action,
     Answer,
@@ -19,8 +20,11 @@ from kchaos.checkers.model.explore.actions import (
 )
 from kchaos.checkers.model.explore.bounds import PARTITION, Grain, Machine
 from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
+from kchaos.checkers.model.explore.move_lists import Setup, play
+from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import PartitionState
 from kchaos.harness.documents.kip_501_proposals import PENDING_READS
 from kchaos.harness.documents.proposal import Proposal, with_proposals
 from tests.support.machine_steps import after
@@ -55,6 +59,22 @@ def test_at_first_the_follower_has_not_fetched_and_anyone_but_broker_1_as_a_lead
         Shrink(leader=0, follower=1),
         ASK,
     }
+
+
+def test_explorer_and_lists_ask_one_function_whose_write_of_the_isr_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = machine()
+    moves = [ChaosMove("cut", 0, 1), ChaosMove("write-one", 0), ChaosMove("shrink", 1)]
+
+    def shrinks() -> tuple[bool, bool]:
+        timeline = play(Setup(generations=model.generations), moves).timeline
+        isrs = [event.isr for event in timeline if isinstance(event, PartitionState)]
+        return Shrink(leader=0, follower=1) in actions(model, initial_state(model)), (0,) in isrs
+
+    assert shrinks() == (True, True)
+    monkeypatch.setattr(outboxes, "true_leader", lambda *_: None)
+    assert shrinks() == (False, False)
 
 
 def test_the_state_before_an_action_stays_as_it_was() -> None:
