@@ -107,6 +107,7 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
                         for deletion in evidence.deletions.get(event.topic, ())
                     ):
                         del world.states[partition]
+                        world.earlier.pop(partition, None)
             case PartitionState() if not _is_being_deleted(evidence, event):
                 yield from _findings(world, event, timed.time)
             case _:
@@ -222,9 +223,7 @@ def _findings(world: _World, new: PartitionState, time: float) -> Iterator[Findi
         )
     world.states[partition] = new
     is_new_term = old is None or old.leader_epoch != new.leader_epoch
-    if old is None:
-        world.earlier.pop(partition, None)
-    else:
+    if old is not None:
         world.earlier[partition] = old
     if not is_new_term:
         world.changed[partition] = new.zxid

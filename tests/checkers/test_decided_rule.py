@@ -13,6 +13,7 @@ from kchaos.checkers.acts import FailLogDirectory, RestoreLogDirectory, StartBro
 from kchaos.checkers.evidence.about import ClusterAsked
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.zookeeper import TopicDeletion
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
@@ -49,6 +50,7 @@ def impossible(
     *decisions: Decision,
     started: Sequence[SimpleNamespace] = STARTED,
     requests: Sequence[ZnodeChange] = (),
+    deletions: Sequence[TopicDeletion] = (),
 ) -> list[str]:
     """Return what is wrong with decisions while controllers 1 and then 0 had epochs 1 and 2."""
     monkeypatch.setattr(decided, "controller_epochs", lambda _: {1: (1, 2), 2: (0, 9)})
@@ -67,7 +69,7 @@ def impossible(
         znode_changes=requests,
         decisions=timed,
         events=started,
-        deletions={},
+        deletions={"t": deletions},
         scenario=SimpleNamespace(cluster=ClusterAsked()),
     )
     return [finding.message for finding in decided.impossible_decisions(evidence)]  # type: ignore[arg-type]
@@ -110,15 +112,27 @@ def test_the_leader_is_not_taken_away_that_was_there_all_the_time(
 
 @pytest.mark.parametrize(
     ("leader", "isr", "is_explained"),
-    [(0, (0, 2), True), (0, (0, 2, 3), True), (3, (3, 0, 2), False), (2, (2, 3), False)],
-    ids=["one was not seen", "all were seen", "not the first of them", "the first was there"],
+    [
+        (0, (0, 2), True),
+        (0, (0, 2, 3), True),
+        (3, (3, 0, 2), False),
+        (2, (2, 3), False),
+        (9, (9, 0, 2, 3), False),
+    ],
+    ids=[
+        "one was not seen",
+        "all were seen",
+        "not the first of them",
+        "the first was there",
+        "never registered",
+    ],
 )
 def test_a_new_partition_is_led_by_the_first_replica_that_is_there(
     monkeypatch: pytest.MonkeyPatch, leader: int, isr: tuple[int, ...], is_explained: bool
 ) -> None:
     more = (
         BrokerRegistered(broker=3, czxid=4, zxid=4),
-        TopicCreated(topic="u", assignment=((0, 2, 3),), zxid=5),
+        TopicCreated(topic="u", assignment=((9, 0, 2, 3),), zxid=5),
     )
     first = replace(state(6, 0, isr, 1), topic="u", leader=leader)
     messages = impossible(monkeypatch, *more, first)
@@ -335,11 +349,26 @@ def elected_again(
     other = TopicCreated(topic="u", assignment=((2, 0),), zxid=4)
     of_other = replace(state(5, 0, (2, 0), 1), topic="u", leader=2)
     left = BrokerUnregistered(broker=0, zxid=6)
-    first = replace(state(17, 1, (2,), 1), leader=2)
+    first = replace(state(18, 1, (2,), 1), leader=2)
     again = replace(first, zxid=20, leader_epoch=2, controller_epoch=epoch, written_by=2 - epoch)
     decisions = (other, of_other, left, *between, first, again)
     in_order = sorted(decisions, key=lambda decision: decision.zxid)
     return impossible(monkeypatch, *in_order, started=started)
+
+
+def test_a_topic_that_is_made_anew_has_had_no_election(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = TopicCreated(topic="u", assignment=((2, 0),), zxid=4)
+    of_other = replace(state(5, 0, (2, 0), 1), topic="u", leader=2)
+    messages = impossible(
+        monkeypatch,
+        *(other, of_other, epoch_for_nothing(6, 1), epoch_for_nothing(7, 2)),
+        TopicCreated(topic="t", assignment=((0, 2),), zxid=9),
+        *(epoch_for_nothing(10, 0), replace(of_other, zxid=20, isr=(2,), written_by=2)),
+        epoch_for_nothing(21, 1),
+        started=(SimpleNamespace(event=StartBroker(broker=0, release="2.3.1")),),
+        deletions=(TopicDeletion(topic="t", asked=7, zxid=8, time=8.0),),
+    )
+    assert [message.split(":")[0] for message in messages] == ["zxid 6", "zxid 7", "zxid 21"]
 
 
 def test_a_partition_is_elected_again_only_where_another_one_was_refused(
@@ -350,6 +379,7 @@ def test_a_partition_is_elected_again_only_where_another_one_was_refused(
     for messages in (
         elected_again(monkeypatch),
         elected_again(monkeypatch, replace(refused, zxid=21)),
+        elected_again(monkeypatch, refused, changed(17, (0, 2))),
         elected_again(monkeypatch, refused, release="2.4.1"),
         elected_again(monkeypatch, refused, NEXT, epoch=2),
     ):

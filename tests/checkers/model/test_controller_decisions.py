@@ -176,6 +176,20 @@ def test_a_decision_is_explained_by_what_its_controller_can_have_known(
     assert explain(known, ALL_IN_SYNC, written, surely_live=surely_live) is is_explained
 
 
+@pytest.mark.parametrize(
+    ("wanted", "assignment", "is_explained"),
+    [((2,), (1, 2, 3), False), ((4,), (1, 2, 3, 4), True), ((2,), (2, 3), True)],
+    ids=["another leads", "nobody else can lead", "it has no replica any more"],
+)
+def test_a_leader_that_is_not_wanted_is_removed_where_nobody_took_over(
+    wanted: tuple[int, ...], assignment: tuple[int, ...], is_explained: bool
+) -> None:
+    removed = LeaderAndIsr(leader=NO_LEADER, isr=(2, 3))
+    known = replace(context(1, 2, 3, 4), assignment=assignment)
+    explained = explain(known, ALL_IN_SYNC, removed, surely_live={1, 2, 3, 4}, wanted=[wanted])
+    assert explained is is_explained
+
+
 SMALL = [(), (1,), (2,), (1, 2), (2, 1, 3), (1, 2, 3)]
 
 
