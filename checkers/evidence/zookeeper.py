@@ -116,6 +116,7 @@ def wanted_replicas(
     request in /admin/reassign_partitions has the replicas. It is deleted twice when all is done, so
     that a later one may go while a controller acts on it. From 2.4 on (KIP-455) the topic's znode
     says what is added and removed; where that is nothing the controller writes one leader epoch.
+    Where nothing at all is new it writes the znode only afterwards, as it was.
 
     Raises:
         ScenarioDataError: A znode holds no JSON of Kafka's shape.
@@ -155,7 +156,8 @@ class _ReassignmentReader:
         pending: What it asked for and a controller may not have done.
         assigned: What the topic's znode says.
         at_once: Replicas of which nothing is added or removed, until the leader epoch of them.
-        states: The znode of its state.
+        states: The znode of its state, before its last write and now.
+        written: When the topic's znode was last written: a zxid, by topic.
         wanted: As `wanted_replicas` returns it.
     """
 
@@ -163,7 +165,10 @@ class _ReassignmentReader:
     pending: dict[TopicPartition, tuple[Replicas, ...]] = field(default_factory=dict)
     assigned: dict[TopicPartition, _Assigned] = field(default_factory=dict)
     at_once: dict[TopicPartition, Replicas] = field(default_factory=dict)
-    states: dict[TopicPartition, ZnodeChange] = field(default_factory=dict)
+    states: dict[TopicPartition, tuple[ZnodeChange | None, ZnodeChange]] = field(
+        default_factory=dict
+    )
+    written: dict[str, int] = field(default_factory=dict)
     wanted: dict[TopicPartition, list[tuple[int, tuple[Replicas, ...]]]] = field(
         default_factory=dict
     )
@@ -217,6 +222,9 @@ class _ReassignmentReader:
             if before is not None and before != now:
                 self._reassigned(partition, before, now)
                 concerned.append(partition)
+            elif not now.is_moving:
+                self._look_back(partition, now.replicas, self.written.get(topic, change.zxid))
+        self.written[topic] = change.zxid
         return concerned
 
     def _reassigned(self, partition: TopicPartition, before: _Assigned, now: _Assigned) -> None:
@@ -227,13 +235,19 @@ class _ReassignmentReader:
         if not (is_done or now.is_moving or partition in self.requested):
             self.at_once[partition] = now.replicas
 
+    def _look_back(self, partition: TopicPartition, replicas: Replicas, since: int) -> None:
+        """Note a reassignment to what was there, if an epoch of the same ISR was the last write."""
+        earlier, last = self.states.get(partition, (None, None))
+        noted = self.wanted.get(partition, [])
+        if last is None or earlier is None or last.zxid < since or not _is_epoch(earlier, last):
+            return
+        if not noted or (noted[-1][0] <= earlier.zxid and not noted[-1][1]):
+            self.wanted[partition] = [*noted, (earlier.zxid, (replicas,)), (last.zxid, ())]
+
     def _state(self, partition: TopicPartition, change: ZnodeChange) -> list[TopicPartition]:
-        before, self.states[partition] = self.states.get(partition), change
-        if partition not in self.at_once or before is None or not (before.data and change.data):
-            return []
-        old, new = _json(before), _json(change)
-        is_same_isr = {*_brokers(change, new.get("isr"))} == {*_brokers(before, old.get("isr"))}
-        if new.get("leader_epoch") == old.get("leader_epoch") or not is_same_isr:
+        _, before = self.states.get(partition, (None, None))
+        self.states[partition] = (before, change)
+        if partition not in self.at_once or before is None or not _is_epoch(before, change):
             return []
         del self.at_once[partition]
         return [partition]
@@ -254,6 +268,15 @@ class _ReassignmentReader:
         noted = self.wanted.get(partition, [])
         if wanted != (noted[-1][1] if noted else ()):
             self.wanted[partition] = [*noted, (zxid, wanted)]
+
+
+def _is_epoch(before: ZnodeChange, now: ZnodeChange) -> bool:
+    """Tell whether a partition's state has another leader epoch and the same ISR."""
+    if not (before.data and now.data):
+        return False
+    old, new = _json(before), _json(now)
+    is_same_isr = {*_brokers(before, old.get("isr"))} == {*_brokers(now, new.get("isr"))}
+    return is_same_isr and old.get("leader_epoch") != new.get("leader_epoch")
 
 
 def cluster_id(changes: Sequence[ZnodeChange]) -> str:

@@ -87,6 +87,24 @@ def test_from_2_4_on_another_order_is_wanted_until_the_next_epoch_of_the_same_is
     assert wanted_replicas(log) == {T0: [(3, ((1, 0),)), (6, ())]}
 
 
+@pytest.mark.parametrize(
+    ("states", "moved"),
+    [
+        ((state(1, 1, 0),), [(2, ((0, 1),)), (3, ())]),
+        ((state(1, 0),), None),
+        ((state(0, 0, 1),), None),
+        ((state(1, 0, 1), state(1, 0)), None),
+        ((), None),
+    ],
+    ids=["an epoch", "another ISR", "no epoch", "an ISR after it", "before the znode"],
+)
+def test_from_2_4_on_the_replicas_that_are_there_are_written_after_the_epoch_of_them(
+    states: tuple[tuple[str, Any], ...], moved: list[Any] | None
+) -> None:
+    log = changes(topic([0, 1]), state(0, 0, 1), *states, topic([0, 1]), state(2, 0, 1))
+    assert wanted_replicas(log) == ({} if moved is None else {T0: moved})
+
+
 def test_a_topic_that_is_deleted_moves_nowhere() -> None:
     gone = ("/brokers/topics/t", None)
     log = changes(topic([0, 1]), requests(p0=[1, 2]), (REQUESTS, None), gone, topic([0, 1]))
