@@ -57,7 +57,7 @@ KAFKA_7128 = moves(
 )  # fmt: skip
 KAFKA_7164 = moves(
     "expire 1", "cut 0 2", "write-one 0", "cut 0 1", "expire 0", "heal 0 2", "write-one 2",
-    "register 0", "prefer 0", "register 1",
+    "register 0", "prefer 0",
 )  # fmt: skip
 KAFKA_7415 = moves(
     "cut 2 1", "hold-answers 1", "write-one 0", "expire 0", "expire 1", "write-one 2",

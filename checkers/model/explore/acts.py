@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Any
 
 from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
-from kchaos.checkers.model.explore.moves import ChaosMove
+from kchaos.checkers.model.explore.moves import ChaosMove, healing
 from kchaos.checkers.model.explore.simulation import Promised, SimulatedCluster, SimulationMemory
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import EMPTY, Component, State
@@ -123,7 +123,7 @@ class ActedCluster:
     def healed(self, state: State) -> list[tuple[ChaosMove, State]]:
         """Return the acts that heal every fault, sessions first, and the state after each."""
         steps = []
-        while (act := healing(World(state))) is not None:
+        while (act := next(healing(World(state)), None)) is not None:
             after = self.after(state, act)
             assert after is not None, f"{act} heals what acts"
             state = after
@@ -156,22 +156,6 @@ class ActedCluster:
                 for component, changed in changes.items()
             }
         )
-
-
-def healing(world: World) -> ChaosMove | None:
-    """Return what heals one fault, sessions first; None where nothing is left to heal."""
-    registered = world.registered()
-    for broker in sorted(world.assignment(PARTITION)):
-        if world.running(broker) is None:
-            return ChaosMove("restart", broker)
-        if broker not in registered:
-            return ChaosMove("register", broker)
-    for hold in world.holds():
-        assert hold.source is not None, "each hold is of one follower's answers"
-        return ChaosMove("release", hold.source)
-    for cut in world.cuts():
-        return ChaosMove("heal", cut.source, cut.target)
-    return None
 
 
 def untold(world: World) -> set[int]:

@@ -26,9 +26,9 @@ class ChaosMove(NamedTuple):
     """One thing that a chaos run does.
 
     Attributes:
-        kind: One of `LISTED_KINDS`; "restart-if-down" is in no drawn list. Walks alone draw
-            "reorder" (another replica becomes the preferred one) and "bounce" (killed and
-            registered anew while the controller looks at nobody).
+        kind: One of `LISTED_KINDS`. Walks alone draw "reorder" (another replica becomes the
+            preferred one) and "bounce" (killed and registered anew while the controller looks at
+            nobody).
         broker: Whom it is done to.
         other: The second broker, for moves between two.
     """
@@ -84,7 +84,7 @@ def events_of(  # noqa: C901
             yield from _write(world, move, operation)
         case "kill" | "terminate" if broker.is_running and not broker.is_paused:
             yield _stop(world, move.broker, clean=move.kind == "terminate")
-        case "restart" | "restart-if-down" if not broker.is_running:
+        case "restart" if not broker.is_running:
             if is_registered:
                 yield BrokerUnregistered(broker=move.broker)
             yield broker.configuration
@@ -114,6 +114,24 @@ def events_of(  # noqa: C901
             yield from deciding.prefer()
         case "reorder":
             yield from deciding.reorder(move.broker)
+
+
+def healing(world: World) -> Iterator[ChaosMove]:
+    """Yield what heals each fault: of processes and sessions first, then holds, then cuts."""
+    registered = world.registered()
+    for broker_id in sorted(world.assignment(PARTITION)):
+        broker = world.broker(broker_id)
+        if broker is None or not broker.is_running:
+            yield ChaosMove("restart", broker_id)
+        elif broker.is_paused:
+            yield ChaosMove("resume", broker_id)
+        elif broker_id not in registered:
+            yield ChaosMove("register", broker_id)
+    for hold in world.holds():
+        assert hold.source is not None, "each hold is of one follower's answers"
+        yield ChaosMove("release", hold.source)
+    for cut in world.cuts():
+        yield ChaosMove("heal", cut.source, cut.target)
 
 
 def _write(world: World, move: ChaosMove, operation: str) -> Iterator[Event]:

@@ -18,11 +18,10 @@ from kchaos.checkers.model.explore.acts import (
     RECORDS,
     ActedBrokers,
     ActedCluster,
-    healing,
     untold,
 )
 from kchaos.checkers.model.explore.canonical import without_counts
-from kchaos.checkers.model.explore.moves import ChaosMove
+from kchaos.checkers.model.explore.moves import ChaosMove, healing
 from kchaos.checkers.model.explore.simulation import Promised, difference, lost
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import State
@@ -155,7 +154,7 @@ class _ScheduleSearch:
         way = []
         while state not in self._broken:
             way.append(state)
-            act = healing(World(state))
+            act = next(healing(World(state)), None)
             if act is None:
                 self._broken[state] = _broken(World(state), state(PROMISED))
                 break

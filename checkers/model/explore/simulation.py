@@ -7,9 +7,8 @@ One partition; its controller is one more broker, which never stops. Disks lose 
 from collections.abc import Mapping
 from typing import Any
 
-from kchaos.checkers.acts import HealLink, ReleaseHold, ResumeBroker
 from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
-from kchaos.checkers.model.explore.moves import ChaosMove, events_of
+from kchaos.checkers.model.explore.moves import ChaosMove, events_of, healing
 from kchaos.checkers.model.explore.properties import unlike_leader
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.apply_event import happen
@@ -83,18 +82,11 @@ class SimulatedCluster:
             deciding.follow(event)
 
     def heal(self, deciding: InstantController) -> None:
-        """End every fault and start every broker."""
-        for name in sorted(hold.name for hold in self.world.holds()):
-            deciding.follow(ReleaseHold(name=name))
-        for broker_id in self.world.broker_ids():
-            broker = self.world.broker(broker_id)
-            if broker is not None and broker.is_paused:
-                deciding.follow(ResumeBroker(broker=broker_id))
-        for cut in self.world.cuts():
-            deciding.follow(HealLink(name=cut.name))
-        for broker_id in deciding.replicas:
-            self.act(deciding, ChaosMove("restart-if-down", broker_id))
-            self.act(deciding, ChaosMove("register", broker_id))
+        """Heal every fault, each once: a process that ends itself again stays as it is."""
+        done: list[ChaosMove] = []
+        while left := [move for move in healing(self.world) if move not in done]:
+            self.act(deciding, left[0])
+            done.append(left[0])
 
 
 def difference(world: World) -> str:

@@ -5,13 +5,14 @@ from random import Random
 import pytest
 
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.controller.at_once import PARTITION
+from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
 from kchaos.checkers.model.explore import ActedBrokers, ActedCluster, Schedule, walk
-from kchaos.checkers.model.explore.acts import KINDS, RECORDS, healing
-from kchaos.checkers.model.explore.moves import ChaosMove
+from kchaos.checkers.model.explore.acts import KINDS, RECORDS
+from kchaos.checkers.model.explore.moves import ChaosMove, healing
 from kchaos.checkers.model.explore.schedules import wrong_at_end
+from kchaos.checkers.model.explore.simulation import SimulatedCluster, SimulationMemory
 from kchaos.checkers.model.explore.walk import WALK_WEIGHTS, WIDE_WALK_WEIGHTS, conflicts
-from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.replica import Role
@@ -73,7 +74,7 @@ def test_a_walk_is_as_long_as_it_was_to_be_and_ends_with_nothing_left_to_heal() 
         course = walked(seed)
         assert len(course.acts) - course.healing == 25
         assert course.message == "25 acts"
-        assert healing(World(course.states[-1])) is None
+        assert not list(healing(World(course.states[-1])))
 
 
 def test_every_kind_of_act_is_drawn() -> None:
@@ -250,3 +251,26 @@ def test_a_bounced_broker_is_told_of_what_was_decided_and_of_nothing_older() -> 
     held = ChaosMove("hold-answers", 1)
     state = after(cluster("2.2.0"), ChaosMove("write-all", 0), held, ChaosMove("bounce", 1))
     assert set(partition_state(state).isr) == {0, 1}
+
+
+def test_lists_of_moves_are_healed_by_what_heals_walks_and_paused_brokers_go_on() -> None:
+    generations = dict.fromkeys(range(4), generation_for("2.8.2"))
+    simulated = SimulatedCluster(SimulationMemory(generations), EMPTY)
+    deciding = InstantController(
+        world=lambda: simulated.world, add=simulated.add, replicas=tuple(generations)
+    )
+    deciding.begin(generations)
+    for move in (
+        ChaosMove("pause", 3),
+        ChaosMove("expire", 3),
+        ChaosMove("kill", 2),
+        ChaosMove("hold-answers", 1),
+        ChaosMove("cut", 0, 1),
+        ChaosMove("cut-controller", 0),
+    ):
+        simulated.act(deciding, move)
+    left = [("restart", 2), ("resume", 3), ("release", 1), ("heal", 0), ("heal", 4)]
+    assert [(move.kind, move.broker) for move in healing(simulated.world)] == left
+    simulated.heal(deciding)
+    assert list(healing(simulated.world)) == []
+    assert set(simulated.world.registered()) == {0, 1, 2, 3, 4}
