@@ -33,6 +33,7 @@ def test_the_collector_is_off_meanwhile_and_then_as_before() -> None:
     assert was_enabled == [False, True, False]
 
 
+@pytest.mark.slow
 def test_a_run_is_judged_without_the_collector_and_leaves_no_cycles(tmp_path: Path) -> None:
     run = unpacked("1.1.1", tmp_path)
     while_judged: list[bool] = []

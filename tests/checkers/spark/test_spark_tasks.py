@@ -127,6 +127,7 @@ def rows_of(position: int, *, base_offset: int) -> tasks.Rows:
     return {BATCHES: [run | {"base_offset": base_offset}], FINDINGS: [], RESULTS: [result]}
 
 
+@pytest.mark.slow  # An error of pyarrow imports pandas.
 def test_a_row_that_arrow_cannot_have_makes_its_run_unknown_and_no_other() -> None:
     pytest.importorskip("pyarrow")
     runs = [rows_of(0, base_offset=0), rows_of(1, base_offset=1 << 63), rows_of(2, base_offset=5)]
