@@ -218,6 +218,8 @@ def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> It
         replica: Replica = get(("replica", broker_id, partition))
         if replica.role is Role.LEADER:
             yield from _of_followers(state, broker, partition, replica, lookahead, index)
+            if get(("asked to delete", partition)) is not None:
+                yield from _deletes(state, broker_id, partition, lookahead, index)
         if get(("isr change", broker_id, partition)) is None:
             continue
         world = World(state)
@@ -250,6 +252,23 @@ def _of_followers(
         yield from isr_requests.asked_by_a_repeated_fetch(
             state, broker_id, partition, replica, seen, lookahead, index
         )
+
+
+def _deletes(
+    state: State, broker_id: int, partition: TopicPartition, lookahead: Lookahead, index: int
+) -> Iterator[World]:
+    """A leader's log begins later, as a client asked, and that is seen once it leads no more.
+
+    It moves at once, and then waits for the followers (Partition.deleteRecordsOnLeader and
+    ReplicaManager.deleteRecords, 1.1.1, 2.0.1, 2.4.1 and 3.8.0): a follower that is cut off learns
+    nothing of it.
+    """
+    world = World(state)
+    known = world.known_replica(broker_id, partition).log.log_start_offset
+    start = lookahead.begins_later(broker_id, partition, known, index)
+    if start is not None and not log_start.why_not(world, broker_id, partition, start):
+        log_start.move(world, broker_id, partition, start)
+        yield world
 
 
 def copy_differs(world: World, seen: CopyBegun) -> str:

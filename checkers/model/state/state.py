@@ -13,6 +13,9 @@ A component's name is a tuple whose first item says what it is:
 | ("leaders", N) | the sources L of broker N's fetcher threads (`values.fetchers`): leaders, |
 | | unless it has several threads for one |
 | ("thread", N, L) | `FetcherThread` of broker N for source L |
+| ("asked to delete", tp) | the offset up to which a client wants records to be deleted |
+| ("began", N, tp) | where the log on broker N may begin, though nobody has seen that |
+| ("deletes", T) | whether brokers may delete what is old of topic T, where a run is followed |
 | ("told", N, L) | (partition, high watermark and log start that this thread's fetch session told |
 | | last, with the leader epoch then), where a schedule is settled |
 | ("exchanges", N, L) | requests of that thread in flight, and those it gave up, oldest first |
