@@ -7,10 +7,11 @@ import pytest
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.broker import exchange
-from kchaos.checkers.model.broker.follower import note_epochs
+from kchaos.checkers.model.broker.follower import become_follower, note_epochs
+from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.prediction import PredictedBatch
-from kchaos.checkers.model.values.replica import FetcherState, FetchState
+from kchaos.checkers.model.values.replica import FetcherState, FetchState, Role
 from kchaos.checkers.model.values.requests import Answer, FetchAnswer, OffsetAnswer, Stage
 from tests.support.model_timelines import cluster, left_alone, state, write
 
@@ -21,9 +22,12 @@ NOTHING = FetchAnswer(high_watermark=1)
 OUT_OF_RANGE = FetchAnswer(error="OFFSET_OUT_OF_RANGE")
 
 
-def to_truncate(*, takes: bool) -> World:
+def either(*, takes: bool) -> Generation:
+    return replace(generation_for("1.0.2"), takes_fetch_answer_before_truncating=takes)
+
+
+def to_truncate(known: Generation) -> World:
     """Broker 1 has one record, has asked 0 for more, and is to truncate before it asks again."""
-    known = replace(generation_for("1.0.2"), takes_fetch_answer_before_truncating=takes)
     events = [
         *cluster("1.0.2", controller=2, replicas=(0, 1)),
         state(0, 0, (0, 1)),
@@ -61,7 +65,7 @@ def fetch_of(world: World) -> FetchState:
 def test_records_are_left_or_taken_and_then_nothing_is_truncated(
     takes: bool, end: int, stands: FetcherState
 ) -> None:
-    world = to_truncate(takes=takes)
+    world = to_truncate(either(takes=takes))
 
     assert answer(world, RECORDS) is takes
 
@@ -70,7 +74,7 @@ def test_records_are_left_or_taken_and_then_nothing_is_truncated(
 
 
 def test_without_records_the_partition_is_still_to_truncate() -> None:
-    world = to_truncate(takes=True)
+    world = to_truncate(either(takes=True))
 
     answer(world, NOTHING)
 
@@ -79,7 +83,7 @@ def test_without_records_the_partition_is_still_to_truncate() -> None:
 
 @pytest.mark.parametrize("takes", [False, True])
 def test_out_of_range_is_left_or_the_offset_is_reset_in_place_of_truncating(takes: bool) -> None:
-    world = to_truncate(takes=takes)
+    world = to_truncate(either(takes=takes))
 
     answer(world, OUT_OF_RANGE)
 
@@ -95,4 +99,19 @@ def test_out_of_range_is_left_or_the_offset_is_reset_in_place_of_truncating(take
 @pytest.mark.parametrize("takes", [False, True])
 def test_epochs_are_noted_of_the_records_that_are_taken(takes: bool) -> None:
     later = replace(BATCH, leader_epoch=1)
-    assert note_epochs(to_truncate(takes=takes), 1, 0, T, (later,)) is takes
+    assert note_epochs(to_truncate(either(takes=takes)), 1, 0, T, (later,)) is takes
+
+
+@pytest.mark.parametrize(("release", "end"), [("1.0.2", 2), ("1.1.0", 1)])
+def test_up_to_1_0_it_counts_at_the_log_end_though_the_high_watermark_is_below(
+    release: str, end: int
+) -> None:
+    world = to_truncate(generation_for(release))
+    led = replace(world.known_replica(1, T), role=Role.LEADER, leader=1, high_watermark=0)
+    world.put_replica(1, T, led)
+    become_follower(world, 1, T, state(0, 2, (0, 1)))
+    assert fetch_of(world).state is FetcherState.TRUNCATING
+
+    answer(world, RECORDS)
+
+    assert world.known_replica(1, T).log.log_end_offset == end

@@ -1,8 +1,8 @@
 """An undefined answer truncates to the fetcher's offset, no longer to the present high watermark.
 
 At first that offset is the high watermark that the replica had when it became a follower (1.1.0,
-with KAFKA-5163). Read from kafka.server.ReplicaFetcherThread.maybeTruncate,
-1.0.2 and 1.1.0.
+with KAFKA-5163), and the log end before. Read from kafka.server.ReplicaFetcherThread.maybeTruncate
+and kafka.server.ReplicaManager.makeFollowers, 0.11.0.0, 1.0.2 and 1.1.0.
 """
 
 from dataclasses import replace
@@ -11,6 +11,16 @@ from kchaos.checkers.model.releases.generation import FollowerLog, TruncationSta
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED_OFFSET, EpochEnd
+from kchaos.checkers.model.values.replica import FetcherState, FetchState, Replica
+
+
+def truncate_first(replica: Replica) -> FetchState:
+    """Begin with truncation, from the high watermark (ReplicaManager.makeFollowers, 1.1.0)."""
+    return FetchState(
+        fetch_offset=replica.high_watermark,
+        state=FetcherState.TRUNCATING,
+        leader_epoch=replica.leader_epoch,
+    )
 
 
 def truncate_to_fetch_offset_if_undefined(
@@ -42,5 +52,7 @@ INITIAL_FETCH_OFFSET = Rule(
             present=r"stateValue\(tp\)\.fetchOffset",
         ),
     ),
-    change=lambda known: replace(known, truncate=truncate_to_fetch_offset_if_undefined),
+    change=lambda known: replace(
+        known, first_fetch=truncate_first, truncate=truncate_to_fetch_offset_if_undefined
+    ),
 )

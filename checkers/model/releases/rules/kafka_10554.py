@@ -13,7 +13,7 @@ from kchaos.checkers.model.releases.generation import FollowerLog, Generation, T
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.first_release import fetch_from_log_end
-from kchaos.checkers.model.releases.rules.kip_101 import truncate_first
+from kchaos.checkers.model.releases.rules.initial_fetch_offset import truncate_first
 from kchaos.checkers.model.values.epoch_cache import (
     UNDEFINED_OFFSET,
     Entries,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from kchaos.checkers.model.releases.generation import FollowerLog, TruncationState
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
-from kchaos.checkers.model.releases.rules.first_release import keep_entries
+from kchaos.checkers.model.releases.rules.first_release import fetch_from_log_end, keep_entries
 from kchaos.checkers.model.values.epoch_cache import (
     UNDEFINED,
     UNDEFINED_OFFSET,
@@ -60,13 +60,9 @@ def cut_nothing_at_once(replica: Replica) -> int | None:
     return None
 
 
-def truncate_first(replica: Replica) -> FetchState:
-    """Begin with truncation, from the high watermark (ReplicaManager.makeFollowers)."""
-    return FetchState(
-        fetch_offset=replica.high_watermark,
-        state=FetcherState.TRUNCATING,
-        leader_epoch=replica.leader_epoch,
-    )
+def truncate_before_log_end(replica: Replica) -> FetchState:
+    """Begin with truncation, at the log end (ReplicaManager.makeFollowers, 0.11.0.0 and 1.0.2)."""
+    return replace(fetch_from_log_end(replica), state=FetcherState.TRUNCATING)
 
 
 def ask_for_any_epoch(last_epoch: int) -> bool:
@@ -99,7 +95,7 @@ KIP_101 = Rule(
         assign_epoch=assign_epoch,
         answer_epoch=answer_epoch,
         truncation_at_once=cut_nothing_at_once,
-        first_fetch=truncate_first,
+        first_fetch=truncate_before_log_end,
         asks_for_epoch=ask_for_any_epoch,
         truncate=truncate_to_high_watermark_if_undefined,
     ),
