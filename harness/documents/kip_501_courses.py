@@ -247,16 +247,13 @@ class _Course:
         again = self.now.time == time
         if again or not keeps(self.solution, known, fetch.offset):
             return
-        leader = self.line.leader
-        isr = (*(broker_id for broker_id in self.now.isr if broker_id != leader), leader)
-        order = self.line.assignment if self.by_assignment else isr
-        elected = self._elected(order, self.dead)
-        chosen = leader if elected is None else elected.leader
-        why = f"{leader} gives up: {_seconds(time - fetch.pending_from)} with a fetch unanswered"
+        isr, chosen = self._given_up(self.dead)
+        why = f"{self.now.leader} gives up: {_seconds(time - fetch.pending_from)}"
+        why += " with a fetch unanswered"
         self.moves += 1
-        if chosen == leader:
+        if chosen == self.now.leader:
             # What was noted at its election does not matter: it leads on, and is asked again.
-            self._to(time, leader, isr, f"{why}; it is chosen again")
+            self._to(time, chosen, isr, f"{why}; it is chosen again")
             return
         self._to(time, chosen, isr, why)
         self._go_on_elsewhere(time)
@@ -271,12 +268,24 @@ class _Course:
         slow_until = min(slow_until, self.line.ended, self.line.dies_at or math.inf)
         while limit is not None and self.now.leader in self.line.slow and time + limit < slow_until:
             time += limit
-            isr = (
-                *(broker_id for broker_id in self.now.isr if broker_id != self.now.leader),
-                self.now.leader,
-            )
+            dead = {follower for follower, since in self.line.down.items() if since <= time}
+            leader = self.now.leader
+            if leader in dead:
+                return
+            isr, chosen = self._given_up(dead)
             self.moves += 1
-            self._to(time, isr[0], isr, f"{self.now.leader} gives up as well")
+            if chosen == leader:
+                self._to(time, leader, isr, f"{leader} gives up as well; it is chosen again")
+                return
+            self._to(time, chosen, isr, f"{leader} gives up as well")
+
+    def _given_up(self, dead: Collection[int]) -> tuple[tuple[int, ...], int]:
+        """Return the ISR with the leader last in it, and who is elected then, perhaps the same."""
+        leader = self.now.leader
+        isr = (*(broker_id for broker_id in self.now.isr if broker_id != leader), leader)
+        order = self.line.assignment if self.by_assignment else isr
+        elected = self._elected(order, dead)
+        return isr, leader if elected is None else elected.leader
 
     def _die(self, time: float) -> None:
         leader = self.line.leader

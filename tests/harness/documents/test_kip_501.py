@@ -1,6 +1,7 @@
 """KIP-501's solutions over its own example, and the disadvantages that it names."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,18 @@ def test_solution_2_goes_round_while_every_broker_is_slow() -> None:
 
     assert thrashed.moves == 49
     assert {state.leader for state in thrashed.states} == set(ALL)
+
+
+def test_the_leadership_goes_round_among_live_brokers_only() -> None:
+    thrashed = course(SOLUTION_2, by_assignment=False, slow=frozenset(ALL), down={1003: 0.1})
+
+    assert {state.leader for state in thrashed.states} == {1001, 1002}
+
+
+def test_a_broker_that_gives_up_as_well_is_elected_again_where_it_is_preferred() -> None:
+    line = replace(worked_example(slow=frozenset(ALL)), assignment=(1002, 1003, 1001))
+
+    assert [leader for _, leader, _ in told(play(line, SOLUTION_2))] == [1002, 1002]
 
 
 @pytest.mark.parametrize(
