@@ -228,7 +228,7 @@ class Lookahead:
         (AbstractFetcherThread.delayPartitions and PartitionFetchState.isTruncatingLog, 0.11.0.2 and
         1.1.1; isTruncating, 2.1.1 and 2.8.2).
         """
-        without: set[TopicPartition] = set()
+        without = self._on_lost_connection(what)
         for _, before in reversed(self._of_pair.get((what.follower, what.source), [])):
             if not isinstance(before, RequestSeen) or before.api != what.api:
                 continue
@@ -245,6 +245,28 @@ class Lookahead:
                 break
             without |= failed
         return frozenset(without)
+
+    def _on_lost_connection(self, what: RequestSeen) -> set[TopicPartition]:
+        """Return what a fetcher had on the connection before, and has not asked about on this one.
+
+        It connects anew once a Fetch fails, and leaves all out that it has then, also what was
+        taken away meanwhile and put on it again to be truncated
+        (AbstractFetcherThread.processFetchRequest, 0.11.0.2, 1.1.1, 2.4.1 and 3.8.0).
+        """
+        connection, asked = what.number[0], set[TopicPartition]()
+        lost: int | None = None
+        had: set[TopicPartition] = set()
+        for _, message in reversed(self._of_pair.get((what.follower, what.source), [])):
+            if message.number[0] == connection:
+                asked.update(message.partitions if isinstance(message, RequestSeen) else ())
+                continue
+            if lost is None:
+                lost = message.number[0]
+                had.update(self._session.get(lost, {}))
+            if message.number[0] != lost:
+                break
+            had.update(message.partitions)
+        return had - asked
 
     def _note_session(self, what: RequestSeen) -> None:
         """Note what a Fetch says again by leaving it out, and what its session holds then.

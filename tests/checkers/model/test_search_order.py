@@ -752,12 +752,12 @@ def test_a_follower_stops_fetching_after_it_has_learnt_what_it_ends_with() -> No
     assert told_at(1, ends, stops=True) == [False]
 
 
-def epoch_asked(number: int, *partitions: int) -> RequestSeen:
+def epoch_asked(number: int, *partitions: int, connection: int = 1) -> RequestSeen:
     said = {
         TopicPartition("t", partition): EpochAsked(requested_epoch=0, leader_epoch=None)
         for partition in partitions
     }
-    return replace(asked(number, number), api="OffsetForLeaderEpoch", partitions=said)
+    return replace(asked(connection, number), api="OffsetForLeaderEpoch", partitions=said)
 
 
 def epoch_answered(number: int, **error_codes: int) -> ResponseSeen:
@@ -767,7 +767,7 @@ def epoch_answered(number: int, **error_codes: int) -> ResponseSeen:
         )
         for name, error_code in error_codes.items()
     }
-    waiting = replace(reply(high_watermark=0, last_offset=None), number=(number, number))
+    waiting = replace(reply(high_watermark=0, last_offset=None), number=(1, number))
     return replace(waiting, api="OffsetForLeaderEpoch", partitions=said)
 
 
@@ -787,7 +787,30 @@ def test_a_fetcher_leaves_out_what_it_had_no_answer_to(
     before: tuple[Observation, ...], backing_off: set[int]
 ) -> None:
     lookahead = to_come(*before, epoch_asked(9, 3))
-    assert {partition for _, partition in lookahead.backing_off[9, 9]} == backing_off
+    assert {partition for _, partition in lookahead.backing_off[1, 9]} == backing_off
+
+
+def fetched_on(connection: int, number: int, *partitions: int) -> RequestSeen:
+    said = {TopicPartition("t", partition): fetch_from_0(0) for partition in partitions}
+    return replace(asked(connection, number), partitions=said)
+
+
+@pytest.mark.parametrize(
+    ("before", "backing_off"),
+    [
+        ((epoch_asked(1, 1), epoch_answered(1, p1=0)), {1}),
+        ((fetched_on(1, 1, 1, 2),), {1, 2}),
+        ((fetched_on(1, 1, 1), asked(1, 2)), {1}),
+        ((fetched_on(1, 1, 1, 2), fetched_on(2, 2, 1)), {2}),
+        ((fetched_on(1, 1, 1, 2), fetched_on(3, 2, 4)), {4}),
+    ],
+    ids=["a question", "a Fetch", "in its session", "asked about since", "another between"],
+)
+def test_a_fetcher_that_connects_anew_leaves_out_what_it_had(
+    before: tuple[Observation, ...], backing_off: set[int]
+) -> None:
+    lookahead = to_come(*before, epoch_asked(9, 3, connection=2))
+    assert {partition for _, partition in lookahead.backing_off[2, 9]} == backing_off
 
 
 @pytest.mark.parametrize(
