@@ -108,7 +108,10 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
                     ):
                         del world.states[partition]
                         world.earlier.pop(partition, None)
-            case PartitionState() if not _is_being_deleted(evidence, event):
+            case PartitionState() if _is_being_deleted(evidence, event):
+                # A leader may have written it, which makes a controller elect again.
+                world.changed[TopicPartition(event.topic, event.partition)] = event.zxid
+            case PartitionState():
                 yield from _findings(world, event, timed.time)
             case _:
                 pass
@@ -133,7 +136,7 @@ class _World:
         controllers: What the controllers of the brokers' releases make of an ISR.
         wanted: From which zxid on a partition may be moving, and to which replicas.
         earlier: The state of each partition before its last one.
-        changed: When a leader last changed the ISR of each partition: a zxid.
+        changed: When a leader last changed the ISR of each partition, or may have: a zxid.
         followed_since: By partition and broker, since when its leader has surely taken it for
             caught up: since the leader's term began. One that joins later may be behind the
             leader's log end when it does, since it need only reach the high watermark.

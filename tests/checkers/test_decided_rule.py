@@ -51,6 +51,7 @@ def impossible(
     started: Sequence[SimpleNamespace] = STARTED,
     requests: Sequence[ZnodeChange] = (),
     deletions: Sequence[TopicDeletion] = (),
+    of_other_topic: Sequence[TopicDeletion] = (),
 ) -> list[str]:
     """Return what is wrong with decisions while controllers 1 and then 0 had epochs 1 and 2."""
     monkeypatch.setattr(decided, "controller_epochs", lambda _: {1: (1, 2), 2: (0, 9)})
@@ -69,7 +70,7 @@ def impossible(
         znode_changes=requests,
         decisions=timed,
         events=started,
-        deletions={"t": deletions},
+        deletions={"t": deletions, "u": of_other_topic},
         scenario=SimpleNamespace(cluster=ClusterAsked()),
     )
     return [finding.message for finding in decided.impossible_decisions(evidence)]  # type: ignore[arg-type]
@@ -342,7 +343,11 @@ def test_whom_a_reassignment_removes_its_leader_may_have_forgotten_at_once(
 
 
 def elected_again(
-    monkeypatch: pytest.MonkeyPatch, *between: Decision, release: str = "2.3.1", epoch: int = 1
+    monkeypatch: pytest.MonkeyPatch,
+    *between: Decision,
+    release: str = "2.3.1",
+    epoch: int = 1,
+    of_other_topic: Sequence[TopicDeletion] = (),
 ) -> list[str]:
     """Broker 0 leaves; broker 2 is elected for the partition, and once more."""
     started = (SimpleNamespace(event=StartBroker(broker=0, release=release)),)
@@ -353,7 +358,7 @@ def elected_again(
     again = replace(first, zxid=20, leader_epoch=2, controller_epoch=epoch, written_by=2 - epoch)
     decisions = (other, of_other, left, *between, first, again)
     in_order = sorted(decisions, key=lambda decision: decision.zxid)
-    return impossible(monkeypatch, *in_order, started=started)
+    return impossible(monkeypatch, *in_order, started=started, of_other_topic=of_other_topic)
 
 
 def test_a_topic_that_is_made_anew_has_had_no_election(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,7 +380,9 @@ def test_a_partition_is_elected_again_only_where_another_one_was_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     refused = replace(state(16, 0, (2,), 1), topic="u", leader=2, written_by=2)
+    asked = TopicDeletion(topic="u", asked=15, zxid=15, time=15.0)
     assert elected_again(monkeypatch, refused) == []
+    assert elected_again(monkeypatch, refused, of_other_topic=(asked,)) == []
     for messages in (
         elected_again(monkeypatch),
         elected_again(monkeypatch, replace(refused, zxid=21)),
