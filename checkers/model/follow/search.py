@@ -10,6 +10,7 @@ named, with what was possible before it.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from kchaos.checkers.errors import ModelError
@@ -141,7 +142,8 @@ def _snapshots(notes: list[object]) -> dict[str, tuple[PredictedReplica, ...]]:
 class _Search:
     """Depth first, what a cluster does at once first; no state is looked at twice.
 
-    Unlikely branches are searched last.
+    Unlikely branches are searched last: of these the one first that explains the most, and of equal
+    ones the newest.
     """
 
     def __init__(
@@ -166,11 +168,11 @@ class _Search:
         first = _Step(_Node(0, 0, EMPTY.changed(deletes)), (), None)
         visited = {first.node}
         stack = [self._next(first)]
-        late: list[_Step] = []
+        late: list[tuple[int, int, _Step]] = []
         deepest, stalled, progress = first, 0, 0
         while stack or late:
             if late and (not stack or stalled >= _PATIENCE):
-                stack.append(self._next(late.pop()))
+                stack.append(self._next(heappop(late)[-1]))
                 stalled = 0
             following = next(stack[-1], None)
             if following is None:
@@ -197,7 +199,7 @@ class _Search:
             if following.dead_end:
                 continue
             if following.is_late:
-                late.append(following)
+                heappush(late, (-_depth(following.node), -self.looked_at, following))
             else:
                 stack.append(self._next(following))
         self.is_complete = self._is_end(deepest.node)
