@@ -16,6 +16,7 @@ names the honest races that it allows:
   knows; one that came or returned later it may not know yet;
 - a broker that was away before the controller began is one that it does not know to live; of one
   that went away later it may not have heard, unless it has written since that the broker is out;
+- an answer of a broker whose log directory failed may wait while the controller is elected again;
 - a former controller may still write, with its own controller epoch;
 - a broker that was told to stop in order is out for the controller while its process still runs.
 """
@@ -69,8 +70,9 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
     something that its writer can have known: so nobody is elected whom it knew to be away, and no
     leader is taken away and no member thrown out that it knew to live; a reassigned partition
     moves to the replicas that were asked for; and only after another partition's ISR was changed
-    meanwhile is a partition elected again. A replica whose log directory a fault made fail counts
-    as away.
+    meanwhile is a partition elected again; and up to 2.2.2 nobody is thrown out without an election
+    who was away already when the controller began. A replica whose log directory a fault made fail
+    counts as away.
     **Does not verify**: what only depends on how long a message takes; what a controller writes of
     a topic while it deletes it.
     """
@@ -91,12 +93,11 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
             case BrokerRegistered():
                 world.registered[event.broker] = timed.zxid
                 world.known_dead.discard(event.broker)
+                world.away_at_start.discard(event.broker)
             case BrokerUnregistered():
                 world.registered.pop(event.broker, None)
             case ControllerElected():
-                world.former_live, world.began = world.known_live, timed.zxid
-                world.known_live = dict(world.registered)
-                world.known_dead = world.ever - world.registered.keys()
+                world.begin(timed.zxid)
             case TopicCreated():
                 for number, replicas in enumerate(event.assignment):
                     partition = TopicPartition(event.topic, number)
@@ -132,6 +133,7 @@ class _World:
         known_live: Broker to the registration of which the present controller surely knows.
         former_live: The same of the controller before it, which may still write what it decided.
         began: The zxid at which the present controller was elected.
+        away_at_start: Brokers that were away then, and have not been there since.
         states: The last state of each partition, and when it was written.
         controllers: What the controllers of the brokers' releases make of an ISR.
         wanted: From which zxid on a partition may be moving, and to which replicas.
@@ -147,7 +149,7 @@ class _World:
     offline: Mapping[tuple[TopicPartition, int], list[tuple[float, float]]]
     lag_s: float
     has_alter_isr: bool
-    controllers: frozenset[tuple[IsrWithout, IsrOfPreferred, bool]] = frozenset()
+    controllers: frozenset[tuple[IsrWithout, IsrOfPreferred, bool, bool]] = frozenset()
     wanted: Mapping[TopicPartition, Sequence[tuple[int, tuple[tuple[int, ...], ...]]]] = field(
         default_factory=dict
     )
@@ -157,11 +159,19 @@ class _World:
     known_live: dict[int, int] = field(default_factory=dict)
     former_live: dict[int, int] = field(default_factory=dict)
     began: int = -1
+    away_at_start: set[int] = field(default_factory=set)
     assigned: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     earlier: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     changed: dict[TopicPartition, int] = field(default_factory=dict)
     followed_since: dict[tuple[TopicPartition, int], float] = field(default_factory=dict)
+
+    def begin(self, zxid: int) -> None:
+        """Let a new controller be elected, which reads who is registered."""
+        self.former_live, self.began = self.known_live, zxid
+        self.known_live = dict(self.registered)
+        self.known_dead = self.ever - self.registered.keys()
+        self.away_at_start = set(self.known_dead)
 
     def is_former(self, controller_epoch: int) -> bool:
         """Whether another controller was elected after this epoch was taken."""
@@ -185,6 +195,14 @@ class _World:
         return last.controller_epoch == new.controller_epoch and any(
             other != partition and zxid > earlier.zxid for other, zxid in self.changed.items()
         )
+
+    def failed(self, partition: TopicPartition, time: float) -> set[int]:
+        """Return the brokers whose log directory with the partition has failed by then."""
+        return {
+            broker
+            for (failed, broker), periods in self.offline.items()
+            if failed == partition and any(since <= time for since, _ in periods)
+        }
 
     def is_known_live(
         self, partition: TopicPartition, broker: int, time: float, controller_epoch: int
@@ -280,13 +298,14 @@ def _unexplained(
         for broker in brokers
         if world.is_known_live(partition, broker, time, new.controller_epoch)
     }
+    away_at_start = set() if is_former else world.away_at_start - world.failed(partition, time)
     stops = world.clean_stops.items()
     asked = {broker for broker, times in stops if any(stop <= time for stop in times)}
     known = None if old is None else LeaderAndIsr(leader=old.leader, isr=old.isr)
     may_elect_again = world.may_elect_again(partition, new)
     wanted = world.wanted_at(partition, new.zxid)
     written = LeaderAndIsr(leader=new.leader, isr=new.isr)
-    for isr_without, isr_of_preferred, elects_again in world.controllers:
+    for isr_without, isr_of_preferred, elects_again, removes_offline in world.controllers:
         for is_unclean in (False, True):
             context = ControllerContext(
                 assignment=assignment,
@@ -295,6 +314,8 @@ def _unexplained(
                 was_away=frozenset(brokers - surely_live),
                 is_unclean=is_unclean,
                 elects_again=elects_again and may_elect_again,
+                away_at_start=frozenset(away_at_start),
+                removes_offline_at_start=removes_offline,
                 isr_without=isr_without,
                 isr_of_preferred=isr_of_preferred,
             )
@@ -386,10 +407,12 @@ def _offline(
     return periods
 
 
-def _controllers(evidence: RunEvidence) -> frozenset[tuple[IsrWithout, IsrOfPreferred, bool]]:
+def _controllers(
+    evidence: RunEvidence,
+) -> frozenset[tuple[IsrWithout, IsrOfPreferred, bool, bool]]:
     """Functions by which controllers write an ISR, by the releases of all started brokers.
 
-    And whether they elect for all partitions again.
+    And whether they elect for all partitions again, and remove offline replicas when they start.
     """
     controllers = set()
     for broker in _started(evidence):
@@ -400,7 +423,8 @@ def _controllers(evidence: RunEvidence) -> frozenset[tuple[IsrWithout, IsrOfPref
         except ModelError:
             continue  # The model says what is wrong with it.
         of_isr = (generation.isr_without, generation.proposed.isr_of_preferred)
-        controllers.add((*of_isr, generation.elects_all_again))
+        of_start = (generation.elects_all_again, generation.removes_offline_at_start)
+        controllers.add((*of_isr, *of_start))
     return frozenset(controllers)
 
 

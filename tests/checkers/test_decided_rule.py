@@ -6,10 +6,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import FailLogDirectory, RestoreLogDirectory, StartBroker
+from kchaos.checkers.acts import FailLogDirectory, RestoreLogDirectory, StartBroker, StopBroker
 from kchaos.checkers.evidence.about import ClusterAsked
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.run import RunEvidence
@@ -404,3 +405,75 @@ def test_an_upgrade_has_two_leader_epochs_for_one_shutdown_as_all_are_elected_ag
     monkeypatch.setattr(decided, "generation_for", without)
     (finding,) = decided.impossible_decisions(evidence)
     assert (finding.kind, finding.topic, finding.brokers) == ("decision-not-allowed", "t", ())
+
+
+def removed(
+    monkeypatch: pytest.MonkeyPatch,
+    *between: Decision,
+    release: str = "2.2.2",
+    epoch: int = 2,
+    events: Sequence[SimpleNamespace] = (),
+    requests: Sequence[ZnodeChange] = (),
+) -> list[str]:
+    """Broker 2 leaves the ISR in a new leader epoch after controller 0 was elected at zxid 8."""
+    written = state(14, 1, (0,), epoch)
+    in_order = sorted((*between, NEXT, written), key=lambda decision: decision.zxid)
+    started = (SimpleNamespace(event=StartBroker(broker=0, release=release)), *events)
+    return impossible(monkeypatch, *in_order, started=started, requests=requests)
+
+
+NOT_SEEN = (
+    "zxid 14: no controller decides so: leader 0 and ISR [0] after leader 0 and ISR [0, 2] of "
+    "replicas [0, 2]; it knew that [0] lived"
+)
+
+
+@pytest.mark.parametrize("release", ["0.10.2.2", "1.1.1", "2.2.2"])
+def test_up_to_2_2_a_new_controller_does_not_remove_who_was_away_before_it(
+    monkeypatch: pytest.MonkeyPatch, release: str
+) -> None:
+    assert removed(monkeypatch, GONE, release=release) == [NOT_SEEN]
+    assert removed(monkeypatch, GONE, BACK, replace(GONE, zxid=6), release=release) == [NOT_SEEN]
+    assert removed(monkeypatch, GONE, release="2.3.1") == []
+
+
+STOPPED = SimpleNamespace(
+    event=StopBroker(broker=2, clean=True), time=4.0, began=3.5, at=None, step=-1
+)
+DIRECTORY = SimpleNamespace(
+    event=FailLogDirectory(broker=2, directory=1, partitions=(("t", 0),)), time=4.0, began=3.5
+)
+
+
+@pytest.mark.parametrize(
+    ("between", "given"),
+    [
+        ((replace(GONE, zxid=9),), {}),
+        ((GONE, replace(BACK, zxid=11), replace(GONE, zxid=12)), {}),
+        ((GONE,), {"epoch": 1}),
+        ((GONE,), {"events": (STOPPED,)}),
+        ((GONE,), {"events": (DIRECTORY,)}),
+        ((GONE,), {"requests": (topic_znode(2, (0, 2)), request(5, (0,)))}),
+        (
+            (
+                GONE,
+                BrokerUnregistered(broker=0, zxid=10),
+                BrokerRegistered(broker=0, czxid=11, zxid=11),
+            ),
+            {},
+        ),
+    ],
+    ids=[
+        "it left afterwards",
+        "it came and left again",
+        "the former controller may have seen it leave",
+        "its shutdown was asked for",
+        "its log directory had failed",
+        "the partition moves away from it",
+        "the leader was away and is elected again",
+    ],
+)
+def test_up_to_2_2_a_new_controller_removes_who_is_away_for_other_reasons(
+    monkeypatch: pytest.MonkeyPatch, between: tuple[Decision, ...], given: dict[str, Any]
+) -> None:
+    assert removed(monkeypatch, *between, **given) == []

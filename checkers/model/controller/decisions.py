@@ -5,9 +5,9 @@ at once, and `explain` asks which of them a recorded decision can have been. So 
 explorer takes wrongly contradicts recorded runs.
 
 Read from kafka.controller.KafkaController (onBrokerFailure, onBrokerStartup, onControllerFailover,
-doControlledShutdown), PartitionStateMachine, ReplicaStateMachine and Election, 1.1.1 and 2.8.2, and
-from PartitionLeaderSelector, 0.10.2.2, which decides alike. Left out: an ISR that a leader asks for
-(KIP-497), which `allowed` compares with what the leader knows.
+doControlledShutdown), PartitionStateMachine, ReplicaStateMachine and Election, 1.1.1, 2.2.2 and
+2.8.2, and from PartitionLeaderSelector, 0.10.2.2, which decides alike. Left out: an ISR that a
+leader asks for (KIP-497), which `allowed` compares with what the leader knows.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -45,6 +45,9 @@ class ControllerContext:
             for it until it elects, the same leader perhaps.
         is_unclean: Whether a replica outside the ISR may be elected.
         elects_again: Whether it may have to elect once more where it has just elected.
+        away_at_start: Brokers that were not registered when it was elected, nor since then. It has
+            seen none of them leave.
+        removes_offline_at_start: `Generation.removes_offline_at_start` of the controller's broker.
         isr_without: `Generation.isr_without` of the controller's broker.
         isr_of_preferred: `Proposed.isr_of_preferred` of the controller's broker.
     """
@@ -55,6 +58,8 @@ class ControllerContext:
     was_away: frozenset[int] = frozenset()
     is_unclean: bool = False
     elects_again: bool = False
+    away_at_start: frozenset[int] = frozenset()
+    removes_offline_at_start: bool = False
     isr_without: IsrWithout
     isr_of_preferred: IsrOfPreferred
 
@@ -66,6 +71,16 @@ class ControllerContext:
     def is_offline(self, known: LeaderAndIsr) -> bool:
         """Tell whether the partition waits for a leader (OfflinePartition)."""
         return known.leader not in self.live or known.leader in self.was_away
+
+    def may_remove(self, member: int) -> bool:
+        """Tell whether it may take a member from the ISR without electing a leader.
+
+        Up to 2.2.2 it looks at no offline replica when it starts, and removes those of brokers that
+        it sees leave (onBrokerFailure) or lets go. A shutdown that it began to handle up to 1.0.2
+        goes on where it resigns and is elected again (shutdownBroker).
+        """
+        sees_it = member not in self.away_at_start or member in self.shutting_down
+        return member not in self.online and (sees_it or self.removes_offline_at_start)
 
 
 def elect_for_new(context: ControllerContext) -> LeaderAndIsr | None:
@@ -183,7 +198,7 @@ def possible(
         ]
         if context.is_offline(known):
             decisions.append(elect_for_offline(context, known))
-        leaving = [member for member in known.isr if member not in context.online]
+        leaving = [member for member in known.isr if context.may_remove(member)]
         decisions += [remove_from_isr(context, known, member) for member in leaving]
         for replicas in wanted:
             decisions += _of_reassignment(context, known, replicas)
