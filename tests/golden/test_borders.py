@@ -42,6 +42,8 @@ RUNS: Mapping[str, Border] = {
     "stop-replica-3.4.1": Border(without=("KAFKA-13972",)),
     "fetched-before-truncating-1.0.2": Border(without=("fetch answer before a truncation",)),
     "fetched-before-truncating-1.1.1": Border(also=("fetch answer before a truncation",)),
+    # That case with one more record, and fetches of the leader held: its high watermark lags.
+    "fetched-at-the-log-end-1.0.2": Border(also=("initial fetch offset",)),
     "moved-high-watermark-0.11.0.3": Border(also=(_STATE_AFTER,)),
     "moved-high-watermark-1.0.0": Border(without=(_STATE_AFTER,)),
     "moved-high-watermark-1.0.1": Border(without=(_STATE_AFTER,)),
