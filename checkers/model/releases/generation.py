@@ -53,8 +53,8 @@ class FollowerLog:
     Attributes:
         end_of_epoch: The follower's own answer to an epoch, from its own cache.
         log: The follower's own.
-        fetch_offset: The fetcher's offset for the partition; at first the high watermark that the
-            replica had when it became a follower, later where a round of truncation left it.
+        fetch_offset: The fetcher's offset for the partition; at first as `Generation.first_fetch`
+            has it, later where a round of truncation left it.
         high_watermark: The replica's present high watermark.
         entries: The follower's own epochs.
         asks_below: As in `FetchState`.
