@@ -68,11 +68,11 @@ def of_two_releases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Explored,
     file = tmp_path_factory.mktemp("explored") / "explored.json"
     file.write_text("mine")
     mixed = ["--kafka", "2.0.1", "--kafka", "1.1.1", "--property", "agreement"]
-    found: list[Any] = []
+    schedules: list[Any] = []
 
     def searched_once(*arguments: Any, **named: Any) -> Any:
-        found.extend([] if found else [find_schedule(*arguments, **named)])
-        return found[0]
+        schedules.extend([] if schedules else [find_schedule(*arguments, **named)])
+        return schedules[0]
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(command, "find_schedule", searched_once)

@@ -68,20 +68,20 @@ def test_an_answer_is_awaited_and_that_the_high_watermark_stays_and_a_logger_say
     cluster = release_cluster(release)
     Topic(cluster, "kept", [0, 1])
     play = play_on(cluster, tmp_path)
-    about: dict[str, Any] = {"topic": "kept", "partition": 0}
+    partition: dict[str, Any] = {"topic": "kept", "partition": 0}
     refused: dict[str, Any] = {"await_answer": False, "timeout_s": 0.5}
 
     SetLogLevel(broker=0, logger=LOGGER, level="TRACE").perform(play)
     try:
-        Produce(operation="w", records=1, acks=-1, await_answer=False, **about).perform(play)
+        Produce(operation="w", records=1, acks=-1, await_answer=False, **partition).perform(play)
         AwaitAnswer(operation="w").perform(play)
         (answer,) = [line for line in play.run.read_lines("history.jsonl") if line["type"] == "ok"]
     finally:
         SetLogLevel(broker=0, logger=LOGGER, level="INFO").perform(play)
-    AwaitHighWatermark(brokers=(0, 1), high_watermark=1, **about).perform(play)
+    AwaitHighWatermark(brokers=(0, 1), high_watermark=1, **partition).perform(play)
     awaited = len(list(play.run.read_lines("actions.jsonl")))
-    AwaitHighWatermarkKept(brokers=(0, 1), high_watermark=1, writes=2, **about).perform(play)
-    Produce(operation="refused", records=1, acks=-1, broker=1, **refused, **about).perform(play)
+    AwaitHighWatermarkKept(brokers=(0, 1), high_watermark=1, writes=2, **partition).perform(play)
+    Produce(operation="refused", records=1, acks=-1, broker=1, **refused, **partition).perform(play)
     with pytest.raises(ScenarioError, match="produce refused was not acknowledged"):
         AwaitAnswer(operation="refused").perform(play)
 

@@ -894,8 +894,8 @@ def test_a_produce_with_acks_all_needs_a_large_enough_isr() -> None:
     assert not refuted(leads, taken, replace(write, acks=1), decided=[created])
     alone = TopicCreated(topic="t", assignment=((1,),))
     assert not refuted(leads, taken, write, decided=[alone])
-    one = TopicConfigured(topic="t", configuration=(("min.insync.replicas", "1"),))
-    assert not refuted(leads, taken, write, decided=[created, one])
+    least_1 = TopicConfigured(topic="t", configuration=(("min.insync.replicas", "1"),))
+    assert not refuted(leads, taken, write, decided=[created, least_1])
     assert not refuted(leads, taken, write, decided=[created, created])
 
 

@@ -95,9 +95,9 @@ def test_an_image_of_confluents_has_the_kafka_that_its_jars_are_of(engine: APICl
             tar.addfile(tarfile.TarInfo(f"usr/share/java/kafka/{name}"))
     image = made_of(engine, buffer.getvalue(), tag="of-confluent")
     try:
-        found = find_in_image(f"image:{image}", offline=True, say=print)
-        assert found.release == "2.8.2"
-        assert found.class_path == (Path("/usr/share/java/kafka/*"),)
+        kafka = find_in_image(f"image:{image}", offline=True, say=print)
+        assert kafka.release == "2.8.2"
+        assert kafka.class_path == (Path("/usr/share/java/kafka/*"),)
     finally:
         engine.remove_image(image, force=True)
 

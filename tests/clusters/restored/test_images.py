@@ -220,7 +220,7 @@ def test_a_connection_is_seen_until_it_is_closed() -> None:
     def between(*ports: int) -> list[str]:
         ends = [f"127.0.0.1 port {port}" for port in ports]
         both = {f"{ends[0]} to {ends[1]}", f"{ends[1]} to {ends[0]}"}
-        return [found for found in criu.sockets(os.getpid()) if found in both]
+        return [address for address in criu.sockets(os.getpid()) if address in both]
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         with socket.create_connection(server.getsockname()) as asking, server.accept()[0]:

@@ -257,5 +257,5 @@ def test_an_interrupted_test_leaves_an_unsealed_run_and_no_process(
 
 def _left_by_tests() -> set[Path]:
     """The work directories of `chaos` whose pytest has ended; tests beside this one kill others."""
-    found = {left.directory for left in find_leftovers()}
-    return {directory for directory in found if directory.name.startswith("pytest-")}
+    directories = {left.directory for left in find_leftovers()}
+    return {directory for directory in directories if directory.name.startswith("pytest-")}
