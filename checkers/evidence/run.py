@@ -422,8 +422,27 @@ class RunEvidence:
 
     @cached_property
     def pinned(self) -> frozenset[tuple[TopicPartition, int]]:
-        """Partition and broker of each checkpoint in which settling saw the last high watermark."""
-        return frozenset(pinned_high_watermarks(self.observed, len(self.scenario.steps)))
+        """Partition and broker of each checkpoint in which settling saw the last high watermark.
+
+        Left out are partitions to which others' clients still wrote while the run settled: their
+        high watermarks went on.
+        """
+        steps = len(self.scenario.steps)
+        settles = next((line.time for line in self.observed if line.step >= steps), math.inf)
+        written = {*self._written_by_others(settles)}
+        seen = pinned_high_watermarks(self.observed, steps)
+        return frozenset(pinned for pinned in seen if pinned[0] not in written)
+
+    def _written_by_others(self, since: float) -> Iterator[TopicPartition]:
+        """Partitions with writes of others' clients that were sent or answered from a time on."""
+        for operation in () if self.clients is None else self.clients.operations:
+            if operation.function == "produce" and since <= max(
+                operation.invoked_at, operation.ended_at or 0
+            ):
+                yield TopicPartition(operation.topic, operation.partition)
+        for marker in self.markers or ():
+            if since <= max(marker.asked_at, marker.answered_at or 0):
+                yield TopicPartition(marker.topic, marker.partition)
 
     @cached_property
     def links(self) -> tuple[LinkMessage, ...] | None:

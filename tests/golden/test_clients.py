@@ -20,6 +20,7 @@ claims another's transactional id. `...-forgotten`: the entry KAFKA-9144.
 `3.9.1-made-while-writing`: kafka-python writes to a topic that its broker has not heard of yet.
 `3.9.1-answered-late`: kafka-python writes until brokers stop. A record that all copies have is
 acknowledged when the links' record has ended, so nothing in it explains the answer.
+`3.9.1-written-while-settling`: the same, and the high watermark moves on once settling has seen it.
 """
 
 import json
@@ -75,6 +76,7 @@ JAVA_TRANSACTIONS_LOST = tuple(
 BAD_INPUT = "3.9.1-bad-input"
 MADE_WHILE_WRITING = "3.9.1-made-while-writing"
 ANSWERED_LATE = "3.9.1-answered-late"
+WRITTEN_WHILE_SETTLING = "3.9.1-written-while-settling"
 FORGOTTEN, FENCED = "2.2.2-forgotten", "2.5.1-forgotten"
 
 
@@ -83,7 +85,7 @@ FORGOTTEN, FENCED = "2.2.2-forgotten", "2.5.1-forgotten"
     [
         *(*HEALTHY, TRANSACTIONS, *MOVED, *BOUNCED, WITHOUT_MARKERS, LOST, *HANGING, REFUSED),
         *(*JAVA, *JAVA_LOST, *JAVA_TRANSACTIONS_LOST, BAD_INPUT, FORGOTTEN, FENCED),
-        *(MADE_WHILE_WRITING, ANSWERED_LATE),
+        *(MADE_WHILE_WRITING, ANSWERED_LATE, WRITTEN_WHILE_SETTLING),
     ],
 )
 def test_what_is_said_of_a_run_with_others_clients_stays(name: str, tmp_path: Path) -> None:
@@ -93,7 +95,11 @@ def test_what_is_said_of_a_run_with_others_clients_stays(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "name", [*HEALTHY, TRANSACTIONS, *MOVED, *BOUNCED, *JAVA, BAD_INPUT, FENCED, ANSWERED_LATE]
+    "name",
+    [
+        *(*HEALTHY, TRANSACTIONS, *MOVED, *BOUNCED, *JAVA, BAD_INPUT, FENCED, ANSWERED_LATE),
+        WRITTEN_WHILE_SETTLING,
+    ],
 )
 def test_a_run_of_others_clients_in_which_nothing_is_lost_is_safe_and_conforms(name: str) -> None:
     """It is said of the run by the test above."""
@@ -102,6 +108,18 @@ def test_a_run_of_others_clients_in_which_nothing_is_lost_is_safe_and_conforms(n
     assert (said["conforms"], said["safe"]) == (True, True)
     # Before 2.0 a fetch may meet a leader too early, and the follower logs that.
     assert all(finding.startswith("broker-error ") for finding in said["findings"])
+
+
+@pytest.mark.parametrize(
+    ("name", "brokers"),
+    [(WRITTEN_WHILE_SETTLING, set()), (ANSWERED_LATE, set()), ("3.9.1-java-restarts", {0, 2, 3})],
+)
+def test_settling_pins_no_high_watermark_of_a_partition_that_others_still_write_to(
+    name: str, brokers: set[int], tmp_path: Path
+) -> None:
+    pinned = RunEvidence(unpacked(name, tmp_path, runs=RUNS)).read().pinned
+
+    assert {broker for partition, broker in pinned if partition.topic == "t"} == brokers
 
 
 def test_a_broker_that_has_not_heard_of_a_topic_refuses_a_write_and_the_run_conforms(
