@@ -37,7 +37,7 @@ from kchaos.checkers.acts import (
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.given_settings import shortest_lag_s
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.evidence.zookeeper import controller_epochs, wanted_replicas
+from kchaos.checkers.evidence.zookeeper import Replicas, controller_epochs, wanted_replicas
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.model.controller.decisions import (
     ControllerContext,
@@ -150,7 +150,7 @@ class _World:
     lag_s: float
     has_alter_isr: bool
     controllers: frozenset[tuple[IsrWithout, IsrOfPreferred, bool, bool]] = frozenset()
-    wanted: Mapping[TopicPartition, Sequence[tuple[int, tuple[tuple[int, ...], ...]]]] = field(
+    wanted: Mapping[TopicPartition, Sequence[tuple[int, tuple[Replicas, ...]]]] = field(
         default_factory=dict
     )
     registered: dict[int, int] = field(default_factory=dict)
@@ -178,7 +178,7 @@ class _World:
         _, taken = self.epochs.get(controller_epoch, (-1, self.began))
         return taken < self.began
 
-    def wanted_at(self, partition: TopicPartition, zxid: int) -> tuple[tuple[int, ...], ...]:
+    def wanted_at(self, partition: TopicPartition, zxid: int) -> tuple[Replicas, ...]:
         """Return the replicas to which the partition may be moving just before a zxid."""
         since = [wanted for begun, wanted in self.wanted.get(partition, ()) if begun < zxid]
         return since[-1] if since else ()

@@ -78,17 +78,23 @@ def at_leader(
     yield from _in_each_manner(step)
     leader_id, moved = step.leader_id, World(state)
     for partition, _ in request.asked:
-        replica = moved.replica(leader_id, partition)
-        if replica is None:
-            continue
-        known = replica.log.log_start_offset
-        start = lookahead.begins_later(leader_id, partition, known, index)
-        if start is not None and not log_start.why_not(moved, leader_id, partition, start):
-            log_start.move(moved, leader_id, partition, start)
+        begin_later(moved, leader_id, partition, lookahead, index)
     if moved.changes:
         for world in _in_each_manner(replace(step, state=state.changed(moved.changes))):
             world.changes = {**moved.changes, **world.changes}
             yield world
+
+
+def begin_later(
+    world: World, leader_id: int, partition: TopicPartition, lookahead: Lookahead, index: int
+) -> None:
+    """Let a leader's log begin where it is next seen to, if that is further on and possible."""
+    replica = world.replica(leader_id, partition)
+    if replica is None:
+        return
+    start = lookahead.begins_later(leader_id, partition, replica.log.log_start_offset, index)
+    if start is not None and not log_start.why_not(world, leader_id, partition, start):
+        log_start.move(world, leader_id, partition, start)
 
 
 def _in_each_manner(step: _LeaderStep) -> Iterator[World]:

@@ -10,7 +10,7 @@ from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.follow import isr_requests
 from kchaos.checkers.model.follow.internal_control_steps import control_steps
 from kchaos.checkers.model.follow.internal_follower_steps import at_follower, came_too_late
-from kchaos.checkers.model.follow.internal_leader_steps import at_leader
+from kchaos.checkers.model.follow.internal_leader_steps import at_leader, begin_later
 from kchaos.checkers.model.follow.internal_produce_steps import produce_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import files_differ, is_on, request_differs, request_of
@@ -264,10 +264,8 @@ def _deletes(
     nothing of it.
     """
     world = World(state)
-    known = world.known_replica(broker_id, partition).log.log_start_offset
-    start = lookahead.begins_later(broker_id, partition, known, index)
-    if start is not None and not log_start.why_not(world, broker_id, partition, start):
-        log_start.move(world, broker_id, partition, start)
+    begin_later(world, broker_id, partition, lookahead, index)
+    if world.changes:
         yield world
 
 
