@@ -14,8 +14,6 @@ from kchaos.checkers.explorer import Exploration, Progress, explore
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.explore import Schedule, Schedules, find_schedule, system_of
 from kchaos.checkers.model.explore.bounds import Faults, Grain, Machine
-from kchaos.checkers.model.explore.in_sync import ENABLE, PROCESS_TIME, SHIPPED
-from kchaos.checkers.model.explore.properties import REMEMBERING
 from kchaos.checkers.model.releases.every_rule import RULES
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.clusters.configuration import mixed_protocol
@@ -23,8 +21,10 @@ from kchaos.clusters.errors import MachineError
 from kchaos.clusters.releases import release_of
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
 from kchaos.harness.documents.kip_501_example import solution_of
+from kchaos.harness.documents.kip_501_properties import weighing
 from kchaos.harness.documents.kip_501_proposals import parts_of
-from kchaos.harness.documents.proposal import with_proposals
+from kchaos.harness.documents.kip_501_solutions import ENABLE, PROCESS_TIME, SHIPPED
+from kchaos.harness.documents.proposal import Proposal, following, with_proposals
 from kchaos.harness.documents.proposals import PROPOSALS
 from kchaos.harness.errors import UsageError
 from kchaos.harness.schedule_scenarios import scenario_of, text_of
@@ -97,11 +97,15 @@ class ExplorationWanted:
         named += f" without {' and '.join(self.without)}" if self.without else ""
         return f"{named} with {', and '.join(self.also)}" if self.also else named
 
+    @property
+    def proposals(self) -> tuple[Proposal, ...]:
+        """Return the proposals that every broker follows."""
+        return tuple(proposal for proposal in PROPOSALS if proposal.name in self.also)
+
     def generations(self, replicas: int) -> dict[int, Generation]:
-        """Return what so many brokers do; those of one release may be more than were named."""
+        """Return what so many brokers do by their releases; of one there may be more than named."""
         releases = [*self.releases, *self.releases[:1] * replicas][:replicas]
         settings = mixed_protocol([release_of(release) for release in releases])
-        proposals = [proposal for proposal in PROPOSALS if proposal.name in self.also]
         generations = [
             generation_for(
                 release,
@@ -111,10 +115,7 @@ class ExplorationWanted:
             )
             for release in releases
         ]
-        return {
-            broker: with_proposals(generation, *proposals)
-            for broker, generation in enumerate(generations)
-        }
+        return dict(enumerate(generations))
 
 
 def releases_of(named: Sequence[str], replicas: int | None) -> tuple[str, ...]:
@@ -261,8 +262,8 @@ def _explored(wanted: ExplorationWanted, say: Callable[[str], None]) -> Explorat
         skips_epochs=wanted.skips_epochs,
         is_unclean=wanted.is_unclean,
         remembers_promises="kept" in wanted.properties,
-        remembers_blameless=not set(REMEMBERING).isdisjoint(wanted.properties),
     )
+    machine = weighing(following(machine, *wanted.proposals), wanted.properties)
     say(f"exploring {_bounds_of(wanted)}")
     return explore(
         system_of(machine, wanted.properties),
@@ -282,7 +283,10 @@ def _schedule(wanted: ExplorationWanted, say: Callable[[str], None]) -> Schedule
         say(f"searching a schedule of faults for {replicas} replicas, up to {most_states} states")
         schedule, _ = find_schedule(
             Schedules(
-                generations=wanted.generations(replicas),
+                generations={
+                    broker: with_proposals(generation, *wanted.proposals)
+                    for broker, generation in wanted.generations(replicas).items()
+                },
                 records=records,
                 leader_epoch=_SCHEDULE_EPOCH,
             ),

@@ -7,21 +7,20 @@ from pathlib import Path
 
 from kchaos.checkers.errors import ComparisonError
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model.explore.in_sync import (
-    FIRST_HALF,
-    SECOND_HALF,
-    SHIPPED,
-    SOLUTION_1,
-    SOLUTION_2,
-    Follower,
-    Solution,
-    counted,
-)
+from kchaos.checkers.model.explore.in_sync import FetchRead, Follower
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.documents.comparison import Cell, Claim, Column, Comparison, Result, Row
 from kchaos.harness.documents.kip_501_courses import Course, CourseState, TimeLine, play
 from kchaos.harness.documents.kip_501_example import TX, TY, worked_example
 from kchaos.harness.documents.kip_501_runs import LeaderTerm, time_lines
+from kchaos.harness.documents.kip_501_solutions import (
+    FIRST_HALF,
+    SECOND_HALF,
+    SHIPPED,
+    SOLUTION_1,
+    SOLUTION_2,
+    Solution,
+)
 from kchaos.harness.documents.searching import Say, SearchBounds
 
 TITLE = "who stays in sync while the leader is slow to read for its followers"
@@ -334,10 +333,9 @@ def _caught_up() -> Claim:
     before = Follower(
         log_end_offset=950, leader_log_end_offset=1002, fetched_at=TX, caught_up_at=TX - 0.5
     )
+    fetch = FetchRead(offset=1002, log_end_offset=1100, read_at=TY)
     at = {
-        solution.name: counted(
-            before, solution, offset=1002, log_end_offset=1100, read_at=TY, now=TY + 25
-        ).caught_up_at
+        solution.name: solution.counted(before, fetch, TY + 25).caught_up_at
         for solution in (SHIPPED, SOLUTION_1)
     }
     return Claim(

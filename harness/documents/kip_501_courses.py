@@ -15,9 +15,10 @@ from kchaos.checkers.model.controller.decisions import (
     LeaderAndIsr,
     elect_for_offline,
 )
-from kchaos.checkers.model.explore.in_sync import Follower, Solution, counted, keeps
+from kchaos.checkers.model.explore.in_sync import FetchRead, Follower
 from kchaos.checkers.model.releases.proposed import keep_isr
 from kchaos.checkers.model.releases.rules.last_in_isr import keep_last_member
+from kchaos.harness.documents.kip_501_solutions import Solution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,13 +201,10 @@ class _Course:
 
     def _count(self, fetch: Fetch) -> None:
         end = self._log_end(fetch.read_at)
-        self.known[fetch.follower] = counted(
+        self.known[fetch.follower] = self.solution.counted(
             self.known.get(fetch.follower, Follower()),
-            self.solution,
-            offset=fetch.offset,
-            log_end_offset=end,
-            read_at=fetch.read_at,
-            now=fetch.counted_at,
+            FetchRead(offset=fetch.offset, log_end_offset=end, read_at=fetch.read_at),
+            fetch.counted_at,
         )
         isr = self.now.isr
         ends = [self._log_end(fetch.counted_at)]
@@ -229,7 +227,7 @@ class _Course:
             )
             if not self._lags(follower, end, time):
                 continue
-            if keeps(self.solution, follower, pending):
+            if self.solution.keeps(follower, pending):
                 self.kept.append((time, broker_id))
             else:
                 out.add(broker_id)
@@ -245,7 +243,7 @@ class _Course:
         """The leader moves itself to the end of the ISR and lets the controller choose."""
         known = self.known.get(fetch.follower, Follower())
         again = self.now.time == time
-        if again or not keeps(self.solution, known, fetch.offset):
+        if again or not self.solution.keeps(known, fetch.offset):
             return
         isr, chosen = self._given_up(self.dead)
         why = f"{self.now.leader} gives up: {_seconds(time - fetch.pending_from)}"

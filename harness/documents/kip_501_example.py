@@ -5,16 +5,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model.explore.in_sync import (
+from kchaos.checkers.model.explore.in_sync import Follower
+from kchaos.harness.documents.kip_501_courses import Fetch, TimeLine
+from kchaos.harness.documents.kip_501_solutions import (
     ENABLE,
     PROCESS_TIME,
     PROCESS_TIME_MS,
     SHIPPED,
     SOLUTION_2,
-    Follower,
     Solution,
 )
-from kchaos.harness.documents.kip_501_courses import Fetch, TimeLine
 
 TX, TY, TOOK_S = 0.0, 0.5, 25.0
 """The example's tx and ty, and how long the fetch at ty takes, in seconds."""

@@ -9,9 +9,9 @@ from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.dropped import fetch_wait_s
 from kchaos.checkers.evidence.leader_view import FollowerSeen, LeaderView
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model.explore.in_sync import SHIPPED, SOLUTION_1, SOLUTION_2
 from kchaos.harness.documents.kip_501_courses import Course, CourseState, play
 from kchaos.harness.documents.kip_501_runs import LeaderTerm, time_lines
+from kchaos.harness.documents.kip_501_solutions import SHIPPED, SOLUTION_1, SOLUTION_2
 from kchaos.harness.report.loading import Loaded
 
 _SAME_LOOK_S = 0.2

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from kchaos.checkers.model.explore.bounds import MOST_WAITING, Machine
+from kchaos.checkers.model.explore.bounds import MOST_WAITING, Machine, ProposedAction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,16 +64,6 @@ class Shrink:
 
     def __str__(self) -> str:
         return f"leader {self.leader} takes broker {self.follower} out of the ISR"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relinquish:
-    """A leader that is slow to read for a follower gives up its leadership (KIP-501)."""
-
-    leader: int
-
-    def __str__(self) -> str:
-        return f"leader {self.leader} is slow to read and gives up its leadership"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -391,7 +381,6 @@ Action = (
     | Remove
     | Deliver
     | Shrink
-    | Relinquish
     | Expand
     | Learn
     | Ask
@@ -422,6 +411,7 @@ Action = (
     | Serve
     | ReachController
     | HearOwnEpoch
+    | ProposedAction
 )
 
 
@@ -432,8 +422,7 @@ def possible_actions(machine: Machine) -> Iterator[Action]:
         yield Write(leader=replica)
         yield Elect(leader=replica)
         yield Learn(leader=replica)
-        if machine.generations[replica].proposed.gives_up_when_slow:
-            yield Relinquish(leader=replica)
+        yield from machine.extension.actions_of(machine, replica)
         if machine.grain.has_requests:
             yield WriteIsr(leader=replica)
         if machine.grain.splits_reads:

@@ -1,11 +1,15 @@
-"""Bounds of model checking: brokers, records, leader epochs, log size, faults, and the grain."""
+"""Bounds of model checking: records, leader epochs, log size, faults, grain, a document's rules."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.explore.in_sync import Counted, counted
 from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.state.state import Component
+from kchaos.checkers.model.state.world import World
 
 PARTITION = TopicPartition("t", 0)
 CONTROLLER_EPOCH = 1
@@ -15,11 +19,6 @@ PROMISED = ("promised",)
 """The component that says what was below some leader's high watermark: (offset, payload)."""
 LAGS = ("lags",)
 """The component that says how often `replica.lag.time.max.ms` has passed, where that may happen."""
-BLAMELESS = ("blameless",)
-"""The component that says who left the ISR while its leader had a fetch of it, as (broker, whether
-that fetch starts where the leader's log ended at the one before, or above)."""
-GAVE_UP = ("gave up",)
-"""The component that says who gave up its leadership because it read slowly: broker ids."""
 FAULTS = ("faults",)
 """The component that says which `Faults` may still happen."""
 MOST_WAITING = 2
@@ -94,6 +93,50 @@ class Faults:
 NO_FAULTS = Faults()
 
 
+class ProposedAction:
+    """An action that no release takes, and a document proposes."""
+
+    __slots__ = ()
+
+
+def keep_nobody(_world: World, _leader: int, _follower: int) -> bool:
+    """Let a leader drop every follower that lags, as all releases do."""
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """Rules, actions, memory and properties that a document adds to the machine; none by default.
+
+    Attributes:
+        actions_of: (machine, broker) to actions of that broker that may happen in some state.
+        effects: Type of such an action to what it does: (world, machine, action) to whether it can
+            happen, as in `checkers.model.explore.transitions`.
+        keeps: (world, leader, follower) to whether a follower that lags stays in the ISR.
+        counted: (what the leader knew of a follower, a fetch that it counts, which lag it is now)
+            to what it knows after that.
+        components: More components of a state, with their first values.
+        remembered: (world before an action, the action, the components that it changes) to the
+            changes of those further components.
+        properties: By name, as `checkers.model.explore.properties.PROPERTIES`.
+    """
+
+    actions_of: Callable[["Machine", int], Iterable[ProposedAction]] = lambda _machine, _broker: ()
+    effects: Mapping[type[Any], Callable[[World, "Machine", Any], bool]] = field(
+        default_factory=dict
+    )
+    keeps: Callable[[World, int, int], bool] = keep_nobody
+    counted: Counted = counted
+    components: Mapping[Component, Any] = field(default_factory=dict)
+    remembered: Callable[[World, Any, Mapping[Component, Any]], Mapping[Component, Any]] | None = (
+        None
+    )
+    properties: Mapping[str, Callable[[World], str]] = field(default_factory=dict)
+
+
+NO_EXTENSION = Extension()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
     """One partition on a few brokers, and what bounds it.
@@ -109,13 +152,11 @@ class Machine:
             more than that, or where there are queues.
         remembers_promises: Whether what was committed is part of the state, for
             `checkers.model.explore.properties.kept`.
-        remembers_blameless: Whether who left the ISR while its leader had a fetch of it, and who
-            gave up its leadership, is part of the state, for the properties of
-            `checkers.model.explore.properties.REMEMBERING`.
         faults: What may happen besides; by default brokers run all the time.
         spares: How many of the brokers, the last ones, hold the partition only once it is
             reassigned to them.
         is_unclean: Whether a replica outside the ISR may be elected where no member is there.
+        extension: Rules of a document that no release follows.
     """
 
     generations: Mapping[int, Generation]
@@ -125,10 +166,10 @@ class Machine:
     grain: Grain = Grain.ANSWERS
     skips_epochs: bool = False
     remembers_promises: bool = False
-    remembers_blameless: bool = False
     faults: Faults = NO_FAULTS
     spares: int = 0
     is_unclean: bool = False
+    extension: Extension = NO_EXTENSION
 
     @property
     def assigned(self) -> tuple[int, ...]:

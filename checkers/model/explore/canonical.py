@@ -11,10 +11,8 @@ from typing import Any
 
 from kchaos.checkers.model.explore.acts import CZXID
 from kchaos.checkers.model.explore.bounds import (
-    BLAMELESS,
     CONTROLLER_EPOCH,
     FAULTS,
-    GAVE_UP,
     LAGS,
     NO_FAULTS,
     PARTITION,
@@ -52,7 +50,7 @@ def varying(machine: Machine) -> tuple[Component, ...]:
         machine.grain,
         machine.faults,
         machine.remembers_promises,
-        machine.remembers_blameless,
+        tuple(machine.extension.components),
     )
 
 
@@ -63,14 +61,13 @@ def _varying(
     grain: Grain,
     faults: Faults,
     remembers_promises: bool,
-    remembers_blameless: bool,
+    further: tuple[Component, ...],
 ) -> tuple[Component, ...]:
     pairs = [(replica, other) for replica in replicas for other in replicas if replica != other]
     epochs = range(CONTROLLER_EPOCH, last_controller + 1)
     components: list[Component] = [RECORDS]
     components += [PROMISED] if remembers_promises else []
-    components += [BLAMELESS, GAVE_UP] if remembers_blameless else []
-    components += [("state", PARTITION)]
+    components += [*further, ("state", PARTITION)]
     components += [("replica", replica, PARTITION) for replica in replicas]
     components += [("outbox", epoch, replica) for epoch in epochs for replica in replicas]
     components += [("isr change", replica, PARTITION) for replica in replicas]

@@ -26,13 +26,7 @@ from kchaos.checkers.model.explore.actions import (
     SeeBrokers,
     WriteIsr,
 )
-from kchaos.checkers.model.explore.bounds import (
-    CONTROLLER_EPOCH,
-    FAULTS,
-    GAVE_UP,
-    PARTITION,
-    Machine,
-)
+from kchaos.checkers.model.explore.bounds import CONTROLLER_EPOCH, FAULTS, PARTITION, Machine
 from kchaos.checkers.model.explore.queues import (
     EVENTS,
     AlterPartitionReceived,
@@ -90,8 +84,8 @@ def elect(world: World, machine: Machine, action: Elect) -> bool:
     """Elect another member of the ISR, as a preferred election does."""
     able = _live(world) if machine.faults.has_requests else set(machine.generations)
     context = _preferring(_context(world, machine, able), action.leader)
-    decided = decisions.elect_preferred(context, _known(world))
-    return decided is not None and _decide_next(world, machine, decided)
+    decided = decisions.elect_preferred(context, leader_and_isr(world))
+    return decided is not None and decide_next(world, machine, decided)
 
 
 def remove(world: World, machine: Machine, action: Remove) -> bool:
@@ -100,7 +94,7 @@ def remove(world: World, machine: Machine, action: Remove) -> bool:
     For machines without sessions, where all others are there. KafkaReplication.tla has the same in
     two steps (ControllerShrinkIsr, ControllerElectLeader).
     """
-    known = _known(world)
+    known = leader_and_isr(world)
     if action.leader not in known.isr:
         return False
     context = _context(world, machine, set(machine.generations) - {action.broker})
@@ -110,7 +104,7 @@ def remove(world: World, machine: Machine, action: Remove) -> bool:
         decided = decisions.remove_from_isr(context, known, action.broker)
     if decided is None or decided.leader != action.leader:
         return False
-    return _decide_next(world, machine, decided)
+    return decide_next(world, machine, decided)
 
 
 def see_brokers(world: World, machine: Machine, _: SeeBrokers) -> bool:
@@ -135,7 +129,9 @@ def see_brokers(world: World, machine: Machine, _: SeeBrokers) -> bool:
     }
     stopping = _stopping(world, machine) - gone
     context = _context(world, machine, set(registered) - gone, stopping)
-    if not _decide_all(world, machine, at_once.after_brokers_left(context, _known(world), gone)):
+    if not _decide_all(
+        world, machine, at_once.after_brokers_left(context, leader_and_isr(world), gone)
+    ):
         return False
     for broker in gone:
         world.put(("stopping", broker), None)
@@ -144,9 +140,9 @@ def see_brokers(world: World, machine: Machine, _: SeeBrokers) -> bool:
     if known_state(world).leader != NO_LEADER and not was_offline:
         return True
     elected = decisions.elect_for_offline(
-        _context(world, machine, set(registered), stopping), _known(world)
+        _context(world, machine, set(registered), stopping), leader_and_isr(world)
     )
-    return elected is None or _decide_next(world, machine, elected)
+    return elected is None or decide_next(world, machine, elected)
 
 
 def move_controller(world: World, machine: Machine, _: MoveController) -> bool:
@@ -168,7 +164,7 @@ def move_controller(world: World, machine: Machine, _: MoveController) -> bool:
     return _decide_all(
         world,
         machine,
-        at_once.at_failover(context, _known(world), removes_offline=removes_offline),
+        at_once.at_failover(context, leader_and_isr(world), removes_offline=removes_offline),
     )
 
 
@@ -214,12 +210,12 @@ def let_stop(world: World, machine: Machine, action: LetStop) -> bool:
         return True
     context = _context(world, machine, _live(world), stopping)
     if state.leader == broker:
-        elected = decisions.elect_for_shutdown(context, _known(world))
-        return elected is None or _decide_next(world, machine, elected)
+        elected = decisions.elect_for_shutdown(context, leader_and_isr(world))
+        return elected is None or decide_next(world, machine, elected)
     epoch = world.controller_epochs()[-1]
     queued, stops = world.outbox(epoch, broker), _stops(world, epoch)
-    removed = decisions.remove_from_isr(context, _known(world), broker)
-    if removed is not None and not _decide_next(world, machine, removed):
+    removed = decisions.remove_from_isr(context, leader_and_isr(world), broker)
+    if removed is not None and not decide_next(world, machine, removed):
         return False
     # It is told to stop fetching, and not who leads then (ReplicaStateMachine, OfflineReplica).
     world.put(("outbox", epoch, broker), queued)
@@ -279,7 +275,7 @@ def reassign(world: World, machine: Machine, action: Reassign) -> bool:
     )
     outboxes.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(both,)))
     world.put(REASSIGNED, action.replicas)
-    return _decide_next(world, machine, _known(world))
+    return decide_next(world, machine, leader_and_isr(world))
 
 
 def complete_reassignment(world: World, machine: Machine, _: CompleteReassignment) -> bool:
@@ -293,43 +289,21 @@ def complete_reassignment(world: World, machine: Machine, _: CompleteReassignmen
     if wanted is None or not set(wanted) <= set(state.isr):
         return False
     removed = [broker_id for broker_id in world.assignment(PARTITION) if broker_id not in wanted]
-    context = _context(world, machine, _live(world), _stopping(world, machine))
-    elected = decisions.elect_for_reassignment(context, _known(world), wanted)
+    context = context_of_newest(world, machine)
+    elected = decisions.elect_for_reassignment(context, leader_and_isr(world), wanted)
     if elected is None:
         return False
     outboxes.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(wanted,)))
-    if not _decide_next(world, machine, elected):
+    if not decide_next(world, machine, elected):
         return False
     epoch = world.controller_epochs()[-1]
     for broker in removed:
-        left = decisions.remove_from_isr(context, _known(world), broker)
-        if left is not None and not _decide_next(world, machine, left):
+        left = decisions.remove_from_isr(context, leader_and_isr(world), broker)
+        if left is not None and not decide_next(world, machine, left):
             return False
         outboxes.queue(world, epoch, broker, _stops(world, epoch, deletes=True))
     world.put(REASSIGNED, None)
     return True
-
-
-def replace_leader(world: World, machine: Machine, *, by_isr: bool) -> bool:
-    """Elect for a leader that gives up, which may be elected again.
-
-    Args:
-        world: What it is written into.
-        machine: Bounds the leader epochs.
-        by_isr: Whether the order of the ISR decides, which the leader is last in, and not the
-            assignment. No release elects so (KIP-501, solution 2).
-    """
-    known = _known(world)
-    context = _context(world, machine, _live(world), _stopping(world, machine))
-    if by_isr:
-        others = (replica for replica in context.assignment if replica != known.leader)
-        context = replace(context, assignment=(*others, known.leader))
-    elected = decisions.elect_for_offline(context, known)
-    if elected is None:
-        return False
-    if machine.remembers_blameless:
-        world.put(GAVE_UP, world.get(GAVE_UP) | {known.leader})
-    return _decide_next(world, machine, elected)
 
 
 def _preferring(context: ControllerContext, broker: int) -> ControllerContext:
@@ -342,7 +316,8 @@ def _preferring(context: ControllerContext, broker: int) -> ControllerContext:
     return replace(context, assignment=(broker, *others))
 
 
-def _decide_next(world: World, machine: Machine, decided: LeaderAndIsr) -> bool:
+def decide_next(world: World, machine: Machine, decided: LeaderAndIsr) -> bool:
+    """Write a decision in a new leader epoch; returns False beyond the machine's."""
     epoch = known_state(world).leader_epoch
     if epoch >= machine.leader_epoch:
         return False
@@ -352,12 +327,18 @@ def _decide_next(world: World, machine: Machine, decided: LeaderAndIsr) -> bool:
 
 def _decide_all(world: World, machine: Machine, decided: Iterable[LeaderAndIsr]) -> bool:
     """Write one decision after the other; returns False beyond the leader epochs."""
-    return all(_decide_next(world, machine, each) for each in decided)
+    return all(decide_next(world, machine, each) for each in decided)
 
 
-def _known(world: World) -> LeaderAndIsr:
+def leader_and_isr(world: World) -> LeaderAndIsr:
+    """Return leader and ISR as ZooKeeper has them."""
     state = known_state(world)
     return LeaderAndIsr(leader=state.leader, isr=state.isr)
+
+
+def context_of_newest(world: World, machine: Machine) -> ControllerContext:
+    """Return what the newest controller decides by: whom it sees, and who is shutting down."""
+    return _context(world, machine, _live(world), _stopping(world, machine))
 
 
 def _context(

@@ -8,11 +8,10 @@ from dataclasses import replace
 
 from kchaos.checkers.model.broker import exchange
 from kchaos.checkers.model.broker.leader import NO_FETCH_YET
-from kchaos.checkers.model.controller.outboxes import generation_of
 from kchaos.checkers.model.explore.actions import PassLag
 from kchaos.checkers.model.explore.bounds import LAGS, PARTITION, Machine
 from kchaos.checkers.model.explore.controller import spend
-from kchaos.checkers.model.explore.in_sync import Follower, Solution, counted
+from kchaos.checkers.model.explore.in_sync import FetchRead, Follower
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import Exchange
@@ -63,17 +62,8 @@ def count(world: World, machine: Machine, follower: int, leader: int, request: E
         return
     read_at, end = request.looked_at
     known = followers_of(world, leader, replica)
-    solution = Solution(
-        name="", caught_up_now=generation_of(world, leader).proposed.catches_up_when_counted
-    )
-    known[follower] = counted(
-        known[follower],
-        solution,
-        offset=asked.fetch_offset,
-        log_end_offset=end,
-        read_at=read_at,
-        now=_passed(world),
-    )
+    fetch = FetchRead(offset=asked.fetch_offset, log_end_offset=end, read_at=read_at)
+    known[follower] = machine.extension.counted(known[follower], fetch, _passed(world))
     _note(world, leader, replica, known)
 
 

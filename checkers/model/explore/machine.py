@@ -19,10 +19,8 @@ from kchaos.checkers.model.broker import control_handling, process
 from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.explore.actions import Action, Receive, possible_actions
 from kchaos.checkers.model.explore.bounds import (
-    BLAMELESS,
     CONTROLLER_EPOCH,
     FAULTS,
-    GAVE_UP,
     LAGS,
     PARTITION,
     PROMISED,
@@ -72,8 +70,8 @@ def initial_state(machine: Machine) -> State:
         act(world, machine, Receive(broker=broker_id, controller_epoch=CONTROLLER_EPOCH))
     world.put(RECORDS, 0)
     world.put(PROMISED, frozenset())
-    world.put(BLAMELESS, frozenset())
-    world.put(GAVE_UP, frozenset())
+    for component, value in machine.extension.components.items():
+        world.put(component, value)
     world.put(LAGS, 0)
     world.put(FAULTS, machine.faults)
     return EMPTY.changed({**world.changes, **relevant(machine, world.changes)})
@@ -114,9 +112,6 @@ def changes_of(machine: Machine, read: Read, action: Action) -> Mapping[Componen
     changes = relevant(machine, world.changes)
     if machine.remembers_promises:
         changes[PROMISED] = promises(world, changes)
-    state = changes.get(("state", PARTITION))
-    if machine.remembers_blameless and state is not None:
-        # Who is back in the ISR may be dropped for another reason next time.
-        left = (pair for pair in world.get(BLAMELESS) if pair[0] not in state.isr)
-        changes[BLAMELESS] = frozenset(left)
+    if machine.extension.remembered is not None:
+        changes |= machine.extension.remembered(World(read), action, changes)
     return changes

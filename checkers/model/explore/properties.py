@@ -10,9 +10,7 @@ from itertools import pairwise
 
 from kchaos.checkers.model.broker import exchange, leader
 from kchaos.checkers.model.broker.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
-from kchaos.checkers.model.explore.bounds import BLAMELESS, GAVE_UP, LAGS, PARTITION, PROMISED
-from kchaos.checkers.model.explore.lag import followers_of
-from kchaos.checkers.model.explore.transitions import keeps
+from kchaos.checkers.model.explore.bounds import PARTITION, PROMISED
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.log import missing, unlike
 from kchaos.checkers.model.values.prediction import PredictedBatch
@@ -150,77 +148,6 @@ def two_epochs(world: World) -> str:
     return ""
 
 
-def online(world: World) -> str:
-    """There is a leader, unless nobody runs who left the ISR while its leader had a fetch of it.
-
-    The machine must remember who did (KIP-501).
-    """
-    return _offline(
-        world, {follower for follower, _ in world.get(BLAMELESS)}, "its leader had a fetch of it"
-    )
-
-
-def online_if_kept_up(world: World) -> str:
-    """The same of followers whose fetch begins where the leader's log ended at the one before.
-
-    These are the followers that KIP-501 promises to keep.
-    """
-    kept_up = {follower for follower, kept_up in world.get(BLAMELESS) if kept_up}
-    return _offline(world, kept_up, "it had kept up and its leader had its next fetch")
-
-
-def _offline(world: World, dropped: set[int], while_what: str) -> str:
-    state = world.partition_state(PARTITION)
-    assert state is not None
-    if state.leader != -1:
-        return ""
-    for follower in sorted(dropped - set(state.isr)):
-        if world.running(follower) is not None and follower in world.registered():
-            return (
-                f"nobody leads, and broker {follower} runs, which left the ISR while {while_what}"
-            )
-    return ""
-
-
-def droppable(world: World) -> str:
-    """A leader may drop a follower whose process has ended, once its last fetch is long ago.
-
-    The machine must count how often the lag has passed.
-    """
-    state = world.partition_state(PARTITION)
-    assert state is not None
-    if state.leader == -1 or world.running(state.leader) is None:
-        return ""
-    replica = world.known_replica(state.leader, PARTITION)
-    if replica.role is not Role.LEADER or replica.leader_epoch != state.leader_epoch:
-        return ""
-    known = followers_of(world, state.leader, replica)
-    for member in state.isr:
-        if member == state.leader or world.running(member) is not None:
-            continue
-        is_old = known[member].fetched_at < (world.get(LAGS) or 0)
-        if is_old and keeps(world, state.leader, member):
-            return (
-                f"leader {state.leader} keeps broker {member} in the ISR, whose process has ended "
-                "and which last fetched more than the lag ago"
-            )
-    return ""
-
-
-def moves_once(world: World) -> str:
-    """Nobody leads again who gave up its leadership because it was slow to read.
-
-    The machine must remember who did (KIP-501).
-    """
-    state = world.partition_state(PARTITION)
-    assert state is not None
-    if state.leader in world.get(GAVE_UP):
-        return f"broker {state.leader} leads again, which gave up because it was slow to read"
-    return ""
-
-
-REMEMBERING = ("online", "online-if-kept-up", "moves-once")
-"""Those for which a machine must remember who was dropped and who gave up."""
 PROPERTIES: Mapping[str, Property] = {
     "strong-isr": strong_isr,
     "kept": kept,
@@ -230,10 +157,6 @@ PROPERTIES: Mapping[str, Property] = {
     "formats-rise": formats_rise,
     "one-round": one_round,
     "two-epochs": two_epochs,
-    "online": online,
-    "online-if-kept-up": online_if_kept_up,
-    "droppable": droppable,
-    "moves-once": moves_once,
 }
 
 

@@ -31,12 +31,14 @@ def system_of(
 
     Args:
         machine: What is explored.
-        properties: Names of `checkers.model.explore.properties.PROPERTIES` that must hold.
+        properties: Names of `checkers.model.explore.properties.PROPERTIES` that must hold, or of
+            the machine's extension.
         is_symmetric: Whether brokers that are alike may be exchanged.
     """
     state = initial_state(machine)
     names = varying(machine)
     encoding = _Encoding(state, names)
+    known = {**PROPERTIES, **machine.extension.properties}
     generations = set(machine.generations.values())
     # Of several that can lead a controller takes the one that is assigned first.
     is_alike = len(generations) == 1 and machine.faults == NO_FAULTS
@@ -46,7 +48,7 @@ def system_of(
         moves=[
             Move(action, encoding.body(machine, action)) for action in possible_actions(machine)
         ],
-        invariants={name: encoding.invariant(PROPERTIES[name]) for name in properties},
+        invariants={name: encoding.invariant(known[name]) for name in properties},
         symmetry=_symmetry(machine) if is_symmetric else (),
     )
 

@@ -4,7 +4,7 @@ What the controller sends waits in its outboxes until a broker handles it. Each 
 whether the action can happen; what it reads first decides that most often.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +38,6 @@ from kchaos.checkers.model.explore.actions import (
     Reassign,
     Receive,
     Register,
-    Relinquish,
     Remove,
     Resign,
     SeeBrokers,
@@ -50,15 +49,8 @@ from kchaos.checkers.model.explore.actions import (
     WriteCheckpoint,
     WriteIsr,
 )
-from kchaos.checkers.model.explore.bounds import (
-    BLAMELESS,
-    CONTROLLER_EPOCH,
-    PARTITION,
-    RECORDS,
-    Machine,
-)
+from kchaos.checkers.model.explore.bounds import CONTROLLER_EPOCH, PARTITION, RECORDS, Machine
 from kchaos.checkers.model.explore.controller import decide, known_state
-from kchaos.checkers.model.explore.in_sync import reaches_earlier_end
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState, Produce
 from kchaos.checkers.model.values.replica import Replica, Role
@@ -67,7 +59,8 @@ from kchaos.checkers.model.values.requests import Exchange, LeaderAndIsr, Stage
 
 def act(world: World, machine: Machine, action: Action) -> bool:
     """Let an action happen; returns False, after changes of no meaning, where it cannot."""
-    return _DOING[type(action)](world, machine, action)
+    kind = type(action)
+    return (_DOING.get(kind) or machine.extension.effects[kind])(world, machine, action)
 
 
 def _write(world: World, machine: Machine, action: Write) -> bool:
@@ -150,63 +143,10 @@ def _shrink(world: World, machine: Machine, action: Shrink) -> bool:
         return False
     if not lag.has_lagged(world, machine, action.leader, action.follower):
         return False
-    if keeps(world, action.leader, action.follower):
+    if machine.extension.keeps(world, action.leader, action.follower):
         return False
-    if machine.remembers_blameless:
-        _remember(world, action.leader, action.follower)
     isr = tuple(member for member in state.isr if member != action.follower)
     return _write_isr(world, machine, replica, state, isr)
-
-
-def keeps(world: World, leader_id: int, follower: int) -> bool:
-    """Tell whether a fetch of the follower that the leader has keeps it in the ISR (KIP-501)."""
-    replica = world.known_replica(leader_id, PARTITION)
-    view = replica.view(follower)
-    generation = outboxes.generation_of(world, leader_id)
-    return view is not None and any(
-        generation.proposed.keeps_who_waits(offset, view.last_leader_end_offset)
-        for (offset,) in _pending(world, leader_id, follower)
-    )
-
-
-def _remember(world: World, leader_id: int, follower: int) -> None:
-    """Note who is dropped while the leader has a fetch of it, and whether that one kept up."""
-    view = world.known_replica(leader_id, PARTITION).view(follower)
-    offsets = [offset for (offset,) in _pending(world, leader_id, follower)]
-    if view is not None and offsets:
-        kept_up = any(
-            reaches_earlier_end(offset, view.last_leader_end_offset) for offset in offsets
-        )
-        world.put(BLAMELESS, world.get(BLAMELESS) | {(follower, kept_up)})
-
-
-def _pending(world: World, leader_id: int, follower: int) -> Iterator[tuple[int]]:
-    """Yields where the fetches begin that the leader has of the follower and has not answered."""
-    for request in world.exchanges(follower, leader_id):
-        if request.api == "Fetch" and request.is_at_leader:
-            yield from (
-                (asked.fetch_offset,)
-                for partition, asked in request.asked
-                if partition == PARTITION
-            )
-
-
-def _relinquish(world: World, machine: Machine, action: Relinquish) -> bool:
-    """A follower's fetch has waited for more than follower.fetch.process.time.max.ms (KIP-501).
-
-    The leader is last in the ISR that it asks for. Controllers elect by the order of the assignment
-    (PartitionStateMachine.offlinePartitionLeaderElection), which may be the same leader again.
-    """
-    true_leader = _true_leader(world, action.leader)
-    generation = outboxes.generation_of(world, action.leader)
-    if true_leader is None or not generation.proposed.gives_up_when_slow:
-        return False
-    state, leader_id = true_leader[1], action.leader
-    if not any(
-        keeps(world, leader_id, broker_id) for broker_id in state.isr if broker_id != leader_id
-    ):
-        return False
-    return controller.replace_leader(world, machine, by_isr=generation.proposed.elects_by_isr)
 
 
 def _expand(world: World, machine: Machine, action: Expand) -> bool:
@@ -329,7 +269,6 @@ _DOING: Mapping[type[Any], Callable[[World, Machine, Any], bool]] = {
     Deliver: _deliver,
     Receive: _receive,
     Shrink: _shrink,
-    Relinquish: _relinquish,
     Expand: _expand,
     WriteIsr: controller.write_isr,
     Learn: _learn,

@@ -48,11 +48,6 @@ def keep_isr(isr: tuple[int, ...], leader: int) -> tuple[int, ...]:
     return isr
 
 
-def keep_nobody(_offset: int, _leader_end_offset: int) -> bool:
-    """Let no fetch that waits keep a follower in the ISR."""
-    return False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Proposed:
     """Behaviour of one broker at these points, as all releases have it by default.
@@ -70,14 +65,6 @@ class Proposed:
             its high watermark to disk first.
         isr_of_preferred: (ISR, the leader until then) to the ISR with which a controller elects
             the preferred replica while the leader lives.
-        keeps_who_waits: (offset of a fetch of that follower that the leader has and has not
-            answered, the leader's log end offset at its fetch before) to whether it stays in the
-            ISR all the same.
-        catches_up_when_counted: Whether a follower counts as caught up from the moment at which its
-            fetch is counted, not from that at which the leader began to read for it.
-        gives_up_when_slow: Whether a leader that is slow to read for a follower, which that keeps
-            in the ISR, gives up its leadership.
-        elects_by_isr: Whether a leader that resigned is elected only if nobody else can be.
     """
 
     magic_of_append: Callable[[Log, int], int] = configured_magic
@@ -87,10 +74,6 @@ class Proposed:
     answer_ends: Callable[[Entries, tuple[EpochEnd, ...], int], EpochEnd] = know_no_ends
     persists_high_watermark: bool = False
     isr_of_preferred: Callable[[tuple[int, ...], int], tuple[int, ...]] = keep_isr
-    keeps_who_waits: Callable[[int, int], bool] = keep_nobody
-    catches_up_when_counted: bool = False
-    gives_up_when_slow: bool = False
-    elects_by_isr: bool = False
 
 
 AS_RELEASED = Proposed()

@@ -32,7 +32,6 @@ from kchaos.checkers.model.explore.actions import (
     Kill,
     Look,
     MoveController,
-    Relinquish,
     Remove,
     SeeBrokers,
     Start,
@@ -48,8 +47,9 @@ from kchaos.harness.documents.kip_501_proposals import (
     ISR_ORDER,
     PENDING_READS,
     SLOW_LEADER_GIVES_UP,
+    Relinquish,
 )
-from kchaos.harness.documents.proposal import Proposal, with_proposals
+from kchaos.harness.documents.proposal import Proposal, following
 from tests.support.machine_steps import after
 
 ALL_IN_SYNC = LeaderAndIsr(leader=1, isr=(1, 2, 3))
@@ -337,13 +337,14 @@ def test_without_the_controllers_decision_the_explorer_chooses_no_leader(
     monkeypatch: pytest.MonkeyPatch, decided_by: str, action: Action, order: tuple[Proposal, ...]
 ) -> None:
     proposed = (PENDING_READS, SLOW_LEADER_GIVES_UP, *order)
-    machine = Machine(
-        generations=dict.fromkeys((0, 1), with_proposals(generation_for("2.8.2"), *proposed)),
+    released = Machine(
+        generations=dict.fromkeys((0, 1), generation_for("2.8.2")),
         records=1,
         leader_epoch=1,
         log_size=1,
         grain=Grain.READS,
     )
+    machine = following(released, *proposed)
     ask, look = Ask(follower=1, leader=0), Look(follower=1, leader=0)
     answered = (Answer(follower=1, leader=0), Handle(follower=1, leader=0))
     state = after(machine, ask, ask, look, *answered, ask, look)

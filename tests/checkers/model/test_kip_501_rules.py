@@ -12,20 +12,21 @@ from kchaos.checkers.model.explore.actions import (
     Handle,
     Look,
     PassLag,
-    Relinquish,
     Shrink,
     Write,
 )
 from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
 from kchaos.checkers.model.explore.machine import actions
 from kchaos.checkers.model.state.world import World
+from kchaos.harness.documents.kip_501_properties import weighing
 from kchaos.harness.documents.kip_501_proposals import (
     CAUGHT_UP_NOW,
     ISR_ORDER,
     PENDING_READS,
     SLOW_LEADER_GIVES_UP,
+    Relinquish,
 )
-from kchaos.harness.documents.proposal import Proposal, with_proposals
+from kchaos.harness.documents.proposal import Proposal, following
 from tests.support.machine_steps import after
 
 pytestmark = pytest.mark.slow
@@ -36,16 +37,16 @@ ANSWER, HANDLE = Answer(follower=1, leader=0), Handle(follower=1, leader=0)
 FETCHED = (ASK, LOOK, ANSWER, HANDLE)
 
 
-def machine(*proposed: Proposal, remembers: bool = False, **faults: int) -> Machine:
-    return Machine(
-        generations=dict.fromkeys((0, 1), with_proposals(generation_for("2.8.2"), *proposed)),
+def machine(*proposed: Proposal, **faults: int) -> Machine:
+    released = Machine(
+        generations=dict.fromkeys((0, 1), generation_for("2.8.2")),
         records=1,
         leader_epoch=1,
         log_size=1,
         grain=Grain.READS,
         faults=Faults(**faults),
-        remembers_blameless=remembers,
     )
+    return following(released, *proposed)
 
 
 def may_shrink(model: Machine, *steps: Action) -> bool:
@@ -111,13 +112,13 @@ def test_who_gives_up_is_elected_again_unless_elections_go_by_the_isr(
 
 def test_a_dead_follower_whose_fetch_is_pending_stays_by_the_first_half() -> None:
     for proposed, breaks in (((), False), ((PENDING_READS,), True)):
-        model = machine(*proposed, remembers=False, kills=1, lags=1)
+        model = weighing(machine(*proposed, kills=1, lags=1), ["droppable"])
         explored = explore(system_of(model, ["droppable"]), most_states=20_000)
         assert (explored.violation is not None) is breaks
 
 
 def test_shipped_code_takes_a_partition_offline_whose_follower_had_kept_up() -> None:
-    model = machine(remembers=True, kills=1, lags=1)
+    model = weighing(machine(kills=1, lags=1), ["online-if-kept-up"])
 
     explored = explore(system_of(model, ["online-if-kept-up"]), most_states=400_000)
 

@@ -26,7 +26,7 @@ from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.harness.documents.kip_501_proposals import PENDING_READS
-from kchaos.harness.documents.proposal import Proposal, with_proposals
+from kchaos.harness.documents.proposal import Proposal, following
 from tests.support.machine_steps import after
 
 
@@ -168,14 +168,14 @@ def test_the_bounds_end_it() -> None:
 def test_by_kip_501_s_text_a_follower_stays_while_the_leader_has_its_fetch_and_no_longer(
     proposed: tuple[Proposal, ...], may_fall_out: bool
 ) -> None:
-    generation = with_proposals(generation_for("2.8.2"), *proposed)
-    model = Machine(
-        generations=dict.fromkeys((0, 1), generation),
+    released = Machine(
+        generations=dict.fromkeys((0, 1), generation_for("2.8.2")),
         records=2,
         leader_epoch=1,
         log_size=2,
         grain=Grain.READS,
     )
+    model = following(released, *proposed)
     shrink = Shrink(leader=0, follower=1)
     look, answer = Look(follower=1, leader=0), Answer(follower=1, leader=0)
     fetched = after(model, Write(leader=0), ASK, ASK, look, answer, HANDLE)

@@ -8,21 +8,20 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.errors import ComparisonError, ModelError
-from kchaos.checkers.model.explore.in_sync import (
-    FIRST_HALF,
-    SECOND_HALF,
-    SHIPPED,
-    SOLUTION_1,
-    SOLUTION_2,
-    Follower,
-    Solution,
-    counted,
-)
+from kchaos.checkers.model.explore.in_sync import FetchRead, Follower
 from kchaos.harness.documents import kip_501_courses
 from kchaos.harness.documents.comparison import Result
 from kchaos.harness.documents.kip_501 import compare, compare_run
 from kchaos.harness.documents.kip_501_courses import Course, play
 from kchaos.harness.documents.kip_501_example import solution_of, worked_example
+from kchaos.harness.documents.kip_501_solutions import (
+    FIRST_HALF,
+    SECOND_HALF,
+    SHIPPED,
+    SOLUTION_1,
+    SOLUTION_2,
+    Solution,
+)
 from kchaos.harness.documents.searching import SearchBounds
 from tests.support.clean_runs import clean_run, clean_snapshot
 from tests.support.slow_reads import slow_reads_run
@@ -74,10 +73,10 @@ def test_the_second_half_counts_a_slow_read_from_its_end() -> None:
     before = Follower(
         log_end_offset=950, leader_log_end_offset=1002, fetched_at=0.0, caught_up_at=-0.5
     )
-    fetch = {"offset": 1002, "log_end_offset": 1100, "read_at": 0.5, "now": 25.5}
+    fetch = FetchRead(offset=1002, log_end_offset=1100, read_at=0.5)
 
-    assert counted(before, SHIPPED, **fetch).caught_up_at == 0.0  # type: ignore[arg-type]
-    assert counted(before, SOLUTION_1, **fetch).caught_up_at == 25.5  # type: ignore[arg-type]
+    assert SHIPPED.counted(before, fetch, 25.5).caught_up_at == 0.0
+    assert SOLUTION_1.counted(before, fetch, 25.5).caught_up_at == 25.5
 
 
 def test_a_fetch_that_waits_in_the_request_queue_keeps_nobody() -> None:
