@@ -190,9 +190,9 @@ def _speaks_as_before(step: _ControlStep) -> bool:
         return True
     before = (step.broker_id, partition, step.part.number, step.index)
     answer = step.lookahead.next_answered_before(*before)
-    if answer is not None and answer[1] in _KNOWN_LATER:
-        return _is_yet_to_be_read(step, answer[0])
-    # Two fetches that are under way may be read in another order than they are answered in.
+    if answer is not None and answer[1] in _KNOWN_LATER and _is_yet_to_be_read(step, answer[0]):
+        return True
+    # Requests that are under way may be read in another order than they are answered in.
     return any(
         epoch <= told.leader_epoch and _is_yet_to_be_read(step, number)
         for number, epoch in step.lookahead.unknown_epochs_before(*before)

@@ -405,7 +405,7 @@ class Lookahead:
     def unknown_epochs_before(
         self, leader: int, partition: TopicPartition, request: Number, index: int
     ) -> Iterator[tuple[Number, int]]:
-        """Yield Fetches of leader epochs that a leader answers, from an index on, not to know yet.
+        """Yield requests of leader epochs that a leader answers, from an index on, not to know yet.
 
         Those that were asked after the leader had answered this control request are left out. Each
         is (request, leader epoch).
@@ -417,7 +417,7 @@ class Lookahead:
             if asked_at is None or error_code != ErrorCode.UNKNOWN_LEADER_EPOCH:
                 continue
             asked = self.requests[number].partitions.get(partition)
-            epoch = asked.leader_epoch if isinstance(asked, FetchAsked) else None
+            epoch = None if asked is None else asked.leader_epoch
             if epoch is not None and (handled is None or asked_at < handled):
                 yield number, epoch
 
@@ -495,12 +495,14 @@ class Lookahead:
     def may_have_repeated(self, follower: int, source: int, index: int) -> bool:
         """Tell whether the links passed on a request at an index that they did not record.
 
-        A fetcher numbers its requests one after the other, whichever connection they take. So there
-        was none between two recorded ones whose numbers follow each other.
+        A fetcher numbers its requests one after the other from 0, whichever connection they take.
+        So there was none between two recorded ones whose numbers follow each other, and none before
+        the first.
         """
         sent = self._sent.get((follower, source), [])
         at = bisect_left(sent, index, key=lambda item: item[0])
-        return at in (0, len(sent)) or sent[at][1] != sent[at - 1][1] + 1
+        before = -1 if at == 0 else sent[at - 1][1]
+        return at == len(sent) or sent[at][1] != before + 1
 
     def has_asked(self, follower: int, source: int, partition: TopicPartition, index: int) -> bool:
         """Tell whether a Fetch that asks a leader for a partition was seen before an index."""
