@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from kchaos.checkers.model.controller import decisions, outboxes
+from kchaos.checkers.model.controller import decisions
+from kchaos.checkers.model.controller.isr_changes import true_leader
 from kchaos.checkers.model.explore import controller
 from kchaos.checkers.model.explore.bounds import PARTITION, Extension, Machine, ProposedAction
 from kchaos.checkers.model.explore.in_sync import reaches_earlier_end
@@ -71,7 +72,7 @@ def relinquish_by_isr(world: World, machine: Machine, action: Relinquish) -> boo
 def _is_slow(world: World, machine: Machine, leader: int) -> bool:
     """Tell whether a leader has a fetch that keeps a follower in the ISR."""
     state = controller.known_state(world)
-    if state.leader != leader or outboxes.true_leader(world, PARTITION) is None:
+    if state.leader != leader or true_leader(world, PARTITION) is None:
         return False
     return any(
         machine.extension.keeps(world, leader, member) for member in state.isr if member != leader

@@ -1,14 +1,13 @@
 """A scheduler of the controller: all that it decides is taken at once, for schedules and moves.
 
-What is decided is `checkers.model.controller.decisions`'s. A leader takes a follower into the ISR
-as soon as its release allows (kafka.cluster.Partition).
+What is decided is `checkers.model.controller.decisions`'s, and `isr_changes`'s where a leader does.
+A leader takes a follower into the ISR as soon as its release allows.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kchaos.checkers.acts import ReleasePoint, StartBroker, TopicPartition
-from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.controller.decisions import (
     NO_LEADER,
     ControllerContext,
@@ -19,6 +18,7 @@ from kchaos.checkers.model.controller.decisions import (
     elect_preferred,
     remove_from_isr,
 )
+from kchaos.checkers.model.controller.isr_changes import isr_with, isr_without
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import (
@@ -108,15 +108,8 @@ class InstantController:
 
     def shrink(self, follower: int) -> Iterator[Event]:
         """Yield the leader's removal of a follower from the ISR that has not fetched for long."""
-        state, replica = self._known(), outboxes.true_leader(self.world(), PARTITION)
-        if replica is None or follower not in state.isr or follower == state.leader:
-            return
-        view, leader = replica.view(follower), self.world().broker(state.leader)
-        if view is None or leader is None:
-            return
-        end_offset = replica.log.log_end_offset
-        if leader.generation.falls_out_of_isr(view.log_end_offset, end_offset):
-            isr = [member for member in state.isr if member != follower]
+        isr, state = isr_without(self.world(), PARTITION, follower), self._known()
+        if isr is not None:
             yield self._state(state.leader, state.leader_epoch, isr)
 
     def prefer(self) -> Iterator[Event]:
@@ -173,16 +166,9 @@ class InstantController:
 
     def _expand(self) -> None:
         for follower in self.replicas:
-            state, replica = self._known(), outboxes.true_leader(self.world(), PARTITION)
-            if replica is None or follower in state.isr:
-                continue
-            leader = self.world().broker(state.leader)
-            if (
-                leader is not None
-                and leader.generation.may_join_isr(follower, leader.live)
-                and replica.takes_in(follower)
-            ):
-                self.add(self._state(state.leader, state.leader_epoch, (*state.isr, follower)))
+            isr, state = isr_with(self.world(), PARTITION, follower), self._known()
+            if isr is not None:
+                self.add(self._state(state.leader, state.leader_epoch, isr))
 
     def _known(self) -> PartitionState:
         state = self.world().partition_state(PARTITION)

@@ -24,7 +24,7 @@ from kchaos.checkers.model.values.events import (
     TopicCreated,
     TopicDeleted,
 )
-from kchaos.checkers.model.values.replica import Replica, Role
+from kchaos.checkers.model.values.replica import Role
 from kchaos.checkers.model.values.requests import (
     Controller,
     ControlRequest,
@@ -344,19 +344,6 @@ def is_leading(world: World, broker_id: int, partition: TopicPartition) -> bool:
         and replica is not None
         and replica.role is Role.LEADER
     )
-
-
-def true_leader(world: World, partition: TopicPartition) -> Replica | None:
-    """Return the replica of the leader that ZooKeeper has, if its writes of the ISR count.
-
-    Its broker is registered and works, and leads in the present leader epoch.
-    """
-    state = world.partition_state(partition)
-    replica = None if state is None else world.replica(state.leader, partition)
-    if state is None or replica is None or replica.leader_epoch != state.leader_epoch:
-        return None
-    is_true = is_leading(world, state.leader, partition) and state.leader in world.registered()
-    return replica if is_true else None
 
 
 def generation_of(world: World, broker_id: int) -> Generation:

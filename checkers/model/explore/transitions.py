@@ -10,6 +10,7 @@ from typing import Any
 
 from kchaos.checkers.model.broker import exchange, leader
 from kchaos.checkers.model.controller import outboxes
+from kchaos.checkers.model.controller.isr_changes import isr_with, isr_without
 from kchaos.checkers.model.explore import controller, crashes, lag, queues
 from kchaos.checkers.model.explore.actions import (
     Action,
@@ -52,8 +53,8 @@ from kchaos.checkers.model.explore.actions import (
 from kchaos.checkers.model.explore.bounds import CONTROLLER_EPOCH, PARTITION, RECORDS, Machine
 from kchaos.checkers.model.explore.controller import decide, known_state
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import PartitionState, Produce
-from kchaos.checkers.model.values.replica import Replica, Role
+from kchaos.checkers.model.values.events import Produce
+from kchaos.checkers.model.values.replica import Role
 from kchaos.checkers.model.values.requests import Exchange, LeaderAndIsr, Stage
 
 
@@ -123,49 +124,31 @@ def _deliver_first(world: World, epoch: int, broker: int) -> bool:
     return True
 
 
-def _true_leader(world: World, leader_id: int) -> tuple[Replica, PartitionState] | None:
-    """Return the replica of a leader whose writes of the ISR count, and the partition's state."""
-    state = known_state(world)
-    replica = outboxes.true_leader(world, PARTITION) if state.leader == leader_id else None
-    return None if replica is None else (replica, state)
-
-
 def _shrink(world: World, machine: Machine, action: Shrink) -> bool:
     """A follower has not fetched for `replica.lag.time.max.ms`, as far as the leader knows."""
-    true_leader = _true_leader(world, action.leader)
-    if true_leader is None or action.follower not in true_leader[1].isr:
+    if known_state(world).leader != action.leader:
         return False
-    replica, state = true_leader
-    view = replica.view(action.follower)
-    generation = outboxes.generation_of(world, action.leader)
-    end_offset = replica.log.log_end_offset
-    if view is None or not generation.falls_out_of_isr(view.log_end_offset, end_offset):
-        return False
-    if not lag.has_lagged(world, machine, action.leader, action.follower):
+    isr = isr_without(world, PARTITION, action.follower)
+    if isr is None or not lag.has_lagged(world, machine, action.leader, action.follower):
         return False
     if machine.extension.keeps(world, action.leader, action.follower):
         return False
-    isr = tuple(member for member in state.isr if member != action.follower)
-    return _write_isr(world, machine, replica, state, isr)
+    return _write_isr(world, machine, isr)
 
 
 def _expand(world: World, machine: Machine, action: Expand) -> bool:
-    true_leader = _true_leader(world, action.leader)
-    if true_leader is None or action.follower in true_leader[1].isr:
+    if known_state(world).leader != action.leader:
         return False
-    replica, state = true_leader
-    if not replica.takes_in(action.follower):
-        return False
-    return _write_isr(world, machine, replica, state, (*state.isr, action.follower))
+    isr = isr_with(world, PARTITION, action.follower)
+    return isr is not None and _write_isr(world, machine, isr)
 
 
-def _write_isr(
-    world: World, machine: Machine, replica: Replica, state: PartitionState, isr: tuple[int, ...]
-) -> bool:
+def _write_isr(world: World, machine: Machine, isr: tuple[int, ...]) -> bool:
     """Write the ISR; with KIP-497 the controller does, and the leader is still to learn of it.
 
     Where requests are in flight, so is that to the controller; one is at a time.
     """
+    state = known_state(world)
     generation = outboxes.generation_of(world, state.leader)
     if world.get(("isr change", state.leader, PARTITION)) is not None:
         return False
@@ -180,6 +163,7 @@ def _write_isr(
         world.put(request, (state.leader_epoch, tuple(sorted(isr))))
     else:
         decide(world, state.leader, state.leader_epoch, isr)
+    replica = world.known_replica(state.leader, PARTITION)
     maximal = tuple(sorted({*replica.isr, *isr}))
     world.put_replica(state.leader, PARTITION, replace(replica, maximal_isr=maximal))
     return True

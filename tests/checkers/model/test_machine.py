@@ -4,21 +4,25 @@ import pytest
 
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.controller import outboxes
+from kchaos.checkers.model.controller import isr_changes
 from kchaos.checkers.model.explore.actions import (
     Action,
     Answer,
     Ask,
     Deliver,
     Elect,
+    EndSession,
     Expand,
     Handle,
+    Learn,
     Look,
+    Receive,
     Remove,
+    SeeBrokers,
     Shrink,
     Write,
 )
-from kchaos.checkers.model.explore.bounds import PARTITION, Grain, Machine
+from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
 from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
 from kchaos.checkers.model.explore.move_lists import Setup, play
 from kchaos.checkers.model.explore.moves import ChaosMove
@@ -73,8 +77,29 @@ def test_explorer_and_lists_ask_one_function_whose_write_of_the_isr_counts(
         return Shrink(leader=0, follower=1) in actions(model, initial_state(model)), (0,) in isrs
 
     assert shrinks() == (True, True)
-    monkeypatch.setattr(outboxes, "true_leader", lambda *_: None)
+    monkeypatch.setattr(isr_changes, "true_leader", lambda *_: None)
     assert shrinks() == (False, False)
+
+
+@pytest.mark.parametrize(("release", "may_join"), [("3.2.3", True), ("3.3.0", False)])
+def test_a_leader_takes_nobody_in_who_has_left_its_metadata_cache_since_the_fetch(
+    release: str, may_join: bool
+) -> None:
+    model = Machine(
+        generations=dict.fromkeys((0, 1), generation_for(release)),
+        records=1,
+        leader_epoch=1,
+        log_size=1,
+        faults=Faults(expiries=1),
+    )
+    expand = Expand(leader=0, follower=1)
+    out = after(model, Write(leader=0), Shrink(leader=0, follower=1), Learn(leader=0))
+    level = after(model, ASK, ASK, HANDLE, ASK, state=out)
+    gone = after(model, EndSession(broker=1), SeeBrokers(), state=level)
+    assert expand in actions(model, gone)
+
+    told = after(model, Receive(broker=0, controller_epoch=1), state=gone)
+    assert (expand in actions(model, told)) is may_join
 
 
 def test_the_state_before_an_action_stays_as_it_was() -> None:
