@@ -2,14 +2,15 @@
 
 Steps are what a cluster is told to do, and may turn out to be impossible. The mixes of walks draw
 other things, the moves of the model (`checkers.model.explore.walk`), by the same `drawn_move`. Of
-the names that stand in both tables only `cut`, `kill` and `reorder` mean the same. `heal` ends any
-fault here and a cut there, after `expire` a broker stays without a session there, and during
-`bounce` the controller stands still there. `pause` is in lists of moves alone.
+the names that both have only `cut`, `kill` and `reorder` mean the same: the table there has their
+weights. `heal` ends any fault here and a cut there, after `expire` a broker stays without a session
+there, and during `bounce` the controller stands still there. `pause` is in lists of moves alone.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import combinations, permutations
 
+from kchaos.checkers.model.explore.walk import STEP_WEIGHTS
 from kchaos.clusters.links.details import METADATA_TOPIC
 from kchaos.clusters.settings import PROTOCOL
 from kchaos.faults import (
@@ -63,11 +64,11 @@ _MIXED: dict[str, float] = {
     "produce": 10,
     "produce-to-zombie": 8,
     "heal": 4,
-    "kill": 1.5,
+    "kill": STEP_WEIGHTS["kill"],
     "stop": 1,
     "bounce": 1.5,
     "pause": 1,
-    "cut": 2,
+    "cut": STEP_WEIGHTS["cut"],
     "cut-one-way": 1,
     "cut-zookeeper": 1.5,
     "expire": 1,

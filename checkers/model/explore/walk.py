@@ -1,7 +1,7 @@
 """Random lists of moves: walks, of what the model says is possible, and moves that need not be.
 
-`drawn_move` draws the player's steps too (`harness.player.drawing`), which are other things: see
-`harness.player.candidates`.
+`drawn_move` draws the player's steps too (`harness.player.drawing`). Most of them are other things:
+see `harness.player.candidates`.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -23,10 +23,13 @@ class MoveWeight(NamedTuple):
     Attributes:
         walked: In a walk, where a move of that kind is possible.
         listed: In a list, where none need be possible. Damage is healed, and there is data to lose.
+        stepped: In a schedule of steps (`harness.player.candidates`), where the kind is the same
+            there: in `mixed`, or in `rare` if that mix alone draws it. Other mixes have their own.
     """
 
     walked: float
     listed: float
+    stepped: float = 0
 
 
 MOVE_WEIGHTS: Mapping[str, MoveWeight] = {
@@ -34,13 +37,13 @@ MOVE_WEIGHTS: Mapping[str, MoveWeight] = {
     "write-pair": MoveWeight(2, 3),
     "write-all": MoveWeight(3, 3),
     "prefer": MoveWeight(10, 1),
-    "reorder": MoveWeight(5, 0),
-    "kill": MoveWeight(2, 2),
+    "reorder": MoveWeight(5, 0, 2),
+    "kill": MoveWeight(2, 2, 1.5),
     "terminate": MoveWeight(1.5, 1),
     "restart": MoveWeight(4, 3),
     "expire": MoveWeight(3, 2),
     "register": MoveWeight(4, 3),
-    "cut": MoveWeight(3, 2),
+    "cut": MoveWeight(3, 2, 2),
     "heal": MoveWeight(4, 3),
     "hold-answers": MoveWeight(1, 1),
     "hold-next-answers": MoveWeight(2, 1),
@@ -63,6 +66,10 @@ WALK_WEIGHTS: Mapping[str, float] = {
 """Weights of the other walks."""
 LIST_WEIGHTS: Mapping[str, float] = {kind: MOVE_WEIGHTS[kind].listed for kind in LISTED_KINDS}
 """Weights of lists of moves."""
+STEP_WEIGHTS: Mapping[str, float] = {
+    kind: weight.stepped for kind, weight in MOVE_WEIGHTS.items() if weight.stepped
+}
+"""Weights of steps of the kinds that moves and steps share."""
 _WRITES = ("write-one", "write-pair", "write-all")
 _Drawn = TypeVar("_Drawn")
 _EAGER = 2.5

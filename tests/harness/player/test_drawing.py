@@ -15,7 +15,7 @@ import pytest
 
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.explore import ActedBrokers, ActedCluster, Schedule, walk
-from kchaos.checkers.model.explore.walk import MOVE_WEIGHTS, WIDE_WALK_WEIGHTS
+from kchaos.checkers.model.explore.walk import MOVE_WEIGHTS, STEP_WEIGHTS, WIDE_WALK_WEIGHTS
 from kchaos.clusters.configuration import BROKER_DEFAULTS
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
@@ -313,7 +313,7 @@ def test_walks_and_schedules_draw_by_the_same_function(monkeypatch: pytest.Monke
 
 @pytest.mark.xdist_group("drawn mixes")
 def test_of_the_names_that_moves_and_steps_share_three_mean_the_same() -> None:
-    """So their weights are two tables, though both are drawn by one function."""
+    """Their weights stand in one table, each beside that of the other use."""
     steps: dict[str, set[str]] = {}
     for act in (act for mix in ("mixed", RARE) for act in acts_of_mix(mix)):
         fault = act.get("fault", {}).get("fault", "")
@@ -335,7 +335,9 @@ def test_of_the_names_that_moves_and_steps_share_three_mean_the_same() -> None:
             break
     shared = set(MOVE_WEIGHTS) & set(STEP_KINDS)
     assert shared == {"bounce", "cut", "expire", "heal", "kill", "pause", "reorder"}
-    assert {kind for kind in shared if moves.get(kind) == steps[kind]} == {"cut", "kill", "reorder"}
+    assert {kind for kind in shared if moves.get(kind) == steps[kind]} == set(STEP_WEIGHTS)
+    for kind, weight in STEP_WEIGHTS.items():
+        assert weight == (MIXES["mixed"][kind] or MIXES[RARE][kind])
 
 
 def what(step: str, fault: str, name: str) -> str:
