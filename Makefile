@@ -13,8 +13,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: quick check test test-all cases releases examples coverage
 
+# No quick test draws examples, or looks at log records: the plugin for them goes through all loggers
+# six times for each test.
 quick: ## unit tests without the slow ones: under half a minute
-	$(PYTEST) --dist worksteal -m "$(NO_JVM) and not slow"
+	$(PYTEST) --dist worksteal -p no:hypothesispytest -p no:logging -m "$(NO_JVM) and not slow"
 
 check: ## style, types of product, tests and benchmarks, and who may import whom: under a minute
 	PYTHON=$(PYTHON) .ci/check

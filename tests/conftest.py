@@ -9,6 +9,7 @@ import contextlib
 import gc
 import importlib
 import os
+import re
 import signal
 import sys
 from collections import Counter
@@ -31,6 +32,9 @@ ReleaseCluster = Callable[[str], "JvmCluster"]
 _REQUIRED = "KCHAOS_REQUIRE_DOCKER"
 _UNIT_TIMEOUT_S, _SLOW_TIMEOUT_S, _CLUSTER_TIMEOUT_S = 120, 600, 900
 _TESTS = Path(__file__).parent
+_NOT, _ONLY_NOT = re.compile(r"not (\w+)"), re.compile(r"not \w+( and not \w+)*")
+_OF_MODULE = re.compile(r"^pytestmark = .*", re.MULTILINE)
+_MARK = re.compile(r"\bpytest\.mark\.(\w+)")
 _WHY_NO_DOCKER = pytest.StashKey[str]()
 
 
@@ -56,8 +60,29 @@ def _stays_with_the_kernel(fd: Any) -> None:
     """Take the place of `os.fsync`: no test loses power, and to wait for a disk takes minutes."""
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave alone the modules of which no test is asked for: to import them takes a third."""
+    if collection_path.suffix != ".py":
+        return None
+    return not marks_left_out(config).isdisjoint(module_marks(collection_path)) or None
+
+
+def marks_left_out(config: pytest.Config) -> set[str]:
+    """Return the marks of which no test is asked for, as "not cluster and not slow" says.
+
+    A selection of another form may ask for any test.
+    """
+    selection = config.option.markexpr
+    return set(_NOT.findall(selection)) if _ONLY_NOT.fullmatch(selection) else set()
+
+
+def module_marks(file: Path) -> set[str]:
+    """Return the marks that all tests of a module have, from its line `pytestmark = ...`."""
+    return {mark for line in _OF_MODULE.findall(file.read_text()) for mark in _MARK.findall(line)}
+
+
 def pytest_collection(session: pytest.Session) -> None:
-    """Import the modules of all tests, each process of several from another place on.
+    """Import the modules that may be asked for, each process of several from another place on.
 
     A fresh clone has none of them compiled. In one order all processes would compile the same
     module at the same time; so each compiles some, and finds the others.
@@ -66,9 +91,11 @@ def pytest_collection(session: pytest.Session) -> None:
     workerinput = getattr(config, "workerinput", None)
     if workerinput is None or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return
+    without = marks_left_out(config)
     names = [
         ".".join(file.relative_to(_TESTS.parent).with_suffix("").parts)
         for file in sorted(_TESTS.rglob("test_*.py"))
+        if without.isdisjoint(module_marks(file))
     ]
     worker, workers = int(workerinput["workerid"].removeprefix("gw")), workerinput["workercount"]
     begin = len(names) * worker // workers
@@ -113,7 +140,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if shared_by(item):
             item.add_marker(pytest.mark.xdist_group(shared_by(item)))
     docker = [item for item in items if item.get_closest_marker("docker") is not None]
-    if docker:
+    if docker and "docker" not in marks_left_out(config):
         why = why_no_docker()
         if why and os.environ.get(_REQUIRED):
             raise pytest.UsageError(f"{_REQUIRED} is set, and Docker cannot be used: {why}")

@@ -2,11 +2,12 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.conftest import _spread, import_all
+from tests.conftest import _spread, import_all, pytest_ignore_collect
 
 pytestmark = pytest.mark.slow
 
@@ -87,6 +88,38 @@ def test_tests_that_wait_are_spread_over_the_others_and_a_group_stays_together()
 
     assert "".join(each.nodeid for each in spread) == "page0a12bd34c56"
     assert _spread(computing) == computing  # type: ignore[arg-type, comparison-overlap]
+
+
+@pytest.mark.parametrize(
+    ("selection", "is_left_alone"),
+    [
+        ("not slow", True),
+        ("not spark and not cluster", True),
+        ("", False),
+        ("slow", False),
+        ("not spark", False),
+        ("not slow or spark", False),
+        ("spark and not slow", False),
+        ("not (slow and docker)", False),
+    ],
+)
+def test_a_module_is_left_alone_if_no_test_of_it_is_asked_for(
+    tmp_path: Path, selection: str, is_left_alone: bool
+) -> None:
+    module = tmp_path / "test_module.py"
+    module.write_text("import pytest\n\npytestmark = [pytest.mark.cluster, pytest.mark.slow]\n")
+    config: Any = SimpleNamespace(option=SimpleNamespace(markexpr=selection))
+
+    assert pytest_ignore_collect(module, config) is (is_left_alone or None)
+
+
+def test_a_mark_of_single_tests_leaves_no_module_alone(tmp_path: Path) -> None:
+    module = tmp_path / "test_module.py"
+    module.write_text("@pytest.mark.slow\ndef test_a(): pass\n\n# pytestmark = pytest.mark.slow\n")
+    config: Any = SimpleNamespace(option=SimpleNamespace(markexpr="not slow"))
+
+    assert pytest_ignore_collect(module, config) is None
+    assert pytest_ignore_collect(tmp_path, config) is None
 
 
 def test_a_module_that_cannot_be_imported_or_is_skipped_hinders_no_other(

@@ -1,16 +1,11 @@
 from dataclasses import replace
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.rules.compare import differing_ranges
 from kchaos.checkers.rules.divergence import divergence
 from kchaos.checkers.rules.hole import hole
 from kchaos.checkers.rules.missing_tail import missing_tail
-from kchaos.checkers.rules.offsets import common, merged, without
 from kchaos.checkers.rules.on_disk import as_read, epoch_cache_mismatch
 from tests.support.rule_evidence import acknowledged, batch, evidence, replica, shown
 
@@ -18,9 +13,6 @@ BOTH = batch(0, 0, "a", "b", "c")
 TAIL = batch(6, 3, "x", "y")
 MINE = batch(3, 1, "d", "e", "f")
 THEIRS = batch(3, 2, "D", "E", "F")
-RANGES = st.lists(
-    st.tuples(st.integers(0, 20), st.integers(0, 5)).map(lambda pair: (pair[0], sum(pair)))
-)
 
 
 def test_replicas_with_the_same_batches_do_not_diverge() -> None:
@@ -228,17 +220,3 @@ def test_batches_that_cross_each_other_differ_in_all_that_they_share() -> None:
     other = [batch(1, 0, "b", "c"), batch(3, 0, "d")]
 
     assert differing_ranges(log, other) == [(1, 3)]
-
-
-@pytest.mark.slow
-@given(RANGES, RANGES)
-def test_ranges_are_the_sets_of_their_offsets(
-    ranges: list[tuple[int, int]], other: list[tuple[int, int]]
-) -> None:
-    def offsets(ranges: list[tuple[int, int]]) -> set[int]:
-        return {offset for first, last in ranges for offset in range(first, last + 1)}
-
-    assert offsets(merged(ranges)) == offsets(ranges)
-    assert offsets(without(ranges, other)) == offsets(ranges) - offsets(other)
-    assert offsets(common(ranges, other)) == offsets(ranges) & offsets(other)
-    assert all(b[0] > a[1] + 1 for a, b in zip(merged(ranges), merged(ranges)[1:], strict=False))

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -157,12 +158,16 @@ def releases_in(cells: Iterable[Cell]) -> set[tuple[str, bool]]:
     return {(broker.kafka, cluster.is_kraft) for cluster in clusters for broker in cluster.brokers}
 
 
-def _parts(value: object) -> Iterator[object]:
+def _parts(value: Any) -> Iterator[object]:
     """The value and all values that it is made of: a step may hold a fault or another step."""
     yield value
-    if is_dataclass(value):
-        for field in fields(value):
-            yield from _parts(getattr(value, field.name))
+    for name in _field_names(value.__class__):
+        yield from _parts(getattr(value, name))
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
 
 
 def _chosen() -> list[Cell]:

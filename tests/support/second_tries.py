@@ -46,7 +46,7 @@ class SecondTries:
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> bool | None:
         """Reports a failure on a cluster as a first one, and any other test as pytest does."""
-        if not any(item.get_closest_marker(name) for name in PLAYED_ON):
+        if not _is_played(item):
             return None
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
@@ -66,7 +66,8 @@ class SecondTries:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
         """Notes where the test kept its run, while its fixtures are still known."""
-        item.stash[_FOLDERS] = _folders_of(getattr(item, "funcargs", None) or {})
+        if _is_played(item):
+            item.stash[_FOLDERS] = _folders_of(getattr(item, "funcargs", None) or {})
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
@@ -167,6 +168,10 @@ class SecondTries:
             properties: dict[str, Any] = dict(self._failures[nodeid][0].user_properties)
             for folder in properties.get(_KEPT, ()):
                 terminal.write_line(f"kept: {folder}")
+
+
+def _is_played(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in PLAYED_ON)
 
 
 def _first_failure(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 from crc32c import crc32c
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kchaos.checkers.formats.batches import LARGEST_OFFSET, MOST_RECORDS, whole_entry_bytes
 from kchaos.checkers.segments import reader
@@ -15,8 +13,7 @@ from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.framing import read_entry
 from kchaos.checkers.segments.reader import iter_batches, read_segment
 from kchaos.checkers.segments.record_batch import CorruptEntryError, ordinary_batch
-from tests.support.examples import examples
-from tests.support.segment_encoder import Pair, batch, message, wrapper
+from tests.support.segment_encoder import Pair, batch
 
 PAIRS: list[Pair] = [(b"a", b"1" * 40), (None, b"2"), (b"b", None)]
 BEFORE, SECTION = b"before", b"thirteen more"
@@ -100,38 +97,3 @@ def test_an_ordinary_batch_needs_no_closer_look_unless_it_is_decoded(
     assert only == decoded._replace(payload=None, marks=marks)
     with pytest.raises(NameError):
         next(iter_batches(data, base_offset=0, file="0.log", decode_records=True))
-
-
-ENTRIES = [
-    batch(0, PAIRS),
-    batch(3, PAIRS[:1], producer_id=9, producer_epoch=0, base_sequence=4),
-    batch(4, PAIRS, codec="zstd"),
-    batch(7, PAIRS[:1], attributes=0x10, producer_id=9),
-    message(8, b"k", b"v", magic=1),
-    wrapper(9, PAIRS, codec="gzip", magic=0),
-    batch(12, [(struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 42))], attributes=0x30),
-    batch(13, PAIRS, record_count=4),
-    batch(16, PAIRS, attributes=0x08),
-]
-
-
-@pytest.mark.slow
-@given(
-    st.lists(st.sampled_from(ENTRIES), min_size=1, max_size=6),
-    st.lists(st.tuples(st.floats(0, 1), st.integers(1, 255)), max_size=2),
-    st.floats(0, 1) | st.just(1.0),
-    st.integers(0, 5),
-)
-@settings(deadline=None, max_examples=examples(500))
-def test_damaged_segments_give_the_same_as_without_reading_ordinary_batches_at_once(
-    entries: list[bytes], damage: list[tuple[float, int]], kept: float, base_offset: int
-) -> None:
-    whole = bytearray(b"".join(entries))
-    for place, mask in damage:
-        whole[int(place * (len(whole) - 1))] ^= mask
-    data = bytes(whole[: int(kept * len(whole))])
-    at_once = read_segment(data, base_offset=base_offset, file="0.log", decode_records=False)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader, "ordinary_batch", lambda *_: None)
-        closely = read_segment(data, base_offset=base_offset, file="0.log", decode_records=False)
-    assert repr(at_once) == repr(closely)

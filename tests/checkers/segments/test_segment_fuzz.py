@@ -1,16 +1,31 @@
 """Damage of every sort: reading never raises, and no damage under a checksum goes unseen."""
 
+import struct
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kchaos.checkers.segments import reader
 from kchaos.checkers.segments.reader import read_segment, split_segment
 from tests.support.examples import examples
 from tests.support.segment_encoder import Pair, batch, message, wrapper
 
 pytestmark = pytest.mark.slow
+
+PAIRS: list[Pair] = [(b"a", b"1" * 40), (None, b"2"), (b"b", None)]
+ENTRIES = [
+    batch(0, PAIRS),
+    batch(3, PAIRS[:1], producer_id=9, producer_epoch=0, base_sequence=4),
+    batch(4, PAIRS, codec="zstd"),
+    batch(7, PAIRS[:1], attributes=0x10, producer_id=9),
+    message(8, b"k", b"v", magic=1),
+    wrapper(9, PAIRS, codec="gzip", magic=0),
+    batch(12, [(struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 42))], attributes=0x30),
+    batch(13, PAIRS, record_count=4),
+    batch(16, PAIRS, attributes=0x08),
+]
 
 Builder = Callable[[int, list[Pair]], bytes]
 
@@ -160,3 +175,24 @@ def test_slices_of_a_segment_give_together_what_the_whole_gives(
         each.end_position for each in slices[:-1]
     ]
     assert all(each.end_position - each.start_position >= target_bytes for each in slices[:-1])
+
+
+@given(
+    st.lists(st.sampled_from(ENTRIES), min_size=1, max_size=6),
+    st.lists(st.tuples(st.floats(0, 1), st.integers(1, 255)), max_size=2),
+    st.floats(0, 1) | st.just(1.0),
+    st.integers(0, 5),
+)
+@settings(deadline=None, max_examples=examples(500))
+def test_damaged_segments_give_the_same_as_without_reading_ordinary_batches_at_once(
+    entries: list[bytes], damage: list[tuple[float, int]], kept: float, base_offset: int
+) -> None:
+    whole = bytearray(b"".join(entries))
+    for place, mask in damage:
+        whole[int(place * (len(whole) - 1))] ^= mask
+    data = bytes(whole[: int(kept * len(whole))])
+    at_once = read_segment(data, base_offset=base_offset, file="0.log", decode_records=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "ordinary_batch", lambda *_: None)
+        closely = read_segment(data, base_offset=base_offset, file="0.log", decode_records=False)
+    assert repr(at_once) == repr(closely)
