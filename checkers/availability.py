@@ -20,10 +20,11 @@ from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.clients import CLIENTS, READ_COMMITTED, ClientLine, client_exchanges
 from kchaos.checkers.evidence.dropped import Healthy
 from kchaos.checkers.evidence.history import Operation
-from kchaos.checkers.evidence.observed import FreeClientWait, free_client_waits
+from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.checkers.model.values.events import PartitionState, TopicConfigured, TopicDeleted
+from kchaos.checkers.observations import Act, FreeClientsStopped, Healed, Injected
 
 SHORTEST_S = 0.5
 """A time without an acknowledged write, and a stall, count from so many seconds on."""
@@ -185,7 +186,9 @@ def measure(evidence: RunEvidence) -> Availability:
         not_measured.append(f"times without an acknowledged write, and stalls of readers: {unseen}")
     elif evidence.clients is not None:
         dated = [operation for operation in evidence.operations if not operation.is_said]
-        writes = _Writes(dated, [*free_client_waits(evidence.observed)])
+        writes = _Writes(
+            dated, [stopped for _, stopped in lines_of(evidence.observed, FreeClientsStopped)]
+        )
         tried = {partition: len(sent) for partition, sent in writes.tried.items()}
         outages += writes.outages()
         readers = _Readers(evidence.clients.lines)
@@ -310,14 +313,14 @@ class _Writes:
     acknowledged shows that the partition works.
 
     Args:
-        waits: Times in which a client of kchaos's, which runs freely, itself saw no write
-            acknowledged. So a client that had nobody to send to is seen too.
+        clients: What clients of kchaos's that run freely said of themselves: times in which they
+            saw no write acknowledged. So a client that had nobody to send to is seen too.
     """
 
     def __init__(
-        self, operations: Iterable[Operation], waits: Sequence[FreeClientWait] = ()
+        self, operations: Iterable[Operation], clients: Sequence[FreeClientsStopped] = ()
     ) -> None:
-        self.waits = waits
+        self.clients = clients
         self.tried: dict[TopicPartition, list[Operation]] = {}
         self.acknowledged: dict[TopicPartition, list[tuple[int, float]]] = {}
         for operation in operations:
@@ -341,7 +344,10 @@ class _Writes:
             last_seen = max(max(each.invoked_at, each.ended_at or 0.0) for each in tried)
             tries = [(operation.invoked_at, last_seen) for operation in tried]
             tries += [
-                (wait.began, wait.ended) for wait in self.waits if wait.partition == partition
+                (wait.began, wait.ended)
+                for stopped in self.clients
+                for wait in stopped.waits
+                if (stopped.topic, wait.partition) == partition
             ]
             spells: dict[float, Outage] = {}
             for began, until in sorted(tries):
@@ -509,38 +515,36 @@ def _faults(
     healed: dict[str, list[float]] = {}
     injected = []
     for line in evidence.observed:
-        if line.kind == "act":
-            acted.setdefault(line.step, line.time)
-        elif line.kind == "healed":
-            healed.setdefault(line.text("name"), []).append(line.time)
-        elif line.kind == "injected":
-            # It is written once the effect was seen; what caused that is the act before it.
-            injected.append((min(acted.get(line.step, line.time), line.time), line))
-    for number, (began, line) in enumerate(injected):
-        name = line.text("name")
-        ends = [time for time in healed.get(name, ()) if time >= line.time]
-        is_lasting = bool(line.detail.get("lasting"))
-        heal = min(ends) if ends and is_lasting else None
-        following = [time for time, _ in injected[number + 1 :]]
+        match line.what:
+            case Act():
+                acted.setdefault(line.step, line.time)
+            case Healed(name=name):
+                healed.setdefault(name, []).append(line.time)
+            case Injected() as fault:
+                # It is written once the effect was seen; what caused that is the act before it.
+                began = min(acted.get(line.step, line.time), line.time)
+                injected.append((began, line.time, fault))
+    for number, (began, seen, fault) in enumerate(injected):
+        ends = [time for time in healed.get(fault.name, ()) if time >= seen]
+        heal = min(ends) if ends and fault.lasting else None
+        following = [time for time, _, _ in injected[number + 1 :]]
         until = end
         if heal is not None:
             until = heal
-        elif not is_lasting and following:
+        elif not fault.lasting and following:
             until = following[0]
         of_it = [outage for outage in outages if began <= outage.began < until]
         is_back = all(outage.is_over for outage in of_it)
         last = max((outage.ended for outage in of_it), default=began)
         yield FaultAvailability(
-            name=name,
-            fault=line.text("fault"),
+            name=fault.name,
+            fault=fault.fault,
             injected=began,
             healed=heal,
             is_back=is_back,
             service_back_s=round(last - began, 3) if is_back else None,
             together_with=tuple(
-                dict.fromkeys(
-                    other.text("name") for time, other in injected if began < time < until
-                )
+                dict.fromkeys(other.name for time, _, other in injected if began < time < until)
             ),
         )
 

@@ -10,7 +10,8 @@
       history.jsonl       client operations: invoke, then ok, fail or info (nobody knows); a
                           produce is an action of the model's too, so with step and last zxid;
                           "said" is what a test says of its own clients
-      observations.jsonl  steps, gates, faults, sessions and czxid, what settle saw
+      observations.jsonl  steps, gates, faults, sessions and czxid, what settle saw: a type for each
+                          kind is in `checkers.observations`
       clients.jsonl       what clients that are not kchaos's own sent and were answered, where links
                           are in front of the listeners for clients (`checkers.evidence.clients`)
       links.jsonl         requests and responses that the links logged

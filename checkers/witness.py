@@ -260,7 +260,7 @@ def _observed_witness(
     wanted: Mapping[str, Any], fields: Mapping[str, Any], evidence: RunEvidence
 ) -> Witness:
     for line in evidence.observed:
-        if _includes({"kind": line.kind, **line.detail}, fields):
+        if line.kind == fields.get("kind", line.kind) and _includes(line.plain(), fields):
             return Witness(wanted=wanted, found=True, seen=line.read_at)
     return Witness(
         wanted=wanted, found=False, seen=f"none of {len(evidence.observed)} observations"

@@ -6,7 +6,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from kchaos.checkers import observations
 from kchaos.checkers.acts import Act, fields_of
+from kchaos.checkers.observations import Observation
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.links import Links
 from kchaos.faults.errors import NotAvailable
@@ -27,8 +29,8 @@ class Journal(Protocol):
         such as the checkpoint that a process left behind, the journal fills in.
         """
 
-    def observed(self, what: str, **detail: Any) -> None:
-        """Records something that was seen; details are plain JSON values."""
+    def observed(self, what: Observation) -> None:
+        """Records something that was seen; a fault of somebody's own has `Noted`."""
 
 
 class Fault(Protocol):
@@ -104,9 +106,9 @@ class MemoryJournal:
         yield
         self.entries.append((type(act).__name__, fields_of(act)))
 
-    def observed(self, what: str, **detail: Any) -> None:
-        """Remembers what was seen."""
-        self.entries.append((what, detail))
+    def observed(self, what: Observation) -> None:
+        """Remembers what was seen, by its kind and fields."""
+        self.entries.append((observations.kind_of(what), observations.fields_of(what)))
 
 
 def require_available(fault: Fault, cluster: Cluster) -> None:

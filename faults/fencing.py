@@ -1,14 +1,15 @@
 """Fencing a broker: how KRaft controllers are told that it is dead, or should count as that."""
 
 from kchaos.checkers import acts
+from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.metadata.api import MetadataRefused
 from kchaos.faults.api import Journal
 from kchaos.faults.errors import NoEffect
-from kchaos.faults.observation import BrokerObservation, observe_broker
+from kchaos.faults.observation import observe_broker
 
 
-def fence_registered(cluster: Cluster, journal: Journal, before: BrokerObservation) -> None:
+def fence_registered(cluster: Cluster, journal: Journal, before: BrokerSeen) -> None:
     """Has the broker fenced that was registered like this.
 
     Raises:

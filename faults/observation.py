@@ -1,36 +1,12 @@
 """Gates that faults share: a broker in cluster metadata and in the process table."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
 
+from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Broker, Cluster
 from kchaos.clusters.waiting import await_until
 
 _REGISTRATION_S = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerObservation:
-    """One broker at one moment.
-
-    Attributes:
-        pid: Its process, or None.
-        czxid: Broker epoch (KIP-380): czxid of `/brokers/ids/N`, or where the KRaft controller
-            registered it; None while it is not registered, or fenced.
-        session_id: Owner of that znode, -1 with KRaft; None while it is not registered.
-        znode: The znode's text, or what a broker of KRaft registered with; else None.
-    """
-
-    broker: int
-    pid: int | None
-    czxid: int | None
-    session_id: int | None
-    znode: str | None
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields as plain values."""
-        return asdict(self)
 
 
 def node_of(cluster: Cluster, node: int) -> Broker:
@@ -38,11 +14,11 @@ def node_of(cluster: Cluster, node: int) -> Broker:
     return cluster.controllers[node] if node in cluster.controllers else cluster.brokers[node]
 
 
-def observe_broker(cluster: Cluster, broker: int) -> BrokerObservation:
+def observe_broker(cluster: Cluster, broker: int) -> BrokerSeen:
     """Reads the broker's process and its registration, which a KRaft controller never has."""
     pid = node_of(cluster, broker).pid
     registration = cluster.metadata.registration(broker)
-    return BrokerObservation(
+    return BrokerSeen(
         broker=broker,
         pid=pid,
         czxid=None if registration is None else registration.czxid,
@@ -51,7 +27,7 @@ def observe_broker(cluster: Cluster, broker: int) -> BrokerObservation:
     )
 
 
-def await_registration_gone(cluster: Cluster, broker: int, *, czxid: int) -> BrokerObservation:
+def await_registration_gone(cluster: Cluster, broker: int, *, czxid: int) -> BrokerSeen:
     """Returns once `/brokers/ids/N` is gone, or is another one than that of `czxid` already.
 
     A live broker may register again between two looks, so its absence cannot be insisted on.
@@ -68,7 +44,7 @@ def await_registration_gone(cluster: Cluster, broker: int, *, czxid: int) -> Bro
     )
 
 
-def await_unregistered(cluster: Cluster, broker: int) -> BrokerObservation:
+def await_unregistered(cluster: Cluster, broker: int) -> BrokerSeen:
     """Returns once `/brokers/ids/N` is gone.
 
     Raises:
@@ -83,7 +59,7 @@ def await_unregistered(cluster: Cluster, broker: int) -> BrokerObservation:
     )
 
 
-def await_registered(cluster: Cluster, broker: int, *, above_czxid: int) -> BrokerObservation:
+def await_registered(cluster: Cluster, broker: int, *, above_czxid: int) -> BrokerSeen:
     """Returns once the broker is registered with a broker epoch above `above_czxid`.
 
     Raises:
@@ -104,14 +80,14 @@ def await_registered(cluster: Cluster, broker: int, *, above_czxid: int) -> Brok
 def _await(
     cluster: Cluster,
     broker: int,
-    holds: Callable[[BrokerObservation], bool],
+    holds: Callable[[BrokerSeen], bool],
     waiting_for: str,
     remedy: str,
     abort: Callable[[], None] | None = None,
-) -> BrokerObservation:
+) -> BrokerSeen:
     seen = [observe_broker(cluster, broker)]
 
-    def condition() -> BrokerObservation | None:
+    def condition() -> BrokerSeen | None:
         seen[0] = observe_broker(cluster, broker)
         return seen[0] if holds(seen[0]) else None
 

@@ -6,6 +6,7 @@ from kchaos.checkers.errors import CheckError as CheckError
 from kchaos.checkers.findings import Finding as Finding
 from kchaos.checkers.judge import judge as judge
 from kchaos.checkers.model import predict as predict
+from kchaos.checkers.observations import Noted as Noted
 from kchaos.checkers.results import Results as Results
 from kchaos.checkers.run_directory import RunDirectory as RunDirectory
 from kchaos.clusters.api import Broker as Broker

@@ -200,7 +200,7 @@ class SlowDisk:
         self, cluster: kchaos.Cluster, journal: kchaos.Journal
     ) -> Iterator[kchaos.Injection]:
         kchaos.require_available(self, cluster)
-        journal.observed("slow-disk", broker=self.broker)
+        journal.observed(kchaos.Noted(kind="slow-disk", fields={"broker": self.broker}))
         yield kchaos.Injection(fault="SlowDisk")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +208,7 @@ class Note:
     text: str
 
     def perform(self, play: kchaos.Play) -> None:
-        play.observed("note", text=self.text)
+        play.observed(kchaos.Noted(kind="note", fields={"text": self.text}))
 
 def test_it(chaos: kchaos.Chaos) -> None:
     fault: kchaos.Fault = SlowDisk(broker=1)

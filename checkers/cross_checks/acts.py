@@ -1,8 +1,8 @@
 """Cross-check of acts: actions.jsonl beside observations.jsonl, scenario and run.json."""
 
-import json
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kchaos.checkers.acts import (
@@ -21,19 +21,23 @@ from kchaos.checkers.acts import (
     StartBroker,
     StopBroker,
     TopicPartition,
-    fields_of,
 )
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.about import RUN, SCENARIO, is_release, number_in
 from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent
-from kchaos.checkers.evidence.observed import (
-    HIGH_WATERMARK,
-    HIGH_WATERMARK_NOT_PINNED,
-    OBSERVATIONS,
-    Observed,
-)
+from kchaos.checkers.evidence.observed import OBSERVATIONS, lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.values.events import HighWatermarkObserved, PartitionState, TopicCreated
+from kchaos.checkers.observations import (
+    Act,
+    AwaitedState,
+    HighWatermark,
+    HighWatermarkForgotten,
+    HighWatermarkKept,
+    HighWatermarkNotPinned,
+    Observation,
+    StepBegun,
+)
 
 _ACTS = (
     StartBroker,
@@ -51,12 +55,11 @@ _ACTS = (
     ForgeAnswers,
     EndForgery,
 )
-_KNOWN_LATER = frozenset({"checkpointed", "log_end_offset", "placed"})
 _BEFORE_THE_STEPS = -1
 _LEFT = {
     "AwaitFollowing": "state",
     "AwaitHeld": "held",
-    "AwaitHighWatermark": HIGH_WATERMARK,
+    "AwaitHighWatermark": "high-watermark",
     "AwaitMessage": "message",
     "AwaitReplicated": "log-end",
     "AwaitState": "state",
@@ -84,7 +87,7 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
     actions = [timed for timed in evidence.events if timed.step >= 0 or not _is_start(timed)]
     actions = [timed for timed in actions if timed.zxid >= 0]
     has_acts = any(isinstance(timed.event, _ACTS) for timed in actions if timed.step >= 0)
-    if has_acts and not any(observation.kind == "act" for observation in evidence.observed):
+    if has_acts and not any(lines_of(evidence.observed, Act)):
         yield (
             f"{OBSERVATIONS} notes no act at all, as the first versions of kchaos did. Nobody can "
             f"judge such a run any more; play it again: kchaos replay {evidence.run.path}"
@@ -105,25 +108,39 @@ def _is_start(timed: TimedEvent) -> bool:
 
 
 def _acts(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
-    done = Counter(
-        _key(timed.step, type(timed.event).__name__, fields_of(timed.event))
-        for timed in actions
-        if isinstance(timed.event, _ACTS)
-        and not _is_of_controller(evidence, getattr(timed.event, "broker", None))
+    done = _counted(evidence, ((timed.step, timed.event) for timed in actions))
+    begun = _counted(
+        evidence, ((line.step, begun.act) for line, begun in lines_of(evidence.observed, Act))
     )
-    names = {kind.__name__ for kind in _ACTS}
-    begun = Counter(
-        _key(observation.step, observation.text("act"), _without_place(observation))
-        for observation in evidence.observed
-        if observation.kind == "act"
-        and observation.text("act") in names
-        and not _is_of_controller(evidence, observation.detail.get("broker"))
-    )
-    for (step, act, _), number in (done - begun).items():
-        yield f"{ACTIONS} has {number} {act} in step {step} that {OBSERVATIONS} has not"
-    for (step, act, _), number in (begun - done).items():
+    for (step, act), number in (done - begun).items():
+        name = type(act).__name__
+        yield f"{ACTIONS} has {number} {name} in step {step} that {OBSERVATIONS} has not"
+    for (step, act), number in (begun - done).items():
+        name = type(act).__name__
         if step not in evidence.undone:
-            yield f"{OBSERVATIONS} has {number} {act} in step {step} that {ACTIONS} has not"
+            yield f"{OBSERVATIONS} has {number} {name} in step {step} that {ACTIONS} has not"
+
+
+def _counted(
+    evidence: RunEvidence, happened: Iterable[tuple[int, object]]
+) -> Counter[tuple[int, object]]:
+    """How often each act is there in each step, without what is known only once it is done."""
+    return Counter(
+        (step, _as_begun(act))
+        for step, act in happened
+        if isinstance(act, _ACTS) and not _is_of_controller(evidence, getattr(act, "broker", None))
+    )
+
+
+def _as_begun(act: object) -> object:
+    match act:
+        case StartBroker():
+            return replace(act, placed=())
+        case StopBroker():
+            return replace(act, checkpointed=None)
+        case LoseTail():
+            return replace(act, log_end_offset=0)
+    return act
 
 
 def _is_of_controller(evidence: RunEvidence, node: object) -> bool:
@@ -133,27 +150,13 @@ def _is_of_controller(evidence: RunEvidence, node: object) -> bool:
     return node in evidence.metadata_logs.copies
 
 
-def _without_place(observation: Observed) -> dict[str, Any]:
-    places = ("time", "step", "kind", "act", "zxid", "read_at")
-    return {name: value for name, value in observation.detail.items() if name not in places}
-
-
-def _key(step: int, act: str, fields: Mapping[str, Any]) -> tuple[int, str, Hashable]:
-    told = {name: value for name, value in fields.items() if name not in _KNOWN_LATER}
-    return step, act, json.dumps(told, sort_keys=True)
-
-
 def _high_watermarks(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
     acted = Counter(
         (timed.step, e.topic, e.partition, e.broker, e.high_watermark)
         for timed in actions
         if isinstance(e := timed.event, HighWatermarkObserved)
     )
-    seen: Counter[tuple[Any, ...]] = Counter()
-    for observation in evidence.observed:
-        detail = observation.detail
-        for broker, mark in _marks(observation):
-            seen[observation.step, detail.get("topic"), detail.get("partition"), broker, mark] += 1
+    seen = Counter((line.step, *mark) for line in evidence.observed for mark in _marks(line.what))
     for which, missing_in in ((acted - seen, OBSERVATIONS), (seen - acted, ACTIONS)):
         for step, topic, partition, broker, mark in which:
             yield (
@@ -162,15 +165,15 @@ def _high_watermarks(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterat
             )
 
 
-def _marks(observation: Observed) -> Iterator[tuple[int, Any]]:
-    """Each broker with the high watermark that an observation says of it."""
-    match observation.kind, dict(observation.detail):
-        case "high-watermark", {"seen": {} as marks}:
-            yield from ((int(broker), mark) for broker, mark in marks.items())
-        case "high-watermark-kept", {"brokers": [*brokers], "value": mark}:
-            yield from ((broker, mark) for broker in brokers)
-        case "high-watermark-forgotten", {"broker": int(broker)}:
-            yield broker, 0
+def _marks(what: Observation) -> Iterator[tuple[str, int, int, int]]:
+    """Topic, partition, broker and high watermark, as an observation says them."""
+    match what:
+        case HighWatermark(topic=topic, partition=partition, seen=seen):
+            yield from ((topic, partition, broker, mark) for broker, mark in seen.items())
+        case HighWatermarkKept(topic=topic, partition=partition, brokers=brokers, value=mark):
+            yield from ((topic, partition, broker, mark) for broker in brokers)
+        case HighWatermarkForgotten(topic=topic, partition=partition, broker=broker):
+            yield topic, partition, broker, 0
 
 
 def _unobserved(evidence: RunEvidence) -> Iterator[str]:
@@ -194,14 +197,11 @@ def _unseen_in_the_end(evidence: RunEvidence) -> Iterator[str]:
     """
     settle, ended = evidence.outcome.settle, len(evidence.scenario.steps)
     last = [observation for observation in evidence.observed if observation.step >= ended]
-    in_vain = any(observation.kind == HIGH_WATERMARK_NOT_PINNED for observation in last)
+    in_vain = any(lines_of(last, HighWatermarkNotPinned))
     if settle is None or settle.state != "converged" or in_vain:
         return
-    seen = {
-        TopicPartition(observation.detail["topic"], observation.detail["partition"]).name
-        for observation in last
-        if observation.kind == HIGH_WATERMARK
-    }
+    marks = lines_of(last, HighWatermark)
+    seen = {TopicPartition(mark.topic, mark.partition).name for _, mark in marks}
     for name in sorted({*(settle.last_seen or {})} - seen):
         yield f"{OBSERVATIONS} has no high-watermark of {name} from after the last step"
 
@@ -213,30 +213,23 @@ def _other_observations(evidence: RunEvidence) -> Iterator[str]:
         for timed in evidence.decisions
         if isinstance(e := timed.event, PartitionState)
     }
-    for observation in evidence.observed:
-        broker = observation.detail.get("broker")
+    for line in evidence.observed:
+        what = line.what
+        broker = getattr(what.act if isinstance(what, Act) else what, "broker", None)
         if (
             isinstance(broker, int)
             and broker not in evidence.description.brokers
             and not _is_of_controller(evidence, broker)
         ):
-            yield (
-                f"{OBSERVATIONS}: {observation.kind} of broker {broker}, which is none of the run's"
-            )
-        if observation.kind == "step" and observation.step < len(steps):
-            step = steps[observation.step]
+            yield f"{OBSERVATIONS}: {line.kind} of broker {broker}, which is none of the run's"
+        if isinstance(what, StepBegun) and line.step < len(steps):
+            step = steps[line.step]
             wanted = (step.get("do") or step).get("step")
-            name = observation.text("name")
-            if name != wanted:
-                yield f"{OBSERVATIONS}: step {observation.step} was {name}, not {wanted}"
-        state = observation.detail.get("state")
-        if observation.kind == "state" and isinstance(state, dict):
-            told = (state.get("leader"), state.get("leader_epoch"), tuple(state.get("isr") or ()))
-            if (
-                observation.detail.get("topic"),
-                observation.detail.get("partition"),
-                *told,
-            ) not in states:
+            if what.name != wanted:
+                yield f"{OBSERVATIONS}: step {line.step} was {what.name}, not {wanted}"
+        if isinstance(what, AwaitedState) and what.state is not None:
+            told = (what.state.leader, what.state.leader_epoch, what.state.isr)
+            if (what.topic, what.partition, *told) not in states:
                 yield f"{OBSERVATIONS}: a state was seen that never was written: {told}"
 
 

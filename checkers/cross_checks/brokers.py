@@ -8,11 +8,13 @@ from kchaos.checkers.acts import STALE_CLIENT_ID, StaleRequest, StartBroker
 from kchaos.checkers.cross_checks.acts import settings_in, settings_of
 from kchaos.checkers.errors import CheckpointError, ModelError
 from kchaos.checkers.evidence.about import RUN, SCENARIO, is_release
+from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import DELETING, RunEvidence
 from kchaos.checkers.formats.checkpoints import parse_properties
 from kchaos.checkers.formats.kafka_jars import SERVER_JARS
 from kchaos.checkers.model.releases.request_versions import asked_versions
 from kchaos.checkers.model.releases.versions import line_of, parse_version
+from kchaos.checkers.observations import Act, BrokerStarted
 
 _FIRST_WITH_BROKERS_FILES = 2
 _VERSION = re.compile(r"INFO Kafka version ?: (\S+) \(")
@@ -107,9 +109,9 @@ def _versions_logged(evidence: RunEvidence, broker: int) -> Iterator[str]:
 
 def _rolled_to(evidence: RunEvidence, broker: int) -> Iterator[str]:
     """Yields what a broker was started as later: a build has another name than it is judged as."""
-    for observation in evidence.observed:
-        if observation.kind == "broker-started" and observation.detail.get("broker") == broker:
-            yield observation.text("release")
+    for _, started in lines_of(evidence.observed, BrokerStarted):
+        if started.broker == broker:
+            yield started.release
 
 
 def _versions_asked(evidence: RunEvidence) -> Iterator[str]:
@@ -128,10 +130,9 @@ def _versions_asked(evidence: RunEvidence) -> Iterator[str]:
         for timed in evidence.actions
         if isinstance(timed.event, StaleRequest)
     } | {
-        (STALE_CLIENT_ID, observation.text("api"), version)
-        for observation in evidence.observed
-        if observation.kind == "act" and observation.text("act") == "StaleRequest"
-        if isinstance(version := observation.detail.get("version"), int)
+        (STALE_CLIENT_ID, begun.act.api, begun.act.version)
+        for _, begun in lines_of(evidence.observed, Act)
+        if isinstance(begun.act, StaleRequest)
     }
     for message in evidence.links or ():
         if message.direction != "request" or message.source not in lines or message.api is None:

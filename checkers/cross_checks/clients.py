@@ -9,9 +9,11 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.about import SCENARIO
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.history import HISTORY, Operation
+from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.said import contradictions
 from kchaos.checkers.model.values.events import Produce
+from kchaos.checkers.observations import StepBegun
 
 _CLOCK_S = 10.0
 """Most seconds by which the clock may be put while one operation begins."""
@@ -164,11 +166,7 @@ def _too_late(
 ) -> Iterator[str]:
     """A step that waits for an answer has it before the next step begins."""
     steps = [step.get("do") or step for step in evidence.scenario.steps]
-    begun = {
-        observation.step: observation.time
-        for observation in evidence.observed
-        if observation.kind == "step"
-    }
+    begun = {line.step: line.time for line, _ in lines_of(evidence.observed, StepBegun)}
     awaited = {
         str(step.get("operation")): number
         for number, step in enumerate(steps)

@@ -16,6 +16,7 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.actions import TimedEvent, is_internal
+from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.snapshots import REMOTE, StateSeen, TakenSnapshot, folder_of
 from kchaos.checkers.formats.checkpoints import (
@@ -26,6 +27,7 @@ from kchaos.checkers.formats.checkpoints import (
 )
 from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.model.values.events import PartitionState, Snapshot, TopicCreated
+from kchaos.checkers.observations import Broker, Healed
 from kchaos.checkers.opening import entries
 from kchaos.checkers.segments.directory import read_segment_file, subdirectories
 from kchaos.checkers.segments.errors import SegmentError
@@ -84,12 +86,12 @@ def _taken(evidence: RunEvidence) -> Mapping[str, str]:
     for number, step in enumerate(step.get("do") or step for step in evidence.scenario.steps):
         if step.get("step") == "TakeSnapshot" and number not in evidence.undone:
             signs[str(step.get("label"))] = f"step {number} takes a snapshot"
-    for observation in evidence.observed:
-        why = observation.text("why")
-        if observation.kind == "broker" and why.startswith(_WHY):
-            signs[why.removeprefix(_WHY)] = f"{observation.read_at} is of a snapshot"
-        if observation.kind == "healed" and observation.step >= ended:
-            signs[_BEFORE_HEALING] = f"{observation.read_at}: something was healed at the end"
+    for line in evidence.observed:
+        match line.what:
+            case Broker(why=why) if why.startswith(_WHY):
+                signs[why.removeprefix(_WHY)] = f"{line.read_at} is of a snapshot"
+            case Healed() if line.step >= ended:
+                signs[_BEFORE_HEALING] = f"{line.read_at}: something was healed at the end"
     late = [action for action in evidence.actions if action.step >= ended]
     # Who ends only while the last snapshot is taken has nothing that was healed at the end.
     ends_late = {action.event.broker for action in late if isinstance(action.event, StopBroker)}
@@ -115,12 +117,12 @@ def _snapshot(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -
     if set(taken.brokers) != set(evidence.description.brokers):
         yield f"snapshot {label!r} has brokers {sorted(taken.brokers)}, not those of the run"
     looked_at = {
-        observation.detail.get("broker")
-        for observation in evidence.observed
-        if observation.kind == "broker" and observation.text("why") == f"{_WHY}{label}"
+        seen.broker
+        for _, seen in lines_of(evidence.observed, Broker)
+        if seen.why == f"{_WHY}{label}"
     }
     if looked_at != set(taken.brokers):
-        yield f"snapshot {label!r}: the brokers {sorted(map(str, looked_at))} were looked at"
+        yield f"snapshot {label!r}: the brokers {sorted(looked_at)} were looked at"
     yield from _folders(evidence, taken)
     yield from _foreign_files(evidence, taken)
     yield from _empty_ends(evidence, taken)

@@ -1,14 +1,15 @@
 """Cross-check of the ending: outcome.json's settle record beside history and ZooKeeper's log."""
 
-import dataclasses
 from collections.abc import Iterator
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.cross_checks.copies import possible_states
 from kchaos.checkers.evidence.about import OUTCOME
 from kchaos.checkers.evidence.history import HISTORY, Operation
-from kchaos.checkers.evidence.observed import OBSERVATIONS
+from kchaos.checkers.evidence.observed import OBSERVATIONS, lines_of
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.json_form import members
+from kchaos.checkers.observations import SettleOutcome
 
 _LEAST_BOUND_S = 20.0
 _SET = "set for this run"
@@ -63,15 +64,12 @@ def _as_observed(evidence: RunEvidence) -> Iterator[str]:
     """The result of settling is observed when it ends, and told again of the run as a whole."""
     settle = evidence.outcome.settle
     assert settle is not None
-    seen = [
-        observation.detail for observation in evidence.observed if observation.kind == "settled"
-    ]
+    seen = [settled for _, settled in lines_of(evidence.observed, SettleOutcome)]
     if not seen:
         yield f"{OBSERVATIONS} does not say how settling ended"
         return
-    told = {field.name: getattr(settle, field.name) for field in dataclasses.fields(settle)}
-    told["reasons"] = [dict(reason) for reason in settle.reasons]
-    different = [name for name, value in told.items() if seen[-1].get(name) != value]
+    told = members(settle)
+    different = [name for name, value in members(seen[-1]).items() if told[name] != value]
     if different:
         yield f"{OUTCOME} and {OBSERVATIONS} tell of another {', '.join(different)} of settling"
 

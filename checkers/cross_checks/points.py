@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from kchaos.checkers.acts import HoldPoint, ReleasePoint, StartBroker, TopicPartition
 from kchaos.checkers.evidence.hits import HITS
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
+from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.formats.point_hit import FETCH_COUNTED, ISR_CHECK, PointHit
 from kchaos.checkers.model.follow.observations import FetchAsked, RequestSeen
 from kchaos.checkers.model.values.events import TopicCreated
+from kchaos.checkers.observations import PointHits, Released
 
 _ASIDE_S = 10.0
 """Most seconds between a leader's clock and that of the harness when it tells what it knows."""
@@ -59,10 +61,9 @@ def point_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
 def _counts(evidence: RunEvidence) -> Counter[_Place]:
     counts: Counter[_Place] = Counter()
-    for observation in evidence.observed:
-        counted = observation.detail.get("counts") if observation.kind == "point-hits" else None
-        for entry in counted if isinstance(counted, list) else ():
-            counts[entry["broker"], entry["life"], entry["point"]] = entry["hits"]
+    for _, counted in lines_of(evidence.observed, PointHits):
+        for entry in counted.counts:
+            counts[entry.broker, entry.life, entry.point] = entry.hits
     return counts
 
 
@@ -107,16 +108,11 @@ def _as_released(evidence: RunEvidence, begun: Mapping[int, PointHit]) -> Iterat
     kept_by = Counter(hold_at(hit.hold, hit.time) for hit in kept)
     # One that holds several brokers names its hits by broker.
     names = placed.keys() - {hit.hold.rpartition("-")[0] for hit in kept}
-    for observation in evidence.observed:
-        held = observation.detail.get("held") or []
-        name = observation.text("name")
-        is_released = observation.kind == "released" and name in names and isinstance(held, list)
-        number = kept_by[hold_at(name, observation.time)]
-        if is_released and number != len(held):
-            yield (
-                f"{observation.read_at} says that {name!r} kept {len(held)} threads, and {HITS} "
-                f"has {number}"
-            )
+    for line, released in lines_of(evidence.observed, Released):
+        name, held = released.name, len(released.held)
+        number = kept_by[hold_at(name, line.time)]
+        if name in names and number != held:
+            yield f"{line.read_at} says that {name!r} kept {held} threads, and {HITS} has {number}"
     ended = {
         hold_at(timed.event.name, time): time
         for timed in evidence.actions

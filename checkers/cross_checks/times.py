@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from kchaos.checkers.evidence.actions import ACTIONS
 from kchaos.checkers.evidence.history import HISTORY
 from kchaos.checkers.evidence.hits import HITS
-from kchaos.checkers.evidence.observed import OBSERVATIONS
+from kchaos.checkers.evidence.observed import OBSERVATIONS, lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier import TIER
+from kchaos.checkers.observations import StartUp
 
 _OUTSIDE_S = 120.0
 _CLOCK_S = 10.0
@@ -107,11 +108,10 @@ def _length(evidence: RunEvidence) -> Iterator[str]:
     begun, seconds = evidence.description.started_at, evidence.outcome.seconds
     if begun is None or seconds is None or not evidence.outcome.finished:
         return
-    for observation in evidence.observed:
-        took = observation.detail.get("seconds") if observation.kind == "start-up" else None
-        if isinstance(took, int | float) and abs(observation.time - took - begun) > _ASIDE_S:
-            began = observation.time - took
-            yield f"{observation.read_at} began at {began}, and the run at {begun}"
+    for line, start in lines_of(evidence.observed, StartUp):
+        began = line.time - start.seconds
+        if abs(began - begun) > _ASIDE_S:
+            yield f"{line.read_at} began at {began}, and the run at {begun}"
     latest = max((observation.time for observation in evidence.observed), default=math.inf)
     if begun + seconds > latest + _STOPPING_S:
         yield f"the run ended {begun + seconds - latest:.0f} s after the last of {OBSERVATIONS}"

@@ -11,6 +11,7 @@ from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.forms import check_step
 from kchaos.checkers.findings import KINDS
 from kchaos.checkers.json_form import SOMETIMES, ShapeError
+from kchaos.checkers.observations import SettleOutcome
 
 RUN, SCENARIO, OUTCOME = "run.json", "scenario.json", "outcome.json"
 
@@ -160,26 +161,6 @@ class ScenarioAbout:
                 check_step(step)
             except ShapeError as error:
                 raise ShapeError(f"steps[{number}]: {error}") from error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettleOutcome:
-    """End of settling.
-
-    Attributes:
-        state: "converged", "failed" or "stalled".
-        reasons: Each with the finding's "kind" and the "broker", and the partition if it has one.
-        bound_s: How long nothing had to change.
-        bound_from: What that follows from.
-        last_seen: By the partition's name, such as "t-0".
-    """
-
-    state: str
-    reasons: tuple[Mapping[str, Any], ...]
-    bound_s: float | None = None
-    bound_from: str = ""
-    probes: Any = None
-    last_seen: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

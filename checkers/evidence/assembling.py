@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckpointError
-from kchaos.checkers.evidence.about import SettleOutcome
 from kchaos.checkers.evidence.broker_epochs import ControlRequest, never_told
 from kchaos.checkers.evidence.clients import CommittedRead
 from kchaos.checkers.evidence.markers import Marker
@@ -31,6 +30,7 @@ from kchaos.checkers.model.values.prediction import (
     PredictedRemoteSegment,
     Prediction,
 )
+from kchaos.checkers.observations import SettleOutcome
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.directory import PartitionContents
 from kchaos.checkers.segments.tier import FINISHED, RemoteSegmentMetadata

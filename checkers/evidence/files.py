@@ -7,7 +7,7 @@ they may be larger than memory, and the logs of brokers in which no witness was 
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -66,13 +66,15 @@ class EvidenceFiles:
         self.lacks(name, lacking(kind, value))
         return instance
 
-    def lines(self, kind: type[_T], name: str, rest: str = "") -> Iterator[_T]:
+    def lines(
+        self, kind: type[_T], name: str, **made: Callable[[dict[str, Any]], Any]
+    ) -> Iterator[_T]:
         """Yields the values in a `.jsonl` file, oldest first; nothing if there is no such file.
 
         Args:
             kind: Its field `read_at` is given the file and the line, such as "history.jsonl:3".
-            rest: The field that is given all that is in the line; without one, fields that the
-                type does not have are passed over.
+            made: Fields that are made of the whole line; what else the type does not have is
+                passed over.
 
         Raises:
             RunDirectoryError: The file cannot be read, or a line is no JSON object.
@@ -81,8 +83,9 @@ class EvidenceFiles:
         content = self.content(name) if self.has(name) else b""
         for number, line in enumerate(self.run.read_lines(name, content), start=1):
             read_at = f"{name}:{number}"
-            given: dict[str, Any] = {"read_at": read_at} | ({rest: line} if rest else {})
             try:
+                given: dict[str, Any] = {field: make(line) for field, make in made.items()}
+                given["read_at"] = read_at
                 instance = from_json(kind, line, allow_more=True, **given)
             except ShapeError as error:
                 raise ScenarioDataError(f"{self.place(read_at)}: {error}") from error

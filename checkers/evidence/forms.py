@@ -1,4 +1,4 @@
-"""The types of what evidence holds as plain JSON: a step's fields, an observation's, a message's.
+"""The types of what evidence holds as plain JSON: a step's fields, a message's.
 
 These values are read by name where they are needed. A reader need not ask for the type of each,
 since it is checked here when the file is read. A field that is not named here is only shown.
@@ -40,86 +40,6 @@ class _Step:
     configuration: _Pairs | None = None
     assignment: tuple[tuple[int, ...], ...] | None = None
     replicas: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Observation:
-    """Fields that every observation may have."""
-
-    broker: int | None = None
-    topic: str | None = None
-    partition: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OfPartition:
-    topic: str
-    partition: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _HighWatermark(_OfPartition):
-    seen: Mapping[int, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _HighWatermarkKept(_OfPartition):
-    brokers: tuple[int, ...]
-    value: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StateOfPartition:
-    leader: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _State(_OfPartition):
-    state: _StateOfPartition | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _HitsAtPoint:
-    broker: int
-    life: int
-    point: str
-    hits: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PointHits:
-    counts: tuple[_HitsAtPoint, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wait:
-    client: str
-    partition: int
-    began: float
-    ended: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _FreeClientsStopped:
-    topic: str
-    waits: tuple[_Wait, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Act:
-    act: str
-
-
-_OBSERVATIONS: Mapping[str, type[Any]] = {
-    "act": _Act,
-    "free-clients-stopped": _FreeClientsStopped,
-    "high-watermark": _HighWatermark,
-    "high-watermark-kept": _HighWatermarkKept,
-    "point-hits": _PointHits,
-    "state": _State,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,11 +121,6 @@ MESSAGE_PARTITION_FIELDS = frozenset(field.name for field in fields(_MessagePart
 def check_step(step: Mapping[str, Any]) -> None:
     """Raises ShapeError unless a step of scenario.json has its fields in their types."""
     check_json(_Step, step)
-
-
-def check_observation(kind: str, detail: Mapping[str, Any]) -> None:
-    """Raises ShapeError unless an observation of this kind has its fields in their types."""
-    check_json(_OBSERVATIONS.get(kind, _Observation), detail)
 
 
 def check_message(detail: Mapping[str, Any]) -> None:

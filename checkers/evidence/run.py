@@ -48,12 +48,7 @@ from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
 from kchaos.checkers.evidence.links import LinkMessage, read_links
 from kchaos.checkers.evidence.markers import Marker, markers_of
 from kchaos.checkers.evidence.metadata import EVERY_BROKER, METADATA, MetadataLogs, Settings
-from kchaos.checkers.evidence.observed import (
-    ADDRESSES_GIVEN,
-    Observed,
-    pinned_high_watermarks,
-    read_observed,
-)
+from kchaos.checkers.evidence.observed import Observed, lines_of, read_observed
 from kchaos.checkers.evidence.partition import DroppedFollower, Excuse
 from kchaos.checkers.evidence.said import joined, not_seen
 from kchaos.checkers.evidence.snapshots import CopiedFiles, TakenSnapshot, read_snapshots
@@ -86,6 +81,14 @@ from kchaos.checkers.model.values.events import (
     TopicCreated,
 )
 from kchaos.checkers.model.values.prediction import EpochRound
+from kchaos.checkers.observations import (
+    AddressesGiven,
+    BrokerStarted,
+    GaveUp,
+    HighWatermark,
+    Injected,
+    StepNotPossible,
+)
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.errors import SegmentError
 from kchaos.checkers.zookeeper_log import ZnodeChange, read_ensemble
@@ -157,14 +160,8 @@ class RunEvidence:
     def builds(self) -> tuple[str, ...]:
         """Each build of somebody's own that a broker ran, those included to which one rolled."""
         first = [broker.build for broker in self.description.brokers.values()]
-        later = [
-            observation.detail.get("build")
-            for observation in self.observed
-            if observation.kind == "broker-started"
-        ]
-        return tuple(
-            sorted({build for build in [*first, *later] if isinstance(build, str) and build})
-        )
+        later = [started.build for _, started in lines_of(self.observed, BrokerStarted)]
+        return tuple(sorted({build for build in [*first, *later] if build}))
 
     @cached_property
     def started_as(self) -> tuple[str, ...]:
@@ -174,15 +171,10 @@ class RunEvidence:
     @cached_property
     def rolled_to(self) -> tuple[str, ...]:
         """Releases that brokers became besides, in the order in which they were rolled."""
-        effects = [
-            observation.detail.get("effect")
-            for observation in self.observed
-            if observation.kind == "injected" and observation.detail.get("fault") == "RollBroker"
-        ]
         rolled = [
-            marked(str(effect["release"]), str(effect.get("build") or ""))
-            for effect in effects
-            if isinstance(effect, Mapping) and effect.get("release")
+            marked(str(injected.effect["release"]), str(injected.effect.get("build") or ""))
+            for _, injected in lines_of(self.observed, Injected)
+            if injected.fault == "RollBroker" and injected.effect.get("release")
         ]
         return tuple(name for name in dict.fromkeys(rolled) if name not in self.started_as)
 
@@ -412,13 +404,14 @@ class RunEvidence:
     @cached_property
     def undone(self) -> frozenset[int]:
         """The numbers of the steps that were not possible, or that ended the run as unknown."""
-        kinds = ("not-possible", "unknown")
-        return frozenset(line.step for line in self.observed if line.kind in kinds)
+        return frozenset(
+            line.step for line in self.observed if isinstance(line.what, StepNotPossible | GaveUp)
+        )
 
     @cached_property
     def is_open_to_others(self) -> bool:
         """Whether somebody was given the cluster's addresses: clients of their own may write."""
-        return any(observation.kind == ADDRESSES_GIVEN for observation in self.observed)
+        return any(lines_of(self.observed, AddressesGiven))
 
     @cached_property
     def pinned(self) -> frozenset[tuple[TopicPartition, int]]:
@@ -430,8 +423,13 @@ class RunEvidence:
         steps = len(self.scenario.steps)
         settles = next((line.time for line in self.observed if line.step >= steps), math.inf)
         written = {*self._written_by_others(settles)}
-        seen = pinned_high_watermarks(self.observed, steps)
-        return frozenset(pinned for pinned in seen if pinned[0] not in written)
+        return frozenset(
+            (partition, broker)
+            for line, mark in lines_of(self.observed, HighWatermark)
+            if line.step >= steps
+            and (partition := TopicPartition(mark.topic, mark.partition)) not in written
+            for broker in mark.seen
+        )
 
     def _written_by_others(self, since: float) -> Iterator[TopicPartition]:
         """Partitions with writes of others' clients that were sent or answered from a time on."""

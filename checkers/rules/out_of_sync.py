@@ -7,10 +7,11 @@ from typing import Any
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.dropped import Healthy
 from kchaos.checkers.evidence.given_settings import given_settings
-from kchaos.checkers.evidence.observed import Observed
+from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.model.values.events import Event, PartitionState, TopicCreated
+from kchaos.checkers.observations import Healed, Injected
 from kchaos.checkers.settings import OUTLASTS, WAITS_MS
 
 LEAST_S = 14.0
@@ -40,13 +41,10 @@ def out_of_sync(evidence: RunEvidence) -> Iterator[Finding]:
     """
     bound = bound_s(evidence)
     progress = _Progress(assigned=dict.fromkeys(evidence.partitions, ()))
-    happened: list[tuple[float, Event | Observed]] = [
+    happened: list[tuple[float, Event | Injected | Healed]] = [
         *((event.time, event.event) for event in evidence.events),
-        *(
-            (observation.time, observation)
-            for observation in evidence.observed
-            if observation.kind in ("injected", "healed")
-        ),
+        *((line.time, fault) for line, fault in lines_of(evidence.observed, Injected)),
+        *((line.time, fault) for line, fault in lines_of(evidence.observed, Healed)),
     ]
     for time, what in sorted(happened, key=lambda pair: pair[0]):
         progress.take(what)
@@ -83,12 +81,13 @@ class _Progress:
     acting: set[str] = field(default_factory=set)
     since: dict[tuple[TopicPartition, int], float] = field(default_factory=dict)
 
-    def take(self, what: Event | Observed) -> None:
-        if isinstance(what, Observed):
-            if what.kind == "healed":
-                self.acting.discard(what.text("name"))
-            elif what.detail.get("lasting"):
-                self.acting.add(what.text("name"))
+    def take(self, what: Event | Injected | Healed) -> None:
+        if isinstance(what, Healed):
+            self.acting.discard(what.name)
+            return
+        if isinstance(what, Injected):
+            if what.lasting:
+                self.acting.add(what.name)
             return
         self.healthy.failed(what)
         if isinstance(what, PartitionState):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kchaos.checkers import acts
+from kchaos.checkers import acts, observations
 from kchaos.clusters.api import Cluster, Collectable, Killable, Restartable
 from kchaos.clusters.log_directories import fail, replica_directory, replicas_in, restore
 from kchaos.clusters.log_tail import last_lines
@@ -120,7 +120,8 @@ class FailLogDirectory:
         if was_running:
             with journal.acting(acts.StopBroker(broker=self.broker, clean=False)):
                 broker.kill()
-            journal.observed("broker-gone", broker=self.broker, exit_code=broker.exit_code)
+            gone = observations.BrokerGone(broker=self.broker, exit_code=broker.exit_code)
+            journal.observed(gone)
             end_registered_session(cluster, journal, before)
             await_unregistered(cluster, self.broker)
         with journal.acting(acts.RestoreLogDirectory(broker=self.broker, directory=number)):

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from kchaos.checkers import acts
+from kchaos.checkers import acts, observations
 from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
 from kchaos.clusters.agent import POINTS, Gate, PointHold
 from kchaos.clusters.agent.byteman import complaints
@@ -130,8 +130,8 @@ def _release(act: acts.HoldPoint, hold: PointHold, journal: Journal) -> None:
     with journal.acting(acts.ReleasePoint(name=act.name)):
         hold.release()
     # What a thread that is not stopped comes to until then is kept as well.
-    held = [hit.describe() for hit in hold.held]
-    journal.observed("released", name=act.name, held=held)
+    held = tuple(hit.describe() for hit in hold.held)
+    journal.observed(observations.Released(name=act.name, held=held))
 
 
 def _never_hit(cluster: Cluster, gate: Gate, act: acts.HoldPoint) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kchaos.checkers import acts
+from kchaos.checkers import acts, observations
 from kchaos.clusters.api import Cluster
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
@@ -60,4 +60,4 @@ class FenceBroker:
         finally:
             if self.await_return and cluster.brokers[self.broker].is_running:
                 after = await_registered(cluster, self.broker, above_czxid=epoch - 1)
-                journal.observed("broker-registered", **after.to_json())
+                journal.observed(observations.BrokerRegistered(**after.to_json()))

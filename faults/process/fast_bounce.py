@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kchaos.checkers import acts
+from kchaos.checkers import acts, observations
 from kchaos.clusters.api import Cluster, Killable, Restartable
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
@@ -61,7 +61,8 @@ class FastBounce:
         try:
             with journal.acting(acts.StopBroker(broker=self.broker, clean=False)):
                 broker.kill()
-            journal.observed("broker-gone", broker=self.broker, exit_code=broker.exit_code)
+            gone = observations.BrokerGone(broker=self.broker, exit_code=broker.exit_code)
+            journal.observed(gone)
             end_registered_session(cluster, journal, before)
             start_again(cluster, journal, broker, above_czxid=above_czxid)
         except BaseException:

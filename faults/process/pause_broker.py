@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kchaos.checkers import acts
+from kchaos.checkers import acts, observations
+from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Broker, Cluster, Pausable
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import Injection, Journal, require_available
-from kchaos.faults.observation import BrokerObservation, node_of, observe_broker
+from kchaos.faults.observation import node_of, observe_broker
 from kchaos.faults.view import ClusterView, down, paused, unable
 from kchaos.faults.zookeeper.activity import await_heard, packets_of
 
@@ -68,7 +69,7 @@ class PauseBroker:
                 self._resume(cluster, journal, broker, before)
 
     def _resume(
-        self, cluster: Cluster, journal: Journal, broker: Broker, before: BrokerObservation
+        self, cluster: Cluster, journal: Journal, broker: Broker, before: BrokerSeen
     ) -> None:
         # It sends nothing while it stands still, so what ZooKeeper has heard is from before.
         heard = packets_of(cluster, before)
@@ -84,7 +85,7 @@ class PauseBroker:
         if self.await_return and before.czxid is not None:
             _await_answer(broker)
             after = await_heard(cluster, before, heard)
-        journal.observed("broker-resumed", **after.to_json())
+        journal.observed(observations.BrokerResumed(**after.to_json()))
 
 
 def answers(address: str, timeout_s: float) -> bool:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from kchaos.checkers import observations
 from kchaos.checkers.acts import StartBroker, StopBroker
 from kchaos.clusters.api import Broker, Cluster
 from kchaos.faults.api import Injection, Journal
@@ -43,7 +44,8 @@ def down(
     try:
         with journal.acting(act):
             end()
-        journal.observed("broker-gone", broker=broker.id, exit_code=broker.exit_code)
+        gone = observations.BrokerGone(broker=broker.id, exit_code=broker.exit_code)
+        journal.observed(gone)
         if end_session:
             end_registered_session(cluster, journal, before)
         effect = await_unregistered(cluster, broker.id)
@@ -90,19 +92,24 @@ def start_again(
         after = observe_broker(cluster, broker.id)
     else:
         after = await_registered(cluster, broker.id, above_czxid=above_czxid)
-    runs = {"release": broker.release, "build": broker.build}
-    recovery = _recovery(log, logged)
-    journal.observed("broker-started", **after.to_json(), **runs, recovery=recovery)
+    journal.observed(
+        observations.BrokerStarted(
+            **after.to_json(),
+            release=broker.release,
+            build=broker.build,
+            recovery=_recovery(log, logged),
+        )
+    )
 
 
-def _recovery(log: Path, logged: int) -> list[str]:
+def _recovery(log: Path, logged: int) -> tuple[str, ...]:
     """Lines of a start about the logs that it found, up to `_MOST_LINES` of them."""
     if not log.is_file():
-        return []
+        return ()
     with log.open("rb") as file:
         file.seek(logged)
         lines = file.read().decode("utf-8", "replace").splitlines()
-    return [line for line in lines if _RECOVERY.search(line)][:_MOST_LINES]
+    return tuple(line for line in lines if _RECOVERY.search(line))[:_MOST_LINES]
 
 
 def undo_unfinished(

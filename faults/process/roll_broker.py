@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kchaos.checkers import acts
+from kchaos.checkers import acts, observations
 from kchaos.clusters.api import Cluster, Killable, Restartable
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import judging_release_of, release_of
@@ -80,7 +80,8 @@ class RollBroker:
         try:
             with journal.acting(acts.StopBroker(broker=self.broker, clean=True)):
                 broker.stop(self.timeout_s)
-            journal.observed("broker-gone", broker=self.broker, exit_code=broker.exit_code)
+            gone = observations.BrokerGone(broker=self.broker, exit_code=broker.exit_code)
+            journal.observed(gone)
             restart.start_again(
                 cluster,
                 journal,

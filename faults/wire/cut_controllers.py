@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kchaos.checkers import acts
+from kchaos.checkers import acts, observations
+from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Cluster
 from kchaos.faults.api import Injection, Journal, require_available
-from kchaos.faults.observation import BrokerObservation, observe_broker
+from kchaos.faults.observation import observe_broker
 from kchaos.faults.view import ClusterView, needs_kraft, unable
 from kchaos.faults.wire.cut_link import CutLink
 from kchaos.faults.zookeeper.activity import await_heard, packets_of
@@ -64,12 +65,12 @@ class CutControllers:
         self,
         cluster: Cluster,
         journal: Journal,
-        before: BrokerObservation,
+        before: BrokerSeen,
         heard: dict[str, int],
     ) -> None:
         if cluster.brokers[self.broker].is_running:
             after = await_heard(cluster, before, heard)
-            journal.observed("broker-registered", **after.to_json())
+            journal.observed(observations.BrokerRegistered(**after.to_json()))
 
     def cuts(self, controllers: Iterable[int]) -> list[CutLink]:
         """One with each controller."""

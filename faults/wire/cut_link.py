@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kchaos.checkers import acts
+from kchaos.checkers import acts, observations
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.links import Cut, LinkKey, Links
 from kchaos.faults.api import Injection, Journal, links_of, require_available
@@ -58,12 +58,13 @@ class CutLink(acts.CutLink):
         with journal.acting(acts.HealLink(name=self.name)):
             cut.heal()
         journal.observed(
-            "link-healed",
-            name=self.name,
-            source=self.source,
-            target=self.target,
-            messages_passed_before=passed,
-            messages_passed=still_passed,
+            observations.LinkHealed(
+                name=self.name,
+                source=self.source,
+                target=self.target,
+                messages_passed_before=passed,
+                messages_passed=still_passed,
+            )
         )
 
     def _passed(self, links: Links) -> dict[str, int]:

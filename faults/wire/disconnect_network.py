@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kchaos.checkers import acts
+from kchaos.checkers import acts, observations
+from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Broker, Cluster, Disconnectable
 from kchaos.clusters.probe import answers_at
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import Injection, Journal, require_available
-from kchaos.faults.observation import BrokerObservation, observe_broker
+from kchaos.faults.observation import observe_broker
 from kchaos.faults.view import ClusterView, down, unable
 from kchaos.faults.zookeeper.activity import await_heard, packets_of
 
@@ -89,7 +90,7 @@ class DisconnectNetwork:
             if other != self.broker
         ]
 
-    def _heal(self, cluster: Cluster, journal: Journal, before: BrokerObservation) -> None:
+    def _heal(self, cluster: Cluster, journal: Journal, before: BrokerSeen) -> None:
         broker = cluster.brokers[self.broker]
         assert isinstance(broker, Disconnectable)
         heard = packets_of(cluster, before)
@@ -102,7 +103,7 @@ class DisconnectNetwork:
             return
         _await_clients(broker)
         after = await_heard(cluster, before, heard)
-        journal.observed("network-reconnected", **after.to_json())
+        journal.observed(observations.NetworkReconnected(**after.to_json()))
 
 
 def _await_clients(broker: Broker) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kchaos.checkers import acts
+from kchaos.checkers import acts, observations
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.links import Hold, Match, RuleRefused
 from kchaos.faults.api import Injection, Journal, links_of, require_available
@@ -74,7 +74,7 @@ class HoldRequests(acts.Hold):
             )
 
     def _release(self, journal: Journal, hold: Hold) -> None:
-        held = [record.describe() for record in hold.held]
+        held = tuple(record.describe() for record in hold.held)
         with journal.acting(acts.ReleaseHold(name=self.name)):
             hold.release()
-        journal.observed("released", name=self.name, held=held)
+        journal.observed(observations.Released(name=self.name, held=held))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
-from kchaos.checkers import acts
+from kchaos.checkers import acts, observations
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.links.control_requests import (
@@ -164,7 +164,7 @@ class StaleRequest:
         endpoints: Mapping[int, Mapping[str, Any]],
     ) -> None:
         if not cluster.brokers[act.target].is_running:
-            journal.observed("stale-request-lost", target=act.target, api=act.api)
+            journal.observed(observations.StaleRequestLost(target=act.target, api=act.api))
             return
         if cluster.links is None:
             address = cluster.brokers[act.target].client_address
@@ -174,7 +174,7 @@ class StaleRequest:
         values = request_values(act, endpoints)
         in_force = observe_broker(cluster, self.broker).czxid
         if self.of_ended_generation and in_force == act.generation:
-            journal.observed("stale-request-lost", target=act.target, api=act.api)
+            journal.observed(observations.StaleRequestLost(target=act.target, api=act.api))
             return
         try:
             with journal.acting(act):
@@ -186,11 +186,12 @@ class StaleRequest:
                 f"broker {act.target} did not answer the late {act.api}: {error}"
             ) from error
         journal.observed(
-            "stale-request",
-            in_force=in_force,
-            error_code=answer.get("error_code"),
-            answer=answer,
-            **acts.fields_of(act),
+            observations.StaleRequest(
+                in_force=in_force,
+                error_code=answer.get("error_code"),
+                answer=answer,
+                **{name: getattr(act, name) for name in acts.fields_of(act)},
+            )
         )
 
     def _as_delivered(self, cluster: Cluster, made: acts.StaleRequest) -> acts.StaleRequest:

@@ -4,10 +4,11 @@ import re
 import socket
 from collections.abc import Mapping
 
+from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.links import ApiKey
 from kchaos.clusters.waiting import await_until
-from kchaos.faults.observation import BrokerObservation, observe_broker
+from kchaos.faults.observation import observe_broker
 
 _CONNECTION = re.compile(r"(\S+:\d+)\[.*?recved=(\d+),.*?sid=0x([0-9a-f]+)")
 _ID_BITS = 64
@@ -36,7 +37,7 @@ def packets_received(cluster: Cluster, session_id: int) -> dict[str, int]:
     }
 
 
-def packets_of(cluster: Cluster, before: BrokerObservation) -> dict[str, int]:
+def packets_of(cluster: Cluster, before: BrokerSeen) -> dict[str, int]:
     """`packets_received` of the session that the broker was registered by; none if it was not.
 
     With KRaft: how many of its heartbeats the links have seen answered, by controller.
@@ -58,9 +59,7 @@ def heartbeats_answered(cluster: Cluster, broker: int) -> dict[str, int]:
     }
 
 
-def await_heard(
-    cluster: Cluster, before: BrokerObservation, heard: Mapping[str, int]
-) -> BrokerObservation:
+def await_heard(cluster: Cluster, before: BrokerSeen, heard: Mapping[str, int]) -> BrokerSeen:
     """Waits for a new registration, or for a sign of life in the session of the old one.
 
     The old registration alone says nothing: its session may be about to end. With KRaft an answered

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kchaos.checkers import acts
+from kchaos.checkers import acts, observations
+from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.links import Cut
 from kchaos.faults.api import Injection, Journal, links_of, require_available
-from kchaos.faults.observation import BrokerObservation, observe_broker
+from kchaos.faults.observation import observe_broker
 from kchaos.faults.view import ClusterView, name_in_use, needs_zookeeper, unable, unlinked
 from kchaos.faults.zookeeper.activity import await_heard, packets_of
 
@@ -58,12 +59,10 @@ class CutZooKeeper(acts.CutZooKeeper):
                 handle=cut,
             )
 
-    def _heal(
-        self, cluster: Cluster, journal: Journal, cut: Cut, before: BrokerObservation
-    ) -> None:
+    def _heal(self, cluster: Cluster, journal: Journal, cut: Cut, before: BrokerSeen) -> None:
         heard = packets_of(cluster, before)
         with journal.acting(acts.HealZooKeeper(name=self.name)):
             cut.heal()
         if cluster.brokers[self.broker].is_running:
             after = await_heard(cluster, before, heard)
-            journal.observed("broker-registered", **after.to_json())
+            journal.observed(observations.BrokerRegistered(**after.to_json()))

@@ -5,17 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kchaos.checkers import acts
+from kchaos.checkers import acts, observations
+from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Cluster
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.fencing import fence_registered
-from kchaos.faults.observation import (
-    BrokerObservation,
-    await_registered,
-    await_registration_gone,
-    observe_broker,
-)
+from kchaos.faults.observation import await_registered, await_registration_gone, observe_broker
 from kchaos.faults.view import ClusterView, needs_zookeeper, unable
 from kchaos.faults.zookeeper.session import end_session
 
@@ -70,10 +66,10 @@ class ExpireSession:
             ended = is_injected or observe_broker(cluster, self.broker).czxid != before.czxid
             if ended and self.await_return and broker.is_running:
                 after = await_registered(cluster, self.broker, above_czxid=before.czxid)
-                journal.observed("broker-registered", **after.to_json())
+                journal.observed(observations.BrokerRegistered(**after.to_json()))
 
 
-def end_registered_session(cluster: Cluster, journal: Journal, before: BrokerObservation) -> None:
+def end_registered_session(cluster: Cluster, journal: Journal, before: BrokerSeen) -> None:
     """Ends the session of this registration, if there was one; with KRaft it is fenced.
 
     Raises:

@@ -6,13 +6,14 @@ Nothing is played here: the runs are those of the catalogue's entries KIP-405-1 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ComparisonError
+from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier_tables import Table, tables_of
 from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.checkers.observations import Asked, ConsumerEnded
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.documents.comparison import Cell, Claim, Column, Comparison, Result, Row
 from kchaos.harness.documents.kip_405_page import (
@@ -238,18 +239,13 @@ def _aux_state(evidence: RunEvidence, follower: int, *, said: str, offset: int, 
 
 def _of_a_reader(evidence: RunEvidence) -> Claim:
     fenced = [
-        observation.detail.get("operation")
-        for observation in evidence.observed
-        if observation.kind == "asked"
-        and observation.detail.get("error_code") == ErrorCode.FENCED_LEADER_EPOCH
+        asked.operation
+        for _, asked in lines_of(evidence.observed, Asked)
+        if asked.error_code == ErrorCode.FENCED_LEADER_EPOCH
     ]
     consumed = [
-        str(
-            observation.detail.get("error")
-            or f"{len(observation.detail.get('records', ()))} records"
-        )
-        for observation in evidence.observed
-        if observation.kind == "consumed"
+        seen.error or f"{len(seen.records)} records"
+        for _, seen in lines_of(evidence.observed, ConsumerEnded)
     ]
     return Claim(
         said="A consumer fetches offset 3, LE-1 from broker B will be fenced",
@@ -290,32 +286,28 @@ def _readers(runs: Runs, releases: Iterable[str]) -> Iterator[Comparison]:
 
 
 def _answers(evidence: RunEvidence) -> Iterator[tuple[tuple[str, str], str]]:
-    for observation in evidence.observed:
-        if observation.kind not in ("asked", "consumed"):
-            continue
-        _, _, when = str(observation.detail.get("operation", "")).partition("-")
-        if observation.kind == "asked":
-            yield (when, str(observation.detail.get("request"))), _answer(observation.detail)
-        else:
-            request = "Kafka's own consumer, from whoever leads"
-            yield (when, request), _got(observation.detail) or str(observation.detail.get("error"))
+    for line in evidence.observed:
+        match line.what:
+            case Asked() as asked:
+                yield (asked.operation.partition("-")[2], asked.request), _answer(asked)
+            case ConsumerEnded() as seen:
+                request = "Kafka's own consumer, from whoever leads"
+                yield (seen.operation.partition("-")[2], request), _got(seen) or seen.error
 
 
-def _answer(detail: Mapping[str, Any]) -> str:
-    code = detail.get("error_code")
-    said = _ERRORS.get(code, f"error {code}") if isinstance(code, int) else "nothing"
-    if "diverging" in detail:
-        epoch, end = detail["diverging"]
+def _answer(asked: Asked) -> str:
+    said = _ERRORS.get(asked.error_code, f"error {asked.error_code}")
+    if asked.diverging is not None:
+        epoch, end = asked.diverging
         said += f", and that epoch {epoch} ends at {end}"
-    if code == 0 and "answered" in detail:
-        epoch, end = detail["answered"]
+    if asked.error_code == 0 and asked.answered is not None:
+        epoch, end = asked.answered
         return f"epoch {epoch} ends at {end}"
-    return ", ".join(text for text in (said, _got(detail)) if text)
+    return ", ".join(text for text in (said, _got(asked)) if text)
 
 
-def _got(detail: Mapping[str, Any]) -> str:
-    records = detail.get("records") or ()
-    return "; ".join(f"{offset}: {value}" for offset, value in records)
+def _got(seen: Asked | ConsumerEnded) -> str:
+    return "; ".join(f"{offset}: {value}" for offset, value in seen.records or ())
 
 
 def _notes(runs: Runs) -> Iterator[str]:

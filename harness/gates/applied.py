@@ -5,6 +5,9 @@ change. It says which leader epoch a replica has when it is asked for an offset 
 believes in one: with another one it refuses (KIP-320).
 """
 
+from dataclasses import asdict
+
+from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.clusters.client import list_offset
@@ -38,7 +41,8 @@ def await_applied(
         remedy=f"it reads the metadata log: see brokers/{broker}/server.log",
         abort=check,
     )
-    play.observed("delivered", broker=broker, state=state.to_json())
+    told = observations.LeaderAndIsr(**asdict(state))
+    play.observed(observations.Delivered(broker=broker, state=told))
 
 
 def has_applied(play: Play, partition: TopicPartition, broker: int, state: LeaderAndIsr) -> bool:

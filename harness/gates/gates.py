@@ -2,7 +2,9 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 
+from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model import events
@@ -55,9 +57,8 @@ def await_state(
         remedy="see the controller's lines in brokers/N/server.log",
         abort=no_exit(play),
     )
-    play.observed(
-        "state", topic=partition.topic, partition=partition.partition, state=state.to_json()
-    )
+    told = observations.LeaderAndIsr(**asdict(state))
+    play.observed(observations.AwaitedState(**partition._asdict(), state=told))
     return state
 
 
@@ -94,7 +95,7 @@ def await_log_end(
         remedy="see the fetchers' lines in brokers/N/server.log",
         abort=abort or no_exit(play),
     )
-    play.observed("log-end", topic=partition.topic, partition=partition.partition, ends=dict(seen))
+    play.observed(observations.LogEnd(**partition._asdict(), ends=dict(seen)))
 
 
 def await_high_watermark(
@@ -142,9 +143,8 @@ def await_high_watermark(
             high_watermark=high_watermark,
         )
         play.recorder.action(seen_now, zxid)
-    play.observed(
-        "high-watermark", topic=partition.topic, partition=partition.partition, seen=dict(seen)
-    )
+    marks = dict.fromkeys(brokers, high_watermark)
+    play.observed(observations.HighWatermark(**partition._asdict(), seen=marks))
 
 
 def await_answer(play: Play, operation: str, *, timeout_s: float) -> Produced | Exception:
@@ -187,7 +187,8 @@ def await_held(play: Play, name: str, count: int, *, timeout_s: float) -> None:
         remedy="the rule's source, target, partition or offset may match nothing: see links.jsonl",
         abort=no_exit(play),
     )
-    play.observed("held", name=name, messages=[record.describe() for record in hold.held])
+    messages = tuple(record.describe() for record in hold.held)
+    play.observed(observations.Held(name=name, messages=messages))
 
 
 def await_delivered(
@@ -214,7 +215,8 @@ def await_delivered(
         since=play.observer.links_started.get(broker, 0),
         abort=check_interrupt,
     )
-    play.observed("delivered", broker=broker, state=state.to_json())
+    told = observations.LeaderAndIsr(**asdict(state))
+    play.observed(observations.Delivered(broker=broker, state=told))
 
 
 def is_delivered(play: Play, partition: TopicPartition, broker: int, state: LeaderAndIsr) -> bool:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import DOES_NOT_LEAD, ErrorCode, error_name
 from kchaos.checkers.model import events
@@ -156,7 +157,7 @@ def _refused(probed: Probed, *, answer: Produced | Exception, number: int, end: 
         try:
             probed.await_end(end)
         except AwaitTimeout as error:
-            probed.play.observed("probe-not-replicated", detail=str(error))
+            probed.play.observed(observations.ProbeNotReplicated(detail=str(error)))
         else:
             detail = (
                 f"{number} probe writes with acks=all are on every in-sync disk, and for "

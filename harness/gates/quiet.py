@@ -8,6 +8,7 @@ the harness waits until a cluster has done so.
 
 from collections.abc import Collection, Iterator
 
+from kchaos.checkers import observations
 from kchaos.checkers.model.releases.rules.kafka_3143 import KAFKA_3143
 from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.clusters.errors import AwaitTimeout
@@ -58,7 +59,7 @@ def await_quiet(play: Play, *, level: bool = False, untold: Collection[int] = ()
             last_seen=lambda: "; ".join(missing),
         )
     except AwaitTimeout as error:
-        play.observed("not-quiet", detail=str(error))
+        play.observed(observations.NotQuiet(detail=str(error)))
 
 
 def _missing(play: Play, *, level: bool, untold: Collection[int]) -> Iterator[str]:

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.evidence.observed import HIGH_WATERMARK_NOT_PINNED
 from kchaos.checkers.segments.batch import Batch
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.harness.gates import fetching, gates
@@ -93,14 +93,14 @@ def lasting_difference(
         try:
             fetching.await_fetches(play, follower, leader, 2, timeout_s=timeout_s, abort=abort)
         except AwaitTimeout as error:
-            play.observed("not-fetching", broker=follower, detail=str(error))
+            play.observed(observations.NotFetching(broker=follower, detail=str(error)))
     try:
         is_open = play.cluster.has_given_addresses
         gates.await_log_end(
             play, partition, in_sync, end, timeout_s=timeout_s, or_beyond=is_open, abort=abort
         )
     except AwaitTimeout as error:
-        play.observed("probe-not-replicated", detail=str(error))
+        play.observed(observations.ProbeNotReplicated(detail=str(error)))
     return first_difference(play, partition, in_sync)
 
 
@@ -124,7 +124,7 @@ def await_high_watermarks(
     try:
         gates.await_high_watermark(play, partition, quick, end, timeout_s=_HIGH_WATERMARK_S)
     except AwaitTimeout as error:
-        play.observed(HIGH_WATERMARK_NOT_PINNED, detail=str(error))
+        play.observed(observations.HighWatermarkNotPinned(detail=str(error)))
 
 
 def _checkpoint_interval_s(play: Play, broker: int) -> float:

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.json_form import to_json
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.gates import fetching, gates
@@ -55,7 +55,7 @@ def settle(
         for partition in moved:
             _settle_partition(play, partition, untold, settled)
         moved = moved_since(play, partitions, settled)
-    play.observed("settled", **to_json(settled.told()))
+    play.observed(settled.told())
     return settled
 
 
@@ -209,7 +209,7 @@ def _await_followers(
                 play, partition, broker, seen["leader"], timeout_s=timeout_s, abort=abort
             )
         except AwaitTimeout as error:
-            play.observed("not-fetching", broker=broker, detail=str(error))
+            play.observed(observations.NotFetching(broker=broker, detail=str(error)))
 
 
 def _await_rest(

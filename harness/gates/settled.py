@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.evidence.about import SettleOutcome as SettledSaid
 from kchaos.harness.gates.settle_bound import LEAST_S
 
 
@@ -29,11 +29,10 @@ class Settled:
     probes: list[dict[str, Any]] = field(default_factory=list)
     last_seen: dict[str, Any] = field(default_factory=dict)
 
-    def told(self) -> SettledSaid:
+    def told(self) -> observations.SettleOutcome:
         """Return the part that is written down."""
-        return SettledSaid(
-            **{field.name: getattr(self, field.name) for field in fields(SettledSaid)}
-        )
+        names = (field.name for field in fields(observations.SettleOutcome))
+        return observations.SettleOutcome(**{name: getattr(self, name) for name in names})
 
     def add(self, kind: str, partition: TopicPartition, broker: int, detail: str) -> None:
         """Adds one reason why it did not converge."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from kchaos.checkers import observations
 from kchaos.checkers.evidence.metadata import DEFINITIONS, META_PROPERTIES, METADATA
 from kchaos.checkers.evidence.snapshots import (
     BrokerCopied,
@@ -116,7 +117,8 @@ def _copy_store(play: Play, root: Path) -> int | None:
 def observe_brokers(play: Play, why: str) -> None:
     """Writes down how every broker is registered, and its process."""
     for broker in play.cluster.brokers:
-        play.observed("broker", why=why, **observe_broker(play.cluster, broker).to_json())
+        seen = observe_broker(play.cluster, broker)
+        play.observed(observations.Broker(why=why, **seen.to_json()))
 
 
 def collect_decisions(run: RunDirectory, cluster: Cluster) -> None:

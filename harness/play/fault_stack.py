@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from kchaos.checkers import observations
 from kchaos.clusters.api import Cluster
 from kchaos.faults.api import Fault, Injection, Journal
 from kchaos.harness.errors import NotPossible, ScenarioError
@@ -35,12 +36,13 @@ class FaultStack:
         else:
             stack.close()
         self.journal.observed(
-            "injected",
-            name=name,
-            fault=injection.fault,
-            lasting=fault.lasting,
-            before=injection.before,
-            effect=injection.effect,
+            observations.Injected(
+                name=name,
+                fault=injection.fault,
+                lasting=fault.lasting,
+                before=injection.before,
+                effect=injection.effect,
+            )
         )
         return injection
 
@@ -54,7 +56,7 @@ class FaultStack:
         if stack is None:
             raise NotPossible(f"no fault named {name!r} acts; those that do: {[*self.acting]}")
         stack.close()
-        self.journal.observed("healed", name=name)
+        self.journal.observed(observations.Healed(name=name))
 
     def heal_all(self, after_each: Callable[[], None] = lambda: None) -> None:
         """Heals whatever still acts, the newest first, and goes on after one that fails.

@@ -2,7 +2,7 @@
 
 What they are promised is evidence as of any client: links in front of brokers see it. What they
 tell themselves is an observation: how much they did, and when nothing of what they wrote to a
-partition was acknowledged (`checkers.evidence.observed.FreeClientWait`).
+partition was acknowledged (`checkers.observations.Wait`).
 """
 
 import json

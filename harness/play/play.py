@@ -4,11 +4,11 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from kchaos.checkers.acts import Act, StartBroker, StopBroker, fields_of
-from kchaos.checkers.evidence.observed import FREE_CLIENTS_STOPPED
+from kchaos.checkers import observations
+from kchaos.checkers.acts import Act, StartBroker, StopBroker
 from kchaos.checkers.model import events
+from kchaos.checkers.observations import Observation
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.api import Cluster
 from kchaos.faults.process.restart import start_of
@@ -57,9 +57,9 @@ class Play:
         self.clients = Clients(self.cluster, self.recorder)
         self.faults = FaultStack(self.cluster, self)
 
-    def observed(self, what: str, **detail: Any) -> None:
-        """Appends one observation."""
-        self.recorder.observed(what, **detail)
+    def observed(self, what: Observation) -> None:
+        """Appends one observation; a step of somebody's own has `Noted`."""
+        self.recorder.observed(what)
 
     def action(self, event: events.Action) -> None:
         """Appends one action of the model's that is taken now."""
@@ -73,7 +73,7 @@ class Play:
         """
         is_of_broker = getattr(act, "broker", None) not in self.cluster.controllers
         zxid = self.last_zxid()
-        self.observed("act", act=type(act).__name__, zxid=zxid, **fields_of(act))
+        self.observed(observations.Act(act=act, zxid=zxid))
         if isinstance(act, StartBroker) and is_of_broker:
             self.observer.remember_start(act.broker)
         began = time.time()
@@ -108,8 +108,15 @@ class Play:
             except ScenarioError as error:
                 failures.append(str(error))
             else:
-                of_all = {key: told[key] for key in ("clients", "waits", "not_ended")}
-                self.observed(FREE_CLIENTS_STOPPED, name=name, topic=clients.topic, **of_all)
+                self.observed(
+                    observations.FreeClientsStopped(
+                        name=name,
+                        topic=clients.topic,
+                        clients=tuple(told["clients"]),
+                        waits=tuple(observations.Wait(**wait) for wait in told["waits"]),
+                        not_ended=tuple(told["not_ended"]),
+                    )
+                )
         if failures:
             raise ScenarioError("; ".join(failures))
 

@@ -11,6 +11,7 @@ from kchaos.checkers.evidence.observed import OBSERVATIONS, Observed
 from kchaos.checkers.evidence.tier import TIER, LineKind, TierLine
 from kchaos.checkers.json_form import to_json
 from kchaos.checkers.model import events
+from kchaos.checkers.observations import Observation
 from kchaos.checkers.run_directory import RunDirectory
 
 
@@ -26,10 +27,10 @@ class Recorder:
     step: int = -1
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def observed(self, what: str, **detail: Any) -> None:
+    def observed(self, what: Observation) -> None:
         """Appends one observation."""
         with self._lock:
-            seen = Observed(time=time.time(), step=self.step, kind=what, detail=detail)
+            seen = Observed(time=time.time(), step=self.step, what=what)
             self.run.append(OBSERVATIONS, seen.line())
 
     def action(self, event: events.Action, zxid: int, *, began: float | None = None) -> None:

@@ -21,11 +21,13 @@ from kchaos.checkers.acts import (
     TopicPartition,
 )
 from kchaos.checkers.errors import CheckError
+from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerRegistrationChanged,
     BrokerUnregistered,
 )
+from kchaos.checkers.observations import Act
 from kchaos.harness.report.leadership import Decisions
 from kchaos.harness.report.loading import Loaded
 from kchaos.harness.report.placement import style_of_epoch
@@ -154,13 +156,11 @@ def acts_of(loaded: Loaded) -> tuple[tuple[float, object], ...]:
 
     Cuts from ZooKeeper are no actions of the model, and stand only among the observations.
     """
-    acts: list[tuple[float, object]] = []
-    for line in loaded.evidence.observed:
-        if line.kind == "act" and line.detail.get("act") == "CutZooKeeper":
-            cut = CutZooKeeper(broker=line.detail["broker"], name=line.detail.get("name", ""))
-            acts.append((line.time, cut))
-        elif line.kind == "act" and line.detail.get("act") == "HealZooKeeper":
-            acts.append((line.time, HealZooKeeper(name=line.text("name"))))
+    acts: list[tuple[float, object]] = [
+        (line.time, begun.act)
+        for line, begun in lines_of(loaded.evidence.observed, Act)
+        if isinstance(begun.act, CutZooKeeper | HealZooKeeper)
+    ]
     with contextlib.suppress(CheckError):  # The judgement says what cannot be read.
         acts += [(timed.time, timed.event) for timed in loaded.evidence.actions]
     return tuple(sorted(acts, key=lambda act: act[0]))

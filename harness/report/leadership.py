@@ -1,6 +1,6 @@
 """Leaders and registrations over time, from ZooKeeper's log or KRaft's metadata log."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from kchaos.checkers.model.values.events import (
     FeatureLevelSet,
     PartitionState,
 )
+from kchaos.checkers.observations import BrokerSeen, Injected
 from kchaos.harness.report.loading import Loaded
 
 
@@ -167,7 +168,7 @@ def _seen_incarnations(loaded: Loaded) -> Iterable[Incarnation]:
     last: dict[int, tuple[Any, ...]] = {}
     for line in loaded.evidence.observed:
         for seen, why in _seen(line):
-            identity = (seen.get("pid"), seen.get("czxid"), seen.get("session_id"))
+            identity = (seen.get("pid"), seen["czxid"], seen.get("session_id"))
             if last.get(seen["broker"]) != identity:
                 last[seen["broker"]] = identity
                 yield _incarnation(seen["broker"], line.time, identity, why)
@@ -180,13 +181,12 @@ def _incarnation(broker: int, since: float, identity: tuple[Any, ...], why: str)
     )
 
 
-def _seen(line: Observed) -> Iterable[tuple[dict[str, Any], str]]:
+def _seen(line: Observed) -> Iterable[tuple[Mapping[str, Any], str]]:
     """States of brokers in one observation: directly, or before and after a fault."""
-    detail = line.detail
-    for value, why in (
-        (detail, str(detail.get("why") or line.kind)),
-        (detail.get("before"), f"before {detail.get('name')}"),
-        (detail.get("effect"), f"after {detail.get('name')}"),
-    ):
-        if isinstance(value, dict) and "czxid" in value and isinstance(value.get("broker"), int):
-            yield value, why
+    match line.what:
+        case BrokerSeen() as seen:
+            yield seen.to_json(), getattr(seen, "why", "") or line.kind
+        case Injected(name=name, before=before, effect=effect):
+            for value, why in ((before, f"before {name}"), (effect, f"after {name}")):
+                if "czxid" in value and isinstance(value.get("broker"), int):
+                    yield value, why

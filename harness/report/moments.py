@@ -6,10 +6,21 @@ from typing import Any
 
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.evidence.history import Operation
-from kchaos.checkers.evidence.observed import Observed
+from kchaos.checkers.evidence.observed import Observed, lines_of
 from kchaos.checkers.formats.point_hit import PointHit
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.prediction import PredictedProduce
+from kchaos.checkers.observations import (
+    Act,
+    GaveUp,
+    Healed,
+    Injected,
+    LeaderTold,
+    ReassignedAgain,
+    SettleOutcome,
+    StepBegun,
+    StepNotPossible,
+)
 from kchaos.harness.report.control import control_rows
 from kchaos.harness.report.followers import lagging_looks
 from kchaos.harness.report.leadership import Decisions, decision_text
@@ -88,40 +99,39 @@ class WriteSpan:
 def faults_of(loaded: Loaded) -> tuple[FaultSpan, ...]:
     """Every fault that was injected, in order; one that nobody healed stays open.
 
-    A run that finished has healed all that lasts, so in it a fault without a healing left nothing
-    to heal. Elsewhere the observation's "lasting" says so.
+    A fault that does not last left nothing to heal.
     """
-    is_finished = loaded.evidence.outcome.finished
     specs = _fault_specs(loaded)
     # "injected" is written once the effect was seen; what caused the effect is the act before it.
     acted: dict[int, float] = {}
-    opened: list[tuple[Observed, float | None]] = []
+    opened: list[tuple[Observed, Injected, float | None]] = []
     for line in loaded.evidence.observed:
-        if line.kind == "act":
-            acted.setdefault(line.step, line.time)
-        elif line.kind == "injected":
-            opened.append((line, None))
-        elif line.kind == "healed":
-            for index, (injected, healed) in enumerate(opened):
-                if injected.text("name") == line.text("name") and healed is None:
-                    opened[index] = (injected, line.time)
+        match line.what:
+            case Act():
+                acted.setdefault(line.step, line.time)
+            case Injected() as fault:
+                opened.append((line, fault, None))
+            case Healed(name=name):
+                for index, (seen, fault, healed) in enumerate(opened):
+                    if fault.name == name and healed is None:
+                        opened[index] = (seen, fault, line.time)
     return tuple(
-        _fault(line, healed, acted.get(line.step), specs, is_finished) for line, healed in opened
+        _fault(line.time, fault, healed, acted.get(line.step), specs)
+        for line, fault, healed in opened
     )
 
 
 def _fault(
-    line: Observed,
+    seen: float,
+    fault: Injected,
     healed: float | None,
     acted: float | None,
     specs: Mapping[str, str],
-    is_finished: bool,
 ) -> FaultSpan:
-    name, seen = line.text("name"), line.time
-    lasts = healed is not None or bool(line.detail.get("lasting", not is_finished))
+    lasts = healed is not None or fault.lasting
     return FaultSpan(
-        name=name,
-        what=specs.get(name, line.text("fault")),
+        name=fault.name,
+        what=specs.get(fault.name, fault.fault),
         injected=seen if acted is None else min(acted, seen),
         healed=healed if lasts else seen,
         lasts=lasts,
@@ -223,25 +233,24 @@ def _specs(loaded: Loaded) -> list[Mapping[str, Any]]:
 def _steps(loaded: Loaded) -> Iterable[Moment]:
     steps = _specs(loaded)
     for line in loaded.evidence.observed:
-        time, kind, index = line.time, line.kind, line.step
-        if kind == "step":
-            spec = steps[index] if 0 <= index < len(steps) else {"step": line.text("name")}
-            if spec.get("step") == "Tell":
-                yield Moment(time=time, kind="story", text=str(spec.get("text", "")))
-            else:
-                yield Moment(time=time, kind="step", text=f"step {index}: {_step_text(spec)}")
-        elif kind == "not-possible":
-            text = f"not possible: {line.text('reason')}"
-            yield Moment(time=time, kind="step", text=text)
-        elif kind == "reassigned-again":
-            partition = f"{line.text('topic')}-{line.text('partition')}"
-            text = f"the reassignment of {partition} was lost, and is asked for again"
-            yield Moment(time=time, kind="step", text=text)
-        elif kind == "settled":
-            yield Moment(time=time, kind="step", text=f"settle: {line.text('state')}")
-        elif kind == "unknown":
-            text = f"gave up: {line.text('reason')}"
-            yield Moment(time=time, kind="unknown", text=text, outcome="fail")
+        time, index = line.time, line.step
+        match line.what:
+            case StepBegun(name=name):
+                spec = steps[index] if 0 <= index < len(steps) else {"step": name}
+                if spec.get("step") == "Tell":
+                    yield Moment(time=time, kind="story", text=str(spec.get("text", "")))
+                else:
+                    yield Moment(time=time, kind="step", text=f"step {index}: {_step_text(spec)}")
+            case StepNotPossible(reason=reason):
+                yield Moment(time=time, kind="step", text=f"not possible: {reason}")
+            case ReassignedAgain(topic=topic, partition=partition):
+                text = f"the reassignment of {topic}-{partition} was lost, and is asked for again"
+                yield Moment(time=time, kind="step", text=text)
+            case SettleOutcome(state=state):
+                yield Moment(time=time, kind="step", text=f"settle: {state}")
+            case GaveUp(reason=reason):
+                text = f"gave up: {reason}"
+                yield Moment(time=time, kind="unknown", text=text, outcome="fail")
     for taken in loaded.evidence.snapshots:
         text = f"snapshot {taken.label}"
         yield Moment(time=taken.time, kind="snapshot", text=text, short=taken.label)
@@ -306,15 +315,12 @@ def _of_late_requests(loaded: Loaded) -> Iterable[Moment]:
 
 def _of_told(loaded: Loaded) -> Iterable[Moment]:
     """Answers to a client by the broker that it asked, and by the one where it was sent."""
-    for line in loaded.evidence.observed:
-        if line.kind != "told":
-            continue
-        seen = line.detail
-        text = f"client {seen.get('operation')} asks broker {seen.get('by')}: "
-        text += f"leader {seen.get('leader')} of brokers {seen.get('brokers')}"
-        if "fetch_error_code" in seen:
-            text += f"; there a read gets error {seen['fetch_error_code']}, "
-            text += f"a write {seen.get('produce_error_code')}"
+    for line, told in lines_of(loaded.evidence.observed, LeaderTold):
+        text = f"client {told.operation} asks broker {told.by}: "
+        text += f"leader {told.leader} of brokers {[*told.brokers]}"
+        if told.fetch_error_code is not None:
+            text += f"; there a read gets error {told.fetch_error_code}, "
+            text += f"a write {told.produce_error_code}"
         yield Moment(time=line.time, kind="told", text=text)
 
 

@@ -5,10 +5,10 @@ import traceback
 from dataclasses import replace
 from functools import partial
 
+from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.about import OUTCOME, Outcome
 from kchaos.checkers.evidence.clients import CLIENTS
-from kchaos.checkers.evidence.observed import ADDRESSES_GIVEN
 from kchaos.checkers.json_form import to_json
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import AwaitTimeout, ClusterError
@@ -45,7 +45,7 @@ def finish(
     """
     outcome = _come_to_rest(now, failure, settle_bound_s)
     if now.cluster.has_given_addresses:
-        now.observed(ADDRESSES_GIVEN, to="clients that are not kchaos's own")
+        now.observed(observations.AddressesGiven(to="clients that are not kchaos's own"))
     if now.cluster.links is not None:
         # A cluster goes on to decide, and what is copied next has no decisions of later messages.
         now.cluster.links.set_sink(None)
@@ -55,7 +55,8 @@ def finish(
     _write_clients(now)
     if now.cluster.gate is not None:
         # Counted where no broker can come to a point any more: the lines are all written.
-        now.observed("point-hits", counts=now.cluster.gate.counts())
+        counts = tuple(observations.HitsAtPoint(**hits) for hits in now.cluster.gate.counts())
+        now.observed(observations.PointHits(counts=counts))
     collect_brokers(now.run, now.cluster)
     seconds = round(time.time() - started, 3)
     waited_s = round(now.waited_s, 3)
@@ -104,11 +105,11 @@ def _come_to_rest(now: Play, failure: Exception | None, settle_bound_s: float | 
         # The run is unknown, and says why; what was seen until here is worth keeping.
         unknown = f"step {now.recorder.step}: {_said(error)}"
         outcome = replace(outcome, unknown=unknown, traceback=traceback.format_exc())
-        now.observed("unknown", reason=_said(error))
+        now.observed(observations.GaveUp(reason=_said(error)))
         try:
             take_snapshot(now, FINAL, is_final=True)
         except PLANNED as problem:
-            now.observed("no-final-snapshot", reason=str(problem))
+            now.observed(observations.NoFinalSnapshot(reason=str(problem)))
     return outcome
 
 

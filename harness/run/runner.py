@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
+from kchaos.checkers import observations
 from kchaos.checkers.evidence.about import OUTCOME, BrokerAbout, Outcome, RunAbout
 from kchaos.checkers.evidence.hits import HITS
 from kchaos.checkers.evidence.links import LINKS
@@ -198,14 +199,14 @@ def begin(
     }
     run = _new_run(scenario, cluster, options, brokers, started)
     now = Play(cluster=cluster, run=run, say=say, is_offline=options.offline)
-    now.observed("start-up", seconds=time.time() - started)
+    now.observed(observations.StartUp(seconds=time.time() - started))
     _record_links(now)
     _record_clients(now)
     _record_hits(now)
     now.observer.look_at_controller()
     for broker in cluster.brokers.values():
         now.recorder.action(start_of(broker), 0)
-        now.observed("broker", **observe_broker(cluster, broker.id).to_json())
+        now.observed(observations.Broker(**observe_broker(cluster, broker.id).to_json()))
     return now
 
 
@@ -214,7 +215,7 @@ def perform(now: Play, index: int, step: Step) -> None:
     check_interrupt()
     now.recorder.step = index
     name = type(step.do if isinstance(step, IfPossible) else step).__name__
-    now.observed("step", step=index, name=name)
+    now.observed(observations.StepBegun(name=name))
     began = time.monotonic()
     try:
         step.perform(now)

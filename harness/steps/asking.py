@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kchaos.checkers import observations
 from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.client import batches_in, fetch_request, records_of
 from kchaos.clusters.exchange import NoAnswer, NotSent
@@ -57,15 +58,16 @@ class AskAs:
         """
         for request, answer in self._answers(play):
             play.observed(
-                "asked",
-                operation=self.operation,
-                broker=self.broker,
-                topic=self.topic,
-                partition=self.partition,
-                offset=self.offset,
-                leader_epoch=self.leader_epoch,
-                request=request,
-                **answer,
+                observations.Asked(
+                    operation=self.operation,
+                    broker=self.broker,
+                    topic=self.topic,
+                    partition=self.partition,
+                    offset=self.offset,
+                    leader_epoch=self.leader_epoch,
+                    request=request,
+                    **answer,
+                )
             )
 
     def _answers(self, play: Play) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -99,15 +101,13 @@ class AskAs:
         diverging = partition_answer.get("diverging_epoch")
         return {
             "error_code": partition_answer["error_code"],
-            "records": [
-                [record.offset, (record.value or b"").decode()]
+            "records": tuple(
+                (record.offset, (record.value or b"").decode())
                 for record in records_of(batches_in(partition_answer), self.offset)
-            ],
-            **(
-                {}
-                if diverging is None or diverging["epoch"] < 0
-                else {"diverging": [diverging["epoch"], diverging["end_offset"]]}
             ),
+            "diverging": None
+            if diverging is None or diverging["epoch"] < 0
+            else (diverging["epoch"], diverging["end_offset"]),
         }
 
     def _end_offset(self, address: str) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class AskAs:
         partition_answer = answer["topics"][0]["partitions"][0]
         return {
             "error_code": partition_answer["error_code"],
-            "answered": [partition_answer["leader_epoch"], partition_answer["end_offset"]],
+            "answered": (partition_answer["leader_epoch"], partition_answer["end_offset"]),
         }
 
 
@@ -191,16 +191,17 @@ class ConsumeFrom:
             offline=play.is_offline,
         )
         play.observed(
-            "consumed",
-            operation=self.operation,
-            topic=self.topic,
-            partition=self.partition,
-            offset=self.offset,
-            leader_epoch=self.leader_epoch,
-            records=[list(record) for record in consumed.records],
-            error=consumed.error,
-            exit_code=consumed.exit_code,
-            said=list(consumed.said[-_MOST_LINES:]),
+            observations.ConsumerEnded(
+                operation=self.operation,
+                topic=self.topic,
+                partition=self.partition,
+                offset=self.offset,
+                leader_epoch=self.leader_epoch,
+                records=tuple(consumed.records),
+                error=consumed.error,
+                exit_code=consumed.exit_code,
+                said=tuple(consumed.said[-_MOST_LINES:]),
+            )
         )
 
     def _commit(self, play: Play) -> int | str:

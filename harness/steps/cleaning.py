@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.checkpoints import CLEANED, parse_offset_checkpoint
 from kchaos.checkers.model import events
@@ -68,12 +69,13 @@ class AwaitCleaned:
         )
         play.action(cleaned)
         play.observed(
-            "log-cleaned",
-            broker=self.broker,
-            topic=self.topic,
-            partition=self.partition,
-            cleaned_until=self.cleaned_until,
-            kept=[list(offsets) for offsets in kept],
+            observations.LogCleaned(
+                broker=self.broker,
+                topic=self.topic,
+                partition=self.partition,
+                cleaned_until=self.cleaned_until,
+                kept=tuple(kept),
+            )
         )
 
     def _kept(self, play: Play) -> list[tuple[int, int]]:

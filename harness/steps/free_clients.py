@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from kchaos.checkers.evidence.observed import FREE_CLIENTS_STARTED
+from kchaos.checkers import observations
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.gates.gates import check_causes_of_death
@@ -78,12 +78,13 @@ class StartClients:
             settings, folder, timeout_s=self.timeout_s
         )
         play.observed(
-            FREE_CLIENTS_STARTED,
-            name=self.name,
-            topic=self.topic,
-            partitions=self.partitions,
-            kinds={kind: count for kind, count in self.kinds.items() if count},
-            rate=self.rate,
+            observations.FreeClientsStarted(
+                name=self.name,
+                topic=self.topic,
+                partitions=self.partitions,
+                kinds={kind: count for kind, count in self.kinds.items() if count},
+                rate=self.rate,
+            )
         )
 
 
@@ -169,7 +170,9 @@ class StartWorkload:
         )
         kinds = {self.command[0]: 1}
         play.observed(
-            FREE_CLIENTS_STARTED, name=self.name, topic="", partitions=0, kinds=kinds, rate=0.0
+            observations.FreeClientsStarted(
+                name=self.name, topic="", partitions=0, kinds=kinds, rate=0.0
+            )
         )
 
 

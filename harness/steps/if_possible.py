@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from kchaos.checkers import observations
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.waiting import await_until
@@ -62,7 +63,9 @@ class IfPossible:
         except NOT_NOW as error:
             seconds = round(time.monotonic() - started, 3)
             name = type(self.do).__name__
-            play.observed("not-possible", name=name, reason=str(error), seconds=seconds)
+            play.observed(
+                observations.StepNotPossible(name=name, reason=str(error), seconds=seconds)
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers import observations
+from kchaos.checkers.acts import TopicPartition, fields_of
 from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.checkers.formats.checkpoints import LOG_STARTS, parse_offset_checkpoint
 from kchaos.checkers.model.values import events
@@ -64,13 +65,14 @@ class DeleteRecords:
             )
             play.action(begun)
         play.observed(
-            "records-deleted",
-            broker=broker,
-            topic=self.topic,
-            partition=self.partition,
-            before_offset=self.before_offset,
-            error_code=error_code,
-            low_watermark=low_watermark,
+            observations.RecordsDeleted(
+                broker=broker,
+                topic=self.topic,
+                partition=self.partition,
+                before_offset=self.before_offset,
+                error_code=error_code,
+                low_watermark=low_watermark,
+            )
         )
 
     def _answer(self, address: str) -> tuple[int, int]:
@@ -124,12 +126,11 @@ class AwaitLogStart:
         )
         for broker, start in starts.items():
             assert start is not None
-            replica = {"broker": broker, "topic": self.topic, "partition": self.partition}
             seen = events.LogStartObserved(
                 broker=broker, topic=self.topic, partition=self.partition, log_start_offset=start
             )
             play.action(seen)
-            play.observed("log-start", **replica, log_start_offset=start)
+            play.observed(observations.LogStart(**fields_of(seen)))
 
     def _start(self, play: Play, broker: int) -> int | None:
         directory = play.observer.partition_directory(broker, self.topic, self.partition)

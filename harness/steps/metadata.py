@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 
+from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.client import PartitionMetadata, Produced, fetch_raw, tell
 from kchaos.clusters.exchange import NoAnswer, NotSent
@@ -42,30 +43,33 @@ class WriteWhereTold:
         for number in range(1, self.tries + 1):
             check_interrupt()
             told = self._told(play)
-            answers = {}
+            fetch = produce = None
             if told is not None and told.leader in play.cluster.brokers:
-                answers = {"fetch": self._read(play, told.leader)}
-                answers["produce"] = self._write(play, told.leader, number)
-                acknowledged = answers["produce"] == 0
+                fetch = self._read(play, told.leader)
+                produce = self._write(play, told.leader, number)
+                acknowledged = produce == 0
             play.observed(
-                "told",
-                operation=self.operation,
-                number=number,
-                by=self.ask,
-                leader=None if told is None else told.leader,
-                brokers=[] if told is None else list(told.brokers),
-                error_code=None if told is None else told.error_code,
-                **{f"{api}_error_code": code for api, code in answers.items()},
+                observations.LeaderTold(
+                    operation=self.operation,
+                    number=number,
+                    by=self.ask,
+                    leader=None if told is None else told.leader,
+                    brokers=() if told is None else tuple(told.brokers),
+                    error_code=None if told is None else told.error_code,
+                    fetch_error_code=fetch,
+                    produce_error_code=produce,
+                )
             )
             if acknowledged:
                 break
             time.sleep(_PAUSE_S)
         play.observed(
-            "wrote-where-told",
-            operation=self.operation,
-            acknowledged=acknowledged,
-            tries=number,
-            seconds=round(time.monotonic() - began, 1),
+            observations.WroteWhereTold(
+                operation=self.operation,
+                acknowledged=acknowledged,
+                tries=number,
+                seconds=round(time.monotonic() - began, 1),
+            )
         )
 
     def _told(self, play: Play) -> PartitionMetadata | None:

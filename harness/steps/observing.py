@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.formats.checkpoints import HIGH_WATERMARKS
@@ -128,7 +129,7 @@ class AwaitLog:
             remedy=f"see brokers/{self.broker}/server.log; releases word their lines differently",
             abort=gates.no_exit(play),
         )
-        play.observed("log", broker=self.broker, lines=list(lines))
+        play.observed(observations.LogLines(broker=self.broker, lines=tuple(lines)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +217,8 @@ class AwaitMessage:
             since=0,
             abort=check_interrupt,
         )
-        play.observed("message", messages=[record.describe() for record in seen])
+        messages = tuple(record.describe() for record in seen)
+        play.observed(observations.MessagesSeen(messages=messages))
 
     def _matches(self, record: LinkRecord) -> bool:
         wanted = (spelled(self.api), self.direction)
@@ -270,7 +272,9 @@ class AwaitMetadataRead:
             "heartbeats",
             abort=check_interrupt,
         )
-        play.observed("metadata-read", broker=self.broker, position=position, offsets=offsets)
+        play.observed(
+            observations.MetadataRead(broker=self.broker, position=position, offsets=tuple(offsets))
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,11 +331,12 @@ class AwaitHighWatermarkKept:
             )
             play.action(seen)
         play.observed(
-            "high-watermark-kept",
-            topic=self.topic,
-            partition=self.partition,
-            brokers=list(self.brokers),
-            value=self.high_watermark,
+            observations.HighWatermarkKept(
+                topic=self.topic,
+                partition=self.partition,
+                brokers=self.brokers,
+                value=self.high_watermark,
+            )
         )
 
 
@@ -371,11 +376,12 @@ class AwaitHighWatermarkForgotten:
         )
         play.action(forgotten)
         play.observed(
-            "high-watermark-forgotten",
-            broker=self.broker,
-            topic=self.topic,
-            partition=self.partition,
-            left=[list(key) for key in seen],
+            observations.HighWatermarkForgotten(
+                broker=self.broker,
+                topic=self.topic,
+                partition=self.partition,
+                left=tuple(seen),
+            )
         )
 
 
@@ -449,11 +455,12 @@ class AwaitThrottled:
             abort=gates.no_exit(play),
         )
         play.observed(
-            "throttled",
-            topic=self.topic,
-            partition=self.partition,
-            follower=self.follower,
-            last_offset=ends[self.follower],
+            observations.FollowerThrottled(
+                topic=self.topic,
+                partition=self.partition,
+                follower=self.follower,
+                last_offset=ends[self.follower],
+            )
         )
 
     def _is_forgotten(self, play: Play) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.waiting import await_until
@@ -356,8 +357,11 @@ def reassign(
     def is_done() -> bool:
         if may_lose and metadata.has_lost_reassignment(topic, partition, replicas):
             metadata.reassign(topic, partition, replicas)
-            lost = {"topic": topic, "partition": partition, "replicas": list(replicas)}
-            play.observed("reassigned-again", **lost)
+            play.observed(
+                observations.ReassignedAgain(
+                    topic=topic, partition=partition, replicas=tuple(replicas)
+                )
+            )
         is_reassigned = not metadata.is_reassigning()
         return is_reassigned and [*metadata.assignment(topic)[partition]] == [*replicas]
 

@@ -5,8 +5,8 @@ What a leader says of the ends of its log is written to `tier.jsonl` with the ki
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.remote_log_metadata import RemoteLogMetadataError
 from kchaos.checkers.segments.directory import segment_files
@@ -74,10 +74,11 @@ class AwaitTiered:
             abort=gates.no_exit(play),
         )
         play.observed(
-            "tiered",
-            topic=partition.topic,
-            partition=partition.partition,
-            segments=[_shown(segment) for segment in seen],
+            observations.Tiered(
+                topic=partition.topic,
+                partition=partition.partition,
+                segments=tuple(map(_shown, seen)),
+            )
         )
 
 
@@ -110,11 +111,12 @@ class AwaitLocalStart:
             abort=gates.no_exit(play),
         )
         play.observed(
-            "local-segments",
-            broker=self.broker,
-            topic=self.topic,
-            partition=self.partition,
-            base_offsets=list(base_offsets),
+            observations.LocalSegments(
+                broker=self.broker,
+                topic=self.topic,
+                partition=self.partition,
+                base_offsets=tuple(base_offsets),
+            )
         )
 
 
@@ -192,15 +194,15 @@ def _is_segment(segment: RemoteSegmentMetadata, wanted: tuple[int, int, int | No
     return epoch is None or segment.leader_epochs[-1][0] == epoch
 
 
-def _shown(segment: RemoteSegmentMetadata) -> dict[str, Any]:
-    return {
-        "segment_id": segment.segment_id,
-        "broker": segment.broker,
-        "state": segment.state,
-        "start_offset": segment.start_offset,
-        "end_offset": segment.end_offset,
-        "leader_epochs": [list(entry) for entry in segment.leader_epochs],
-    }
+def _shown(segment: RemoteSegmentMetadata) -> observations.TieredSegment:
+    return observations.TieredSegment(
+        segment_id=segment.segment_id,
+        broker=segment.broker,
+        state=segment.state,
+        start_offset=segment.start_offset,
+        end_offset=segment.end_offset,
+        leader_epochs=segment.leader_epochs,
+    )
 
 
 def _base_offsets(directory: Path) -> list[int]:

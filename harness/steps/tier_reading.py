@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model import events
@@ -207,9 +208,7 @@ def _read_from(
 
 
 def _not_read(play: Play, partition: TopicPartition, broker: int, why: str) -> None:
-    play.observed(
-        "not-read", topic=partition.topic, partition=partition.partition, broker=broker, why=why
-    )
+    play.observed(observations.NotRead(**partition._asdict(), broker=broker, why=why))
 
 
 def listed(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kchaos.checkers import observations
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.gates import GATE_S
@@ -52,4 +53,4 @@ class DeleteTopic:
             "live keeps its topic from being deleted",
             abort=gates.no_exit(play),
         )
-        play.observed("topic-deleted", topic=self.topic)
+        play.observed(observations.TopicDeleted(topic=self.topic))

@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka.record.memory_records import MemoryRecordsBuilder
 
+from kchaos.checkers import observations
 from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.checkers.formats.error_codes import ErrorCode, error_name
 from kchaos.clusters.client import fetch
@@ -97,11 +98,12 @@ class WriteAcrossTimeout:
             producer.end(committed=True)
             producer.await_marker(self.next_partition, base_offset + 2)
         play.observed(
-            "after-timeout",
-            operation=self.operation,
-            topic=self.topic,
-            partition=self.next_partition,
-            error=error_name(error_code) if error_code else "",
+            observations.AfterTimeout(
+                operation=self.operation,
+                topic=self.topic,
+                partition=self.next_partition,
+                error=error_name(error_code) if error_code else "",
+            )
         )
 
 
@@ -263,12 +265,13 @@ class _Producer:
         )
         error_code, base_offset = answers[-1]
         self.play.observed(
-            "late-batch",
-            operation=operation,
-            topic=self.step.topic,
-            partition=partition,
-            error=error_name(error_code) if error_code else "",
-            base_offset=base_offset,
+            observations.LateBatch(
+                operation=operation,
+                topic=self.step.topic,
+                partition=partition,
+                error=error_name(error_code) if error_code else "",
+                base_offset=base_offset,
+            )
         )
 
     def write(self, operation: str, partition: int, sequence: int) -> tuple[int, int]:

@@ -27,8 +27,9 @@ from typing import Any
 
 from kchaos.checkers.availability import Availability, FaultAvailability
 from kchaos.checkers.errors import CheckError, RunDirectoryError
-from kchaos.checkers.evidence.observed import Observed
+from kchaos.checkers.evidence.observed import Observed, lines_of
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.observations import Healed, Injected, StepBegun
 from kchaos.checkers.packs import SUFFIX, run_at
 from kchaos.checkers.results import Results, read_judgement
 from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
@@ -482,16 +483,18 @@ def _add_evidence(
 
 
 def _steps(observed: Sequence[Observed]) -> Iterator[dict[str, Any]]:
-    steps = [line for line in observed if line.kind == "step"]
-    last = max((line.time for line in observed if steps and line.step == steps[-1].step), default=0)
-    for step, end in zip(steps, [*(step.time for step in steps[1:]), last], strict=True):
-        name = step.text("name")
+    steps = [*lines_of(observed, StepBegun)]
+    last = max(
+        (line.time for line in observed if steps and line.step == steps[-1][0].step), default=0
+    )
+    ends = [*(line.time for line, _ in steps[1:]), last]
+    for (line, step), end in zip(steps, ends, strict=True):
         yield {
-            "number": step.step,
-            "name": name,
-            "is_gate": name.startswith("Await"),
-            "began": _when(step.time),
-            "seconds": round(end - step.time, 6),
+            "number": line.step,
+            "name": step.name,
+            "is_gate": step.name.startswith("Await"),
+            "began": _when(line.time),
+            "seconds": round(end - line.time, 6),
         }
 
 
@@ -500,21 +503,19 @@ def _faults(
 ) -> Iterator[dict[str, Any]]:
     """Yields a row for each fault; `service` has them in the same order, or is empty."""
     of_each = iter(service)
-    healed = {line.text("name"): line.time for line in observed if line.kind == "healed"}
-    for line in observed:
-        if line.kind == "injected":
-            lasting = bool(line.detail.get("lasting"))
-            after = next(of_each, None)
-            yield {
-                "name": line.text("name"),
-                "fault": line.text("fault"),
-                "step": line.step,
-                "lasting": lasting,
-                "injected": _when(line.time),
-                "healed": _when(healed.get(line.text("name"))) if lasting else None,
-                "is_back": None if after is None else after.is_back,
-                "service_back_s": None if after is None else after.service_back_s,
-            }
+    healed = {fault.name: line.time for line, fault in lines_of(observed, Healed)}
+    for line, fault in lines_of(observed, Injected):
+        after = next(of_each, None)
+        yield {
+            "name": fault.name,
+            "fault": fault.fault,
+            "step": line.step,
+            "lasting": fault.lasting,
+            "injected": _when(line.time),
+            "healed": _when(healed.get(fault.name)) if fault.lasting else None,
+            "is_back": None if after is None else after.is_back,
+            "service_back_s": None if after is None else after.service_back_s,
+        }
 
 
 def _filled(run: str, row: Mapping[str, Any]) -> dict[str, Any]:

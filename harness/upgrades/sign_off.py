@@ -8,10 +8,11 @@ from typing import Any
 from kchaos.checkers.availability import Availability
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.about import marked
-from kchaos.checkers.evidence.observed import Observed
+from kchaos.checkers.evidence.observed import Observed, lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.model.values.events import BrokerRegistered, ControllerElected, PartitionState
+from kchaos.checkers.observations import Act, Injected, StepBegun, StepNotPossible
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import REPORT, RunDirectory
 from kchaos.clusters.releases import release_of
@@ -283,13 +284,11 @@ def _phases(
     started = evidence.description.started_at or 0.0
     names = {f"{phase.name}: {phase.title}": phase for phase in phases(upgrade)}
     begins = [(BEFORE, "the cluster as it was", started)]
-    for observation in evidence.observed:
-        if observation.kind != "step":
-            continue
+    for line, _ in lines_of(evidence.observed, StepBegun):
         steps = evidence.scenario.steps
-        text = str(steps[observation.step].get("text")) if observation.step < len(steps) else ""
+        text = str(steps[line.step].get("text")) if line.step < len(steps) else ""
         if text in names:
-            begins.append((names[text].name, names[text].title, observation.time))
+            begins.append((names[text].name, names[text].title, line.time))
     last = max((seen.time for seen in evidence.observed), default=started)
     stepped = [seen.time for seen in evidence.observed if seen.step < len(evidence.scenario.steps)]
     begins.append((ENDING, "everything is healed, and replicas settle", max([started, *stepped])))
@@ -297,10 +296,11 @@ def _phases(
     for number, (name, title, began) in enumerate(begins):
         ended = begins[number + 1][2] if number + 1 < len(begins) else last
         within = [seen for seen in evidence.observed if began <= seen.time < ended]
+        injected = [*lines_of(within, Injected)]
         rolls = []
-        for seen in within:
-            if seen.kind == "injected" and seen.detail.get("fault") == _ROLL:
-                rolls.append(_rolled(evidence, seen, brokers, started))
+        for seen, fault in injected:
+            if fault.fault == _ROLL:
+                rolls.append(_rolled(evidence, seen, fault.effect, brokers, started))
                 brokers = dict(rolls[-1].brokers)
         yield PhaseOfRun(
             name=name,
@@ -318,12 +318,8 @@ def _phases(
             if measured is not None and sees_writes
             else None,
             generations=_generations(evidence, began, ended),
-            faults=[
-                f"{seen.detail.get('fault')} {seen.detail.get('name')}"
-                for seen in within
-                if seen.kind == "injected" and seen.detail.get("fault") != _ROLL
-            ],
-            not_possible=sum(seen.kind == "not-possible" for seen in within),
+            faults=[f"{fault.fault} {fault.name}" for _, fault in injected if fault.fault != _ROLL],
+            not_possible=len([*lines_of(within, StepNotPossible)]),
         )
 
 
@@ -340,10 +336,12 @@ def _first(evidence: RunEvidence, upgrade: Upgrade) -> dict[int, BrokerAt]:
 
 
 def _rolled(
-    evidence: RunEvidence, seen: Observed, brokers: Mapping[int, BrokerAt], started: float
+    evidence: RunEvidence,
+    seen: Observed,
+    effect: Mapping[str, Any],
+    brokers: Mapping[int, BrokerAt],
+    started: float,
 ) -> Rolled:
-    effect = seen.detail.get("effect")
-    effect = effect if isinstance(effect, Mapping) else {}
     broker = int(effect.get("broker", -1))
     before = brokers.get(broker)
     properties = {
@@ -357,8 +355,8 @@ def _rolled(
     properties |= {name: str(effect[name]) for name in properties if effect.get(name)}
     began = [
         line.time
-        for line in evidence.observed
-        if line.kind == "act" and line.step == seen.step and line.detail.get("broker") == broker
+        for line, begun in lines_of(evidence.observed, Act)
+        if line.step == seen.step and getattr(begun.act, "broker", None) == broker
     ]
     release, build = str(effect.get("release")), str(effect.get("build") or "")
     others = {

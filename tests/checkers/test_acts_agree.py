@@ -6,6 +6,7 @@ import pytest
 
 from kchaos.checkers.acts import CutLink, HealLink, Hold, ReleaseHold
 from kchaos.checkers.judge import judge
+from kchaos.checkers.observations import HighWatermarkNotPinned
 from kchaos.checkers.run_directory import RunDirectory
 from tests.support.clean_runs import clean_run, clean_snapshot, unknown_of
 
@@ -51,7 +52,7 @@ def test_settling_looked_at_the_checkpoints_of_each_partition_or_says_that_it_wa
 
     build = clean_snapshot(clean_run(tmp_path / "run"))
     if is_in_vain:
-        build.observe("high-watermark-not-pinned", len(build.steps), build.clock, detail="5 s")
+        build.observe(HighWatermarkNotPinned(detail="5 s"), len(build.steps), build.clock)
 
     results = judge(build.seal(before=look_away))
 

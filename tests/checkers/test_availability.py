@@ -15,6 +15,7 @@ from kchaos.checkers.evidence.history import record_payloads
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.json_form import from_json, to_json
 from kchaos.checkers.judge import judge
+from kchaos.checkers.observations import Healed, Injected
 from kchaos.checkers.results import Results, is_unknown, results_line, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.commands.exits import FINDING, UNKNOWN, exit_code_for_lines
@@ -305,16 +306,19 @@ def test_of_a_consumer_that_reads_what_nobody_wrote_nothing_is_said(tmp_path: Pa
 # -- faults ---------------------------------------------------------------------------------------
 
 
+DOWN = Injected(name="down", fault="KillBroker", lasting=True, before={}, effect={})
+
+
 def with_fault(path: Path, *, leaderless: bool, heals: bool = True) -> Availability:
     build = clean_run(path)
     injected = build.tick()
-    build.observe("injected", 0, injected, name="down", fault="KillBroker", lasting=True)
+    build.observe(DOWN, 0, injected)
     if leaderless:
         build.state(-1, 2, [0, 1])
         build.clock += 4
     if heals:
         build.state(1, 3, [0, 1])
-        build.observe("healed", 0, build.tick(), name="down")
+        build.observe(Healed(name="down"))
     return measured(build)
 
 
@@ -372,7 +376,7 @@ def test_a_service_that_never_came_back_passes_every_bound(tmp_path: Path) -> No
     build = clean_run(
         tmp_path / "run", expectation={"safe": True, "availability": {"service_back_s": 1e6}}
     )
-    build.observe("injected", 0, build.tick(), name="down", fault="KillBroker", lasting=True)
+    build.observe(DOWN)
     results = judge(clean_snapshot(build.state(-1, 2, [0, 1])).seal())
 
     (passed,) = [finding for finding in results.findings if finding.kind == "unavailable"]

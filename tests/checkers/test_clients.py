@@ -18,10 +18,10 @@ from kchaos.checkers.evidence.clients import (
     clients_of,
 )
 from kchaos.checkers.evidence.history import record_payloads
-from kchaos.checkers.evidence.observed import ADDRESSES_GIVEN
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.json_form import from_json, to_json
 from kchaos.checkers.judge import judge
+from kchaos.checkers.observations import AddressesGiven
 from kchaos.checkers.results import Results
 from kchaos.checkers.rules.foreign import OwnBatches
 from tests.support.clean_runs import clean_run, clean_snapshot
@@ -380,7 +380,7 @@ def test_a_client_s_batches_are_explained_where_its_links_saw_them_and_no_others
 def judged(path: Path, *lines: ClientLine, lost: bool = False) -> Results:
     """A run with links for clients, in which somebody's record lies at 11, and settling's at 12."""
     build = clean_run(path, client_links=True)
-    build.observe(ADDRESSES_GIVEN, -1, build.tick())
+    build.observe(AddressesGiven(to="tests"), -1)
     build.run.begin(CLIENTS)
     for each in lines:
         build.run.append(CLIENTS, to_json(replace(each, time=build.tick())))

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.evidence.about import Outcome, ScenarioAbout, SettleOutcome
+from kchaos.checkers.evidence.about import Outcome, ScenarioAbout
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.fingerprint import fingerprints_of, with_fingerprints
 from kchaos.checkers.json_form import from_json
 from kchaos.checkers.judge import judge
+from kchaos.checkers.observations import SettleOutcome
 from kchaos.checkers.results import read_judgement, write_judgement
 from kchaos.harness.catalogue import CATALOGUE, scenario_of
 from tests.golden.stored import BORDERS, RELEASES, unpacked

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.evidence.observed import ADDRESSES_GIVEN
 from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED, BatchEvidence, ReplicaEvidence
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
+from kchaos.checkers.observations import AddressesGiven
 from kchaos.checkers.results import Results
 from kchaos.checkers.rules.as_sent import as_sent
 from kchaos.checkers.rules.divergence import divergence
@@ -198,7 +198,7 @@ def test_an_acknowledgement_beyond_all_that_kchaos_sent_shows_somebody_else(
 def with_others(path: Path, *, on_follower: str = "mine", lacks_ours: bool = False) -> Results:
     """A run in which somebody else wrote offset 11, and settling 12."""
     build = clean_run(path)
-    build.observe(ADDRESSES_GIVEN, -1, build.tick())
+    build.observe(AddressesGiven(to="tests"), -1)
     probe = "settle-t-0"
     build.produce(probe, 0, [probe], acks=-1, base_offset=12)
     last = (12, 1, ["other" if lacks_ours else probe])
@@ -235,7 +235,7 @@ def test_a_lost_record_of_kchaos_own_is_unsafe_whoever_else_wrote(tmp_path: Path
 
 
 def given(build: RunBuilder) -> RunBuilder:
-    build.observe(ADDRESSES_GIVEN, -1, build.tick())
+    build.observe(AddressesGiven(to="tests"), -1)
     return build
 
 

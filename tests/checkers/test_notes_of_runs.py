@@ -7,6 +7,7 @@ import pytest
 
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import KINDS, Question
+from kchaos.checkers.observations import Injected
 from kchaos.checkers.rules.logged import logged_errors
 from kchaos.checkers.rules.out_of_sync import LEAST_S, out_of_sync
 from kchaos.checkers.run_directory import RunDirectory
@@ -111,8 +112,8 @@ def out_for(
     build = build.register(1, 0x11) if registered else build
     build = build.topic("t", (0, 1)).state(0, 0, (0, 1)).state(0, 1, (0,))
     if fault:
-        line = {"time": build.clock, "kind": "injected", "name": "cut", "lasting": True}
-        build.run.append("observations.jsonl", line | {"step": 0, "fault": "CutLink"})
+        cut = Injected(name="cut", fault="CutLink", lasting=True, before={}, effect={})
+        build.observe(cut, 0, build.clock)
     build.clock += seconds
     build.state(0, 2, (0, 1))
     build.write_zookeeper()

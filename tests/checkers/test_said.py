@@ -10,12 +10,12 @@ import pytest
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.clients import CLIENTS
 from kchaos.checkers.evidence.history import Operation, record_payloads
-from kchaos.checkers.evidence.observed import ADDRESSES_GIVEN
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.said import joined
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.json_form import to_json
 from kchaos.checkers.judge import judge
+from kchaos.checkers.observations import AddressesGiven
 from kchaos.checkers.results import Results
 from kchaos.checkers.rules.client_anomalies import client_anomalies
 from kchaos.harness.errors import ScenarioError
@@ -41,7 +41,7 @@ def begun(path: Path, *lines: Any, client_links: bool = False) -> RunBuilder:
     """A run in which eleven records of kchaos's own lie at 0 to 10, and others' may follow."""
     build = clean_run(path, is_linked=True, client_links=client_links)
     build.link(correlation_id=7, detail={"partitions": []})
-    build.observe(ADDRESSES_GIVEN, -1, build.tick())
+    build.observe(AddressesGiven(to="tests"), -1)
     if client_links:
         build.run.begin(CLIENTS)
         for each in lines:

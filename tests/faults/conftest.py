@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import MemoryJournal
-from kchaos.faults.observation import BrokerObservation, observe_broker
+from kchaos.faults.observation import observe_broker
 from tests.support.replicated_topic import RELEASE, Topic
 
 
@@ -87,5 +88,5 @@ def journal() -> MemoryJournal:
 
 
 @pytest.fixture
-def observe(cluster: LocalCluster) -> Callable[[int], BrokerObservation]:
+def observe(cluster: LocalCluster) -> Callable[[int], BrokerSeen]:
     return lambda broker: observe_broker(cluster, broker)

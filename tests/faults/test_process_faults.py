@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.processes import process_start_time
 from kchaos.clusters.waiting import await_until
@@ -27,7 +28,6 @@ from kchaos.faults import (
     StopBroker,
 )
 from kchaos.faults.errors import NotAvailable
-from kchaos.faults.observation import BrokerObservation
 from kchaos.faults.process.pause_broker import answers
 from kchaos.faults.process.restart import start_again
 from kchaos.faults.zookeeper.activity import packets_received
@@ -35,7 +35,7 @@ from kchaos.faults.zookeeper.expire_session import end_session_of
 
 pytestmark = pytest.mark.cluster
 
-ABSENT = BrokerObservation(broker=1, pid=None, czxid=None, session_id=None, znode=None)
+ABSENT = BrokerSeen(broker=1, pid=None, czxid=None, session_id=None, znode=None)
 
 
 def assert_reborn(before, after):

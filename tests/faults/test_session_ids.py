@@ -3,17 +3,18 @@
 import pytest
 
 from kchaos.checkers.model.releases.rules.kip_380 import is_for_an_earlier_generation, is_higher
+from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.jvm_cluster import JvmCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import RollBroker
 from kchaos.faults.api import MemoryJournal
-from kchaos.faults.observation import BrokerObservation, observe_broker
+from kchaos.faults.observation import observe_broker
 from tests.support.drivers import cluster_of
 
 pytestmark = pytest.mark.cluster
 
 
-def registered_at(cluster: JvmCluster, member: int) -> BrokerObservation:
+def registered_at(cluster: JvmCluster, member: int) -> BrokerSeen:
     """How broker 1 is registered once it has reconnected to this server of the ensemble alone."""
     host, port = cluster.zookeeper_addresses[member]
     fault = RollBroker(broker=1, properties=(("zookeeper.connect", f"{host}:{port}"),))

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
 from kchaos.faults import CutZooKeeper, ExpireSession, KillBroker, MoveController, PreferredElection
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.errors import NoEffect, NotAvailable
-from kchaos.faults.observation import BrokerObservation, observe_broker
+from kchaos.faults.observation import observe_broker
 from kchaos.faults.zookeeper.activity import packets_received
 from kchaos.faults.zookeeper.expire_session import end_session_of
 from tests.support.drivers import cluster_of
@@ -17,7 +18,7 @@ from tests.support.replicated_topic import RELEASE, Topic
 pytestmark = pytest.mark.cluster
 
 
-def czxid_of(observation: BrokerObservation) -> int:
+def czxid_of(observation: BrokerSeen) -> int:
     assert observation.czxid is not None
     return observation.czxid
 

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.errors import CheckError
-from kchaos.checkers.evidence.observed import FREE_CLIENTS_STOPPED
+from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.observations import FreeClientsStopped
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.segments.reader import read_segment
 from tests.golden.stored import expected_of, said_of, unpacked
@@ -53,15 +54,13 @@ def test_its_outage_is_measured_and_over(run: RunDirectory) -> None:
 def test_what_clients_say_of_themselves_is_what_links_saw(run: RunDirectory) -> None:
     evidence = RunEvidence(run)
 
-    (stopped,) = [line for line in evidence.observed if line.kind == FREE_CLIENTS_STOPPED]
+    ((_, stopped),) = lines_of(evidence.observed, FreeClientsStopped)
     acknowledged = [
         operation
         for operation in evidence.operations
         if operation.client and operation.function == "produce" and operation.outcome == "ok"
     ]
-    done = sum(
-        client["done"] for client in stopped.detail["clients"] if client["kind"] in PRODUCERS
-    )
+    done = sum(client["done"] for client in stopped.clients if client["kind"] in PRODUCERS)
     assert sum(len(operation.payloads) for operation in acknowledged) == done
 
 

@@ -10,13 +10,15 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from kchaos.checkers.acts import Hold, StopBroker
+from kchaos.checkers.evidence.observed import Observed
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model.values.events import BrokerRegistered, EligibleReplicas
+from kchaos.checkers.observations import Act, BrokerResumed, Observation
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.segments.reader import read_segment
 from kchaos.checkers.verdict import NOT_PREDICTED
@@ -90,27 +92,31 @@ def test_damage_to_a_real_run_is_told(
     assert any(said in each for each in told), told
 
 
+def resumed(broker: int) -> BrokerResumed:
+    return BrokerResumed(broker=broker, pid=1, czxid=None, session_id=None, znode=None)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("observation", "told"),
     [
-        ({"kind": "broker-resumed", "broker": 101}, ""),
-        ({"kind": "broker-resumed", "broker": 7}, "of broker 7, which is none of the run's"),
-        ({"kind": "act", "act": "StopBroker", "broker": 101, "clean": False}, ""),
-        ({"kind": "act", "act": "StopBroker", "broker": 1, "clean": False}, "has 1 StopBroker"),
-        ({"kind": "act", "act": "StopBroker", "broker": 7, "clean": False}, "has 1 StopBroker"),
-        ({"kind": "act", "act": "Hold", "name": "hold"}, "has 1 Hold"),
+        (resumed(101), ""),
+        (resumed(7), "of broker 7, which is none of the run's"),
+        (Act(act=StopBroker(broker=101, clean=False), zxid=1), ""),
+        (Act(act=StopBroker(broker=1, clean=False), zxid=1), "has 1 StopBroker"),
+        (Act(act=StopBroker(broker=7, clean=False), zxid=1), "has 1 StopBroker"),
+        (Act(act=Hold(name="hold", api="Fetch"), zxid=1), "has 1 Hold"),
     ],
 )
 def test_what_happened_to_a_controller_is_no_act_of_the_model(
-    observation: dict[str, Any], told: str, tmp_path: Path
+    observation: Observation, told: str, tmp_path: Path
 ) -> None:
     run = unpacked("4.1.2-three-controllers", tmp_path, runs=KRAFT)
     (run.path / MANIFEST).unlink()
     last = json.loads((run.path / "observations.jsonl").read_text().splitlines()[-1])
     with (run.path / "observations.jsonl").open("a") as observations:
-        place = {"time": last["time"], "step": last["step"]}
-        observations.write(json.dumps({**place, **observation}) + "\n")
+        seen = Observed(time=last["time"], step=last["step"], what=observation)
+        observations.write(json.dumps(seen.line()) + "\n")
     RunDirectory(run.path).seal()
 
     unknown = judge(RunDirectory.open(run.path)).unknown or ""

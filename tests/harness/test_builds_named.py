@@ -8,6 +8,7 @@ import pytest
 
 from kchaos.checkers.evidence.about import marked, short_build
 from kchaos.checkers.judge import judge
+from kchaos.checkers.observations import BrokerStarted, Injected
 from kchaos.checkers.results import Results, results_line
 from kchaos.harness.commands.show import result_lines, table_text
 from kchaos.harness.report.answers import summary
@@ -26,7 +27,9 @@ def judged(path: Path, build: str, rolled_to: str = "") -> Results:
     described = run.run.read("run.json")
     run.run.write("run.json", {**described, "brokers": brokers}, replace=True)
     if rolled_to:
-        run.observe("broker-started", 0, run.tick(), broker=1, build=rolled_to)
+        run.observe(
+            BrokerStarted(broker=1, pid=1, czxid=1, session_id=1, znode="", build=rolled_to)
+        )
     return judge(run.seal())
 
 
@@ -75,7 +78,7 @@ def test_a_report_s_head_names_what_brokers_were_rolled_to(tmp_path: Path) -> No
     build = clean_snapshot(clean_run(tmp_path / "run"))
 
     def roll(fault: str, **effect: str) -> None:
-        build.observe("injected", 0, build.tick(), fault=fault, name="roll", effect=effect)
+        build.observe(Injected(name="roll", fault=fault, lasting=False, before={}, effect=effect))
 
     roll("KillBroker", release="3.9.1")
     roll("RollBroker", release="2.0.1", build="")
@@ -91,7 +94,9 @@ def test_what_brokers_were_rolled_to_is_named_with_the_outcome_and_in_the_table(
 ) -> None:
     build = clean_snapshot(clean_run(tmp_path / "run"))
     effect = {"release": "2.0.1", "build": ""}
-    build.observe("injected", 0, build.tick(), fault="RollBroker", name="roll", effect=effect)
+    build.observe(
+        Injected(name="roll", fault="RollBroker", lasting=False, before={}, effect=effect)
+    )
     rolled = judge(build.seal())
     plain = judge(clean_snapshot(clean_run(tmp_path / "plain")).seal())
 

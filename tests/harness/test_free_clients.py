@@ -11,10 +11,10 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 from kafka.future import Future
 
-from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.evidence.observed import FREE_CLIENTS_STOPPED, Observed, free_client_waits
+from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
+from kchaos.checkers.observations import FreeClientsStopped
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.processes import process_start_time
 from kchaos.clusters.spec import ClusterSpec, brokers_of
@@ -176,15 +176,6 @@ def test_producers_have_partitions_of_their_own_if_there_are_enough(tmp_path: Pa
     assert [fleet.partitions_of(each) for each in fleet.clients] == [[0, 1]] * 3
 
 
-def test_waits_are_read_from_what_was_observed() -> None:
-    wait = {"client": "mine", "partition": 1, "began": 1.0, "ended": 2.0}
-    line = Observed(time=3.0, kind=FREE_CLIENTS_STOPPED, detail={"topic": "t", "waits": [wait]})
-
-    (read,) = free_client_waits([line])
-
-    assert (read.partition, read.began, read.ended) == (TopicPartition("t", 1), 1.0, 2.0)
-
-
 # -- steps ----------------------------------------------------------------------------------------
 
 
@@ -255,6 +246,6 @@ def test_a_leader_dies_while_clients_never_wait_and_all_they_were_promised_is_th
     assert {each.topic for each in results.availability.partitions} == {"t"}
     assert all(each.writes for each in results.availability.partitions)
     assert len(results.availability.consumers) == 2
-    (stopped,) = [each for each in evidence.observed if each.kind == FREE_CLIENTS_STOPPED]
-    assert all(each["done"] for each in stopped.detail["clients"] if each["kind"] != "in-group")
+    ((_, stopped),) = lines_of(evidence.observed, FreeClientsStopped)
+    assert all(each["done"] for each in stopped.clients if each["kind"] != "in-group")
     assert not any(b"free_client_process" in command_line(pid) for pid in descendants(os.getpid()))

@@ -326,7 +326,7 @@ def test_an_error_in_a_step_of_ones_own_ends_the_run_and_names_its_line(tmp_path
     file = tmp_path / "odd.py"
     file.write_text(STEP)
     step = parts_of_file(file).steps["WriteOdd"]()
-    play = SimpleNamespace(recorder=SimpleNamespace(), observed=lambda *_, **__: None)
+    play = SimpleNamespace(recorder=SimpleNamespace(), observed=lambda _: None)
     with pytest.raises(ScenarioError, match=r"WriteOdd failed at odd\.py line 7: KeyError: 'odd'"):
         perform(cast(Any, play), 0, step)
 
@@ -336,7 +336,7 @@ def test_an_error_of_kchaos_itself_is_not_told_as_one_of_the_step(tmp_path: Path
     called = "from kchaos.harness.run.own_parts import own_place as asks\n"
     file.write_text(called + STEP.replace('raise KeyError("odd")', "asks(play)"))
     step = parts_of_file(file).steps["WriteOdd"]()
-    play = SimpleNamespace(recorder=SimpleNamespace(), observed=lambda *_, **__: None)
+    play = SimpleNamespace(recorder=SimpleNamespace(), observed=lambda _: None)
     with pytest.raises(AttributeError, match="__traceback__"):
         perform(cast(Any, play), 0, step)
 

@@ -9,6 +9,7 @@ from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.observed import read_observed
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import events
+from kchaos.checkers.observations import AwaitedState
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.play.recorder import Recorder
 
@@ -42,7 +43,7 @@ def test_an_action_is_read_as_it_was_written(recorder: Recorder) -> None:
 
 def test_an_observation_is_read_as_it_was_written(recorder: Recorder) -> None:
     recorder.step = 3
-    recorder.observed("state", topic="t", partition=0, state=None)
+    recorder.observed(AwaitedState(topic="t", partition=0, state=None))
     (seen,) = read_observed(EvidenceFiles(recorder.run))
     (line,) = recorder.run.read_lines("observations.jsonl")
     assert line == seen.line()

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from kchaos.checkers.observations import Broker, Healed, Injected
 from kchaos.checkers.run_directory import RunDirectory
 from tests.support.run_builder import START, RunBuilder
 
@@ -34,13 +35,14 @@ def diverged(path: Path, *, logs: Mapping[int, Any] | None = None, **scenario: A
     build.register(0, 0x10).register(1, 0x11)
     build.topic("t", [0, 1]).state(0, 1, [0, 1])
     build.produce("both", 0, BOTH[2], acks=-1, base_offset=0)
-    observe(build, "injected", name="A-B", fault="CutLink", before={}, effect={})
+    build.observe(injected("A-B", "CutLink"), -1)
     build.produce("a-only", 0, A_ONLY[2], acks=1, base_offset=2)
     build.state(1, 2, [0, 1])
     build.produce("refused", 1, ["x"], acks=-1, error="NotLeaderForPartition", error_code=6)
     build.close_session(0x11).state(0, 3, [0]).register(1, 0x12)
-    observe(build, "broker", why="look", broker=1, pid=77, czxid=build.zxid, session_id=0x12)
-    observe(build, "healed", name="A-B")
+    looked = Broker(why="look", broker=1, pid=77, czxid=build.zxid, session_id=0x12, znode=None)
+    build.observe(looked, -1)
+    build.observe(Healed(name="A-B"), -1)
     build.link(wall_time_s=build.tick(), detail=asked(2))
     build.link(wall_time_s=build.tick(), direction="response", detail=answered(4))
     build.snapshot(
@@ -53,8 +55,8 @@ def diverged(path: Path, *, logs: Mapping[int, Any] | None = None, **scenario: A
     return build
 
 
-def observe(build: RunBuilder, kind: str, **detail: Any) -> None:
-    build.run.append("observations.jsonl", {"time": build.tick(), "kind": kind, **detail})
+def injected(name: str, fault: str, *, lasting: bool = True) -> Injected:
+    return Injected(name=name, fault=fault, lasting=lasting, before={}, effect={})
 
 
 def asked(leader_epoch: int) -> dict[str, Any]:
@@ -175,4 +177,4 @@ class Page(HTMLParser):
         ]
 
 
-__all__ = ["START", "Page", "diverged", "judge_as", "judged", "observe", "prediction_of"]
+__all__ = ["START", "Page", "diverged", "injected", "judge_as", "judged", "prediction_of"]

@@ -10,13 +10,25 @@ from typing import Any
 
 from crc32c import crc32c
 
+from kchaos.checkers import acts
 from kchaos.checkers.acts import StartBroker
+from kchaos.checkers.evidence.observed import Observed
 from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.formats.kafka_jars import SERVER_JARS
+from kchaos.checkers.json_form import to_json
 from kchaos.checkers.model import events
 from kchaos.checkers.model.releases.request_versions import asked_versions
 from kchaos.checkers.model.releases.versions import line_of, parse_version
 from kchaos.checkers.model.values.events import Action, event_to_json
+from kchaos.checkers.observations import (
+    Act,
+    Broker,
+    HighWatermark,
+    Observation,
+    SettleOutcome,
+    StartUp,
+    StepBegun,
+)
 from kchaos.checkers.run_directory import RunDirectory
 from tests.support.segment_encoder import record
 
@@ -218,19 +230,19 @@ class RunBuilder:
         if isinstance(action, events.Snapshot):
             pass
         elif isinstance(action, events.HighWatermarkObserved):
-            seen = {str(action.broker): action.high_watermark}
-            partition = {"topic": action.topic, "partition": action.partition}
-            self.observe("high-watermark", step, time, **partition, seen=seen)
-        elif step >= 0:
-            fields = {name: value for name, value in told.items() if name != "event"}
-            self.observe("act", step, time, act=told["event"], zxid=number, **fields)
+            seen = {action.broker: action.high_watermark}
+            seen_at = HighWatermark(topic=action.topic, partition=action.partition, seen=seen)
+            self.observe(seen_at, step, time)
+        elif step >= 0 and isinstance(action, acts.Act):
+            self.observe(Act(act=action, zxid=number), step, time)
         line = {"time": time, "began": time, "zxid": number, "step": step, "action": told}
         self.run.append("actions.jsonl", line)
         return self
 
-    def observe(self, kind: str, step: int, time: float, **detail: Any) -> None:
-        line = {"time": time, "step": step, "kind": kind, **detail}
-        self.run.append("observations.jsonl", line)
+    def observe(self, what: Observation, step: int = 0, time: float | None = None) -> None:
+        """Writes an observation, of now if no time is given."""
+        line = Observed(time=self.tick() if time is None else time, step=step, what=what)
+        self.run.append("observations.jsonl", line.line())
 
     def history(self, operation: str, kind: str, **detail: Any) -> "RunBuilder":
         line = {"time": self.tick(), "operation": operation, "type": kind, **detail}
@@ -241,9 +253,8 @@ class RunBuilder:
         self, high_watermark: int, brokers: Sequence[int], *, topic: str = "t"
     ) -> "RunBuilder":
         """What settling saw in the checkpoints, after the last step."""
-        seen = {str(broker): high_watermark for broker in brokers}
-        ended = len(self.steps)
-        self.observe("high-watermark", ended, self.tick(), topic=topic, partition=0, seen=seen)
+        seen = HighWatermark(topic=topic, partition=0, seen=dict.fromkeys(brokers, high_watermark))
+        self.observe(seen, len(self.steps))
         return self
 
     def produce(
@@ -279,7 +290,7 @@ class RunBuilder:
         self.history(operation, "invoke", **detail, **asked, **told)
         self.sent_ms |= dict.fromkeys(values, sent_ms)
         if not operation.startswith("settle-t"):
-            self.observe("step", len(self.steps), self.tick(), name="Produce")
+            self.observe(StepBegun(name="Produce"), len(self.steps))
             step = {"step": "Produce", "operation": operation, "acks": acks, "codec": "none"}
             self.steps.append(step)
         if base_offset is not None:
@@ -315,8 +326,9 @@ class RunBuilder:
             marks = "0\n" if mark is None else f"1\n{topic} 0 {mark}\n"
             file = root / f"broker-{broker}" / "replication-offset-checkpoint"
             file.write_text(f"0\n{marks}")
-            why = f"snapshot {label}"
-            self.observe("broker", len(self.steps), self.clock, broker=broker, why=why)
+            state: dict[str, Any] = dict.fromkeys(("pid", "czxid", "session_id", "znode"))
+            looked = Broker(broker=broker, why=f"snapshot {label}", **state)
+            self.observe(looked, len(self.steps), self.clock)
         brokers = {
             str(broker): {
                 "is_running": running is None or broker in running,
@@ -466,27 +478,27 @@ class RunBuilder:
         """
         self.write_zookeeper()
         self._write_about()
-        settled = settle and {
-            "state": settle,
-            "reasons": [dict(reason) for reason in reasons],
-            "bound_s": 20.0,
-            "bound_from": "the least there is",
-            "probes": list(self.probes.values()),
-            "last_seen": {
+        settled = settle and SettleOutcome(
+            state=settle,
+            reasons=tuple(reasons),
+            bound_s=20.0,
+            bound_from="the least there is",
+            probes=list(self.probes.values()),
+            last_seen={
                 name: state | ({"ends": dict(ends)} if ends is not None else {})
                 for name, state in self.states.items()
             },
-        }
+        )
         if settled:
             self._look_at_checkpoints()
-            self.observe("settled", len(self.steps), self.clock, **settled)
+            self.observe(settled, len(self.steps), self.clock)
         self.run.write(
             "outcome.json",
             {
                 "finished": finished,
                 "unknown": unknown,
                 "seconds": round(self.clock - START, 3),
-                "settle": settled,
+                "settle": settled and to_json(settled),
             },
         )
         before(self.run)
@@ -497,8 +509,8 @@ class RunBuilder:
         """What settling leaves of each partition, where no checkpoint is written often enough."""
         for name in self.states:
             topic, _, partition = name.rpartition("-")
-            place = {"topic": topic, "partition": int(partition)}
-            self.observe("high-watermark", len(self.steps), self.clock, **place, seen={})
+            seen = HighWatermark(topic=topic, partition=int(partition), seen={})
+            self.observe(seen, len(self.steps), self.clock)
 
     def _write_about(self) -> None:
         """What is known of brokers and steps only at the end."""
@@ -531,7 +543,7 @@ class RunBuilder:
                 line["step"] = len(self.steps)
             self.run.append("history.jsonl", line)
         if not (self.run.path / "observations.jsonl").exists():
-            self.observe("start-up", -1, self.tick())
+            self.observe(StartUp(seconds=0), -1)
 
     def write_zookeeper(self, member: int = 1) -> None:
         folder = self.run.path / "zookeeper" / f"member-{member}"

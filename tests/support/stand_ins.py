@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, cast
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from kchaos.checkers.acts import Act, ForgeAnswers, Hold
+from kchaos.checkers.observations import Observation
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.agent import POINTS
 from kchaos.clusters.api import (
@@ -293,7 +294,7 @@ class StandInJournal:
         with self.moments.around():
             yield
 
-    def observed(self, what: str, **detail: Any) -> None:
+    def observed(self, what: Observation) -> None:
         self.moments.passes()
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
-from kchaos.checkers.acts import LoseTail
+from kchaos.checkers.acts import LoseTail, WipeLogDirectory
+from kchaos.checkers.evidence.observed import lines_of
+from kchaos.checkers.observations import Act
 from kchaos.harness.report.cause.story import CauseStep, Story
 
 
@@ -25,5 +27,7 @@ def taken_from_disk(story: Story) -> Iterator[CauseStep]:
 
 def lost_on_disk(story: Story) -> bool:
     """Whether a fault took something from a disk."""
-    acts = [line.detail.get("act") for line in story.loaded.evidence.observed]
-    return bool({"LoseTail", "WipeLogDirectory"} & {*acts})
+    return any(
+        isinstance(begun.act, LoseTail | WipeLogDirectory)
+        for _, begun in lines_of(story.loaded.evidence.observed, Act)
+    )

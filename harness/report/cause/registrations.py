@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 
+from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.observations import Broker
 from kchaos.harness.report.cause.story import CauseStep, Story
 from kchaos.harness.report.cause.wording import acting_text, finding_step
 
 
 def not_registered(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
     """A broker whose registration ended and whose process went on."""
-    processes: dict[int, object] = {}
-    for line in story.loaded.evidence.observed:
-        broker = line.detail.get("broker")
-        if line.kind == "broker" and isinstance(broker, int):
-            processes[broker] = line.detail.get("pid")
+    processes = {
+        seen.broker: seen.pid for _, seen in lines_of(story.loaded.evidence.observed, Broker)
+    }
     for broker in concerned:
         ended = story.unregistered.get(broker)
         if ended is not None and processes.get(broker) is not None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from kchaos.checkers.judge import judge
+from kchaos.checkers.observations import Broker, Healed
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import render
@@ -30,9 +31,9 @@ from tests.support.report_runs import (
     answered,
     asked,
     diverged,
+    injected,
     judge_as,
     judged,
-    observe,
     prediction_of,
 )
 from tests.support.run_builder import RunBuilder
@@ -412,7 +413,8 @@ def test_a_broker_that_runs_and_registers_no_more_is_told_so(
 ) -> None:
     build = diverged(tmp_path / "run")
     build.elect_controller(1, 0x12).close_session(0x12)
-    observe(build, "broker", why="look", broker=1, pid=pid, czxid=None, session_id=None)
+    looked = Broker(why="look", broker=1, pid=pid, czxid=None, session_id=None, znode=None)
+    build.observe(looked, -1)
     run = judge_as(build.seal(), findings=[STOPPED])
 
     sentence = "The registration of controller 1 ended. Its process ran on, and it never "
@@ -493,10 +495,10 @@ def test_faults_on_the_brokers_of_the_finding_are_named_first(tmp_path: Path) ->
     build = diverged(tmp_path / "run")
     build.steps += steps
     for name in "abcd":
-        observe(build, "injected", name=name, fault="PauseBroker", before={}, effect={})
+        build.observe(injected(name, "PauseBroker"), -1)
     build.state(1, 4, [0, 1])
     for name in "abcd":
-        observe(build, "healed", name=name)
+        build.observe(Healed(name=name), -1)
     run = judge_as(build.seal(), findings=[STOPPED | {"brokers": [0]}])
 
     assert "while PauseBroker on broker 0, PauseBroker on broker 5 and 2 other faults acted" in (

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from kchaos.checkers.acts import PreferredElection
 from kchaos.checkers.judge import judge
+from kchaos.checkers.observations import Act, GaveUp, Healed, ReassignedAgain, StepBegun
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.errors import UsageError
@@ -21,9 +23,9 @@ from tests.support.report_runs import (
     DIVERGENCE,
     Page,
     diverged,
+    injected,
     judge_as,
     judged,
-    observe,
     prediction_of,
 )
 
@@ -33,7 +35,7 @@ EVIL = "<script>alert('x')</script>&\"'"
 
 def an_unknown_run(path: Path) -> RunDirectory:
     build = diverged(path)
-    observe(build, "unknown", reason="the gate timed out")
+    build.observe(GaveUp(reason="the gate timed out"), -1)
     run = build.seal(finished=False, unknown="step 3: broker 1 never followed")
     crash = "Traceback (most recent call last):\n  File x, line 1\nKeyError: 'leader'\n"
     return judge_as(
@@ -69,7 +71,7 @@ def test_every_page_is_well_formed_and_has_every_section(tmp_path: Path, make: A
 def test_a_reassignment_that_was_asked_for_again_is_told(tmp_path: Path) -> None:
     build = diverged(tmp_path / "run")
     assert "the reassignment of t-0 was lost" not in render(build.run)
-    observe(build, "reassigned-again", topic="t", partition=0, replicas=[1, 0])
+    build.observe(ReassignedAgain(topic="t", partition=0, replicas=(1, 0)), -1)
     assert "the reassignment of t-0 was lost, and is asked for again" in render(build.run)
 
 
@@ -161,7 +163,7 @@ def test_a_hole_is_drawn_and_named(tmp_path: Path) -> None:
 
 def test_what_a_run_says_never_becomes_markup(tmp_path: Path) -> None:
     build = diverged(tmp_path / "run", title=EVIL, steps=[{"step": "Tell", "text": EVIL}])
-    observe(build, "step", step=0, name="Tell")
+    build.observe(StepBegun(name="Tell"))
     build.produce(EVIL, 0, [EVIL], acks=1, error=EVIL)
     finding = DIVERGENCE | {"message": EVIL, "evidence": {EVIL: EVIL}}
     run = judge_as(build.seal(), findings=[finding], unknown=EVIL, reason=EVIL)
@@ -234,8 +236,8 @@ def test_a_fault_is_drawn_from_injection_to_healing(tmp_path: Path) -> None:
 
 def test_a_fault_that_comes_back_under_its_name_keeps_its_column(tmp_path: Path) -> None:
     build = diverged(tmp_path / "run")
-    observe(build, "injected", name="A-B", fault="CutLink", before={}, effect={})
-    observe(build, "healed", name="A-B")
+    build.observe(injected("A-B", "CutLink"), -1)
+    build.observe(Healed(name="A-B"), -1)
     page = Page(render(judge_as(build.seal())))
 
     assert len(page.with_class("fault-column")) == 1
@@ -244,7 +246,7 @@ def test_a_fault_that_comes_back_under_its_name_keeps_its_column(tmp_path: Path)
 
 def test_a_fault_that_was_never_healed_stays_open(tmp_path: Path) -> None:
     build = diverged(tmp_path / "run")
-    observe(build, "injected", name="forgotten", fault="PauseBroker", before={}, effect={})
+    build.observe(injected("forgotten", "PauseBroker"), -1)
     page = Page(render(judge_as(build.seal(finished=False, unknown="step 3: no answer"))))
 
     assert len(page.with_class("fault", "open")) == 1
@@ -253,9 +255,9 @@ def test_a_fault_that_was_never_healed_stays_open(tmp_path: Path) -> None:
 
 def test_a_fault_that_leaves_nothing_to_heal_is_a_moment(tmp_path: Path) -> None:
     build = diverged(tmp_path / "run")
-    observe(build, "act", act="PreferredElection", step=9)
+    build.observe(Act(act=PreferredElection(topic="t", partition=0), zxid=build.zxid), 9)
     build.state(0, 4, [0])
-    observe(build, "injected", name="elect", fault="PreferredElection", step=9)
+    build.observe(injected("elect", "PreferredElection", lasting=False), 9)
     build.produce("later", 0, ["x"], acks=1, base_offset=5)
     page = Page(render(judge_as(build.seal())))
 

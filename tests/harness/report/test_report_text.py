@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from kchaos.checkers.observations import LeaderTold, StepBegun
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import text_report
-from tests.support.report_runs import DIVERGENCE, diverged, judge_as, judged, observe, prediction_of
+from tests.support.report_runs import DIVERGENCE, diverged, judge_as, judged, prediction_of
 from tests.support.slow_reads import slow_reads_run
 
 LONG = "x" * 300 + " https " + "word " * 60
@@ -17,7 +18,7 @@ LONG = "x" * 300 + " https " + "word " * 60
 
 def test_no_line_is_wider_than_asked(tmp_path: Path) -> None:
     build = diverged(tmp_path / "run", title=LONG, steps=[{"step": "Tell", "text": LONG}])
-    observe(build, "step", step=0, name="Tell")
+    build.observe(StepBegun(name="Tell"))
     build.produce("p" * 200, 0, ["x"], acks=1, error=LONG)
     finding = DIVERGENCE | {"message": LONG}
     run = judge_as(build.seal(), findings=[finding], unknown=LONG, crashes=[LONG], reason=LONG)
@@ -168,7 +169,7 @@ def test_the_time_line_tells_generations_late_requests_and_what_a_client_was_tol
     tmp_path: Path,
 ) -> None:
     build = diverged(tmp_path / "run", steps=[{"step": "Tell", "text": "it bounces"}])
-    observe(build, "step", step=0, name="Tell")
+    build.observe(StepBegun(name="Tell"))
     build.close_session(0x12)
     build.register(1, 0x13)
     state = {"leader": 0, "leader_epoch": 1, "isr": [0, 1], "controller_epoch": 1}
@@ -179,8 +180,11 @@ def test_the_time_line_tells_generations_late_requests_and_what_a_client_was_tol
     refused = {"error_code": 77, "partitions": []}
     build.link(**request, wall_time_s=build.tick(), detail=detail)
     build.link(**request, wall_time_s=build.tick(), direction="response", detail=refused)
-    told = {"operation": "c", "by": 1, "leader": 0, "brokers": [0, 1]}
-    observe(build, "told", **told, fetch_error_code=6, produce_error_code=6)
+    refused_by_both = {"fetch_error_code": 6, "produce_error_code": 6}
+    told = LeaderTold(
+        operation="c", number=1, by=1, leader=0, brokers=(0, 1), error_code=0, **refused_by_both
+    )
+    build.observe(told, -1)
     text = " ".join(text_report(judge_as(build.seal())).split())
 
     assert re.search(r"id broker 1's registration is gone .* id broker 1 registered, czxid", text)

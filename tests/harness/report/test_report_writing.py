@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from kchaos.checkers.observations import StepBegun
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.errors import HarnessError
 from kchaos.harness.report import render, text_report, write_report
 from kchaos.harness.report.loading import load
-from tests.support.report_runs import DIVERGENCE, Page, diverged, judge_as, judged, observe
+from tests.support.report_runs import DIVERGENCE, Page, diverged, judge_as, judged
 
 
 def test_a_run_has_one_page_of_its_newest_judgement(tmp_path: Path) -> None:
@@ -108,7 +109,7 @@ def test_a_run_whose_scenario_lacks_what_was_told_has_a_report(
 ) -> None:
     build = diverged(tmp_path / "run")
     build.steps = [*steps]
-    observe(build, "step", step=0, name="Tell")
+    build.observe(StepBegun(name="Tell"))
     run = build.seal()
 
     assert "Nobody has judged this run yet" in " ".join(text_report(run).split())

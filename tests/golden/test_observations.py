@@ -1,0 +1,29 @@
+"""Every observation of a stored run has a type, and is written again as it was."""
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from kchaos.checkers.evidence.observed import OBSERVATIONS, Observed
+from kchaos.checkers.observations import Noted, observation_in
+
+RUNS = sorted(Path(__file__).parent.glob("*/*/run.tar.xz"))
+
+
+@pytest.mark.slow
+def test_each_line_of_each_run_is_written_again_as_it_was() -> None:
+    assert len(RUNS) > 200
+    for path in RUNS:
+        with tarfile.open(path) as archive:
+            file = archive.extractfile(OBSERVATIONS)
+            assert file is not None
+            lines = [json.loads(line) for line in file]
+        assert lines
+        for line in lines:
+            seen = Observed(time=line["time"], step=line["step"], what=observation_in(line))
+            assert not isinstance(seen.what, Noted), (path, line)
+            # At first a bound did not say where it comes from.
+            first = {"bound_from": ""} if line["kind"] == "settled" else {}
+            assert seen.plain() == first | line, path
