@@ -190,10 +190,11 @@ def test_a_field_that_is_not_given_has_its_default():
 VALUE = DEFINITIONS.encode(_change(PartitionId=3, TopicId=TOPIC_ID, Isr=[2, 1], Leader=2))
 
 
-@pytest.mark.parametrize("length", range(len(VALUE)))
-def test_bytes_that_break_off_are_refused(length):
-    with pytest.raises(MetadataRecordError):
-        DEFINITIONS.decode(VALUE[:length])
+def test_bytes_that_break_off_are_refused():
+    assert len(VALUE) > 40
+    for length in range(len(VALUE)):
+        with pytest.raises(MetadataRecordError):
+            DEFINITIONS.decode(VALUE[:length])
 
 
 @pytest.mark.parametrize(

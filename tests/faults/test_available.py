@@ -51,7 +51,7 @@ from kchaos.faults import (
     UnregisterBroker,
     WipeLogDirectory,
 )
-from kchaos.faults.api import MemoryJournal
+from kchaos.faults.api import Fault, MemoryJournal
 from kchaos.faults.errors import NotAvailable
 from kchaos.faults.view import BrokerView, ClusterView, view_of
 from tests.support.stand_ins import StandInCluster
@@ -92,7 +92,7 @@ def kraft(broker_view: BrokerView = UP, **more: Any) -> ClusterView:
     return replace(view(broker_view), **named)
 
 
-LEGAL = [
+LEGAL: list[tuple[Fault, ClusterView]] = [
     (CutLink(source=0, target=1), view()),
     (CutLink(source=0, target=1), view(DOWN)),
     (CutZooKeeper(broker=1), view()),
@@ -169,228 +169,228 @@ LEGAL = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "cluster"), LEGAL, ids=[repr(fault) for fault, _ in LEGAL])
-def test_a_fault_that_the_cluster_can_take_has_nothing_against_it(fault, cluster):
-    assert fault.available(cluster) == ""
+def test_a_fault_that_the_cluster_can_take_has_nothing_against_it():
+    against = [(fault, fault.available(cluster)) for fault, cluster in LEGAL]
+    assert [(fault, why) for fault, why in against if why != ""] == []
 
 
 def test_every_fault_can_be_taken_by_some_cluster():
     assert {type(fault) for fault, _ in LEGAL} == set(FAULTS.values())
 
 
-@pytest.mark.parametrize(
-    ("fault", "cluster", "why_not"),
-    [
-        (KillBroker(broker=1), view(DOWN), "broker 1 has no process to kill"),
-        (
-            RollBroker(broker=1, kafka="/builds/a", judged_as="3.9.2-SNAPSHOT"),
-            view(),
-            "nothing can be judged as 3.9.2-SNAPSHOT, which is no published release; the nearest "
-            "one is 3.9.1",
-        ),
-        (StopBroker(broker=1), view(DOWN), "broker 1 has no process to stop"),
-        (EPOCHS, view(), "broker 1 runs: kill or stop it before its epoch file is touched"),
-        (EPOCHS, view(replace(DOWN, release="0.10.2.2")), "which keeps no leader epochs"),
-        (TORN, view(), "broker 1 runs"),
-        (TORN, view(replace(DOWN, was_stopped_cleanly=True)), "use KillBroker"),
-        (FAILED, view(), "broker 1 has one log directory: give it several (log_directories)"),
-        (FAILED, view(replace(TWO_DISKS, is_running=False)), "broker 1 has no process to lose"),
-        (FAILED, view(replace(TWO_DISKS, is_paused=True)), "broker 1 is paused already"),
-        (FAILED, kraft(TWO_DISKS), "is not followed there"),
-        (FAILED, view(replace(TWO_DISKS, failed_log_directories=1)), "has failed already"),
-        (FAILED, view(replace(TWO_DISKS, release="0.11.0.3")), "broker 1 ends where a disk fails"),
-        (
-            FAILED,
-            view(replace(TWO_DISKS, properties={"inter.broker.protocol.version": "0.11.0"})),
-            "broker 1 ends where a disk fails",
-        ),
-        (WipeLogDirectory(broker=1), view(), "broker 1 runs: kill or stop it before its disk"),
-        (
-            WipeLogDirectory(broker=1),
-            view(replace(TWO_DISKS, is_running=False, failed_log_directories=1)),
-            "a log directory of broker 1 has failed",
-        ),
-        (RollBroker(broker=1, kafka="2.8.2"), view(DOWN), "broker 1 has no process to stop"),
-        (
-            RollBroker(broker=1, properties=(("log.message.format.version", "2.0"),)),
-            view(AT_1_1),
-            "log.message.format.version is 2.0, which inter.broker.protocol.version 1.1 forbids",
-        ),
-        (
-            ConfigureTopic(topic="t", configuration=(("max.compaction.lag", "1"),)),
-            view(),
-            "broker 0: no topic setting is named 'max.compaction.lag'",
-        ),
-        (
-            ConfigureTopic(topic="t", configuration=TOPIC_OLD),
-            view(replace(UP, is_paused=True)),
-            "broker 1 is paused and would not hear of it",
-        ),
-        (
-            ConfigureTopic(topic="t", configuration=TOPIC_OLD),
-            view(cuts={CUT.name: CUT}),
-            "broker 1 is cut off from ZooKeeper",
-        ),
-        (
-            ThrottleReplication(broker=0, topic="t", bytes_per_second=1),
-            view(replace(UP, is_paused=True)),
-            "broker 1 is paused and would not hear of it",
-        ),
-        (FormatDowngrade(message_format="0.10.2"), view(), "give a broker or a topic"),
-        (
-            FormatDowngrade(broker=1, topic="t", message_format="0.10.2"),
-            view(),
-            "give a broker or a topic",
-        ),
-        (
-            FormatDowngrade(broker=1, message_format="1.0"),
-            view(),
-            "writes magic 2, and would write magic 2 with 1.0: that is no downgrade",
-        ),
-        (
-            FormatDowngrade(broker=1, message_format="0.10.2"),
-            view(replace(UP, release="3.9.1")),
-            "that is no downgrade",
-        ),
-        (
-            FormatDowngrade(broker=1, message_format="3.0"),
-            view(),
-            "log.message.format.version is 3.0, which 2.8.2 does not know",
-        ),
-        (StopBroker(broker=1), view(replace(UP, is_paused=True)), "broker 1 is paused already"),
-        (StopBroker(broker=1), view(cuts={CUT.name: CUT}), "cut off from ZooKeeper by '1-zoo"),
-        (FastBounce(broker=1), view(DOWN), "broker 1 has no process to bounce"),
-        (FastBounce(broker=1), view(cuts={CUT.name: CUT}), "cut off from ZooKeeper by '1-zoo"),
-        (FastBounce(broker=1), view(replace(UP, is_connected=False)), "disconnected already"),
-        (PauseBroker(broker=1), view(DOWN), "broker 1 has no process to pause"),
-        (PauseBroker(broker=1), view(replace(UP, is_paused=True)), "broker 1 is paused already"),
-        (DisconnectNetwork(broker=1), view(DOWN), "broker 1 has no process to disconnect"),
-        (DisconnectNetwork(broker=1), view(replace(UP, is_connected=False)), "is disconnected al"),
-        (ExpireSession(broker=1), view(replace(UP, is_registered=False)), "it is not registered"),
-        (TAIL, view(), "broker 1 runs: kill it"),
-        (TAIL, view(replace(DOWN, was_stopped_cleanly=True)), "which flushes all its logs"),
-        (CUT_AGAIN := CutZooKeeper(broker=1), view(cuts={CUT.name: CUT}), "name this one other"),
-        (CutLink(source=0, target=1, name=CUT.name), view(cuts={CUT.name: CUT}), "name this one"),
-        (HOLD, view(holds={"h": acts.Hold(name="h", api="Fetch")}), "hold named 'h' lasts alread"),
-        (FORGE, view(holds={"f": acts.Hold(name="f", api="Fetch")}), "named 'f' lasts already"),
-        (FORGE, view(why_unlinked="no loopback"), "runs without links: no loopback"),
-        (replace(FORGE, error="NONE"), view(), "known: UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR"),
-        (replace(FORGE, target=7), view(), "no broker 7: it has [0, 1]"),
-        (HOLD, view(why_unlinked="no loopback"), "runs without links: no loopback"),
-        (IsolateBroker(broker=1), view(why_unlinked="no loopback"), "runs without links"),
-        (ALONE := IsolateBroker(broker=1, zookeeper=True), view(cuts={CUT.name: CUT}), "name this"),
-        (ALONE, ClusterView(brokers={1: UP}, controller=1), "broker 1 is the only broker"),
-        (CUT_AGAIN, view(why_unlinked="no loopback"), "runs without links: no loopback"),
-        (replace(HOLD, api="Fetchs"), view(), "no API is named 'Fetchs'; known: Produce, Fetch"),
-        (replace(HOLD, direction="up"), view(), "use 'request' or 'response'"),  # type: ignore[arg-type]
-        (replace(HOLD, api="ControlledShutdown", topic="t", partition=0), view(), "by partition"),
-        (replace(AT_POINT, broker=1), view(), "BrokerSpec(points=('send-fetch',))"),
-        (AT_POINT, view(point_holds={"p": AT_POINT}), "hold named 'p' lasts already"),
-        (AT_POINT, view(why_unlinked="no loopback"), "runs without links: no loopback"),
-        (replace(AT_POINT, point="nowhere"), view(), "no point is named 'nowhere'; known: contr"),
-        (replace(AT_POINT, point="registered"), view(), "at registered cannot be left undone"),
-        (replace(AT_POINT, manner="wait"), view(), "use 'hold', 'delay', 'skip' or 'fail'"),  # type: ignore[arg-type]
-        (replace(AT_POINT, manner="fail"), view(), "what begins at send-fetch cannot fail"),
-        (replace(AT_POINT, manner="delay"), view(), "only a delay has one"),
-        (replace(AT_POINT, delay_ms=5), view(), "only a delay has one"),
-        (replace(AT_POINT, readers="both"), view(), "use 'all', 'followers' or 'consumers'"),  # type: ignore[arg-type]
-        (replace(AT_POINT, readers="followers"), view(), "at send-fetch nothing tells who reads"),
-        (replace(AT_POINT, topic="t", partition=0), view(), "nothing tells the partition"),
-        (replace(AT_POINT, topic="t"), view(), "topic and partition go together"),
-        (
-            HoldController(broker=0),
-            replace(view(), controller=1),
-            "not the controller: broker 1 is",
-        ),
-        (DisconnectNetwork(broker=0), view(), "the agent cannot reach the harness"),
-        (StopBroker(broker=0), view(point_holds={"p": HELD}), "broker 0 are held by 'p': heal"),
-        (SlowDisk(broker=0, operation="write", delay_ms=5), view(), "take a flush"),
-        (SlowDisk(broker=0, operation="seek", delay_ms=5), view(), "use 'read' or 'write'"),  # type: ignore[arg-type]
-        (SlowDisk(broker=0, operation="read", delay_ms=0), view(), "only a delay has one"),
-        (SlowDisk(broker=1, operation="read", delay_ms=5), view(), "name it in its spec"),
-        (
-            HoldPoint(name="p", broker=0, point="disk-read"),
-            view(),
-            "a disk is slow, it does not stop",
-        ),
-        (SlowFetchReads(broker=0, where="disk"), view(), "use 'request' or 'read' or 'log'"),  # type: ignore[arg-type]
-        (SlowFetchReads(broker=0, delay_ms=0), view(), "longer than 0, None holds"),
-        (
-            SlowFetchReads(broker=0, where="request", topic="t", partition=0),
-            view(),
-            "at fetch-request nothing tells the partition",
-        ),
-        (BY_API, replace(view(), controller=None), "no controller to ask"),
-        (replace(BY_API, by="vote"), view(), "by is 'vote'"),  # type: ignore[arg-type]
-        (MoveController(), ClusterView(brokers={1: DOWN}), "no broker is registered"),
-        (RollBroker(broker=1), view(), "name a Kafka, or properties, to roll to"),
-        (RollBroker(broker=1, kafka="3.9.1"), view(DOWN), "broker 1 has no process to stop"),
-        (replace(LATE, api="Fetch"), view(), "no late 'Fetch' can be made; known: LeaderAndIsr"),  # type: ignore[arg-type]
-        (replace(LATE, version=7), view(), "StopReplica v7 cannot be written, only v0 to v1"),
-        (replace(LATE, epoch="next"), view(), "use 'own', 'unknown', 'ahead'"),  # type: ignore[arg-type]
-        (replace(LATE, version=0, epoch="ahead"), view(), "StopReplica v0 has no broker epoch"),
-        (replace(LATE, partitions=()), view(), "a StopReplica names partitions"),
-        (
-            replace(LATE, api="LeaderAndIsr", deletes=True),
-            view(),
-            "a LeaderAndIsr deletes nothing",
-        ),
-        (LATE, view(DOWN), "broker 1 has no process to make a request for"),
-        (LATE, view(replace(UP, is_registered=False)), "so it has no generation"),
-        (LATE, replace(view(), controller=None), "there is no controller that could make it"),
-        (
-            replace(LATE, version=1),
-            view(replace(UP, release="2.1.1")),
-            "broker 1 runs 2.1.1, which does not know StopReplica v1: that came with 2.2",
-        ),
-        (FenceBroker(broker=1), view(), "ZooKeeper keeps this cluster's metadata: use ExpireSess"),
-        (FenceBroker(broker=1), kraft(replace(UP, is_registered=False)), "it is fenced, or not"),
-        (FenceBroker(broker=100), kraft(), "the cluster has no broker 100: it has [0, 1]"),
-        (UnregisterBroker(broker=1), view(), "use CutZooKeeper and ExpireSession"),
-        (CutControllers(broker=1), view(), "use CutZooKeeper"),
-        (CutControllers(broker=1), kraft(why_unlinked="no loopback"), "runs without links"),
-        (CutControllers(broker=1), kraft(cuts=CONTROLLER_CUTS), "named '1-100' lasts already"),
-        (StopBroker(broker=1), kraft(cuts=CONTROLLER_CUTS), "cut off from every controller by '1-"),
-        (CutLink(source=1, target=100), view(), "the cluster has no broker 100: it has [0, 1]"),
-        (KillBroker(broker=100), view(), "the cluster has no broker 100"),
-        (ExpireSession(broker=1), kraft(), "use FenceBroker"),
-        (CutZooKeeper(broker=1), kraft(), "use CutControllers"),
-        (FastBounce(broker=1), kraft(), "a bounce is never missed; use KillBroker"),
-        (LATE, kraft(), "hold a leader's AlterPartition over a restart with HoldRequests"),
-        (FORGE, kraft(), "hold Fetch responses with HoldRequests"),
-        (HoldController(broker=0), kraft(), "use PauseBroker with a controller's id"),
-        (replace(AT_POINT, point="registered"), kraft(), "cannot be left undone"),
-        (replace(HELD, point="registered"), kraft(), "hold BrokerRegistration responses"),
-        (replace(HELD, point="controlled-shutdown"), kraft(), "hold BrokerHeartbeat"),
-        (
-            ConfigureTopic(topic="t", configuration=TOPIC_OLD),
-            kraft(),
-            "give them when the topic is created",
-        ),
-        (
-            ThrottleReplication(broker=1, topic="t", bytes_per_second=1),
-            kraft(),
-            "or those to it, with HoldRequests",
-        ),
-        (replace(BY_API, by="znode"), kraft(), "use by='api'"),
-        (replace(HOLD, api="LeaderAndIsr"), kraft(), "none sends LeaderAndIsr; hold the Fetch of"),
-        (replace(HOLD, api="ControlledShutdown"), kraft(), "hold BrokerHeartbeat"),
-        (replace(HOLD, api="BrokerHeartbeat"), view(), "no broker sends BrokerHeartbeat"),
-        (
-            MoveController(),
-            kraft(controllers={100: CONTROLLERS[100]}),
-            "the cluster has one controller: give it three (controllers=3)",
-        ),
-        (
-            MoveController(),
-            kraft(controllers=CONTROLLERS | {101: replace(CONTROLLERS[101], is_running=False)}),
-            "only 2 controllers go on: without their leader they elect nobody",
-        ),
-        (MoveController(), kraft(controller=None), "have no leader that could lose its office"),
-    ],
-)
-def test_what_stands_against_a_fault_is_said(fault, cluster, why_not):
-    assert why_not in fault.available(cluster)
+AGAINST: list[tuple[Fault, ClusterView, str]] = [
+    (KillBroker(broker=1), view(DOWN), "broker 1 has no process to kill"),
+    (
+        RollBroker(broker=1, kafka="/builds/a", judged_as="3.9.2-SNAPSHOT"),
+        view(),
+        "nothing can be judged as 3.9.2-SNAPSHOT, which is no published release; the nearest "
+        "one is 3.9.1",
+    ),
+    (StopBroker(broker=1), view(DOWN), "broker 1 has no process to stop"),
+    (EPOCHS, view(), "broker 1 runs: kill or stop it before its epoch file is touched"),
+    (EPOCHS, view(replace(DOWN, release="0.10.2.2")), "which keeps no leader epochs"),
+    (TORN, view(), "broker 1 runs"),
+    (TORN, view(replace(DOWN, was_stopped_cleanly=True)), "use KillBroker"),
+    (FAILED, view(), "broker 1 has one log directory: give it several (log_directories)"),
+    (FAILED, view(replace(TWO_DISKS, is_running=False)), "broker 1 has no process to lose"),
+    (FAILED, view(replace(TWO_DISKS, is_paused=True)), "broker 1 is paused already"),
+    (FAILED, kraft(TWO_DISKS), "is not followed there"),
+    (FAILED, view(replace(TWO_DISKS, failed_log_directories=1)), "has failed already"),
+    (FAILED, view(replace(TWO_DISKS, release="0.11.0.3")), "broker 1 ends where a disk fails"),
+    (
+        FAILED,
+        view(replace(TWO_DISKS, properties={"inter.broker.protocol.version": "0.11.0"})),
+        "broker 1 ends where a disk fails",
+    ),
+    (WipeLogDirectory(broker=1), view(), "broker 1 runs: kill or stop it before its disk"),
+    (
+        WipeLogDirectory(broker=1),
+        view(replace(TWO_DISKS, is_running=False, failed_log_directories=1)),
+        "a log directory of broker 1 has failed",
+    ),
+    (RollBroker(broker=1, kafka="2.8.2"), view(DOWN), "broker 1 has no process to stop"),
+    (
+        RollBroker(broker=1, properties=(("log.message.format.version", "2.0"),)),
+        view(AT_1_1),
+        "log.message.format.version is 2.0, which inter.broker.protocol.version 1.1 forbids",
+    ),
+    (
+        ConfigureTopic(topic="t", configuration=(("max.compaction.lag", "1"),)),
+        view(),
+        "broker 0: no topic setting is named 'max.compaction.lag'",
+    ),
+    (
+        ConfigureTopic(topic="t", configuration=TOPIC_OLD),
+        view(replace(UP, is_paused=True)),
+        "broker 1 is paused and would not hear of it",
+    ),
+    (
+        ConfigureTopic(topic="t", configuration=TOPIC_OLD),
+        view(cuts={CUT.name: CUT}),
+        "broker 1 is cut off from ZooKeeper",
+    ),
+    (
+        ThrottleReplication(broker=0, topic="t", bytes_per_second=1),
+        view(replace(UP, is_paused=True)),
+        "broker 1 is paused and would not hear of it",
+    ),
+    (FormatDowngrade(message_format="0.10.2"), view(), "give a broker or a topic"),
+    (
+        FormatDowngrade(broker=1, topic="t", message_format="0.10.2"),
+        view(),
+        "give a broker or a topic",
+    ),
+    (
+        FormatDowngrade(broker=1, message_format="1.0"),
+        view(),
+        "writes magic 2, and would write magic 2 with 1.0: that is no downgrade",
+    ),
+    (
+        FormatDowngrade(broker=1, message_format="0.10.2"),
+        view(replace(UP, release="3.9.1")),
+        "that is no downgrade",
+    ),
+    (
+        FormatDowngrade(broker=1, message_format="3.0"),
+        view(),
+        "log.message.format.version is 3.0, which 2.8.2 does not know",
+    ),
+    (StopBroker(broker=1), view(replace(UP, is_paused=True)), "broker 1 is paused already"),
+    (StopBroker(broker=1), view(cuts={CUT.name: CUT}), "cut off from ZooKeeper by '1-zoo"),
+    (FastBounce(broker=1), view(DOWN), "broker 1 has no process to bounce"),
+    (FastBounce(broker=1), view(cuts={CUT.name: CUT}), "cut off from ZooKeeper by '1-zoo"),
+    (FastBounce(broker=1), view(replace(UP, is_connected=False)), "disconnected already"),
+    (PauseBroker(broker=1), view(DOWN), "broker 1 has no process to pause"),
+    (PauseBroker(broker=1), view(replace(UP, is_paused=True)), "broker 1 is paused already"),
+    (DisconnectNetwork(broker=1), view(DOWN), "broker 1 has no process to disconnect"),
+    (DisconnectNetwork(broker=1), view(replace(UP, is_connected=False)), "is disconnected al"),
+    (ExpireSession(broker=1), view(replace(UP, is_registered=False)), "it is not registered"),
+    (TAIL, view(), "broker 1 runs: kill it"),
+    (TAIL, view(replace(DOWN, was_stopped_cleanly=True)), "which flushes all its logs"),
+    (CUT_AGAIN := CutZooKeeper(broker=1), view(cuts={CUT.name: CUT}), "name this one other"),
+    (CutLink(source=0, target=1, name=CUT.name), view(cuts={CUT.name: CUT}), "name this one"),
+    (HOLD, view(holds={"h": acts.Hold(name="h", api="Fetch")}), "hold named 'h' lasts alread"),
+    (FORGE, view(holds={"f": acts.Hold(name="f", api="Fetch")}), "named 'f' lasts already"),
+    (FORGE, view(why_unlinked="no loopback"), "runs without links: no loopback"),
+    (replace(FORGE, error="NONE"), view(), "known: UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR"),
+    (replace(FORGE, target=7), view(), "no broker 7: it has [0, 1]"),
+    (HOLD, view(why_unlinked="no loopback"), "runs without links: no loopback"),
+    (IsolateBroker(broker=1), view(why_unlinked="no loopback"), "runs without links"),
+    (ALONE := IsolateBroker(broker=1, zookeeper=True), view(cuts={CUT.name: CUT}), "name this"),
+    (ALONE, ClusterView(brokers={1: UP}, controller=1), "broker 1 is the only broker"),
+    (CUT_AGAIN, view(why_unlinked="no loopback"), "runs without links: no loopback"),
+    (replace(HOLD, api="Fetchs"), view(), "no API is named 'Fetchs'; known: Produce, Fetch"),
+    (replace(HOLD, direction="up"), view(), "use 'request' or 'response'"),  # type: ignore[arg-type]
+    (replace(HOLD, api="ControlledShutdown", topic="t", partition=0), view(), "by partition"),
+    (replace(AT_POINT, broker=1), view(), "BrokerSpec(points=('send-fetch',))"),
+    (AT_POINT, view(point_holds={"p": AT_POINT}), "hold named 'p' lasts already"),
+    (AT_POINT, view(why_unlinked="no loopback"), "runs without links: no loopback"),
+    (replace(AT_POINT, point="nowhere"), view(), "no point is named 'nowhere'; known: contr"),
+    (replace(AT_POINT, point="registered"), view(), "at registered cannot be left undone"),
+    (replace(AT_POINT, manner="wait"), view(), "use 'hold', 'delay', 'skip' or 'fail'"),  # type: ignore[arg-type]
+    (replace(AT_POINT, manner="fail"), view(), "what begins at send-fetch cannot fail"),
+    (replace(AT_POINT, manner="delay"), view(), "only a delay has one"),
+    (replace(AT_POINT, delay_ms=5), view(), "only a delay has one"),
+    (replace(AT_POINT, readers="both"), view(), "use 'all', 'followers' or 'consumers'"),  # type: ignore[arg-type]
+    (replace(AT_POINT, readers="followers"), view(), "at send-fetch nothing tells who reads"),
+    (replace(AT_POINT, topic="t", partition=0), view(), "nothing tells the partition"),
+    (replace(AT_POINT, topic="t"), view(), "topic and partition go together"),
+    (
+        HoldController(broker=0),
+        replace(view(), controller=1),
+        "not the controller: broker 1 is",
+    ),
+    (DisconnectNetwork(broker=0), view(), "the agent cannot reach the harness"),
+    (StopBroker(broker=0), view(point_holds={"p": HELD}), "broker 0 are held by 'p': heal"),
+    (SlowDisk(broker=0, operation="write", delay_ms=5), view(), "take a flush"),
+    (SlowDisk(broker=0, operation="seek", delay_ms=5), view(), "use 'read' or 'write'"),  # type: ignore[arg-type]
+    (SlowDisk(broker=0, operation="read", delay_ms=0), view(), "only a delay has one"),
+    (SlowDisk(broker=1, operation="read", delay_ms=5), view(), "name it in its spec"),
+    (
+        HoldPoint(name="p", broker=0, point="disk-read"),
+        view(),
+        "a disk is slow, it does not stop",
+    ),
+    (SlowFetchReads(broker=0, where="disk"), view(), "use 'request' or 'read' or 'log'"),  # type: ignore[arg-type]
+    (SlowFetchReads(broker=0, delay_ms=0), view(), "longer than 0, None holds"),
+    (
+        SlowFetchReads(broker=0, where="request", topic="t", partition=0),
+        view(),
+        "at fetch-request nothing tells the partition",
+    ),
+    (BY_API, replace(view(), controller=None), "no controller to ask"),
+    (replace(BY_API, by="vote"), view(), "by is 'vote'"),  # type: ignore[arg-type]
+    (MoveController(), ClusterView(brokers={1: DOWN}), "no broker is registered"),
+    (RollBroker(broker=1), view(), "name a Kafka, or properties, to roll to"),
+    (RollBroker(broker=1, kafka="3.9.1"), view(DOWN), "broker 1 has no process to stop"),
+    (replace(LATE, api="Fetch"), view(), "no late 'Fetch' can be made; known: LeaderAndIsr"),  # type: ignore[arg-type]
+    (replace(LATE, version=7), view(), "StopReplica v7 cannot be written, only v0 to v1"),
+    (replace(LATE, epoch="next"), view(), "use 'own', 'unknown', 'ahead'"),  # type: ignore[arg-type]
+    (replace(LATE, version=0, epoch="ahead"), view(), "StopReplica v0 has no broker epoch"),
+    (replace(LATE, partitions=()), view(), "a StopReplica names partitions"),
+    (
+        replace(LATE, api="LeaderAndIsr", deletes=True),
+        view(),
+        "a LeaderAndIsr deletes nothing",
+    ),
+    (LATE, view(DOWN), "broker 1 has no process to make a request for"),
+    (LATE, view(replace(UP, is_registered=False)), "so it has no generation"),
+    (LATE, replace(view(), controller=None), "there is no controller that could make it"),
+    (
+        replace(LATE, version=1),
+        view(replace(UP, release="2.1.1")),
+        "broker 1 runs 2.1.1, which does not know StopReplica v1: that came with 2.2",
+    ),
+    (FenceBroker(broker=1), view(), "ZooKeeper keeps this cluster's metadata: use ExpireSess"),
+    (FenceBroker(broker=1), kraft(replace(UP, is_registered=False)), "it is fenced, or not"),
+    (FenceBroker(broker=100), kraft(), "the cluster has no broker 100: it has [0, 1]"),
+    (UnregisterBroker(broker=1), view(), "use CutZooKeeper and ExpireSession"),
+    (CutControllers(broker=1), view(), "use CutZooKeeper"),
+    (CutControllers(broker=1), kraft(why_unlinked="no loopback"), "runs without links"),
+    (CutControllers(broker=1), kraft(cuts=CONTROLLER_CUTS), "named '1-100' lasts already"),
+    (StopBroker(broker=1), kraft(cuts=CONTROLLER_CUTS), "cut off from every controller by '1-"),
+    (CutLink(source=1, target=100), view(), "the cluster has no broker 100: it has [0, 1]"),
+    (KillBroker(broker=100), view(), "the cluster has no broker 100"),
+    (ExpireSession(broker=1), kraft(), "use FenceBroker"),
+    (CutZooKeeper(broker=1), kraft(), "use CutControllers"),
+    (FastBounce(broker=1), kraft(), "a bounce is never missed; use KillBroker"),
+    (LATE, kraft(), "hold a leader's AlterPartition over a restart with HoldRequests"),
+    (FORGE, kraft(), "hold Fetch responses with HoldRequests"),
+    (HoldController(broker=0), kraft(), "use PauseBroker with a controller's id"),
+    (replace(AT_POINT, point="registered"), kraft(), "cannot be left undone"),
+    (replace(HELD, point="registered"), kraft(), "hold BrokerRegistration responses"),
+    (replace(HELD, point="controlled-shutdown"), kraft(), "hold BrokerHeartbeat"),
+    (
+        ConfigureTopic(topic="t", configuration=TOPIC_OLD),
+        kraft(),
+        "give them when the topic is created",
+    ),
+    (
+        ThrottleReplication(broker=1, topic="t", bytes_per_second=1),
+        kraft(),
+        "or those to it, with HoldRequests",
+    ),
+    (replace(BY_API, by="znode"), kraft(), "use by='api'"),
+    (replace(HOLD, api="LeaderAndIsr"), kraft(), "none sends LeaderAndIsr; hold the Fetch of"),
+    (replace(HOLD, api="ControlledShutdown"), kraft(), "hold BrokerHeartbeat"),
+    (replace(HOLD, api="BrokerHeartbeat"), view(), "no broker sends BrokerHeartbeat"),
+    (
+        MoveController(),
+        kraft(controllers={100: CONTROLLERS[100]}),
+        "the cluster has one controller: give it three (controllers=3)",
+    ),
+    (
+        MoveController(),
+        kraft(controllers=CONTROLLERS | {101: replace(CONTROLLERS[101], is_running=False)}),
+        "only 2 controllers go on: without their leader they elect nobody",
+    ),
+    (MoveController(), kraft(controller=None), "have no leader that could lose its office"),
+]
+
+
+def test_what_stands_against_a_fault_is_said():
+    said = [(fault, fault.available(cluster), why_not) for fault, cluster, why_not in AGAINST]
+    assert [each for each in said if each[2] not in each[1]] == []
 
 
 def test_a_cluster_is_seen_as_it_is():

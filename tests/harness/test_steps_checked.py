@@ -7,7 +7,7 @@ import pytest
 
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import ExpireSession, FastBounce, FenceBroker, HoldRequests, KillBroker
-from kchaos.harness.catalogue import CATALOGUE, Entry, scenario_of
+from kchaos.harness.catalogue import CATALOGUE, scenario_of
 from kchaos.harness.catalogue.entry import Expectation
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.run.runner import RunOptions, play
@@ -124,12 +124,12 @@ def test_a_fault_of_the_other_mode_is_refused_and_names_its_counterpart() -> Non
     check_modes(scenario(expire), OWN)
 
 
-@pytest.mark.parametrize("entry", CATALOGUE.values(), ids=lambda entry: entry.name)
-def test_no_entry_is_refused_on_the_releases_that_it_speaks_of(entry: Entry) -> None:
-    for case, release in entry.expectations:
-        drawn = scenario_of(entry, case, release)
-        check_steps(drawn)
-        check_modes(drawn, {kafka: kafka for kafka in drawn.cluster.kafkas})
+def test_no_entry_is_refused_on_the_releases_that_it_speaks_of() -> None:
+    for entry in CATALOGUE.values():
+        for case, release in entry.expectations:
+            drawn = scenario_of(entry, case, release)
+            check_steps(drawn)
+            check_modes(drawn, {kafka: kafka for kafka in drawn.cluster.kafkas})
 
 
 def test_a_fault_may_mean_a_controller_of_a_kraft_cluster() -> None:

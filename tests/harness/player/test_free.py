@@ -32,28 +32,29 @@ def test_a_seed_gives_one_schedule_that_can_be_saved_and_played(release: str, mi
         assert Scenario.from_json(json.loads(json.dumps(scenario.to_json()))) == scenario
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_faults_come_by_the_clock_between_start_and_stop_of_clients(seed: int) -> None:
-    scenario = draw_free(seed, MINUTE, kafka="2.8.2")
+def test_faults_come_by_the_clock_between_start_and_stop_of_clients() -> None:
+    for seed in range(20):
+        scenario = draw_free(seed, MINUTE, kafka="2.8.2")
 
-    kinds = [type(step) for step in scenario.steps]
-    assert kinds.index(StartClients) == 1
-    assert kinds[-1] is StopClients
-    clock = [step.until_s for step in scenario.steps if isinstance(step, LetClientsRun)]
-    assert clock == sorted(clock)
-    assert clock[-1] == MINUTE.for_s
-    assert scenario.cluster.client_links
+        kinds = [type(step) for step in scenario.steps]
+        assert kinds.index(StartClients) == 1, seed
+        assert kinds[-1] is StopClients, seed
+        clock = [step.until_s for step in scenario.steps if isinstance(step, LetClientsRun)]
+        assert clock == sorted(clock), seed
+        assert clock[-1] == MINUTE.for_s, seed
+        assert scenario.cluster.client_links, seed
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_what_acts_at_the_end_is_healed_while_clients_still_run(seed: int) -> None:
-    scenario = draw_free(seed, MINUTE, kafka="2.8.2", mix="cuts")
+def test_what_acts_at_the_end_is_healed_while_clients_still_run() -> None:
+    for seed in range(20):
+        scenario = draw_free(seed, MINUTE, kafka="2.8.2", mix="cuts")
 
-    done = [step.do for step in scenario.steps if isinstance(step, IfPossible)]
-    cuts = [each.name for each in done if isinstance(each, Inject) and each.name.startswith("cut-")]
-    healed = [each.name for each in done if isinstance(each, Heal)]
-    assert set(cuts) <= set(healed)
-    assert len(healed) == len(set(healed))
+        done = [step.do for step in scenario.steps if isinstance(step, IfPossible)]
+        cuts = [each.name for each in done if isinstance(each, Inject)]
+        cuts = [name for name in cuts if name.startswith("cut-")]
+        healed = [each.name for each in done if isinstance(each, Heal)]
+        assert set(cuts) <= set(healed), seed
+        assert len(healed) == len(set(healed)), seed
 
 
 def test_a_command_of_one_s_own_runs_in_place_of_clients() -> None:
