@@ -24,6 +24,7 @@ from kchaos.checkers.model.follow.observations import (
 from kchaos.checkers.model.settle.views import replicas_of
 from kchaos.checkers.model.state.state import Broker, State
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.fetchers import sources_of
 from kchaos.checkers.model.values.prediction import Copied
 from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import Exchange, Stage
@@ -46,10 +47,12 @@ def internal_steps(state: State, lookahead: Lookahead, index: int, decided: int)
         if get(("control", broker_id)) is not None:
             yield from control_steps(state, broker_id, lookahead, index)
         yield from _learn(state, broker_id, lookahead, index)
-    world = World(state)
+    followers = [(broker_id, get(("fetchers", broker_id))) for broker_id in broker_ids]
     for leader_id in working:
-        for broker_id in broker_ids:
-            for source in world.sources(broker_id, leader_id):
+        for broker_id, fetchers in followers:
+            if broker_id == leader_id:
+                continue
+            for source in (leader_id,) if fetchers is None else sources_of(leader_id, fetchers):
                 for request in get(("exchanges", broker_id, source)) or ():
                     if request.is_at_leader and request.number is not None:
                         yield from at_leader(state, broker_id, source, request, lookahead, index)
@@ -180,8 +183,12 @@ def _of_process(state: State, broker_id: int) -> Iterator[World]:
         told = World(state)
         outboxes.learn_epoch(told, broker_id)
         yield told
+    broker: Broker = get(("broker", broker_id))
+    replicas = (get(("replica", broker_id, each)) for each in get(("partitions", broker_id)) or ())
+    # What is hosted stays in the file.
+    may_drop = broker.checkpoints and not all(replica.is_hosted for replica in replicas)
     written = World(state)
-    if process.write_checkpoint(written, broker_id):
+    if may_drop and process.write_checkpoint(written, broker_id):
         yield written
     failing: tuple[FailLogDirectory, ...] = get(("failing", broker_id)) or ()
     if failing:
@@ -189,8 +196,7 @@ def _of_process(state: State, broker_id: int) -> Iterator[World]:
         world.put(("failing", broker_id), failing[1:] or None)
         process.fail_log_directory(world, failing[0])
         yield world
-    broker: Broker = get(("broker", broker_id))
-    if broker.configuration.placed:  # Else it has one such file.
+    if may_drop and broker.configuration.placed:  # Else it has one such file.
         unsure = World(state)
         is_dropped = process.write_checkpoint(unsure, broker_id, certain=False)
         if is_dropped and unsure.changes != written.changes:

@@ -13,7 +13,7 @@ from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import EMPTY, Broker, Checkpoint, Component, Read, State
 from kchaos.checkers.model.values.events import PartitionState
-from kchaos.checkers.model.values.fetchers import fetcher_of, source_of
+from kchaos.checkers.model.values.fetchers import fetcher_of, source_of, sources_of
 from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.checkers.model.values.replica import FetcherThread, Replica
 from kchaos.checkers.model.values.requests import (
@@ -158,9 +158,7 @@ class World:
     def sources(self, broker: int, leader: int) -> tuple[int, ...]:
         """Return the sources of all threads that a broker may have had for a leader."""
         most = self.get(("fetchers", broker))
-        if most is None:
-            return (leader,)
-        return tuple(source_of(leader, fetcher) for fetcher in range(most))
+        return (leader,) if most is None else sources_of(leader, most)
 
     def received(self, broker: int) -> tuple[Received, ...]:
         """Return the control requests that a broker has, oldest first."""

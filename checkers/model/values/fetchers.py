@@ -19,6 +19,11 @@ def source_of(leader: int, fetcher: int) -> int:
     return leader + fetcher * _SPAN
 
 
+def sources_of(leader: int, fetchers: int) -> tuple[int, ...]:
+    """Return the sources of all threads, as many as that, that fetch from a leader."""
+    return tuple(source_of(leader, fetcher) for fetcher in range(fetchers))
+
+
 def leader_of(source: int) -> int:
     """Return the leader of a source."""
     return source % _SPAN
