@@ -9,7 +9,7 @@ and whether no member of the ISR has a batch that was promised.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kchaos.checkers.acts import (
     EndForgery,
@@ -28,8 +28,8 @@ from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.footprints import Footprints
 from kchaos.checkers.model.settle.rounds import Perform, at_once, settle
-from kchaos.checkers.model.state.state import Component, Read, State
-from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.state.state import EMPTY, State
+from kchaos.checkers.model.state.world import Reads, World
 from kchaos.checkers.model.values.events import (
     Action,
     BrokerRegistered,
@@ -165,19 +165,15 @@ class _Healed:
         self._footprints = Footprints()
         self._is_compacted = is_compacted
         self._promised: frozenset[Promise] | None = None
-        self._read: dict[Component, Any] = {}
+        self._read = Reads(EMPTY.lookup)
         self._wrong: set[_Wrong] = set()
 
     def wrongs(self, state: State, promised: frozenset[Promise]) -> set[_Wrong]:
         """Return what is wrong once the state is healed, with what was promised by then."""
-        is_same = promised == self._promised and all(
-            now is value or now == value
-            for now, value in ((state(component), value) for component, value in self._read.items())
-        )
-        if not is_same:
+        if promised != self._promised or self._differs(state):
             perform = self._footprints.perform if self._read else at_once
-            self._promised, self._read = promised, {}
-            world = World(self._reading(state))
+            self._promised, self._read = promised, Reads(state.lookup)
+            world = World(self._read.__getitem__)
             self._heal(world, perform)
             self._wrong = _wrongs(world, promised, self._is_compacted)
         return self._wrong
@@ -192,12 +188,13 @@ class _Healed:
             perform(world, self._let_happen, event)
         settle(world, perform)
 
-    def _reading(self, state: State) -> Read:
-        def reading(component: Component) -> Any:
-            value = self._read[component] = state(component)
-            return value
-
-        return reading
+    def _differs(self, state: State) -> bool:
+        """Tell whether a state differs in what was read of the last one."""
+        for component, value in self._read.items():
+            now = state.lookup(component)
+            if now is not value and now != value:
+                return True
+        return False
 
 
 def _wrongs(world: World, promised: Iterable[Promise], is_compacted: bool) -> set[_Wrong]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kchaos.checkers.model.settle.rounds import Step
 from kchaos.checkers.model.state.state import Component
-from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.state.world import Reads, World
 
 
 class _End:
@@ -66,14 +66,8 @@ class Footprints:
     def _run(self, world: World, key: Any) -> bool:
         self.runs += 1
         step, *arguments = key
-        read: dict[Component, Any] = {}
-
-        def reading(component: Component) -> Any:
-            if component not in read:
-                read[component] = world.get(component)
-            return read[component]
-
-        trial = World(reading)
+        read = Reads(world.get)
+        trial = World(read.__getitem__)
         result: bool = step(trial, *arguments)
         changes = {component: self.value(value) for component, value in trial.changes.items()}
         self._remember(key, list(read.items()), _End(changes, trial.notes, result))

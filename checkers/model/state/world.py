@@ -28,6 +28,24 @@ _FORMAT = "message.format.version"
 _UNCLEAN = "unclean.leader.election.enable"
 
 
+class Reads(dict[Component, Any]):
+    """Each component that was read, with its value, in the order of the first reading.
+
+    A subscript reads: `World(reads.__getitem__)` is a transition whose reads it keeps.
+    """
+
+    __slots__ = ("_read",)
+
+    def __init__(self, read: Read) -> None:
+        super().__init__()
+        self._read = read
+
+    def __missing__(self, component: Component) -> Any:
+        """Read a component for the first time."""
+        value = self[component] = self._read(component)
+        return value
+
+
 class World:
     """One transition over a state.
 
