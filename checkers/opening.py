@@ -24,7 +24,7 @@ MOST_NESTED_JSON = 64
 """Most levels of lists and objects in JSON."""
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[^][{}"]+', re.DOTALL)
+_BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[^][{}"]+', re.DOTALL)
 _OPENING = b"[{"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
