@@ -13,7 +13,6 @@ receiver. For which it was meant is known in three ways:
 A ControlledShutdown is about its sender, every other control request about its receiver.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -197,7 +196,6 @@ def _close(registrations: list[BrokerGeneration], index: int | None, time: float
 @dataclass(slots=True)
 class _Sent:
     message: LinkMessage
-    words: str
     detail: Mapping[str, Any]
     made_at: float
     arrived_at: float
@@ -223,7 +221,7 @@ class _Reader:
 
     def requests(self, messages: Iterable[LinkMessage]) -> Iterator[ControlRequest]:
         sent: dict[tuple[int, int], _Sent] = {}
-        unanswered: dict[str, _Sent] = {}
+        unanswered: list[_Sent] = []
         connections: set[int] = set()
         for message in messages:
             if message.api not in _APIS or message.detail is None or message.target is None:
@@ -231,17 +229,19 @@ class _Reader:
             number = (message.connection, message.correlation_id)
             if message.direction == "request":
                 if number not in sent:
-                    words = _words(message)
-                    before = unanswered.get(words)
-                    is_again = before is not None and message.connection not in connections
-                    repeated = before if is_again else None
-                    sent[number] = _sent(message, words, message.detail, repeated)
-                    unanswered[words] = sent[number]
+                    repeated = None
+                    if message.connection not in connections:
+                        newest = reversed(unanswered)
+                        same = (before for before in newest if _is_same(before, message))
+                        repeated = next(same, None)
+                    sent[number] = _sent(message, message.detail, repeated)
+                    unanswered.append(sent[number])
                     connections.add(message.connection)
                 sent[number].arrived_at = message.wall_time_s
             elif number in sent:
                 answered = sent.pop(number)
-                unanswered.pop(answered.words, None)
+                asked = answered.message
+                unanswered = [other for other in unanswered if not _is_same(other, asked)]
                 yield self._answered(answered, message, message.detail)
 
     def _generation(self, broker: int, time: float) -> int:
@@ -346,13 +346,10 @@ class _Reader:
         return ErrorCode[generation.error_of_broker_epoch(epoch, in_force) or "NONE"]
 
 
-def _sent(
-    message: LinkMessage, words: str, detail: Mapping[str, Any], before: _Sent | None
-) -> _Sent:
+def _sent(message: LinkMessage, detail: Mapping[str, Any], before: _Sent | None) -> _Sent:
     """A request as it is first seen.
 
     Args:
-        words: What it says; see `_words`.
         before: One that said the same on another connection, got no answer, and may be repeated by
             this one; a controller that begins anew with a broker numbers its requests anew.
     """
@@ -360,13 +357,17 @@ def _sent(
     if before is not None and before.message.correlation_id < message.correlation_id:
         made_at = before.made_at
     waited = message.fate not in ARRIVED or made_at < message.wall_time_s
-    return _Sent(message, words, detail, made_at, message.wall_time_s, waited)
+    return _Sent(message, detail, made_at, message.wall_time_s, waited)
 
 
-def _words(message: LinkMessage) -> str:
-    """The same text for requests of one sender to one receiver that say the same."""
-    request = [message.client_id, message.target, message.api, message.api_version]
-    return json.dumps([*request, message.detail], sort_keys=True)
+def _is_same(sent: _Sent, message: LinkMessage) -> bool:
+    """Tell whether one sender says the same to one receiver once more."""
+    before = sent.message
+    return (
+        (before.target, before.api) == (message.target, message.api)
+        and (before.client_id, before.api_version) == (message.client_id, message.api_version)
+        and before.detail == message.detail
+    )
 
 
 def _partitions(
