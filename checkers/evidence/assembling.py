@@ -1,7 +1,7 @@
 """Input of the rules: a run's evidence and its prediction, put together for each partition."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from kchaos.checkers.acts import TopicPartition
@@ -23,6 +23,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.snapshots import StateSeen, TakenSnapshot
 from kchaos.checkers.evidence.tier import TierReading, remote_at, stored_at
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.json_form import members
 from kchaos.checkers.model.values.prediction import (
     EpochRound,
     PredictedBatch,
@@ -271,7 +272,7 @@ def _predicted(
 
 def _predicted_batch(batch: PredictedBatch) -> BatchEvidence:
     records = batch.last_offset - batch.base_offset + 1
-    said = asdict(batch)
+    said = members(batch)
     del said["producer"]
     return BatchEvidence(
         **said,

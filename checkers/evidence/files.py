@@ -40,7 +40,7 @@ class EvidenceFiles:
 
     def place(self, read_at: str) -> str:
         """A file, or a file and a line such as "history.jsonl:3", for messages."""
-        return str(self.run.path / read_at)
+        return os.path.join(self.run.path, read_at)
 
     def content(self, name: str) -> bytes:
         """The bytes of a file.
