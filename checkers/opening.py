@@ -55,7 +55,7 @@ def refuse_what_is_no_file(directory: Path) -> None:
             )
 
 
-def read_bounded(file: Path) -> bytes:
+def read_bounded(file: Path | str) -> bytes:
     """The bytes of a file, which must be a regular one.
 
     Raises:

@@ -183,7 +183,7 @@ class RunDirectory:
         Raises:
             RunDirectoryError: It is missing or cannot be read.
         """
-        target = self.path / name
+        target = os.path.join(self.path, name)
         try:
             return read_bounded(target)
         except (FileNotFoundError, NotADirectoryError):
