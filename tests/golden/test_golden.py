@@ -23,6 +23,7 @@ from tests.golden.stored import (
     HARD,
     OTHER_NAMES,
     OTHERS,
+    QUICK,
     RELEASES,
     RUNS,
     expected_of,
@@ -63,8 +64,6 @@ answered. 2.8.2-shut-down: a broker that shuts down fetches no partition that it
 """
 
 
-QUICK = ("0.10.2.2", "1.1.1", "2.8.2", "3.9.1", "forged-2.0.1")
-"""Those that `make quick` judges too."""
 JUDGED = [
     pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
     for name in (*RELEASES, *OTHER_NAMES)

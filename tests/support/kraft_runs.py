@@ -29,6 +29,11 @@ def definitions() -> Mapping[str, bytes]:
         }
 
 
+@cache
+def _read_definitions() -> RecordDefinitions:
+    return RecordDefinitions.from_texts(definitions())
+
+
 @dataclass(slots=True)
 class KraftRunBuilder(RunBuilder):
     """As `RunBuilder`, whose znodes are records of a metadata log here; `zxid` is the offset."""
@@ -40,9 +45,10 @@ class KraftRunBuilder(RunBuilder):
 
     def records(self, *records: tuple[str, int, Mapping[str, Any]]) -> "KraftRunBuilder":
         """One batch of records."""
-        made = RecordDefinitions.from_texts(definitions())
         time_ms = int(self.tick() * 1000)
-        self.log.append(metadata_batch(made, self.zxid + 1, records, timestamp=time_ms))
+        self.log.append(
+            metadata_batch(_read_definitions(), self.zxid + 1, records, timestamp=time_ms)
+        )
         self.zxid += len(records)
         return self
 

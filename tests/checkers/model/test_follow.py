@@ -37,7 +37,7 @@ from kchaos.checkers.model.values.events import (
     PartitionState,
 )
 from kchaos.checkers.record import predict_run, record_of
-from tests.golden.stored import recorded, unpacked
+from tests.golden.stored import QUICK, recorded, unpacked
 
 T = TopicPartition("t", 0)
 RELEASES = ("0.10.2.2", "1.1.1", "2.0.1", "2.8.2", "3.9.1")
@@ -197,7 +197,11 @@ LATE = ("a diverging epoch", "a snapshot's bytes", "a snapshot's last batch", "t
 """What stands near the end of a run, and is found after a long search."""
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize(
+    "release",
+    # To judge a golden run, as quick tests do, is to follow it.
+    [pytest.param(each, marks=pytest.mark.slow if each in QUICK else ()) for each in RELEASES],
+)
 def test_a_golden_run_is_followed_to_its_end(release: str) -> None:
     prediction = follow(recorded(release))
     assert prediction.emptied_by is None

@@ -6,6 +6,7 @@ from kchaos.checkers.model import predict
 from kchaos.checkers.model.values.prediction import EpochRound, PredictedProduce, Truncation
 from kchaos.clusters.releases import KNOWN_RELEASES
 from tests.support.model_timelines import kip_101_1, kip_101_2, payloads, ranges, replica
+from tests.support.releases import each_release
 
 WITH_EPOCHS = KNOWN_RELEASES[1:]
 
@@ -62,7 +63,7 @@ def test_0_10_2_loses_an_acknowledged_record_after_two_quick_elections():
     )
 
 
-@pytest.mark.parametrize("release", WITH_EPOCHS)
+@pytest.mark.parametrize("release", each_release(WITH_EPOCHS))
 def test_a_follower_keeps_acknowledged_records_above_its_high_watermark(release):
     prediction = predict(kip_101_1(release))
     waiting = replica(prediction, 2, "A follows B")
@@ -110,7 +111,7 @@ def test_0_10_2_keeps_different_records_after_a_power_loss_of_both():
     assert prediction.truncations == ()
 
 
-@pytest.mark.parametrize("release", WITH_EPOCHS)
+@pytest.mark.parametrize("release", each_release(WITH_EPOCHS))
 def test_epochs_heal_a_power_loss_of_both(release):
     prediction = predict(kip_101_2(release))
     ahead, leader = replica(prediction, 0), replica(prediction, 1)

@@ -7,6 +7,7 @@ from kchaos.clusters.releases import KNOWN_RELEASES
 from kchaos.harness.documents.kip_279_text import BATCH_EDGE, HIGH_WATERMARK_AT_LAST
 from kchaos.harness.documents.proposal import with_proposals
 from tests.support.model_timelines import kip_279_1, kip_279_3, payloads, ranges, replica
+from tests.support.releases import each_release
 
 KIP_101_ONLY = ("0.11.0.3", "1.0.2", "1.1.1")
 KIP_279 = KNOWN_RELEASES[KNOWN_RELEASES.index("2.0.0") :]
@@ -71,7 +72,7 @@ def test_n25_in_one_record_batches_diverges_since_21_is_a_batch_edge(release):
     assert follower.log_end_offset == 31
 
 
-@pytest.mark.parametrize("release", KIP_279)
+@pytest.mark.parametrize("release", each_release(KIP_279))
 @pytest.mark.parametrize(("n", "one_record"), CASES)
 def test_from_2_0_the_follower_truncates_to_the_common_epoch(release, n, one_record):
     prediction = predict(kip_279_1(release, n, one_record=one_record))
@@ -137,7 +138,7 @@ def test_the_document_falls_back_to_the_high_watermark_where_2_0_0_does_not():
     assert [cut.target_offset for cut in prediction.truncations] == [1, 0]
 
 
-@pytest.mark.parametrize("release", KNOWN_RELEASES[KNOWN_RELEASES.index("2.0.1") :])
+@pytest.mark.parametrize("release", each_release(KIP_279[KIP_279.index("2.0.1") :]))
 def test_three_unclean_elections_converge_from_2_0_1_in_two_rounds(release):
     prediction = predict(kip_279_3(release))
     a, b = replica(prediction, 0), replica(prediction, 1)
@@ -163,7 +164,7 @@ def test_2_0_1_with_protocol_1_1_diverges_at_1_with_a_common_epoch():
     assert rounds(prediction) == [(5, None, 2)]
 
 
-@pytest.mark.parametrize("release", KIP_279)
+@pytest.mark.parametrize("release", each_release(KIP_279))
 def test_three_unclean_elections_converge_with_a_common_epoch(release):
     prediction = predict(kip_279_3(release, common=True))
     a, b = replica(prediction, 0), replica(prediction, 1)

@@ -39,6 +39,7 @@ from tests.support.model_timelines import (
     terminate,
     write,
 )
+from tests.support.releases import each_release
 
 AFTER = Snapshot(label="after")
 
@@ -137,7 +138,7 @@ def test_one_way_cuts_let_requests_pass_but_no_answers():
     assert replica(prediction, 0).high_watermarks[0] == 0
 
 
-@pytest.mark.parametrize("release", KNOWN_RELEASES)
+@pytest.mark.parametrize("release", each_release(KNOWN_RELEASES))
 def test_produces_are_answered_as_their_leader_must(release):
     prediction = predict(
         [

@@ -56,6 +56,12 @@ def an_unjudged_run(path: Path) -> RunDirectory:
     return diverged(path).seal()
 
 
+@pytest.fixture(scope="module")
+def html(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of the judged run."""
+    return render(judged(tmp_path_factory.mktemp("judged") / "run"))
+
+
 @pytest.mark.parametrize("make", [judged, an_unknown_run, an_unsealed_run, an_unjudged_run])
 def test_every_page_is_well_formed_and_has_every_section(tmp_path: Path, make: Any) -> None:
     page = Page(render(make(tmp_path / "run")))
@@ -75,9 +81,7 @@ def test_a_reassignment_that_was_asked_for_again_is_told(tmp_path: Path) -> None
     assert "the reassignment of t-0 was lost, and is asked for again" in render(build.run)
 
 
-def test_the_page_refers_to_nothing_outside_itself(tmp_path: Path) -> None:
-    html = render(judged(tmp_path / "run"))
-
+def test_the_page_refers_to_nothing_outside_itself(html: str) -> None:
     assert not re.search(r"https?:|//[a-z]|@import|<link|<iframe|<img", html)
     assert set(re.findall(r"url\(([^)]*)\)", html)) <= {"#hatching", "#hole-hatching"}
     assert not [attrs for _, attrs in Page(html).tags if "src" in attrs]
@@ -116,8 +120,7 @@ def test_each_answer_is_said_in_words_and_by_a_sign(
     assert seen == [(signs.get(word, "✗"), word) for word in words]
 
 
-def test_a_divergence_shows_the_header_bytes_of_both_sides(tmp_path: Path) -> None:
-    html = render(judged(tmp_path / "run"))
+def test_a_divergence_shows_the_header_bytes_of_both_sides(html: str) -> None:
     page = Page(html)
 
     assert DIVERGENCE["message"] in page.text
@@ -144,8 +147,8 @@ def test_what_differs_from_the_prediction_is_hatched_on_both_lanes(tmp_path: Pat
     assert html.count('<tr class="differs">') == 1  # the epoch cache's entry 2
 
 
-def test_nothing_is_hatched_where_prediction_and_disk_agree(tmp_path: Path) -> None:
-    page = Page(render(judged(tmp_path / "run")))
+def test_nothing_is_hatched_where_prediction_and_disk_agree(html: str) -> None:
+    page = Page(html)
 
     assert page.with_class("box", "e2")
     assert page.with_class("difference") == []
@@ -223,8 +226,7 @@ def test_an_earlier_judgement_can_be_shown(tmp_path: Path) -> None:
     assert "conforms, unsafe; as expected" in render(run, "0001")
 
 
-def test_a_fault_is_drawn_from_injection_to_healing(tmp_path: Path) -> None:
-    html = render(judged(tmp_path / "run"))
+def test_a_fault_is_drawn_from_injection_to_healing(html: str) -> None:
     page = Page(html)
 
     assert len(page.with_class("bar", "fault")) == 1
@@ -277,8 +279,8 @@ def test_questions_for_epochs_stand_beside_the_predicted_ones(tmp_path: Path) ->
     assert re.search(r"1 → 0 t-0 7 . 4 ✗ not seen ✓ predicted", text)
 
 
-def test_every_registration_is_listed_with_its_czxid_and_session(tmp_path: Path) -> None:
-    text = Page(render(judged(tmp_path / "run"))).text
+def test_every_registration_is_listed_with_its_czxid_and_session(html: str) -> None:
+    text = Page(html).text
 
     assert re.search(r"1 -?[\d.]+ 2 . . registered 1 [\d.]+ not registered . . registration", text)
     assert re.search(r"0x12 77 registered", text)
@@ -300,8 +302,8 @@ def test_what_a_consumer_read_is_a_moment_and_a_read_that_got_nothing_another(
     assert len(page.with_class("read-row")) == 2
 
 
-def test_a_refused_write_is_told_from_an_acknowledged_one(tmp_path: Path) -> None:
-    text = Page(render(judged(tmp_path / "run"))).text
+def test_a_refused_write_is_told_from_an_acknowledged_one(html: str) -> None:
+    text = Page(html).text
 
     assert "a-only broker 0, t-0 2 1 ✓ ok offsets 2-3 offsets 2-3" in text
     assert "refused broker 1, t-0 1 all ✗ refused NotLeaderForPartition" in text
