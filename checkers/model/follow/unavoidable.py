@@ -9,7 +9,7 @@ and whether no member of the ISR has a batch that was promised.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kchaos.checkers.acts import (
     EndForgery,
@@ -28,7 +28,7 @@ from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.footprints import Footprints
 from kchaos.checkers.model.settle.rounds import Perform, at_once, settle
-from kchaos.checkers.model.state.state import EMPTY, State
+from kchaos.checkers.model.state.state import EMPTY, Component, Read, State
 from kchaos.checkers.model.state.world import Reads, World
 from kchaos.checkers.model.values.events import (
     Action,
@@ -165,14 +165,17 @@ class _Healed:
         self._footprints = Footprints()
         self._is_compacted = is_compacted
         self._promised: frozenset[Promise] | None = None
+        self._known: dict[int, Any] = {}
         self._read = Reads(EMPTY.lookup)
         self._wrong: set[_Wrong] = set()
 
     def wrongs(self, state: State, promised: frozenset[Promise]) -> set[_Wrong]:
         """Return what is wrong once the state is healed, with what was promised by then."""
         if promised != self._promised or self._differs(state):
-            perform = self._footprints.perform if self._read else at_once
-            self._promised, self._read = promised, Reads(state.lookup)
+            is_first = self._promised is None
+            perform = at_once if is_first else self._footprints.perform
+            self._read = Reads(state.lookup if is_first else self._reading(state))
+            self._promised = promised
             world = World(self._read.__getitem__)
             self._heal(world, perform)
             self._wrong = _wrongs(world, promised, self._is_compacted)
@@ -187,6 +190,23 @@ class _Healed:
         for event in _healing(world):
             perform(world, self._let_happen, event)
         settle(world, perform)
+
+    def _reading(self, state: State) -> Read:
+        """Return what reads a state, with one object for all equal values, as footprints ask for.
+
+        So healing hits upon what a later state of the explanation was found to be.
+        """
+        lookup, known, one_object = state.lookup, self._known, self._footprints.value
+
+        def reading(component: Component) -> Any:
+            value = lookup(component)
+            # An identity is a value's own: the explanation keeps its states meanwhile.
+            same = known.get(id(value))
+            if same is None and value is not None:
+                same = known[id(value)] = one_object(value)
+            return same
+
+        return reading
 
     def _differs(self, state: State) -> bool:
         """Tell whether a state differs in what was read of the last one."""
