@@ -22,7 +22,7 @@ names the honest races that it allows:
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kchaos.checkers.acts import (
@@ -37,7 +37,12 @@ from kchaos.checkers.acts import (
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.given_settings import shortest_lag_s
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.evidence.zookeeper import Replicas, controller_epochs, wanted_replicas
+from kchaos.checkers.evidence.zookeeper import (
+    Replicas,
+    TopicDeletion,
+    controller_epochs,
+    wanted_replicas,
+)
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.model.controller.decisions import (
     ControllerContext,
@@ -48,11 +53,13 @@ from kchaos.checkers.model.controller.decisions import (
 )
 from kchaos.checkers.model.releases.composition import asks_controller_for_isr, generation_for
 from kchaos.checkers.model.releases.rules.kip_537 import LAG
+from kchaos.checkers.model.state.world import UNCLEAN, own_unclean_election
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerElected,
     PartitionState,
+    TopicConfigured,
     TopicCreated,
 )
 
@@ -72,7 +79,9 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
     moves to the replicas that were asked for; and only after another partition's ISR was changed
     meanwhile is a partition elected again; and up to 2.2.2 nobody is thrown out without an election
     who was away already when the controller began. A replica whose log directory a fault made fail
-    counts as away.
+    counts as away. Nobody from outside the ISR is elected where the topic's own setting, or that of
+    all brokers, was against it ever since the state before. From 2.3.0 on no leader is chosen while
+    an ISR has another member that was away already when the controller began.
     **Does not verify**: what only depends on how long a message takes; what a controller writes of
     a topic while it deletes it.
     """
@@ -86,36 +95,19 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
         ),
         controllers=_controllers(evidence),
         wanted=wanted_replicas(evidence.znode_changes),
+        deletions=evidence.deletions,
+        is_open_to_others=evidence.is_open_to_others,
+        unclean_of_brokers=_unclean_of_brokers(evidence),
     )
     for timed in evidence.decisions:
         event = timed.event
-        match event:
-            case BrokerRegistered():
-                world.registered[event.broker] = timed.zxid
-                world.known_dead.discard(event.broker)
-                world.away_at_start.discard(event.broker)
-            case BrokerUnregistered():
-                world.registered.pop(event.broker, None)
-            case ControllerElected():
-                world.begin(timed.zxid)
-            case TopicCreated():
-                for number, replicas in enumerate(event.assignment):
-                    partition = TopicPartition(event.topic, number)
-                    world.assigned[partition] = replicas
-                    if any(
-                        partition in world.states
-                        and world.states[partition].zxid < deletion.zxid < event.zxid
-                        for deletion in evidence.deletions.get(event.topic, ())
-                    ):
-                        del world.states[partition]
-                        world.earlier.pop(partition, None)
-            case PartitionState() if _is_being_deleted(evidence, event):
-                # A leader may have written it, which makes a controller elect again.
-                world.changed[TopicPartition(event.topic, event.partition)] = event.zxid
-            case PartitionState():
-                yield from _findings(world, event, timed.time)
-            case _:
-                pass
+        if not isinstance(event, PartitionState):
+            world.take(event, timed.zxid)
+        elif world.is_being_deleted(event):
+            # A leader may have written it, which makes a controller elect again.
+            world.changed[TopicPartition(event.topic, event.partition)] = event.zxid
+        else:
+            yield from _findings(world, event, timed.time)
         world.ever |= set(world.registered)
 
 
@@ -137,6 +129,12 @@ class _World:
         states: The last state of each partition, and when it was written.
         controllers: What the controllers of the brokers' releases make of an ISR.
         wanted: From which zxid on a partition may be moving, and to which replicas.
+        deletions: Of topics.
+        is_open_to_others: Whether somebody else was given the cluster's addresses.
+        unclean_of_brokers: What unclean.leader.election.enable may be for a topic without its own.
+        unclean: From which zxid on a topic has which setting of its own; None for none.
+        to_remove: By partition and broker, members of ISRs that were away when the present
+            controller was elected, and that nobody has taken out since.
         earlier: The state of each partition before its last one.
         changed: When a leader last changed the ISR of each partition, or may have: a zxid.
         followed_since: By partition and broker, since when its leader has surely taken it for
@@ -153,6 +151,11 @@ class _World:
     wanted: Mapping[TopicPartition, Sequence[tuple[int, tuple[Replicas, ...]]]] = field(
         default_factory=dict
     )
+    deletions: Mapping[str, Sequence[TopicDeletion]] = field(default_factory=dict)
+    is_open_to_others: bool = False
+    unclean_of_brokers: frozenset[bool] = frozenset()
+    unclean: dict[str, list[tuple[int, bool | None]]] = field(default_factory=dict)
+    to_remove: set[tuple[TopicPartition, int]] = field(default_factory=set)
     registered: dict[int, int] = field(default_factory=dict)
     ever: set[int] = field(default_factory=set)
     known_dead: set[int] = field(default_factory=set)
@@ -166,12 +169,72 @@ class _World:
     changed: dict[TopicPartition, int] = field(default_factory=dict)
     followed_since: dict[tuple[TopicPartition, int], float] = field(default_factory=dict)
 
+    def take(self, event: object, zxid: int) -> None:
+        """Take in what decides about no partition's leader or ISR."""
+        match event:
+            case BrokerRegistered(broker=broker):
+                self.registered[broker] = zxid
+                self.known_dead.discard(broker)
+                self.away_at_start.discard(broker)
+                self.to_remove = {each for each in self.to_remove if each[1] != broker}
+            case BrokerUnregistered():
+                self.registered.pop(event.broker, None)
+            case ControllerElected():
+                self.begin(zxid)
+            case TopicCreated(topic=topic):
+                for number, replicas in enumerate(event.assignment):
+                    partition = TopicPartition(topic, number)
+                    self.assigned[partition] = replicas
+                    self.keep_to_remove(partition, replicas)
+                    if any(
+                        partition in self.states
+                        and self.states[partition].zxid < deletion.zxid < event.zxid
+                        for deletion in self.deletions.get(topic, ())
+                    ):
+                        del self.states[partition]
+                        self.earlier.pop(partition, None)
+            case TopicConfigured():
+                setting = own_unclean_election(event.configuration)
+                self.unclean.setdefault(event.topic, []).append((zxid, setting))
+
     def begin(self, zxid: int) -> None:
         """Let a new controller be elected, which reads who is registered."""
         self.former_live, self.began = self.known_live, zxid
         self.known_live = dict(self.registered)
         self.known_dead = self.ever - self.registered.keys()
         self.away_at_start = set(self.known_dead)
+        self.to_remove = {
+            (partition, broker)
+            for partition, state in self.states.items()
+            for broker in self.away_at_start.intersection(state.isr)
+            if broker in self.assigned.get(partition, ())
+        }
+
+    def keep_to_remove(self, partition: TopicPartition, brokers: Collection[int]) -> None:
+        """Let nobody else be left to be taken out of a partition's ISR."""
+        self.to_remove = {
+            (other, broker)
+            for other, broker in self.to_remove
+            if other != partition or broker in brokers
+        }
+
+    def may_be_unclean(self, topic: str, since: int, until: int) -> set[bool]:
+        """Return what unclean.leader.election.enable may have been between two zxids.
+
+        An election reads the state before, and then the topic's settings (PartitionLeaderSelector,
+        0.10.2.2, and PartitionStateMachine.doElectLeaderForPartitions, 1.1.1 and 3.6.2). A client
+        of others may ask for an unclean election whatever they are (KIP-460).
+        """
+        if self.is_open_to_others:
+            return {False, True}
+        written = [each for each in self.unclean.get(topic, ()) if each[0] < until]
+        before = [setting for zxid, setting in written if zxid <= since][-1:] or [None]
+        settings = {*before, *(setting for zxid, setting in written if zxid > since)}
+        return {
+            value
+            for setting in settings
+            for value in (self.unclean_of_brokers if setting is None else (setting,))
+        }
 
     def is_former(self, controller_epoch: int) -> bool:
         """Whether another controller was elected after this epoch was taken."""
@@ -204,6 +267,14 @@ class _World:
             if failed == partition and any(since <= time for since, _ in periods)
         }
 
+    def is_being_deleted(self, state: PartitionState) -> bool:
+        """Whether the topic was to be deleted when the state was written, and still there."""
+        return any(
+            deletion.asked < state.zxid
+            and (state.zxid <= deletion.zxid or deletion.zxid == deletion.asked)
+            for deletion in self.deletions.get(state.topic, ())
+        )
+
     def is_known_live(
         self, partition: TopicPartition, broker: int, time: float, controller_epoch: int
     ) -> bool:
@@ -217,15 +288,6 @@ class _World:
         registered = self.registered.get(broker)
         known = self.former_live if self.is_former(controller_epoch) else self.known_live
         return registered is not None and known.get(broker) == registered
-
-
-def _is_being_deleted(evidence: RunEvidence, state: PartitionState) -> bool:
-    deletions = evidence.deletions.get(state.topic, ())
-    return any(
-        deletion.asked < state.zxid
-        and (state.zxid <= deletion.zxid or deletion.zxid == deletion.asked)
-        for deletion in deletions
-    )
 
 
 def _findings(world: _World, new: PartitionState, time: float) -> Iterator[Finding]:
@@ -243,6 +305,7 @@ def _findings(world: _World, new: PartitionState, time: float) -> Iterator[Findi
             evidence={"zxid": new.zxid, "written_by": new.written_by, "isr": list(new.isr)},
         )
     world.states[partition] = new
+    world.keep_to_remove(partition, new.isr)
     is_new_term = old is None or old.leader_epoch != new.leader_epoch
     if old is not None:
         world.earlier[partition] = old
@@ -274,6 +337,8 @@ def _reasons(
     if old is not None and replace(old, zxid=0, version=0) == replace(new, zxid=0, version=0):
         yield "it writes what was there before"
     yield from _of_writer(world, old, new)
+    if new.leader >= 0 and (old is None or old.leader != new.leader):
+        yield from _of_those_left(world, new)
     if old is not None and old.leader_epoch == new.leader_epoch:
         yield from _of_those_thrown_out(world, partition, old, new, time)
 
@@ -305,8 +370,9 @@ def _unexplained(
     may_elect_again = world.may_elect_again(partition, new)
     wanted = world.wanted_at(partition, new.zxid)
     written = LeaderAndIsr(leader=new.leader, isr=new.isr)
+    unclean = world.may_be_unclean(new.topic, -1 if old is None else old.zxid, new.zxid)
     for isr_without, isr_of_preferred, elects_again, removes_offline in world.controllers:
-        for is_unclean in (False, True):
+        for is_unclean in sorted(unclean):
             context = ControllerContext(
                 assignment=assignment,
                 live=frozenset((brokers & world.ever) - known_dead),
@@ -349,6 +415,31 @@ def _of_writer(world: _World, old: PartitionState | None, new: PartitionState) -
             f"broker {writer} wrote it with controller epoch {epoch}, which was broker "
             f"{taken[epoch]}'s"
         )
+
+
+def _of_those_left(world: _World, new: PartitionState) -> Iterator[str]:
+    """Yields whom the writer of an election should have taken out of an ISR before.
+
+    A controller takes all that are away out of the ISRs, but for a last member, before it elects
+    anybody. It tries again where a leader wrote meanwhile, or the connection broke. Any other
+    failure is only logged, and such a one comes of a session that is over
+    (KafkaController.onControllerFailover, ReplicaStateMachine.startup and removeReplicasFromIsr,
+    KafkaZkClient.retryRequestsUntilConnected, 2.3.0, 2.8.2 and 3.6.2). So it counts only while the
+    writer is registered as when it became the controller. A member that was out meanwhile does not
+    count: a leader that takes a late Fetch may take one in that is away.
+    """
+    broker, taken = world.epochs.get(new.controller_epoch, (-1, -1))
+    has_session = world.registered.get(broker, taken) < taken
+    if taken < world.began or not has_session or not all(each[3] for each in world.controllers):
+        return
+    for partition, away in sorted(world.to_remove):
+        isr = world.states[partition].isr
+        deletions = world.deletions.get(partition.topic, ())
+        if len(isr) > 1 and all(deletion.asked > new.zxid for deletion in deletions):
+            yield (
+                f"broker {broker} elects broker {new.leader} while broker {away}, which was away "
+                f"when it became the controller, is in the ISR {list(isr)} of {partition.name}"
+            )
 
 
 def _of_those_thrown_out(
@@ -426,6 +517,13 @@ def _controllers(
         of_start = (generation.elects_all_again, generation.removes_offline_at_start)
         controllers.add((*of_isr, *of_start))
     return frozenset(controllers)
+
+
+def _unclean_of_brokers(evidence: RunEvidence) -> frozenset[bool]:
+    """What brokers may have for topics that have no setting of their own."""
+    if any(UNCLEAN in dict(settings) for _, settings in evidence.broker_configurations):
+        return frozenset((False, True))
+    return frozenset(broker.unclean_leader_election for broker in _started(evidence))
 
 
 def _started(evidence: RunEvidence) -> list[StartBroker]:

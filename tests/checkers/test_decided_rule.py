@@ -22,6 +22,7 @@ from kchaos.checkers.model.values.events import (
     ControllerElected,
     Decision,
     PartitionState,
+    TopicConfigured,
     TopicCreated,
 )
 from kchaos.checkers.rules import decided
@@ -53,6 +54,8 @@ def impossible(
     requests: Sequence[ZnodeChange] = (),
     deletions: Sequence[TopicDeletion] = (),
     of_other_topic: Sequence[TopicDeletion] = (),
+    of_brokers: Sequence[tuple[str, tuple[tuple[str, str], ...]]] = (),
+    is_open_to_others: bool = False,
 ) -> list[str]:
     """Return what is wrong with decisions while controllers 1 and then 0 had epochs 1 and 2."""
     monkeypatch.setattr(decided, "controller_epochs", lambda _: {1: (1, 2), 2: (0, 9)})
@@ -73,6 +76,8 @@ def impossible(
         events=started,
         deletions={"t": deletions, "u": of_other_topic},
         scenario=SimpleNamespace(cluster=ClusterAsked()),
+        broker_configurations=of_brokers,
+        is_open_to_others=is_open_to_others,
     )
     return [finding.message for finding in decided.impossible_decisions(evidence)]  # type: ignore[arg-type]
 
@@ -477,3 +482,122 @@ def test_up_to_2_2_a_new_controller_removes_who_is_away_for_other_reasons(
     monkeypatch: pytest.MonkeyPatch, between: tuple[Decision, ...], given: dict[str, Any]
 ) -> None:
     assert removed(monkeypatch, *between, **given) == []
+
+
+SHRUNK = replace(state(50, 0, (0,), 1), version=1, written_by=0)
+UNCLEAN = replace(state(70, 1, (2,), 1), leader=2, version=2)
+ALLOWED, FORBIDDEN = (
+    TopicConfigured(topic="t", configuration=(("unclean.leader.election.enable", setting),), zxid=3)
+    for setting in ("true", "false")
+)
+
+
+@pytest.mark.parametrize(
+    ("of_broker", "of_topic", "more", "is_explained"),
+    [
+        (True, (), {}, True),
+        (False, (), {}, False),
+        (False, (ALLOWED,), {}, True),
+        (True, (FORBIDDEN,), {}, False),
+        (False, (FORBIDDEN, replace(ALLOWED, zxid=65)), {}, True),
+        (False, (ALLOWED, replace(FORBIDDEN, zxid=65)), {}, True),
+        (True, (ALLOWED, replace(FORBIDDEN, zxid=49)), {}, False),
+        (False, (), {"of_brokers": [("<default>", ALLOWED.configuration)]}, True),
+        (False, (FORBIDDEN,), {"is_open_to_others": True}, True),
+    ],
+    ids=[
+        "the brokers'",
+        "not the brokers'",
+        "the topic's",
+        "not the topic's",
+        "allowed meanwhile",
+        "forbidden meanwhile",
+        "forbidden before",
+        "given while brokers ran",
+        "somebody else may have asked",
+    ],
+)
+def test_nobody_outside_the_isr_is_elected_against_the_settings(
+    monkeypatch: pytest.MonkeyPatch,
+    of_broker: bool,
+    of_topic: tuple[TopicConfigured, ...],
+    more: dict[str, Any],
+    is_explained: bool,
+) -> None:
+    start = StartBroker(broker=0, release="2.4.1", unclean_leader_election=of_broker)
+    left, back = BrokerUnregistered(broker=0, zxid=60), replace(BACK, zxid=61)
+    decisions: list[Decision] = [*of_topic, GONE, SHRUNK, left, back, UNCLEAN]
+    in_order = sorted(decisions, key=lambda decision: decision.zxid)
+    started = (SimpleNamespace(event=start),)
+    messages = impossible(monkeypatch, *in_order, started=started, **more)
+    assert [message[:45] for message in messages] == (
+        [] if is_explained else ["zxid 70: no controller decides so: leader 2 a"]
+    )
+
+
+OTHER = TopicCreated(topic="u", assignment=((0,),), zxid=20)
+ELECTED = replace(state(21, 0, (0,), 2), topic="u")
+TAKEN_OUT = state(15, 1, (0,), 2)
+LONELY = (
+    TopicCreated(topic="v", assignment=((2,),), zxid=3),
+    replace(state(3, 0, (2,), 1), topic="v", leader=2),
+)
+LEFT = (
+    "zxid 21: broker 0 elects broker 0 while broker 2, which was away when it became the "
+    "controller, is in the ISR [0, 2] of t-0"
+)
+
+
+@pytest.mark.parametrize(
+    ("release", "before", "meanwhile", "is_allowed"),
+    [
+        ("2.3.1", (), (), False),
+        ("2.2.2", (), (), True),
+        ("2.3.1", (), (TAKEN_OUT,), True),
+        ("2.3.1", LONELY, (TAKEN_OUT,), True),
+        ("2.3.1", (), (replace(BACK, zxid=12),), True),
+        (
+            "2.3.1",
+            (),
+            (
+                BrokerUnregistered(broker=0, zxid=12),
+                BrokerRegistered(broker=0, czxid=13, zxid=13),
+            ),
+            True,
+        ),
+        (
+            "2.3.1",
+            (),
+            (TAKEN_OUT, replace(state(16, 1, (0, 2), 2), version=2)),
+            True,
+        ),
+    ],
+    ids=[
+        "left in",
+        "up to 2.2.2",
+        "taken out",
+        "the last member",
+        "back",
+        "its session was over",
+        "taken in once more",
+    ],
+)
+def test_a_new_controller_takes_out_who_is_away_before_it_elects(
+    monkeypatch: pytest.MonkeyPatch,
+    release: str,
+    before: tuple[Decision, ...],
+    meanwhile: tuple[Decision, ...],
+    is_allowed: bool,
+) -> None:
+    started = (SimpleNamespace(event=StartBroker(broker=0, release=release)),)
+    decisions = (*before, GONE, NEXT, *meanwhile, OTHER, ELECTED)
+    messages = impossible(monkeypatch, *decisions, started=started)
+    assert messages == ([] if is_allowed else [LEFT])
+
+
+def test_who_is_away_may_stay_in_the_isr_of_a_topic_that_is_to_be_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deletion = TopicDeletion(topic="t", asked=19, zxid=30, time=30.0)
+    messages = impossible(monkeypatch, GONE, NEXT, OTHER, ELECTED, deletions=[deletion])
+    assert messages == []

@@ -25,7 +25,13 @@ from kchaos.checkers.model.values.requests import (
 )
 
 _FORMAT = "message.format.version"
-_UNCLEAN = "unclean.leader.election.enable"
+UNCLEAN = "unclean.leader.election.enable"
+
+
+def own_unclean_election(configuration: Iterable[tuple[str, str]]) -> bool | None:
+    """Return whether a topic's own settings allow unclean elections; None if they do not say."""
+    setting = dict(configuration).get(UNCLEAN)
+    return None if setting is None else str(setting).strip().lower() == "true"
 
 
 class Reads(dict[Component, Any]):
@@ -234,9 +240,9 @@ class World:
         (kafka.controller.PartitionLeaderSelector and kafka.server.ReplicaFetcherThread, 0.10.2.2
         to 2.0.0).
         """
-        setting = dict(self.get(("topic configuration", topic)) or ()).get(_UNCLEAN)
-        if setting is not None:
-            return str(setting).strip().lower() == "true"
+        own = own_unclean_election(self.get(("topic configuration", topic)) or ())
+        if own is not None:
+            return own
         return any(broker.configuration.unclean_leader_election for broker in brokers)
 
     def topic_configuration(self, broker: int, topic: str) -> dict[str, str]:
