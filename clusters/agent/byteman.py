@@ -19,12 +19,13 @@ HELLO = "hello"
 GO, SKIP = b"g", b"s"
 SCRIPT = "agent.btm"
 
-# Rules at the same place run in the order of the script: the second asks what the first was told.
+# Rules at the same place run in the order of the script, and after a call the other way about: the
+# rule that leaves a method undone asks what the other was told.
 _RULE = """\
 RULE {name}
 CLASS {java_class}
 METHOD {method}
-AT {where}
+{where}
 BIND gate:java.net.Socket = null;
      answer:int = 0
 IF TRUE
@@ -40,7 +41,7 @@ _SKIP_RULE = """\
 RULE {name} left undone
 CLASS {java_class}
 METHOD {method}
-AT {where}
+{where}
 IF clear(Thread.currentThread())
 DO {instead}
 ENDRULE
@@ -100,11 +101,12 @@ def _rule(point: Point, place: Place, life: Life, gate: GateAddress) -> str:
     thread = "Thread.currentThread().getName()"
     fields = (known, thread, r'"\t"', "reader", r'"\t"', "seen", r'"\n"')
     instead = f"THROW {point.fails_with}" if point.fails_with else "RETURN" * point.can_skip
+    where = "AT EXIT" if point.at_exit else "AT ENTRY"
     names = {
         "name": point.name,
         "java_class": place.java_class,
         "method": place.method,
-        "where": "EXIT" if point.at_exit else "ENTRY",
+        "where": f"AFTER INVOKE {place.after}" if place.after else where,
     }
     text = _RULE.format(
         **names,
@@ -115,7 +117,10 @@ def _rule(point: Point, place: Place, life: Life, gate: GateAddress) -> str:
     )
     bound = f"BIND reader:String = {place.reader};\n     seen:String = {place.seen};\n     gate:"
     text = text.replace("BIND gate:", bound)
-    return text + (_SKIP_RULE.format(**names, instead=instead) if instead else "")
+    if not instead:
+        return text
+    undone = _SKIP_RULE.format(**names, instead=instead)
+    return undone + text if place.after else text + undone
 
 
 def complaints(console: Path) -> list[str]:

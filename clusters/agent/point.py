@@ -17,13 +17,15 @@ class Place:
 
     ``since`` is the first release of which this holds. ``java_class`` and ``method`` are as
     Byteman takes them, the latter with parameter types where the name alone would mean several
-    methods, or empty if there is no such point in these releases. ``reader`` and ``seen`` are
-    expressions of Byteman's rule language for who reads and for what is seen there.
+    methods, or empty if there is no such point in these releases. ``after`` is the call in it after
+    which the point comes, or empty. ``reader`` and ``seen`` are expressions of Byteman's rule
+    language for who reads and for what is seen there.
     """
 
     since: tuple[int, ...]
     java_class: str = ""
     method: str = ""
+    after: str = ""
     reader: str = '""'
     seen: str = '""'
 

@@ -31,6 +31,7 @@ def disk_point(operation: DiskOperation, *, is_cached: bool) -> str:
     return f"{'cached-' if is_cached else ''}disk-{operation}"
 
 
+_FETCHER = "kafka.server.AbstractFetcherThread"
 _KAFKA_APIS = "kafka.server.KafkaApis"
 _REPLICA_MANAGER = "kafka.server.ReplicaManager"
 _BROKER_CHANGE = "kafka.controller.KafkaController$BrokerChange"
@@ -187,12 +188,27 @@ POINTS: Mapping[str, Point] = {
             name=SEND_FETCH,
             meaning="a fetcher thread is about to send its next fetch; truncating comes before",
             can_skip=True,
+            # Before a Fetch is made: the thread's session notes what was to be sent (KIP-227). If
+            # that is left undone afterwards, the leader goes on from where the one before began.
             places=(
                 Place(
                     since=(0, 10, 2, 0),
-                    java_class="kafka.server.AbstractFetcherThread",
+                    java_class=_FETCHER,
                     method="processFetchRequest",
                     seen='"" + $1',
+                ),
+                Place(
+                    since=(1, 1, 0),
+                    java_class=_FETCHER,
+                    method="doWork",
+                    after="maybeTruncate()",
+                    seen='"" + $0.partitionStates.partitionStates()',
+                ),
+                Place(
+                    since=(2, 1, 0),
+                    java_class=_FETCHER,
+                    method="maybeFetch",
+                    seen='"" + $0.partitionStates.partitionStateMap()',
                 ),
             ),
         ),

@@ -6,6 +6,7 @@ whose place in the code is another than before; `make releases` holds threads on
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from kchaos.clusters.agent import POINTS, PointHit
 from kchaos.clusters.agent.point import Place
-from kchaos.clusters.agent.points import REGISTERED, SEND_FETCH
+from kchaos.clusters.agent.points import FETCH_REQUEST, REGISTERED, SEND_FETCH
 from kchaos.clusters.agent.tier_points import TIER_POINTS
 from kchaos.clusters.client import fetch
 from kchaos.clusters.jvm_cluster import JvmCluster
@@ -84,10 +85,13 @@ def points_in(release: str) -> dict[str, Place]:
 
 @pytest.fixture
 def cluster_between(release: str, tmp_path: Path) -> Iterator[JvmCluster]:
-    """Two brokers, 0 with those points whose place is another than on the release before."""
+    """Two brokers with those points whose place is another than on the release before."""
     before = points_in(RELEASES[RELEASES.index(release) - 1])
     others = [name for name, place in points_in(release).items() if before.get(name) != place]
-    with cluster_of(spec_of(release, others, ()), work_directory=tmp_path / "work") as cluster:
+    of_follower = [name for name in others if name in OF_FOLLOWER]
+    of_leader = {name for name in others if name not in OF_FOLLOWER}
+    spec = spec_of(release, sorted(of_leader | {FETCH_REQUEST}), of_follower)
+    with cluster_of(spec, work_directory=tmp_path / "work") as cluster:
         yield cluster
 
 
@@ -172,16 +176,29 @@ def test_a_delay_that_is_longer_than_the_fault_lasts_is_no_success(
 def test_a_frozen_follower_skips_its_fetches_and_goes_on_without_records(
     cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
 ) -> None:
-    replicas = topic(0, 1)
+    freeze(cluster, topic(0, 1), journal)
+
+
+def freeze(cluster: JvmCluster, replicas: Topic, journal: MemoryJournal) -> None:
+    """Freeze the follower as it takes a record: the Fetch that it does not send begins after that.
+
+    Its leader then has the earlier offset in their fetch session.
+    """
     replicas.produce(0, acks=-1)
-    with FreezeFollower(broker=1).inject(cluster, journal) as injection:
-        await_hits(injection, 2)
+    follower, slow = FreezeFollower(broker=1), SlowFetchReads(broker=0, where="request")
+    with contextlib.ExitStack() as frozen, slow.inject(cluster, journal) as reads:
+        await_hits(reads, 1)
+        injection = frozen.enter_context(follower.inject(cluster, journal))
+        replicas.produce(0, acks=1)
+        thaw = frozen.pop_all()
+    with thaw:
+        replicas.await_log_ends(2)
         replicas.produce(0, acks=1)
         # The same thread came again, so that it does other work in between.
         hits = await_hits(injection, len(injection.handle.held) + 2)
         assert {hit.thread for hit in hits} == {hits[0].thread}
-        assert replicas.log_end(1) == 1
-    replicas.await_log_ends(2)
+        assert replicas.log_end(1) == 2
+    replicas.await_log_ends(3)
 
 
 def test_a_controller_and_then_a_broker_are_held_and_every_point_is_hit(
@@ -228,10 +245,13 @@ def await_every_point(cluster: JvmCluster) -> None:
 
 @pytest.mark.parametrize("release", BETWEEN)
 def test_a_point_that_has_another_place_in_the_code_is_hit_there(
-    release: str, cluster_between: JvmCluster
+    release: str, cluster_between: JvmCluster, journal: MemoryJournal
 ) -> None:
     replicas = Topic(cluster_between, "t", [0, 1])
-    assert replicas.produce(0, acks=-1).error_code == 0
+    if SEND_FETCH in cluster_between.spec.brokers[1].points:
+        freeze(cluster_between, replicas, journal)
+    else:
+        assert replicas.produce(0, acks=-1).error_code == 0
     # The controller hears of a broker that goes, and leads alone.
     cluster_between.brokers[1].stop()
     replicas.await_state(leader=0, isr=[0])

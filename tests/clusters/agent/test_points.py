@@ -116,6 +116,12 @@ def test_the_rules_of_a_life_greet_first_and_say_who_came_where() -> None:
     assert r'"secret\t1\t2\tregistered\t" + Thread.currentThread().getName()' in rules
 
 
+def test_after_a_call_rules_run_the_other_way_about() -> None:
+    rules = script([SEND_FETCH], release_of("2.0.1"), LIFE, GATE)
+    assert re.findall(r"^RULE (.+)$", rules, re.M)[1:] == ["send-fetch left undone", "send-fetch"]
+    assert rules.count("METHOD doWork\nAFTER INVOKE maybeTruncate()\n") == 2
+
+
 def test_a_method_that_may_fail_throws_where_another_returns() -> None:
     rules = script([SEND_FETCH, REMOTE_COPY_CHECKPOINT], release_of("3.9.1"), LIFE, GATE)
     undone = re.findall(r"^IF clear\(Thread.currentThread\(\)\)\nDO (.+)$", rules, re.M)
