@@ -346,7 +346,7 @@ class LogLines(Observation):
 
 @_kind("log-cleaned")
 class LogCleaned(_OfReplica):
-    """A broker's log was compacted; fields as of the model's action of that name."""
+    """A broker's log was compacted; no longer written, since the model's action says the same."""
 
     cleaned_until: int
     kept: tuple[tuple[int, int], ...]
@@ -361,7 +361,7 @@ class LogEnd(_OfPartition):
 
 @_kind("log-start")
 class LogStart(_OfReplica):
-    """The first offset of a replica."""
+    """The first offset of a replica; no longer written, since the model's action says the same."""
 
     log_start_offset: int
 

@@ -5,23 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kchaos.checkers.acts import (
-    AskBrokerToStop,
-    CutLink,
-    EndForgery,
-    FailLogDirectory,
-    ForgeAnswers,
-    HealLink,
-    Hold,
-    LoseTail,
-    PauseBroker,
-    ReleaseHold,
-    RestoreLogDirectory,
-    ResumeBroker,
-    StartBroker,
-    StopBroker,
-    TopicPartition,
-)
+from kchaos.checkers.acts import LoseTail, ModelledAct, StartBroker, StopBroker, TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.about import RUN, SCENARIO, is_release, number_in
 from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent
@@ -39,22 +23,6 @@ from kchaos.checkers.observations import (
     StepBegun,
 )
 
-_ACTS = (
-    StartBroker,
-    StopBroker,
-    AskBrokerToStop,
-    PauseBroker,
-    ResumeBroker,
-    LoseTail,
-    FailLogDirectory,
-    RestoreLogDirectory,
-    CutLink,
-    HealLink,
-    Hold,
-    ReleaseHold,
-    ForgeAnswers,
-    EndForgery,
-)
 _BEFORE_THE_STEPS = -1
 _LEFT = {
     "AwaitFollowing": "state",
@@ -86,7 +54,7 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
         return
     actions = [timed for timed in evidence.events if timed.step >= 0 or not _is_start(timed)]
     actions = [timed for timed in actions if timed.zxid >= 0]
-    has_acts = any(isinstance(timed.event, _ACTS) for timed in actions if timed.step >= 0)
+    has_acts = any(isinstance(timed.event, ModelledAct) for timed in actions if timed.step >= 0)
     if has_acts and not any(lines_of(evidence.observed, Act)):
         yield (
             f"{OBSERVATIONS} notes no act at all, as the first versions of kchaos did. Nobody can "
@@ -128,7 +96,8 @@ def _counted(
     return Counter(
         (step, _as_begun(act))
         for step, act in happened
-        if isinstance(act, _ACTS) and not _is_of_controller(evidence, getattr(act, "broker", None))
+        if isinstance(act, ModelledAct)
+        and not _is_of_controller(evidence, getattr(act, "broker", None))
     )
 
 

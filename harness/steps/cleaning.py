@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.checkpoints import CLEANED, parse_offset_checkpoint
 from kchaos.checkers.model import events
@@ -59,24 +58,14 @@ class AwaitCleaned:
             "min.cleanable.dirty.ratio, and a segment that ends there",
             abort=gates.no_exit(play),
         )
-        kept = tuple(self._kept(play))
         cleaned = events.LogCleaned(
             broker=self.broker,
             topic=self.topic,
             partition=self.partition,
             cleaned_until=self.cleaned_until,
-            kept=kept,
+            kept=tuple(self._kept(play)),
         )
         play.action(cleaned)
-        play.observed(
-            observations.LogCleaned(
-                broker=self.broker,
-                topic=self.topic,
-                partition=self.partition,
-                cleaned_until=self.cleaned_until,
-                kept=tuple(kept),
-            )
-        )
 
     def _kept(self, play: Play) -> list[tuple[int, int]]:
         """The ranges of offsets below the end at which there are records."""

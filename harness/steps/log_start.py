@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kchaos.checkers import observations
-from kchaos.checkers.acts import TopicPartition, fields_of
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.checkers.formats.checkpoints import LOG_STARTS, parse_offset_checkpoint
 from kchaos.checkers.model.values import events
@@ -130,7 +130,6 @@ class AwaitLogStart:
                 broker=broker, topic=self.topic, partition=self.partition, log_start_offset=start
             )
             play.action(seen)
-            play.observed(observations.LogStart(**fields_of(seen)))
 
     def _start(self, play: Play, broker: int) -> int | None:
         directory = play.observer.partition_directory(broker, self.topic, self.partition)

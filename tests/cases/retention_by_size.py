@@ -19,7 +19,7 @@ from kchaos import (
     Produce,
     WipeLogDirectory,
 )
-from tests.support.looking import observations
+from tests.support.looking import actions
 
 RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
 PROPERTIES = {"log.retention.check.interval.ms": "1000"}
@@ -50,8 +50,7 @@ STEPS = (
 
 def seen(run, release):
     starts = {
-        observation["broker"]: observation["log_start_offset"]
-        for observation in observations(run, "log-start")
+        action["broker"]: action["log_start_offset"] for action in actions(run, "LogStartObserved")
     }
     assert sorted(starts) == [0, 1]
     assert all(0 < start < _BATCHES * _RECORDS for start in starts.values()), starts

@@ -8,7 +8,7 @@ itself too.
 from typing import Any
 
 from kchaos import AwaitHighWatermark, AwaitLogStart, CreateTopic, Heal, Inject, KillBroker, Produce
-from tests.support.looking import number, observations
+from tests.support.looking import actions, number
 
 RELEASES = {"0.10.2.2": True, "1.1.1": True, "2.8.2": True, "3.9.1": True}
 PROPERTIES = {"log.retention.check.interval.ms": "1000"}
@@ -34,7 +34,6 @@ def steps(release):
 
 def seen(run, release):
     starts = {
-        observation["broker"]: observation["log_start_offset"]
-        for observation in observations(run, "log-start")
+        action["broker"]: action["log_start_offset"] for action in actions(run, "LogStartObserved")
     }
     assert starts == {0: 5, 1: 5}

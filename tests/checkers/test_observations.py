@@ -17,7 +17,7 @@ from kchaos.checkers.witness import witness_of
 from kchaos.harness.play.recorder import Recorder
 
 ROOT = Path(__file__).parents[2]
-NO_LONGER_WRITTEN = {"HighWatermarksPinned"}
+NO_LONGER_WRITTEN = {"HighWatermarksPinned", "LogCleaned", "LogStart"}
 AT = {"time": 1.0, "step": 0}
 LOG_END = {"kind": "log-end", "topic": "t", "partition": 0, "ends": {"0": 4}}
 

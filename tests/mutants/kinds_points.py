@@ -6,7 +6,7 @@ from collections.abc import Callable
 from tests.mutants.kinds import add, kind
 from tests.mutants.run_copy import Line, RunCopy, more, put
 
-HITS = "hits.jsonl"
+HITS, ACTIONS = "hits.jsonl", "actions.jsonl"
 
 
 def _is(*fates: str, point: str | None = None) -> Callable[[Line], bool]:
@@ -39,6 +39,23 @@ def _anything(_: Line) -> bool:
     return True
 
 
+def _act(name: str, event: str, edit: Callable[[Line], object] | None = None) -> None:
+    def mutate(run: RunCopy) -> str:
+        def where(line: Line) -> bool:
+            return bool(line["action"]["event"] == event)
+
+        if edit is None:
+            return run.drop_line(ACTIONS, where, event)
+        return run.edit_line(ACTIONS, lambda line: edit(line["action"]), where, event)
+
+    add(f"points: {name}", mutate)
+
+
+_act("an act that holds another broker", "HoldPoint", put(broker=2))
+_act("an act that holds another point", "HoldPoint", put(point="none-such"))
+_act("an act that holds others' reads", "HoldPoint", put(readers="consumers"))
+_act("an act that lets threads turn back", "HoldPoint", put(manner="skip"))
+_act("an act that lets go is not there", "ReleasePoint")
 _without("a hold is not there", _held)
 _without("an end of a hold is not there", _ended)
 _without("what a leader counted is not there", _counted)

@@ -61,6 +61,12 @@ def observations(run: RunDirectory, kind: str) -> list[dict[str, Any]]:
     return [line for line in run.read_lines("observations.jsonl") if line["kind"] == kind]
 
 
+def actions(run: RunDirectory, event: str) -> list[dict[str, Any]]:
+    """The model's actions of one kind, oldest first."""
+    told = [line["action"] for line in run.read_lines("actions.jsonl")]
+    return [action for action in told if action["event"] == event]
+
+
 def answer(run: RunDirectory, operation: str) -> dict[str, Any]:
     """The last line of the history about an operation."""
     return [line for line in run.read_lines("history.jsonl") if line["operation"] == operation][-1]
