@@ -1,6 +1,7 @@
 """Errors in brokers' own logs, with their places: those that end replication, and the rest."""
 
 import re
+import textwrap
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,10 @@ _ENDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     ("a thread to the controller", re.compile(r"BrokerToController.*(Error due to|[Uu]nhandled)")),
 )
+_LOGGER = re.compile(r" \((?:[a-z]\w*\.)+[A-Z]\w*\)$")
 _MOST_SHOWN = 5
+_MOST_TOLD = 160
+"""Characters of a line that a message tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,7 @@ class _Logged:
     place: str
     text: str
     exception: str
+    thrown: str
     ends: str
     replicates: bool
     partition: TopicPartition | None = None
@@ -67,7 +72,7 @@ def logged_errors(evidence: RunEvidence) -> Iterator[Finding]:
             kind="broker-error",
             brokers=(broker,),
             message=f"broker {broker} logged {_count(errors, 'error')} of {_count(kinds, 'kind')}, "
-            f"first at {first.place}: {first.text[:160]}",
+            f"first at {first.place}: {_told(first.text)}",
             evidence={
                 "errors": len(errors),
                 "kinds": [_shown(logged) for logged in list(kinds.values())[:_MOST_SHOWN]],
@@ -88,7 +93,7 @@ def logged_errors(evidence: RunEvidence) -> Iterator[Finding]:
                 partition=logged.partition.partition if logged.partition else -1,
                 brokers=(broker,),
                 message=f"an error ended {logged.ends} of broker {broker}, at {logged.place}: "
-                f"{logged.text[:160]}",
+                f"{_told(logged.text)}{f': {_told(logged.thrown)}' if logged.thrown else ''}",
                 evidence=_shown(logged),
             )
 
@@ -118,10 +123,15 @@ def _errors(broker: int, lines: Sequence[str]) -> Iterator[_Logged]:
             place=f"brokers/{broker}/server.log:{number}",
             text=line if error is None else error[2],
             exception=exception[0] if exception else "",
+            thrown=after if exception else "",
             ends=ends,
             replicates=is_thread or fetches is not None,
             partition=partition,
         )
+
+
+def _told(line: str) -> str:
+    return textwrap.shorten(_LOGGER.sub("", line), _MOST_TOLD, placeholder=" …")
 
 
 def _shown(logged: _Logged) -> dict[str, Any]:

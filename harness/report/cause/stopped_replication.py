@@ -137,6 +137,8 @@ def _logged(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
         for each in story.loaded.findings
         if each.kind in ("fetcher-ended", "thread-ended") and set(each.brokers) & set(concerned)
     ]
+    if story.finding in told:
+        return  # It is told as the finding.
     if told:
         yield finding_step(told[0])
         return

@@ -20,9 +20,8 @@ def listed(words: Sequence[str]) -> str:
 
 def finding_step(finding: Finding) -> CauseStep:
     """The finding as the last sentence of a cause."""
-    return CauseStep(
-        section="findings", text=f"{finding.message[:1].upper()}{finding.message[1:]}."
-    )
+    message = finding.message[:1].upper() + finding.message[1:]
+    return CauseStep(section="findings", text=message if message.endswith("…") else f"{message}.")
 
 
 def isr_text(isr: Iterable[int]) -> str:

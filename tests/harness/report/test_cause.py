@@ -118,6 +118,9 @@ def test_replication_that_stopped_is_told_by_leaders_answers_and_the_brokers_own
     assert logged == "An error ended a fetcher thread."
     assert finding == "Broker 1 has not caught up."
 
+    alone = judge_as(diverged(tmp_path / "alone").seal(), findings=[ended])
+    assert told(alone) == [*elected, question, logged]
+
 
 @pytest.mark.slow
 def test_a_hole_is_told_with_the_batch_that_comes_after_it(tmp_path: Path) -> None:
