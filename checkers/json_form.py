@@ -120,9 +120,11 @@ def _reader(hint: Any, allow_more: bool, makes: bool) -> _Read:
         known = ", ".join(map(repr, arguments))
         return _checked(lambda value: value in arguments, f"none of {known}")
     if origin in (Union, UnionType) and len(arguments) == 2 and NoneType in arguments:
-        inner = _reader(
-            next(argument for argument in arguments if argument is not NoneType), allow_more, makes
-        )
+        other = next(argument for argument in arguments if argument is not NoneType)
+        if other in _PLAIN:
+            types, name = _PLAIN[other]
+            return _plain((*types, NoneType), name)
+        inner = _reader(other, allow_more, makes)
         return lambda value: None if value is None else inner(value)
     if origin is tuple and arguments[-1] is Ellipsis:
         return _many(_reader(arguments[0], allow_more, makes))

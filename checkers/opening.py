@@ -63,7 +63,7 @@ def read_bounded(file: Path | str) -> bytes:
         RunDirectoryError: It is no regular file, or larger than `MOST_FILE_BYTES`.
     """
     descriptor = os.open(file, _FLAGS)
-    with open(descriptor, "rb") as opened:
+    with open(descriptor, "rb", buffering=0) as opened:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise RunDirectoryError(f"{file} is no file but a folder, a pipe or a device")
