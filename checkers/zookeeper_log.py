@@ -13,7 +13,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.formats.fields import take_nullable
@@ -59,8 +59,7 @@ class ZnodeChange:
     ephemeral_owner: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Transaction:
+class _Transaction(NamedTuple):
     session: int
     zxid: int
     time_ms: int
