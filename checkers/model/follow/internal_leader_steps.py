@@ -1,7 +1,8 @@
 """Internal steps of a leader with a fetcher's request: no observation shows them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
@@ -19,8 +20,7 @@ from kchaos.checkers.model.values.replica import Role
 from kchaos.checkers.model.values.requests import Exchange, FetchAnswer, Stage
 
 
-@dataclass(frozen=True, slots=True)
-class _LeaderStep:
+class _LeaderStep(NamedTuple):
     """A request that a leader has, a state in which it goes on with that, and what it may do.
 
     Attributes:
@@ -29,7 +29,7 @@ class _LeaderStep:
         source: Of the thread that asked (`values.fetchers`).
         request: The leader has it, and the links numbered it.
         lookahead: Of the record.
-        index: How many observations were taken.
+        taken: How many observations were taken.
         asking: Its choice when a follower has come far enough for the ISR, None before it is taken.
         withheld: Partitions of which it sends no records, since its quota is used up.
     """
@@ -39,7 +39,7 @@ class _LeaderStep:
     source: int
     request: Exchange
     lookahead: Lookahead
-    index: int
+    taken: int
     asking: Asking | None = None
     withheld: frozenset[TopicPartition] = frozenset()
 
@@ -80,7 +80,7 @@ def at_leader(
     for partition, _ in request.asked:
         begin_later(moved, leader_id, partition, lookahead, index)
     if moved.changes:
-        for world in _in_each_manner(replace(step, state=state.changed(moved.changes))):
+        for world in _in_each_manner(step._replace(state=state.changed(moved.changes))):
             world.changes = {**moved.changes, **world.changes}
             yield world
 
@@ -101,8 +101,8 @@ def _in_each_manner(step: _LeaderStep) -> Iterator[World]:
     """A leader goes on with each choice that it has about its quota and about the ISR."""
     for withheld in _withheld(step):
         for declines in (False, True):
-            asking = Asking(step.lookahead, step.index, declines=declines)
-            yield from _go_on(replace(step, asking=asking, withheld=withheld))
+            asking = Asking(step.lookahead, step.taken, declines=declines)
+            yield from _go_on(step._replace(asking=asking, withheld=withheld))
             if not asking.is_open:
                 break
 
@@ -192,7 +192,7 @@ def _counted_in_part(
         before, step.follower, step.source, step.request, step.withheld, but=unread
     )
     for left in left_uncounted(
-        before, step.follower, step.source, looked, step.lookahead, step.index
+        before, step.follower, step.source, looked, step.lookahead, step.taken
     ):
         yield _left(step, before, looked, left | unread)
     if unread:
@@ -218,7 +218,7 @@ def _is_counted_later(step: _LeaderStep) -> bool:
     return any(
         (replica := world.replica(step.leader_id, partition)) is not None
         and step.lookahead.joins_in_next_epoch(
-            step.follower, step.source, partition, replica.leader_epoch, step.index
+            step.follower, step.source, partition, replica.leader_epoch, step.taken
         )
         for partition, _ in step.request.asked
     )
@@ -388,7 +388,7 @@ def _would_be_known(step: _LeaderStep, waiting: Exchange, seen: ResponseSeen) ->
     return any(
         said.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         and partition not in waiting.refused
-        and step.lookahead.keeps_until(seen.number, step.leader_id, partition, step.index)
+        and step.lookahead.keeps_until(seen.number, step.leader_id, partition, step.taken)
         for partition, said in seen.partitions.items()
     )
 
@@ -406,7 +406,7 @@ def _would_be_seen(step: _LeaderStep, answered: Exchange) -> bool:
             partition,
             said.high_watermark,
             said.log_start_offset,
-            step.index,
+            step.taken,
         )
         for partition, said in answered.answers
         if isinstance(said, FetchAnswer)

@@ -184,9 +184,7 @@ def _of_process(state: State, broker_id: int) -> Iterator[World]:
         outboxes.learn_epoch(told, broker_id)
         yield told
     broker: Broker = get(("broker", broker_id))
-    replicas = (get(("replica", broker_id, each)) for each in get(("partitions", broker_id)) or ())
-    # What is hosted stays in the file.
-    may_drop = broker.checkpoints and not all(replica.is_hosted for replica in replicas)
+    may_drop = broker.checkpoints and _has_unhosted(state, broker_id)
     written = World(state)
     if may_drop and process.write_checkpoint(written, broker_id):
         yield written
@@ -201,6 +199,15 @@ def _of_process(state: State, broker_id: int) -> Iterator[World]:
         is_dropped = process.write_checkpoint(unsure, broker_id, certain=False)
         if is_dropped and unsure.changes != written.changes:
             yield unsure
+
+
+def _has_unhosted(state: State, broker_id: int) -> bool:
+    """Tell whether a broker has a replica that is not in the next checkpoint file."""
+    get = state.lookup
+    for partition in get(("partitions", broker_id)) or ():
+        if not get(("replica", broker_id, partition)).is_hosted:
+            return True
+    return False
 
 
 def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> Iterator[World]:
