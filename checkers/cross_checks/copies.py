@@ -153,10 +153,11 @@ def _folders(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
                 f"copied, and {number} are there"
             )
     for broker, copied in taken.brokers.items():
-        copies = [root / name for name in folders[broker] if (root / name).is_dir()]
+        places = (os.path.join(root, name) for name in folders[broker])
+        copies = [place for place in places if os.path.isdir(place)]
         files = {file.path for folder in copies for file in entries(folder) if file.is_file()}
         for folder, name in itertools.product(copies, _ALWAYS if copied.is_running else ()):
-            if str(folder / name) not in files:
+            if os.path.join(folder, name) not in files:
                 yield f"snapshot {taken.label!r}: broker {broker} has no {name}, and it runs"
         if copied.files is not None and copies and len(files) != copied.files:
             yield (
@@ -260,10 +261,9 @@ def _shown(state: StateSeen | None) -> str:
 def _named_otherwise(
     evidence: RunEvidence, label: str, broker: int, topic_ids: Mapping[str, frozenset[str]]
 ) -> Iterator[str]:
-    root = evidence.files.run.path
-    folders = [folder.relative_to(root) for folder in evidence.copied.folders(label, broker)]
-    for name in (str(folder / _META) for folder in folders):
-        if not (root / name).is_file():
+    root, folders = evidence.files.run.path, evidence.copied.folders(label, broker)
+    for name in (f"snapshots/{label}/{folder.name}/{_META}" for folder in folders):
+        if not os.path.isfile(os.path.join(root, name)):
             continue
         try:
             said = parse_meta_properties(_text(evidence, name), file=name)
@@ -276,10 +276,11 @@ def _named_otherwise(
             known = evidence.cluster_id
             if known and said.get("cluster.id", known) != known:
                 yield f"{name} is of cluster {said['cluster.id']}, not {known}"
-    names = (file for folder in folders for file in (root / folder).glob(f"*/{_METADATA}"))
-    for file in sorted(names):
-        name = str(file.relative_to(root))
-        partition = topic_partition(file.parent.name)
+    for directory in itertools.chain.from_iterable(map(subdirectories, folders)):
+        name = f"snapshots/{label}/{directory.parent.name}/{directory.name}/{_METADATA}"
+        if not os.path.isfile(os.path.join(root, name)):
+            continue
+        partition = topic_partition(directory.name)
         try:
             stated = parse_partition_metadata(_text(evidence, name), file=name).topic_id
         except CheckpointError as error:
