@@ -25,7 +25,7 @@ from kchaos.harness.run.scenario import Scenario, with_points
 from tests.cases.plays import CASES, STORED_CASES, check, scenario_of_case
 from tests.golden import stored
 from tests.support.drivers import play_options
-from tests.support.plays_of_ci import CASES_PLAYED
+from tests.support.plays_of_ci import CASES_PLAYED, scenario_of_cell
 
 CELLS = [
     pytest.param(name, release, id=f"{name}-{release}")
@@ -82,5 +82,5 @@ def test_every_stored_run_is_of_a_case() -> None:
 def test_a_case_is_data() -> None:
     for name, case in CASES.items():
         for release in case.RELEASES:
-            scenario = scenario_of_case(name, release)
+            scenario = scenario_of_cell(("", name, release))
             assert Scenario.from_json(scenario.to_json()) == scenario

@@ -22,6 +22,7 @@ from tests.support.plays_of_ci import (
     Cell,
     candidates_for,
     in_one_process,
+    scenario_of_cell,
 )
 
 PLAYED = [
@@ -89,7 +90,7 @@ def test_the_stored_run_is_one_of_the_entry_as_it_stands_and_gives_what_it_says(
 def test_a_scenario_survives_being_written_and_read() -> None:
     for entry in CATALOGUE.values():
         for case, release in entry.expectations:
-            scenario = scenario_of(entry, case, release)
+            scenario = scenario_of_cell((entry.name, case, release))
             assert Scenario.from_json(scenario.to_json()) == scenario
 
 

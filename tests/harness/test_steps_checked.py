@@ -7,7 +7,7 @@ import pytest
 
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import ExpireSession, FastBounce, FenceBroker, HoldRequests, KillBroker
-from kchaos.harness.catalogue import CATALOGUE, scenario_of
+from kchaos.harness.catalogue import CATALOGUE
 from kchaos.harness.catalogue.entry import Expectation
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.run.runner import RunOptions, play
@@ -23,6 +23,7 @@ from kchaos.harness.steps.scenario_steps import (
     Step,
     TakeSnapshot,
 )
+from tests.support.plays_of_ci import scenario_of_cell
 
 OWN = {release: release for release in ("2.8.2", "4.1.2")}
 TOPIC = CreateTopic(topic="t", assignment=((0, 1),))
@@ -127,7 +128,7 @@ def test_a_fault_of_the_other_mode_is_refused_and_names_its_counterpart() -> Non
 def test_no_entry_is_refused_on_the_releases_that_it_speaks_of() -> None:
     for entry in CATALOGUE.values():
         for case, release in entry.expectations:
-            drawn = scenario_of(entry, case, release)
+            drawn = scenario_of_cell((entry.name, case, release))
             check_steps(drawn)
             check_modes(drawn, {kafka: kafka for kafka in drawn.cluster.kafkas})
 

@@ -38,6 +38,7 @@ from kchaos.checkers.model.values.events import (
 )
 from kchaos.checkers.record import predict_run, record_of
 from tests.golden.stored import QUICK, recorded, unpacked
+from tests.support.releases import each_release
 
 T = TopicPartition("t", 0)
 RELEASES = ("0.10.2.2", "1.1.1", "2.0.1", "2.8.2", "3.9.1")
@@ -252,7 +253,7 @@ def test_a_follower_in_the_isr_before_it_has_fetched_is_found_and_named(release:
     assert emptied_by.source == f"zxid 0x{grown.what.zxid:x}"
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", each_release(RELEASES))
 def test_a_dropped_leader_and_isr_is_found_where_its_broker_acts_on_it(release: str) -> None:
     def reaches_the_follower(what: object) -> bool:
         return isinstance(what, ControlSent) and bool(what.states) and what.broker == 1

@@ -70,6 +70,7 @@ from kchaos.checkers.model.values.requests import (
 from kchaos.checkers.record import record_of
 from tests.golden.stored import CASES, unpacked
 from tests.support.model_timelines import start, state, write
+from tests.support.releases import each_release
 
 T = TopicPartition("t", 0)
 U = TopicPartition("t", 1)
@@ -1319,7 +1320,7 @@ def is_explained(world: World, *items: Observation | Produce) -> bool:
     return False
 
 
-@pytest.mark.parametrize("release", ["1.1.1", "2.5.1", "2.8.2", "3.9.1"])
+@pytest.mark.parametrize("release", each_release(["1.1.1", "2.5.1", "2.8.2", "3.9.1"]))
 @pytest.mark.parametrize("stage", [Stage.ARRIVED, Stage.WAITING])
 def test_a_fetch_may_be_told_what_another_has_moved_by_then(release: str, stage: Stage) -> None:
     """Its leader has counted any of three partitions of the other, and not the rest.
