@@ -16,7 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # No quick test draws examples, or looks at log records: the plugin for them goes through all loggers
 # six times for each test.
 quick: ## unit tests without the slow ones: under half a minute
-	$(PYTEST) --dist worksteal -p no:hypothesispytest -p no:logging -m "$(NO_JVM) and not slow"
+	$(PYTEST) --dist worksteal -p no:hypothesispytest -p no:logging \
+		-o tmp_path_retention_policy=failed -m "$(NO_JVM) and not slow"
 
 check: ## style, types of product, tests and benchmarks, and who may import whom: under a minute
 	PYTHON=$(PYTHON) .ci/check

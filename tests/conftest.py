@@ -32,6 +32,7 @@ ReleaseCluster = Callable[[str], "JvmCluster"]
 _REQUIRED = "KCHAOS_REQUIRE_DOCKER"
 _UNIT_TIMEOUT_S, _SLOW_TIMEOUT_S, _CLUSTER_TIMEOUT_S = 120, 600, 900
 _TESTS = Path(__file__).parent
+_IN_MEMORY, _TESTS_NEED_BYTES = Path("/dev/shm"), 1 << 28
 _NOT, _ONLY_NOT = re.compile(r"not (\w+)"), re.compile(r"not \w+( and not \w+)*")
 _OF_MODULE = re.compile(r"^pytestmark = .*", re.MULTILINE)
 _MARK = re.compile(r"\bpytest\.mark\.(\w+)")
@@ -47,13 +48,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Thousands of tests are made while nothing is thrown away: to look for garbage among them takes a
     third of the collection, and again a part of every test.
+
+    Tests make thousands of small files, of which a file system in memory makes one in a tenth of a
+    disk's time. It is used where the folders of tests that passed are removed at once.
     """
     gc.disable()
     os.fsync = _stays_with_the_kernel
+    if config.getini("tmp_path_retention_policy") == "failed" and can_be_worked_in(_IN_MEMORY):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
     config.pluginmanager.register(SecondTries(config))
     config.option.loadscopereorder = False
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def can_be_worked_in(folder: Path) -> bool:
+    """Tell whether tests may write a little to a folder, and start programs that lie there."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return False
+    system = os.statvfs(folder)
+    free_bytes = system.f_bavail * system.f_frsize
+    return free_bytes >= _TESTS_NEED_BYTES and not system.f_flag & os.ST_NOEXEC
 
 
 def _stays_with_the_kernel(fd: Any) -> None:

@@ -1,5 +1,6 @@
 """Tests that share what is made once for a module, or a session, are run by one process."""
 
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import _spread, import_all, pytest_ignore_collect
+from tests.conftest import _spread, can_be_worked_in, import_all, pytest_ignore_collect
 
 pytestmark = pytest.mark.slow
 
@@ -120,6 +121,19 @@ def test_a_mark_of_single_tests_leaves_no_module_alone(tmp_path: Path) -> None:
 
     assert pytest_ignore_collect(module, config) is None
     assert pytest_ignore_collect(tmp_path, config) is None
+
+
+@pytest.mark.parametrize(
+    ("free_mib", "flag", "is_used"), [(300, 0, True), (200, 0, False), (300, os.ST_NOEXEC, False)]
+)
+def test_tests_work_in_memory_where_there_is_room_and_programs_may_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_mib: int, flag: int, is_used: bool
+) -> None:
+    system = SimpleNamespace(f_bavail=free_mib, f_frsize=1 << 20, f_flag=flag)
+    monkeypatch.setattr(os, "statvfs", lambda folder: system)
+
+    assert can_be_worked_in(tmp_path) is is_used
+    assert not can_be_worked_in(tmp_path / "none")
 
 
 def test_a_module_that_cannot_be_imported_or_is_skipped_hinders_no_other(
