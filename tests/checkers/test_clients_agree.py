@@ -206,13 +206,16 @@ def _older_with(path: Path, *, said: dict[str, Any], acted: dict[str, Any]) -> R
 def test_a_produce_that_is_another_in_the_actions_of_an_older_run_is_refused(
     said: dict[str, Any], acted: dict[str, Any], other: str, tmp_path: Path
 ) -> None:
-    run = _older_with(tmp_path / "run", said={"codec": "none"}, acted={})
-    assert RunEvidence(run).actions
-
     run = _older_with(tmp_path / "other", said=said, acted=acted)
     told = rf"history\.jsonl:1 invokes 'both' with other {other} than actions\.jsonl:3"
     with pytest.raises(ScenarioDataError, match=told):
         _ = RunEvidence(run).actions
+
+
+def test_a_produce_without_a_codec_is_that_of_the_actions_of_an_older_run(tmp_path: Path) -> None:
+    run = _older_with(tmp_path / "run", said={"codec": "none"}, acted={})
+
+    assert RunEvidence(run).actions
 
 
 def test_a_produce_that_an_older_run_has_at_another_time_is_refused(tmp_path: Path) -> None:

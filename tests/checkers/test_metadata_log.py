@@ -25,6 +25,7 @@ from tests.support.metadata_logs import (
     metadata_batch,
     unpack,
 )
+from tests.support.releases import each_release
 from tests.support.segment_encoder import batch
 
 STORED = ("3.3.2-1", "3.9.1-1", "4.0.2-1", "4.1.2-1", "4.1.2-3", "4.1.2-1s", "4.4.0-1")
@@ -67,7 +68,9 @@ def _epochs(batches):
 BEGUN = leader_change(0, 100, (100, 101, 102))
 
 
-@pytest.mark.parametrize("name", [name for name in STORED if name not in ("4.1.2-3", "4.1.2-1s")])
+@pytest.mark.parametrize(
+    "name", each_release([name for name in STORED if name not in ("4.1.2-3", "4.1.2-1s")])
+)
 def test_every_record_is_decoded_as_kafkas_own_tool_does(name, tmp_path):
     folder = unpack(name, tmp_path)
     logs = logs_in(folder)
@@ -134,7 +137,7 @@ def test_what_was_decoded_is_encoded_to_the_same_bytes(name, tmp_path):
         assert logs.definitions.encode(logs.definitions.decode(value)) == value
 
 
-@pytest.mark.parametrize("name", STORED)
+@pytest.mark.parametrize("name", each_release(STORED))
 def test_all_nodes_of_a_real_cluster_have_the_same_log(name, tmp_path):
     logs = logs_in(unpack(name, tmp_path))
 

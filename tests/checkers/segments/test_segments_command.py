@@ -107,7 +107,9 @@ def test_the_command_prints_a_large_file_in_slices_as_it_prints_it_whole(
     assert str(os.getpid()) not in noted
 
 
-@pytest.mark.parametrize("slices_before", [0, 1, 2, 7])
+@pytest.mark.parametrize(
+    "slices_before", [0, *(pytest.param(each, marks=pytest.mark.slow) for each in (1, 2)), 7]
+)
 def test_the_command_says_that_a_reading_process_was_ended_and_leaves_no_hole(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],

@@ -53,7 +53,7 @@ def size(api: str, version: int, partitions: int) -> int:
     return len(request_bytes(key, version, values, correlation_id=1, client_id="0")) - 4
 
 
-@pytest.mark.parametrize("partitions", [1, 100, 2000])
+@pytest.mark.parametrize("partitions", [1, 100, pytest.param(2000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("api", VERSIONS)
 def test_the_page_tells_what_naming_a_topic_once_saves(api: str, partitions: int) -> None:
     _, old, new = VERSIONS[api]
