@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kchaos.checkers.errors import CheckpointError
+from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier import TIER, ListedOffsets, TierReading, remote_at
 from kchaos.checkers.formats.checkpoints import LOG_STARTS
@@ -29,11 +30,12 @@ def tier_disagreements(evidence: RunEvidence) -> Iterator[str]:
     that no log begins later than at 0 which only its local part may have lost records of.
     **Does not verify**: the leader epochs of listed offsets, which no step waits for.
     """
-    acted = {
-        timed.event.operation: timed
-        for timed in evidence.actions
-        if isinstance(timed.event, TierRead)
-    }
+    acted: dict[str, TimedEvent] = {}
+    for timed in evidence.actions:
+        if isinstance(timed.event, TierRead):
+            if timed.event.operation in acted:
+                yield f"actions.jsonl has the reading {timed.event.operation!r} twice"
+            acted[timed.event.operation] = timed
     read = {reading.operation: reading for reading in evidence.tier_readings}
     for name in sorted(acted.keys() ^ read.keys()):
         has, lacks = ("actions.jsonl", TIER) if name in acted else (TIER, "actions.jsonl")

@@ -75,6 +75,12 @@ add(
     lambda run: run.drop_line(TIER, _offsets, "listed offsets"),
 )
 add("tier: a reading came twice", lambda run: run.double_line(TIER, _read, "reading"))
+add(
+    "tier: the action of a reading is there twice",
+    lambda run: run.double_line(
+        "actions.jsonl", lambda line: line["action"]["event"] == "TierRead", "reading"
+    ),
+)
 add("tier: no file", lambda run: run.remove(TIER))
 add("tier: nothing in it", lambda run: run.overwrite(TIER, b""))
 add("tier: garbage in it", lambda run: run.overwrite(TIER, b"\xff{"))
