@@ -6,24 +6,22 @@ are held, elections, produces. After each act the cluster is left alone until no
 a scenario.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
+from kchaos.checkers.model.explore.canonical import Form, canonical
 from kchaos.checkers.model.explore.moves import ChaosMove, healing
 from kchaos.checkers.model.explore.simulation import Promised, SimulatedCluster, SimulationMemory
 from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.state.state import EMPTY, Component, State
+from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.state.world import World
 
 RECORDS = ("records",)
 """The component that says how many produces there were."""
 PROMISED = ("promised",)
 """The component that says what was acknowledged with acks=all."""
-CZXID = 1
-"""That of every registration at first; a broker that registers again has a greater one."""
 EXPLORED_KINDS = ("write-one", "write-all", "prefer", "expire", "register", "cut", "heal")
 """Kinds of acts in a search for a shortest schedule."""
 KINDS = (
@@ -61,16 +59,12 @@ class ActedCluster:
 
     Args:
         setup: The brokers.
-        canonical: Gives what a changed component is remembered as.
+        form: Of the states, where they are compared; else every count is kept.
     """
 
-    def __init__(
-        self,
-        setup: ActedBrokers,
-        canonical: Callable[[Component, Any], Any] = lambda _, value: value,
-    ) -> None:
+    def __init__(self, setup: ActedBrokers, form: Form | None = None) -> None:
         self._setup = setup
-        self._canonical = canonical
+        self._form = form
         self._memory = SimulationMemory(setup.generations)
         self._replicas = tuple(sorted(setup.generations))
 
@@ -135,7 +129,7 @@ class ActedCluster:
     ) -> InstantController:
         brokers = (simulated.world.broker(broker_id) for broker_id in simulated.world.broker_ids())
         epochs = [broker.epoch for broker in brokers if broker is not None]
-        czxid = max([CZXID, *epochs, *simulated.world.registered().values()])
+        czxid = max([0, *epochs, *simulated.world.registered().values()])
         return InstantController(
             world=lambda: simulated.world,
             add=simulated.add,
@@ -150,12 +144,10 @@ class ActedCluster:
     ) -> State:
         value = self._memory.footprints.value
         changes = {**simulated.changes, RECORDS: records, PROMISED: promised}
-        return state.changed(
-            {
-                component: value(self._canonical(component, changed))
-                for component, changed in changes.items()
-            }
-        )
+        if self._form is not None:
+            kept = canonical(self._form, state, simulated.world.get, changes)
+            changes = {**changes, **kept} if state is EMPTY else kept
+        return state.changed({component: value(changed) for component, changed in changes.items()})
 
 
 def untold(world: World) -> set[int]:

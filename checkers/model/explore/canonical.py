@@ -1,15 +1,16 @@
 """Canonical states: what means nothing for what may happen next is left out.
 
 Left out: checkpoints, answers to clients, what a follower still remembers of having led, epochs
-that a release never looks at, and answers that nobody waits for.
+that a release never looks at, answers that nobody waits for, and how often something was done.
+Interleavings and schedules have the same form.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from kchaos.checkers.model.explore.acts import CZXID
+from kchaos.checkers.acts import CutLink
 from kchaos.checkers.model.explore.bounds import (
     CONTROLLER_EPOCH,
     FAULTS,
@@ -23,29 +24,49 @@ from kchaos.checkers.model.explore.bounds import (
     Machine,
 )
 from kchaos.checkers.model.explore.controller import REASSIGNED
+from kchaos.checkers.model.explore.czxids import Places, by_rank
 from kchaos.checkers.model.explore.queues import EVENTS
 from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.state.state import Broker, Checkpoint, Component
+from kchaos.checkers.model.state.state import Checkpoint, Component, Read
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.replica import FetcherThread, FollowerView, Replica, Role
-from kchaos.checkers.model.values.requests import (
-    Controller,
-    Exchange,
-    Outbox,
-    PartitionRequest,
-    Stage,
-)
+from kchaos.checkers.model.values.requests import Exchange, Outbox, PartitionRequest, Stage
 
 _CARRYING = PartitionRequest(
     leader_epoch=0, carries_leader_epoch=True, fetch_offset=0, requested_epoch=-1
 )
 
 
-def varying(machine: Machine) -> tuple[Component, ...]:
-    """Return the components that may change."""
-    return _varying(
-        tuple(sorted(machine.generations)),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """A state space's canonical form.
+
+    Attributes:
+        generations: Broker id to what it does, of those that have a replica.
+        varies: Whether a component is part of a state; else it stays as it was at first.
+        components: Those that vary, of a machine.
+        places: Components that name a broker's czxids, if there may be several.
+        has_queues: Whether requests wait in queues, so that connections are told apart.
+        keeps_given_up: Whether a leader may still handle requests that nobody waits for.
+        tells_sessions_apart: Whether it matters in which fetch session a follower asks.
+        looks_at_epochs: Whether it matters under which leader epoch a follower asks.
+    """
+
+    generations: Mapping[int, Generation]
+    varies: Callable[[Component], bool]
+    components: tuple[Component, ...] = ()
+    places: Places = field(default_factory=dict)
+    has_queues: bool = False
+    keeps_given_up: bool = False
+    tells_sessions_apart: bool = True
+    looks_at_epochs: bool = True
+
+
+def form_of(machine: Machine) -> Form:
+    """Return the form of a machine's states."""
+    return _form_of(
+        tuple(machine.generations.items()),
         machine.controller_epochs[-1],
         machine.grain,
         machine.faults,
@@ -55,7 +76,66 @@ def varying(machine: Machine) -> tuple[Component, ...]:
 
 
 @cache
-def _varying(
+def _form_of(
+    brokers: tuple[tuple[int, Generation], ...],
+    last_controller: int,
+    grain: Grain,
+    faults: Faults,
+    remembers_promises: bool,
+    further: tuple[Component, ...],
+) -> Form:
+    generations = dict(brokers)
+    components = _components(
+        tuple(sorted(generations)), last_controller, grain, faults, remembers_promises, further
+    )
+    return Form(
+        generations=generations,
+        varies=frozenset(components).__contains__,
+        components=components,
+        places={broker: tuple(_places(components, broker, grain)) for broker in generations}
+        if faults.has_requests
+        else {},
+        has_queues=grain.has_queues,
+        keeps_given_up=bool(faults.time_outs) or grain.splits_reads,
+        tells_sessions_apart=any(map(_tells_sessions_apart, generations.values())),
+        looks_at_epochs=any(map(_looks_at_epochs, generations.values())),
+    )
+
+
+def _places(components: tuple[Component, ...], broker: int, grain: Grain) -> Iterator[Component]:
+    """Yield where a broker's czxids are named, first where looking costs an explorer the least."""
+    if grain.has_queues:
+        yield ("broker", broker)
+        yield from (name for name in components if name[0] == "outbox" and name[2] == broker)
+    yield ("registered",)
+    yield from (name for name in components if name[0] == "controller")
+    if not grain.has_queues:
+        yield ("broker", broker)
+    for name in (("new epoch", broker), EVENTS, ("control", broker)):
+        if name in components:
+            yield name
+
+
+def form_of_schedules(generations: Mapping[int, Generation]) -> Form:
+    """Return the form of states between two acts, in which nothing is under way.
+
+    Every broker has heard of its registration. No process ends, so that no checkpoint is read.
+    """
+    controller = ("controller", CONTROLLER_EPOCH)
+    brokers = (*generations, max(generations) + 1)
+    return Form(
+        generations=generations,
+        varies=lambda component: component[0] not in ("answer", "checkpoint"),
+        places={broker: (("registered",), ("broker", broker), controller) for broker in brokers},
+    )
+
+
+def varying(machine: Machine) -> tuple[Component, ...]:
+    """Return the components that may change."""
+    return form_of(machine).components
+
+
+def _components(
     replicas: tuple[int, ...],
     last_controller: int,
     grain: Grain,
@@ -96,7 +176,6 @@ def _varying_with_faults(
         yield from (("followers", replica) for replica in replicas)
     if faults.has_requests:
         yield ("registered",)
-        yield ("last czxid",)
         yield ("controllers",)
         yield ("last controller epoch",)
         yield from (("controller", epoch) for epoch in epochs)
@@ -110,68 +189,51 @@ def _varying_with_faults(
         yield from (("partitions", replica) for replica in replicas)
 
 
-def relevant(machine: Machine, changes: Mapping[Component, Any]) -> dict[Component, Any]:
-    """Return the changes without what has no meaning."""
-    kept: dict[Component, Any] = {}
-    names = varying(machine)
-    for component, value in changes.items():
-        if component not in names:
-            continue
-        kind, subject = component[0], component[1:]
-        match kind, value:
-            case ("replica", Replica()):
-                value = relevant_replica(machine.generations[subject[0]], value)
-            case ("thread", FetcherThread()):
-                value = _thread(machine, value)
-            case ("exchanges", _):
-                left = (
-                    _exchange(exchange) for exchange in value or () if _counts(machine, exchange)
-                )
-                value = tuple(left) or None
-            case ("outbox", Outbox()) if not machine.grain.has_queues:
-                value = replace(value, is_unanswered=False, connection=0)
-            case ("checkpoint", Checkpoint()):
-                value = Checkpoint(known=value.known, possible=(value.known,))
-        kept[component] = None if kind == "leaders" and not value else value
-    return kept
+def canonical(
+    form: Form, before: Read, after: Read, changes: Mapping[Component, Any]
+) -> dict[Component, Any]:
+    """Return the changes without what has no meaning.
 
-
-def without_counts(generations: Mapping[int, Generation], component: Component, value: Any) -> Any:
-    """Return the value without what says only how often something was done before.
-
-    This is the form for schedules, in which nothing is under way between two acts; `relevant` is
-    that for interleavings.
+    Args:
+        form: The state space's.
+        before: Reads the state before, which is canonical.
+        after: Reads the state with the changes.
+        changes: Components with new values.
     """
-    match component[0], value:
-        case _, None:
-            return None
-        case "answer", _:
-            return None
-        case "checkpoint", _:
-            return Checkpoint()
-        case "cuts", _:
-            return tuple(sorted(value, key=lambda cut: (cut.source, cut.target)))
-        case "replica", _:
-            generation = generations.get(component[1])
-            return value if generation is None else relevant_replica(generation, value)
-        case "registered", _:
-            return tuple((broker, CZXID) for broker, _ in value)
-        case _, Broker():
-            # After each act everybody has heard of every registration.
-            return replace(value, epoch=min(value.epoch, CZXID))
-        case _, Controller():
-            return replace(value, seen=tuple((broker, CZXID) for broker, _ in value.seen))
-        case _, PartitionState():
-            return replace(value, version=0)
-    return value
+    kept: dict[Component, Any] = {}
+    for component, value in changes.items():
+        if form.varies(component):
+            change = None if value is None else _CHANGES.get(component[0])
+            kept[component] = value if change is None else change(form, component, value)
+    return by_rank(before, after, form.places, kept) if form.places else kept
 
 
-def _counts(machine: Machine, request: Exchange) -> bool:
+def _exchanges(form: Form, _: Component, exchanges: tuple[Exchange, ...]) -> Any:
+    left = (_exchange(exchange) for exchange in exchanges if _counts(form, exchange))
+    return tuple(left) or None
+
+
+def _outbox(form: Form, _: Component, outbox: Outbox) -> Outbox:
+    return outbox if form.has_queues else replace(outbox, is_unanswered=False, connection=0)
+
+
+def _checkpoint(_: Form, __: Component, checkpoint: Checkpoint) -> Checkpoint:
+    return Checkpoint(known=checkpoint.known, possible=(checkpoint.known,))
+
+
+def _cuts(_: Form, __: Component, cuts: tuple[CutLink, ...]) -> tuple[CutLink, ...]:
+    return tuple(sorted(cuts, key=lambda cut: (cut.source, cut.target)))
+
+
+def _state(_: Form, __: Component, state: PartitionState) -> PartitionState:
+    return replace(state, version=0) if state.version else state
+
+
+def _counts(form: Form, request: Exchange) -> bool:
     """Tell whether anybody waits for a request, or a leader may still handle it."""
     if request.is_awaited:
         return True
-    keeps = machine.faults.time_outs or machine.grain.splits_reads
-    return bool(keeps) and request.stage in (Stage.SENT, Stage.ARRIVED, Stage.READ)
+    return form.keeps_given_up and request.stage in (Stage.SENT, Stage.ARRIVED, Stage.READ)
 
 
 def promises(world: World, changes: Mapping[Component, Any]) -> frozenset[tuple[int, str]]:
@@ -209,11 +271,14 @@ def _view(view: FollowerView, is_in_isr: bool) -> FollowerView:
     )
 
 
-def _thread(machine: Machine, thread: FetcherThread) -> FetcherThread:
-    generations = machine.generations.values()
-    if not any(map(_tells_sessions_apart, generations)):
+def _replica(form: Form, component: Component, replica: Replica) -> Replica:
+    return relevant_replica(form.generations[component[1]], replica)
+
+
+def _thread(form: Form, _: Component, thread: FetcherThread) -> FetcherThread:
+    if not form.tells_sessions_apart:
         thread = replace(thread, session=None)
-    if any(map(_looks_at_epochs, generations)):
+    if form.looks_at_epochs:
         return thread
     partitions = tuple(
         (partition, replace(fetch, leader_epoch=0)) for partition, fetch in thread.partitions
@@ -254,3 +319,17 @@ def _exchange(request: Exchange) -> Exchange:
         for partition, asked in request.asked
     )
     return replace(request, asked=asked)
+
+
+_CHANGES: Mapping[str, Callable[[Form, Component, Any], Any]] = {
+    "replica": _replica,
+    "thread": _thread,
+    "exchanges": _exchanges,
+    "outbox": _outbox,
+    "checkpoint": _checkpoint,
+    "leaders": lambda _form, _component, leaders: leaders or None,
+    "cuts": _cuts,
+    "state": _state,
+    "isr change": _state,
+}
+"""By kind of component, what is left of a value that is there."""

@@ -16,13 +16,13 @@ from kchaos.checkers.model.explore.actions import (
     WriteCheckpoint,
 )
 from kchaos.checkers.model.explore.bounds import PARTITION, Machine
+from kchaos.checkers.model.explore.canonical import form_of
 from kchaos.checkers.model.explore.controller import spend
+from kchaos.checkers.model.explore.czxids import next_czxid
 from kchaos.checkers.model.state.state import Checkpoint
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered
 from kchaos.checkers.model.values.requests import Stage
-
-_LAST_CZXID = ("last czxid",)
 
 
 def write_checkpoint(world: World, _: Machine, action: WriteCheckpoint) -> bool:
@@ -139,8 +139,7 @@ def answer_given_up(world: World, machine: Machine, action: AnswerGivenUp) -> bo
 
 
 def _register(world: World, machine: Machine, broker: int) -> None:
-    czxid: int = world.get(_LAST_CZXID) + 1
-    world.put(_LAST_CZXID, czxid)
+    czxid = next_czxid(world.get, form_of(machine).places, broker)
     outboxes.broker_registered(world, BrokerRegistered(broker=broker, czxid=czxid))
     if not machine.grain.has_queues:
         outboxes.learn_epoch(world, broker)

@@ -27,7 +27,7 @@ from kchaos.checkers.model.explore.bounds import (
     RECORDS,
     Machine,
 )
-from kchaos.checkers.model.explore.canonical import promises, relevant
+from kchaos.checkers.model.explore.canonical import canonical, form_of, promises
 from kchaos.checkers.model.explore.controller import create
 from kchaos.checkers.model.explore.transitions import act
 from kchaos.checkers.model.releases.generation import Generation
@@ -58,7 +58,6 @@ def initial_state(machine: Machine) -> State:
         # A controller's own release says whether it tells a broker that came back from another.
         _start(world, machine, machine.controller_of(epoch), machine.generations[replicas[0]])
     outboxes.topic_created(world, TopicCreated(topic=PARTITION.topic, assignment=(replicas,)))
-    world.put(("last czxid",), 0)
     world.put(("controllers",), (CONTROLLER_EPOCH,))
     world.put(("last controller epoch",), CONTROLLER_EPOCH)
     first = Controller(broker=machine.controller_of(CONTROLLER_EPOCH), seen=seen)
@@ -74,7 +73,8 @@ def initial_state(machine: Machine) -> State:
         world.put(component, value)
     world.put(LAGS, 0)
     world.put(FAULTS, machine.faults)
-    return EMPTY.changed({**world.changes, **relevant(machine, world.changes)})
+    changes = canonical(form_of(machine), EMPTY, world.get, world.changes)
+    return EMPTY.changed({**world.changes, **changes})
 
 
 def _start(world: World, machine: Machine, broker_id: int, generation: Generation) -> None:
@@ -109,7 +109,7 @@ def changes_of(machine: Machine, read: Read, action: Action) -> Mapping[Componen
     world = World(read)
     if not act(world, machine, action):
         return None
-    changes = relevant(machine, world.changes)
+    changes = canonical(form_of(machine), read, world.get, world.changes)
     if machine.remembers_promises:
         changes[PROMISED] = promises(world, changes)
     if machine.extension.remembered is not None:

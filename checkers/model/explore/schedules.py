@@ -7,7 +7,6 @@ everything stays broken once every fault is healed.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from kchaos.checkers.explorer import Exploration, Move, Progress, Read, System, explore
@@ -20,7 +19,7 @@ from kchaos.checkers.model.explore.acts import (
     ActedCluster,
     untold,
 )
-from kchaos.checkers.model.explore.canonical import without_counts
+from kchaos.checkers.model.explore.canonical import form_of_schedules
 from kchaos.checkers.model.explore.moves import ChaosMove, healing
 from kchaos.checkers.model.explore.simulation import Promised, difference, lost
 from kchaos.checkers.model.releases.generation import Generation
@@ -119,7 +118,7 @@ class _ScheduleSearch:
         self._schedules = schedules
         self._cluster = ActedCluster(
             ActedBrokers(generations=schedules.generations),
-            partial(without_counts, schedules.generations),
+            form_of_schedules(schedules.generations),
         )
         self._broken: dict[State, str] = {}
         self._healed_by: dict[tuple[State, ChaosMove], State] = {}

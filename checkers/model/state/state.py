@@ -62,7 +62,6 @@ An explorer has besides what bounds it (`checkers.model.explore.bounds`) and
 | ("followers", N) | when each follower fetched and had caught up, as leader N knows it |
 | ("stopping", N) | how far broker N's controlled shutdown is |
 | ("reassigned",) | the replicas that the partition moves to |
-| ("last czxid",) | the newest registration's |
 
 Replicas and fetcher threads are in `checkers.model.values.replica`, what is in flight is in
 `checkers.model.values.requests`. What has happened (rounds, truncations, promises) is no state:
