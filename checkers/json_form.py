@@ -291,8 +291,16 @@ def _placed(place: str, error: ShapeError) -> ShapeError:
     return ShapeError(f"{place}{joint}{said}")
 
 
-_object = _checked(lambda value: isinstance(value, dict), "no object")
-_listed = _checked(lambda value: isinstance(value, list | tuple), "no list")
+def _object(value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise ShapeError(f"is no object, but {_shown(value)}")
+    return value
+
+
+def _listed(value: Any) -> Any:
+    if not isinstance(value, list | tuple):
+        raise ShapeError(f"is no list, but {_shown(value)}")
+    return value
 
 
 def _shown(value: Any) -> str:
