@@ -140,6 +140,7 @@ class CopiedFiles:
     _contents: dict[Path, PartitionContents] = field(default_factory=dict)
     _joined: dict[tuple[str, int, str], Mapping[tuple[str, int], int]] = field(default_factory=dict)
     _folders: dict[tuple[str, int], tuple[Path, ...]] = field(default_factory=dict)
+    _listed: dict[Path, frozenset[str]] = field(default_factory=dict)
     _directories: dict[tuple[str, int, TopicPartition], Path] = field(default_factory=dict)
     _segments: dict[Path, tuple[Path, ...]] = field(default_factory=dict)
 
@@ -225,11 +226,17 @@ class CopiedFiles:
         key = (label, broker, file)
         if key not in self._joined:
             self._joined[key] = joined_offsets(
-                (self._parsed(name), os.listdir(folder))
+                (self._parsed(name), self._names(folder))
                 for folder in self.folders(label, broker)
                 if self.files.has(name := f"snapshots/{label}/{folder.name}/{file}")
             )
         return self._joined[key]
+
+    def _names(self, folder: Path) -> frozenset[str]:
+        """What lies in a log directory; it is listed once for all checkpoint files."""
+        if folder not in self._listed:
+            self._listed[folder] = frozenset(os.listdir(folder))
+        return self._listed[folder]
 
     def _parsed(self, name: str) -> Mapping[tuple[str, int], int]:
         place = self.files.place(name)
