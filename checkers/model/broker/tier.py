@@ -5,7 +5,8 @@ When a local segment is deleted nothing tells: the start of what is local is a l
 by what was seen (a leader sends a follower away, a copy of its files begins later). It never goes
 beyond what has been copied.
 
-Read from kafka.log.remote.RemoteLogManager (RLMTask, RLMCopyTask, findHighestRemoteOffset),
+Read from kafka.log.remote.RemoteLogManager (RLMTask, RLMCopyTask, maybeUpdateCopiedOffset,
+findHighestRemoteOffset),
 kafka.server.ReplicaFetcherTierStateMachine and TierStateMachine, UnifiedLog and
 ReplicaManager.handleOffsetOutOfRangeError, 3.6.2 and 3.9.
 """
@@ -112,6 +113,7 @@ def copy(world: World, seen: RemoteCopy) -> TierRefused | None:
             leader_epochs=_epochs_within(replica.entries, seen.start_offset, seen.end_offset),
             chain=truncate_from_end(replica.entries, seen.end_offset + 1),
             batches=_between(replica.log, seen.start_offset, seen.end_offset),
+            copied_in=replica.leader_epoch,
         )
         world.put(("remote", seen.partition), (*known, begun))
     return None
@@ -134,12 +136,22 @@ def _why_not_copied(
     ends = [(batch.base_offset, batch.last_offset) for batch in (*batches[:1], *batches[-1:])]
     if not ends or (ends[0][0], ends[-1][1]) != (seen.start_offset, seen.end_offset):
         return TierRefused(why="its log has no batches that begin and end there")
-    copied = broker.generation.highest_remote_offset(
-        replica.entries, replica.log.log_end_offset, finished(known)
-    )
-    wanted = max(copied + 1, replica.log.log_start_offset)
-    if not seen.start_offset <= wanted <= seen.end_offset:
-        return TierRefused(why=f"it would copy what has offset {wanted} next")
+    # A leader looks once how far the tier is, and then goes on from what it copied itself. So one
+    # that does not know of the leader after it may not know of that leader's copies.
+    ended = finished(known)
+    own = tuple(segment for segment in ended if segment.copied_in <= replica.leader_epoch)
+    wanted = {
+        max(copied + 1, replica.log.log_start_offset)
+        for copied in (
+            broker.generation.highest_remote_offset(
+                replica.entries, replica.log.log_end_offset, segments
+            )
+            for segments in (ended, own)
+        )
+    }
+    if not any(seen.start_offset <= offset <= seen.end_offset for offset in wanted):
+        said = " or ".join(map(str, sorted(wanted)))
+        return TierRefused(why=f"it would copy what has offset {said} next")
     epochs = _epochs_within(replica.entries, seen.start_offset, seen.end_offset)
     if tuple(map(tuple, epochs)) != seen.leader_epochs:
         return TierRefused(why=f"its leader epochs there are {list(map(tuple, epochs))}")

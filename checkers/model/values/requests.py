@@ -50,6 +50,7 @@ class RemoteSegment:
         leader_epochs: Those inside it, each with its first offset there.
         chain: Every epoch up to its end, as its leader epoch checkpoint has them.
         is_finished: Whether its copy has ended: nobody looks at it before.
+        copied_in: The leader epoch in which a leader began to copy it; -1 where nobody asks.
     """
 
     segment_id: str
@@ -59,6 +60,7 @@ class RemoteSegment:
     chain: Entries
     batches: tuple[PredictedBatch, ...]
     is_finished: bool = False
+    copied_in: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
