@@ -1,13 +1,16 @@
 """Templates of pages: those of the report, and of other packages beside them."""
 
+from functools import cache
+
 import jinja2
 
 from kchaos.harness.printable import printable
 from kchaos.harness.report.witness_text import witness_text
 
 
+@cache
 def templates(*packages: str) -> jinja2.Environment:
-    """The templates of some packages, and what pages of the report share.
+    """The templates of some packages, and what pages of the report share; made once.
 
     What is filled in is escaped, except in Markdown (`.md`), where the filter `cell` does that.
     """

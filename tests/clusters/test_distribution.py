@@ -195,6 +195,7 @@ def test_the_users_mirror_of_central_is_asked(
     )
 
 
+@pytest.mark.slow
 def test_a_download_whose_checksum_is_wrong_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +217,7 @@ def test_a_download_whose_checksum_is_wrong_is_refused(
     assert not (tmp_path / "cache" / "kafka").exists()
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_no_pom_is_the_networks_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from kchaos.clusters.processes import Child, kill_by_identity, process_start_tim
 from kchaos.clusters.waiting import await_until
 
 
+@pytest.mark.slow
 def test_a_child_outlives_the_thread_that_asked_for_it(tmp_path: Path) -> None:
     children: list[Child] = []
     asking = threading.Thread(

@@ -53,6 +53,7 @@ def test_the_model_is_told_which_offsets_are_left_below_where_the_cleaner_ended(
     assert told["action"]["kept"] == [[0, 0], [2, 3]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("came_to", [None, 2, 5])
 def test_a_cleaner_that_came_to_another_offset_is_waited_for(
     play: Play, came_to: int | None

@@ -127,6 +127,7 @@ def test_an_isr_that_changes_alone_is_no_change_of_the_term(
     assert produced(play, monkeypatch, NOT_LEADER, DONE) == DONE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("acks", "kind"), [(-1, "info"), (1, "fail")])
 def test_a_broker_that_refuses_until_the_time_is_up_has_the_last_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acks: int, kind: str

@@ -66,6 +66,7 @@ def test_a_request_that_was_deleted_unread_is_written_again_and_the_run_tells_it
     )
 
 
+@pytest.mark.slow
 def test_a_request_that_a_release_from_2_4_on_dropped_is_not_written_again(tmp_path: Path) -> None:
     play, zookeeper = play_and_zookeeper(tmp_path, "2.4.0", "2.4.1")
     with pytest.raises(AwaitTimeout, match="t-0 to have the replicas"):

@@ -158,6 +158,7 @@ def test_a_high_watermark_that_is_written_again_is_kept_and_told_to_the_model(
     assert line["action"]["high_watermark"] == 3
 
 
+@pytest.mark.slow
 def test_a_high_watermark_that_moves_is_not_kept(broker: Broker) -> None:
     broker.writes = [3, 3, 3, 4, 3]
     kept = AwaitHighWatermarkKept(
@@ -167,6 +168,7 @@ def test_a_high_watermark_that_moves_is_not_kept(broker: Broker) -> None:
         kept.perform(play_of(broker))
 
 
+@pytest.mark.slow
 def test_a_file_that_nobody_writes_again_says_nothing(broker: Broker) -> None:
     broker.writes = [3]
     with pytest.raises(AwaitTimeout, match="to be checkpointed 2 times"):

@@ -267,6 +267,7 @@ def told(sequence: int, *, alive: Sequence[int], isr: Sequence[int], of: int) ->
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "is_awaited"),
     [

@@ -84,6 +84,7 @@ def test_a_version_without_any_answer_ends_the_run(monkeypatch) -> None:
         performed(monkeypatch, {0: (0, 2, b""), 4: (0, 2, b"")})
 
 
+@pytest.mark.slow
 def test_nothing_is_asked_before_consumers_are_given_enough(monkeypatch) -> None:
     with pytest.raises(AwaitTimeout, match="the high watermark 2 on broker 0"):
         performed(monkeypatch, {4: (0, 1, b"")})

@@ -288,6 +288,7 @@ def test_what_others_write_behind_the_shortest_log_is_no_difference(tmp_path: Pa
     assert first_difference(parted, ABOUT, [0, 1]) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_open", [False, True])
 def test_a_log_that_ends_behind_the_probe_is_replicated_where_others_may_write(
     is_open: bool, tmp_path: Path

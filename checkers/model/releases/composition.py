@@ -96,12 +96,13 @@ def _composed(
         )
     versions = versions_of(release, inter_broker_protocol, message_format)
     name = _name(release, inter_broker_protocol, message_format, without, also)
-    generation = first_generation(name, versions)
+    generation, followed = first_generation(name, versions), list[str]()
     for rule in RULES:
         is_followed = rule.applies(versions) and rule.name not in without
         if rule.change is not None and (is_followed or rule.name in also):
-            generation = replace(rule.change(generation), rules=(*generation.rules, rule.name))
-    return generation
+            generation = rule.change(generation)
+            followed.append(rule.name)
+    return replace(generation, rules=tuple(followed))
 
 
 def versions_of(

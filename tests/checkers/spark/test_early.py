@@ -128,6 +128,7 @@ def test_runs_of_a_process_that_is_ended_are_judged_again_and_the_rest_is_left(
         assert judge.told() == [0, 1]
 
 
+@pytest.mark.slow
 def test_the_rest_is_taken_from_a_process_that_was_killed_with_the_lock() -> None:
     def with_the_lock(_: Share) -> Iterator[Told]:
         (judge,) = judges

@@ -32,6 +32,7 @@ def test_why_a_container_ended_is_said(state: dict[str, Any], cause: str, stand_
     assert container(connect()).cause_of_death.startswith(cause)
 
 
+@pytest.mark.slow
 def test_a_container_that_is_removed_a_moment_after_it_ended_was_removed(stand_in: Engine) -> None:
     ended = {"State": {"Running": False, "Status": "exited", "ExitCode": 137}}
     stand_in.answers["GET /containers/c/json"] = (200, json.dumps(ended).encode())

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 SPEC = ClusterSpec(brokers=brokers_of("2.0.1", (0,)))
 
 
+@pytest.mark.slow
 def test_an_engine_that_hangs_is_called_so(
     stand_in: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +84,7 @@ def read_archive(api: APIClient) -> None:
     b"".join(chunks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", [pull, import_tar, read_archive])
 def test_a_call_that_the_sdk_gives_no_deadline_has_one(
     call: Callable[[APIClient], None], stand_in: Engine
@@ -94,6 +96,7 @@ def test_a_call_that_the_sdk_gives_no_deadline_has_one(
     api.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "timeout_s", "why"),
     [(HANG, 0.5, "the engine hangs"), (TORN, 20, "the engine went away")],
@@ -156,6 +159,7 @@ def maker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "why"),
     [

@@ -34,6 +34,7 @@ def test_a_frame_that_is_no_request_passes_as_it_is(lab, make_frame):
     assert lab.links.broken_streams == 1
 
 
+@pytest.mark.slow
 def test_a_broken_stream_of_a_known_source_is_still_cut(lab):
     client, server = lab.pair()
     client.send(b"\xff\xff\xff\xff")
@@ -173,6 +174,7 @@ def test_a_sink_that_comes_late_gets_the_kept_records_first(lab, make_request):
     assert [record.correlation_id for record in taken] == [1, 2]
 
 
+@pytest.mark.slow
 def test_awaiting_a_record_ends_with_what_the_watch_raises(lab):
     def broker_is_gone():
         raise ProcessLookupError("broker 1 exited")

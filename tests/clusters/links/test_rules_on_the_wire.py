@@ -54,6 +54,7 @@ def test_a_body_larger_than_the_buffer_passes_unchanged(lab, make_frame):
     assert received == [answer]
 
 
+@pytest.mark.slow
 def test_a_held_request_waits_with_all_that_follow_it_and_passes_in_order(lab, make_request):
     client, server = lab.pair()
     hold = lab.links.hold(FROM_1_TO_0)
@@ -82,6 +83,7 @@ def test_what_is_held_on_several_connections_is_released_in_the_order_of_arrival
     assert released == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_a_hold_on_responses_lets_the_request_reach_its_target(lab, make_request, make_frame):
     client, server = lab.pair()
     with lab.links.hold(Match(source=1, target=0, direction="response")) as hold:
@@ -134,6 +136,7 @@ def test_a_delayed_request_arrives_and_is_recorded_as_delayed(lab, make_request)
     assert lab.links.log()[-1].fate == "passed"
 
 
+@pytest.mark.slow
 def test_removing_a_delay_ends_the_wait_of_what_it_delays(lab, make_request):
     client, server = lab.pair()
     with lab.links.delay(FROM_1_TO_0, 3_600_000):
@@ -142,6 +145,7 @@ def test_removing_a_delay_ends_the_wait_of_what_it_delays(lab, make_request):
     assert server.read_frame()[4:8] == struct.pack(">i", 1)
 
 
+@pytest.mark.slow
 def test_a_silent_cut_keeps_bytes_back_both_ways_and_healing_lets_them_flow(
     lab, make_request, make_frame
 ):
@@ -196,6 +200,7 @@ def test_a_connection_given_up_during_a_silent_cut_never_reaches_the_target(
     assert lab.server.accepted.empty()
 
 
+@pytest.mark.slow
 def test_a_silent_cut_hides_the_end_of_a_connection_until_it_heals(lab):
     client, server = lab.pair()
     with lab.links.cut(CutLink(source=0, target=1)):
@@ -204,6 +209,7 @@ def test_a_silent_cut_hides_the_end_of_a_connection_until_it_heals(lab):
     assert client.sock.recv(1) == b""
 
 
+@pytest.mark.slow
 def test_a_one_way_cut_stops_what_one_broker_sends_and_nothing_else(lab, make_request, make_frame):
     client, server = lab.pair(source=1, target=0)
     other_client, other_server = lab.pair(source=0, target=1)
@@ -236,6 +242,7 @@ def test_a_reset_cut_resets_both_ends_and_new_connections_until_healed(lab, make
     lab.pair()
 
 
+@pytest.mark.slow
 def test_zookeeper_bytes_pass_unread_and_are_cut_by_broker(lab):
     clients, servers = {}, {}
     for broker in (0, 1):
@@ -257,6 +264,7 @@ def test_zookeeper_bytes_pass_unread_and_are_cut_by_broker(lab):
             new.sock.recv(1)
 
 
+@pytest.mark.slow
 def test_a_cut_from_zookeeper_that_drops_connections_resets_the_old_and_keeps_the_new_waiting(lab):
     old = lab.connect(lab.zookeeper[0])
     old.send(b"old")
@@ -334,6 +342,7 @@ def test_every_api_that_a_hold_may_name_is_known_by_that_name_and_no_other_is():
         Match.of(Hold(name="h", api="fetch"))
 
 
+@pytest.mark.slow
 def test_cuts_and_holds_that_last_are_known_by_name_and_each_ends_alone(lab, make_request):
     client, server = lab.pair()
     first = CutLink(source=0, target=1)

@@ -156,6 +156,7 @@ def test_what_waits_is_delivered_to_the_last_byte_when_its_sender_dies_after_the
     assert fates(lab, "response") == [(0, "cut"), (0, "passed"), (1, "passed")]
 
 
+@pytest.mark.slow
 def test_an_answer_that_had_passed_before_the_cut_counts_though_its_sender_died(lab, make_frame):
     client, server = lab.pair()
     server.send(answer(make_frame, 0))
