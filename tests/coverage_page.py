@@ -19,6 +19,7 @@ MODEL = "checkers/model/"
 NOT_OF_RUNS = (
     "explore/",
     "controller/at_once.py",
+    "controller/isr_changes.py",
     "releases/every_rule.py",
     "releases/probes.py",
     "releases/rule.py",
