@@ -24,6 +24,7 @@ names the honest races that it allows:
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from kchaos.checkers.acts import (
     AskBrokerToStop,
@@ -111,6 +112,15 @@ def impossible_decisions(evidence: RunEvidence) -> Iterator[Finding]:
         world.ever |= set(world.registered)
 
 
+class _Controller(NamedTuple):
+    """What a controller of some release does; each is of `Generation`."""
+
+    isr_without: IsrWithout
+    isr_of_preferred: IsrOfPreferred
+    elects_all_again: bool
+    removes_offline_at_start: bool
+
+
 @dataclass(slots=True)
 class _World:
     """Knowledge of cluster and controller at one zxid.
@@ -127,7 +137,7 @@ class _World:
         began: The zxid at which the present controller was elected.
         away_at_start: Brokers that were away then, and have not been there since.
         states: The last state of each partition, and when it was written.
-        controllers: What the controllers of the brokers' releases make of an ISR.
+        controllers: What controllers of the brokers' releases do.
         wanted: From which zxid on a partition may be moving, and to which replicas.
         deletions: Of topics.
         is_open_to_others: Whether somebody else was given the cluster's addresses.
@@ -147,7 +157,7 @@ class _World:
     offline: Mapping[tuple[TopicPartition, int], list[tuple[float, float]]]
     lag_s: float
     has_alter_isr: bool
-    controllers: frozenset[tuple[IsrWithout, IsrOfPreferred, bool, bool]] = frozenset()
+    controllers: frozenset[_Controller] = frozenset()
     wanted: Mapping[TopicPartition, Sequence[tuple[int, tuple[Replicas, ...]]]] = field(
         default_factory=dict
     )
@@ -170,7 +180,7 @@ class _World:
     followed_since: dict[tuple[TopicPartition, int], float] = field(default_factory=dict)
 
     def take(self, event: object, zxid: int) -> None:
-        """Take in what decides about no partition's leader or ISR."""
+        """Note an event other than a partition's state."""
         match event:
             case BrokerRegistered(broker=broker):
                 self.registered[broker] = zxid
@@ -371,7 +381,7 @@ def _unexplained(
     wanted = world.wanted_at(partition, new.zxid)
     written = LeaderAndIsr(leader=new.leader, isr=new.isr)
     unclean = world.may_be_unclean(new.topic, -1 if old is None else old.zxid, new.zxid)
-    for isr_without, isr_of_preferred, elects_again, removes_offline in world.controllers:
+    for controller in world.controllers:
         for is_unclean in sorted(unclean):
             context = ControllerContext(
                 assignment=assignment,
@@ -379,11 +389,11 @@ def _unexplained(
                 shutting_down=frozenset(asked),
                 was_away=frozenset(brokers - surely_live),
                 is_unclean=is_unclean,
-                elects_again=elects_again and may_elect_again,
+                elects_again=controller.elects_all_again and may_elect_again,
                 away_at_start=frozenset(away_at_start),
-                removes_offline_at_start=removes_offline,
-                isr_without=isr_without,
-                isr_of_preferred=isr_of_preferred,
+                removes_offline_at_start=controller.removes_offline_at_start,
+                isr_without=controller.isr_without,
+                isr_of_preferred=controller.isr_of_preferred,
             )
             if explain(context, known, written, surely_live=surely_live, wanted=wanted):
                 return
@@ -430,7 +440,8 @@ def _of_those_left(world: _World, new: PartitionState) -> Iterator[str]:
     """
     broker, taken = world.epochs.get(new.controller_epoch, (-1, -1))
     has_session = world.registered.get(broker, taken) < taken
-    if taken < world.began or not has_session or not all(each[3] for each in world.controllers):
+    removes = {controller.removes_offline_at_start for controller in world.controllers}
+    if taken < world.began or not has_session or removes != {True}:
         return
     for partition, away in sorted(world.to_remove):
         isr = world.states[partition].isr
@@ -498,13 +509,8 @@ def _offline(
     return periods
 
 
-def _controllers(
-    evidence: RunEvidence,
-) -> frozenset[tuple[IsrWithout, IsrOfPreferred, bool, bool]]:
-    """Functions by which controllers write an ISR, by the releases of all started brokers.
-
-    And whether they elect for all partitions again, and remove offline replicas when they start.
-    """
+def _controllers(evidence: RunEvidence) -> frozenset[_Controller]:
+    """What controllers do, by the releases of all started brokers."""
     controllers = set()
     for broker in _started(evidence):
         try:
@@ -513,9 +519,13 @@ def _controllers(
             )
         except ModelError:
             continue  # The model says what is wrong with it.
-        of_isr = (generation.isr_without, generation.proposed.isr_of_preferred)
-        of_start = (generation.elects_all_again, generation.removes_offline_at_start)
-        controllers.add((*of_isr, *of_start))
+        controller = _Controller(
+            isr_without=generation.isr_without,
+            isr_of_preferred=generation.proposed.isr_of_preferred,
+            elects_all_again=generation.elects_all_again,
+            removes_offline_at_start=generation.removes_offline_at_start,
+        )
+        controllers.add(controller)
     return frozenset(controllers)
 
 

@@ -553,6 +553,7 @@ LEFT = (
     [
         ("2.3.1", (), (), False),
         ("2.2.2", (), (), True),
+        ("trunk", (), (), True),
         ("2.3.1", (), (TAKEN_OUT,), True),
         ("2.3.1", LONELY, (TAKEN_OUT,), True),
         ("2.3.1", (), (replace(BACK, zxid=12),), True),
@@ -575,6 +576,7 @@ LEFT = (
     ids=[
         "left in",
         "up to 2.2.2",
+        "no known release",
         "taken out",
         "the last member",
         "back",

@@ -136,17 +136,19 @@ def _why_not_copied(
     ends = [(batch.base_offset, batch.last_offset) for batch in (*batches[:1], *batches[-1:])]
     if not ends or (ends[0][0], ends[-1][1]) != (seen.start_offset, seen.end_offset):
         return TierRefused(why="its log has no batches that begin and end there")
-    # A leader looks once how far the tier is, and then goes on from what it copied itself. So one
-    # that does not know of the leader after it may not know of that leader's copies.
+    # A leader looks once how far the tier is, and then goes on from what it copied itself. So it
+    # need not know the copies of a later leader, of which it has not heard.
     ended = finished(known)
-    own = tuple(segment for segment in ended if segment.copied_in <= replica.leader_epoch)
+    until_its_epoch = tuple(
+        segment for segment in ended if segment.copied_in <= replica.leader_epoch
+    )
     wanted = {
         max(copied + 1, replica.log.log_start_offset)
         for copied in (
             broker.generation.highest_remote_offset(
                 replica.entries, replica.log.log_end_offset, segments
             )
-            for segments in (ended, own)
+            for segments in (ended, until_its_epoch)
         )
     }
     if not any(seen.start_offset <= offset <= seen.end_offset for offset in wanted):
