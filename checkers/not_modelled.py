@@ -22,7 +22,8 @@ Matters = Callable[[RunEvidence], bool]
 def not_modelled(evidence: RunEvidence) -> Iterator[str]:
     """Yields each rule that is not followed and may be why a run is not as predicted.
 
-    Besides, who may have forgotten the ids of topics because of a late request.
+    Besides, who may have forgotten the ids of topics because of a late request, and who may have
+    been shut down by its controller because of one.
     """
     starts = (timed.event for timed in evidence.events if isinstance(timed.event, StartBroker))
     releases = {start.release for start in starts}
@@ -41,6 +42,11 @@ def not_modelled(evidence: RunEvidence) -> Iterator[str]:
             f"the run is not as predicted, and a late UpdateMetadata without topic ids may be why: "
             f"broker {broker} forgets them, which is not followed"
         )
+    for broker in dict.fromkeys(_asked_to_shut_down(evidence)):
+        yield (
+            f"the run is not as predicted, and a late ControlledShutdown may be why: without links "
+            f"nobody sees the requests that the controller sends to broker {broker} because of it"
+        )
 
 
 def _forgot_ids(evidence: RunEvidence, releases: Collection[str]) -> Iterator[int]:
@@ -55,6 +61,20 @@ def _forgot_ids(evidence: RunEvidence, releases: Collection[str]) -> Iterator[in
         late = timed.event
         if isinstance(late, StaleRequest) and late.api == "UpdateMetadata" and late.version < 7:
             yield late.target
+
+
+def _asked_to_shut_down(evidence: RunEvidence) -> Iterator[int]:
+    """Yields whose late ControlledShutdown came where no link shows the controller's StopReplica.
+
+    It is not predicted, nor that the controller tells such a broker no later leader epoch
+    (KafkaController.doControlledShutdown and ReplicaStateMachine, 2.1.1).
+    """
+    if evidence.links is not None:
+        return
+    for timed in evidence.events:
+        late = timed.event
+        if isinstance(late, StaleRequest) and late.api == "ControlledShutdown":
+            yield late.broker
 
 
 def _names_topics_by_ids(release: str) -> bool:

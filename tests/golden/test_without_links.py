@@ -4,15 +4,19 @@ Only where a race decided, which links alone can tell, is the end another one: t
 here.
 """
 
+import random
 from pathlib import Path
 
 import pytest
 
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.judge import judge
 from kchaos.checkers.model import predict
 from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.not_modelled import not_modelled
 from kchaos.checkers.record import predict_run
-from tests.golden.stored import BORDERS, HARD, OTHERS, SETTINGS, unpacked
+from tests.golden.stored import BORDERS, ENTRIES, HARD, OTHERS, SETTINGS, unpacked
+from tests.mutants.run_copy import RunCopy
 
 pytestmark = pytest.mark.slow
 
@@ -27,6 +31,7 @@ STORED = {
     ),
     BORDERS: ("kafka-9491-2.4.0", "records-deleted-2.8.2", "stop-replica-2.6.0"),
     SETTINGS: ("log-directories-1.1.1", "log-directory-failed-3.9.1", "fetchers-1.1.1"),
+    ENTRIES: ("KIP-380-upgrade-window",),
     HARD: ("2.3.1-told-late", "2.5.1", "2.8.2", "3.9.1-held-fetch", "3.9.1-session-without-ids"),
 }
 
@@ -43,6 +48,23 @@ def test_events_alone_lead_to_the_end_that_the_links_explain(
     alone = predict(tuple(timed.event for timed in evidence.events))
 
     assert ends(alone) == ends(predict_run(evidence))
+
+
+def test_a_run_without_links_is_unknown_where_a_late_shutdown_may_be_why_it_is_unlike(
+    tmp_path: Path,
+) -> None:
+    """Up to 2.1 the controller obeys: broker 1 fetches u no more, and no event says so."""
+    linked = unpacked("KIP-380-stale-controlled-shutdown", tmp_path / "run", runs=ENTRIES)
+    assert [*not_modelled(RunEvidence(linked))] == []
+    run = RunCopy.of(linked, tmp_path / "unlinked", random.Random(0))
+    run.remove("links.jsonl")
+    run.edit_json("scenario.json", lambda value: value["cluster"].update(linked=False))
+
+    results = judge(run.sealed())
+
+    assert {finding.kind for finding in results.findings} >= {"not-as-predicted"}
+    assert results.conforms is None
+    assert "a late ControlledShutdown may be why" in (results.unknown or "")
 
 
 def ends(prediction: Prediction) -> dict[tuple[int, str, int], object]:

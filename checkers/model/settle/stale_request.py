@@ -22,22 +22,24 @@ from kchaos.checkers.model.values.requests import (
 def arrive(world: World, event: StaleRequest) -> None:
     """Let a control request that no controller has in its outbox get into a broker's queue.
 
-    It may be for an earlier generation. What a controller decides because of a ControlledShutdown
-    is seen in ZooKeeper and at the links, not predicted here.
+    It may be for an earlier generation. A broker that is paused has it all the same, and handles
+    it afterwards. If no broker runs there, the request is lost.
     """
-    broker = world.broker(event.target)
-    if broker is None or not broker.is_working or event.api == "ControlledShutdown":
+    if world.running(event.target) is None:
         return
+    waiting = world.received(event.target)
+    # Parts of one request are told from those of the next by it.
+    count = waiting[-1].number[1] + 1 if waiting else 0
     parts = tuple(
         Received(
-            number=(event.controller_epoch, 0),
+            number=(event.controller_epoch, count),
             controller_epoch=event.controller_epoch,
             request=request,
             broker_epoch=-1 if event.broker_epoch is None else event.broker_epoch,
         )
         for request in parts_of(event)
     )
-    world.put_received(event.target, (*world.received(event.target), *parts))
+    world.put_received(event.target, (*waiting, *parts))
 
 
 def serve(world: World, broker_id: int) -> bool:
@@ -45,24 +47,32 @@ def serve(world: World, broker_id: int) -> bool:
 
     Returns whether it handled any. The rest waits for a fetcher.
     """
-    waiting = left = world.received(broker_id)
     broker = world.broker(broker_id)
-    if broker is None or not broker.is_working:
+    assert broker is not None
+    if not broker.is_working:
         return False
-    while left:
-        is_last = all(part.number != left[0].number for part in left[1:])
-        if control_handling.handle(world, broker_id, left[0], is_last=is_last) is None:
-            break
+    waiting = left = world.received(broker_id)
+    while left and _handles(world, broker_id, left):
         left = left[1:]
-    if left == waiting:
-        return False
-    world.put_received(broker_id, left)
-    process.write_checkpoint(world, broker_id)
-    return True
+    has_handled = left != waiting
+    if has_handled:
+        world.put_received(broker_id, left)
+        process.write_checkpoint(world, broker_id)
+    return has_handled
+
+
+def _handles(world: World, broker_id: int, received: tuple[Received, ...]) -> bool:
+    first, *rest = received
+    is_last = all(part.number != first.number for part in rest)
+    return control_handling.handle(world, broker_id, first, is_last=is_last) is not None
 
 
 def parts_of(event: StaleRequest) -> list[ControlRequest]:
-    """Return what a stale request says, one value for each part that a broker handles apart."""
+    """Return what a stale request says, one value for each part that a broker handles apart.
+
+    There is none of a ControlledShutdown: what a controller decides because of it is seen in
+    ZooKeeper and at the links, not predicted here.
+    """
     partitions = [TopicPartition(*state[:2]) for state in event.states]
     match event.api:
         case "LeaderAndIsr":
@@ -73,7 +83,7 @@ def parts_of(event: StaleRequest) -> list[ControlRequest]:
             return [
                 StopReplica(partition=partition, deletes=event.deletes) for partition in partitions
             ]
-        case _:
+        case "ControlledShutdown":
             return []
 
 

@@ -1,11 +1,20 @@
 """A broker handles control requests by one function, whichever scheduler has it do so."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, get_args
 
 import pytest
 
-from kchaos.checkers.acts import Hold, ReleaseHold, StaleRequest, TopicPartition
+from kchaos.checkers.acts import (
+    ControlApi,
+    Hold,
+    PauseBroker,
+    ReleaseHold,
+    ResumeBroker,
+    StaleRequest,
+    TopicPartition,
+)
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.broker import control_handling
 from kchaos.checkers.model.explore.actions import Action, Deliver, Elect, ReachBroker, Serve
@@ -14,13 +23,20 @@ from kchaos.checkers.model.explore.machine import actions, initial_state, next_s
 from kchaos.checkers.model.follow.internal_steps import internal_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import Record
+from kchaos.checkers.model.settle import stale_request
 from kchaos.checkers.model.settle.predict import left_alone_after
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Event
-from kchaos.checkers.model.values.requests import LeaderAndIsr, Received
+from kchaos.checkers.model.values.requests import (
+    ControlRequest,
+    LeaderAndIsr,
+    Received,
+    StopReplica,
+    UpdateMetadata,
+)
 from tests.support.machine_steps import after
-from tests.support.model_timelines import cluster, left_alone, state
+from tests.support.model_timelines import cluster, kill, left_alone, state
 
 RELEASE = "2.8.2"
 T = TopicPartition("t", 0)
@@ -128,3 +144,60 @@ def test_what_must_wait_at_first_is_handled_when_the_cluster_is_left_alone_again
     assert left(World(waiting), is_queued=True) == (0, True)
     heard: State = left_alone_after(waiting, HELD, {})[0]
     assert left(World(heard), is_queued=True) == (1, False)
+
+
+def test_a_paused_broker_has_a_late_request_and_handles_it_when_it_goes_on() -> None:
+    begun = left_alone([*cluster(RELEASE, controller=2, replicas=(0, 1)), state(0, 0, (0, 1))])
+    paused, _ = left_alone_after(begun, PauseBroker(broker=1), {})
+    waiting, _ = left_alone_after(paused, LATE, {})
+    assert left(World(waiting), is_queued=True) == (0, True)
+    heard, _ = left_alone_after(waiting, ResumeBroker(broker=1), {})
+    assert left(World(heard), is_queued=True) == (1, False)
+
+
+def test_late_requests_are_handled_in_their_order_each_to_its_last_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Threads without a partition end, and the checkpoint is written, after each last part."""
+    begun = left_alone([*cluster(RELEASE, controller=2, replicas=(0, 1)), PauseBroker(broker=1)])
+    both = (LATE.states[0], ("u", *LATE.states[0][1:]))
+    waiting, _ = left_alone_after(begun, replace(LATE, states=both), {})
+    waiting, _ = left_alone_after(waiting, replace(LATE, api="StopReplica"), {})
+    handled: list[tuple[str, bool]] = []
+
+    def handle(_: World, __: int, received: Received, *, is_last: bool) -> control_handling.Errors:
+        handled.append((type(received.request).__name__, is_last))
+        return ()
+
+    monkeypatch.setattr(control_handling, "handle", handle)
+    left_alone_after(waiting, ResumeBroker(broker=1), {})
+    assert handled == [("LeaderAndIsr", False), ("LeaderAndIsr", True), ("StopReplica", True)]
+
+
+@pytest.mark.parametrize("target", [1, 9])
+def test_a_late_request_for_a_broker_that_is_not_there_is_lost(target: int) -> None:
+    begun = left_alone([*cluster(RELEASE, controller=2, replicas=(0, 1)), *kill(1)])
+    assert left_alone_after(begun, replace(LATE, target=target), {})[0] == begun
+
+
+@pytest.mark.parametrize("api", get_args(ControlApi))
+def test_a_broker_gets_a_part_for_each_partition_that_a_late_request_names(api: ControlApi) -> None:
+    named = tuple((topic, *LATE.states[0][1:]) for topic in ("t", "u"))
+    parts = stale_request.parts_of(replace(LATE, api=api, states=named, live=(0, 1)))
+    told = {
+        "LeaderAndIsr": [{("t", 0)}, {("u", 0)}],
+        "StopReplica": [{("t", 0)}, {("u", 0)}],
+        "UpdateMetadata": [{("t", 0), ("u", 0)}],
+        "ControlledShutdown": [],
+    }
+    assert [names_of(part) for part in parts] == told[api]
+
+
+def names_of(part: ControlRequest) -> set[tuple[str, int]]:
+    match part:
+        case LeaderAndIsr(states=states):
+            return {(told.topic, told.partition) for told in states}
+        case UpdateMetadata(told=partitions):
+            return {(named.topic, named.partition) for named in partitions}
+        case StopReplica(partition=named):
+            return {(named.topic, named.partition)}
