@@ -23,6 +23,7 @@ from kchaos.harness.play.play import Play
 GATE_S = 45.0
 """Seconds that a step's gate may take unless the step says otherwise."""
 GONE_ON = ("passed", "released", "delayed")
+_OF_CONTROLLERS = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA)
 _MOST_LOOKS = 20
 """Most readings of a disk that loses files meanwhile."""
 
@@ -266,6 +267,25 @@ def is_accepted(record: LinkRecord, partition: TopicPartition) -> bool:
     of_partition = (record.partition(*partition) or {}).get("error_code")
     refused = (record.detail or {}).get("error_code")
     return not refused and of_partition in (None, 0, ErrorCode.STALE_CONTROLLER_EPOCH)
+
+
+def is_yet_to_answer(play: Play, broker: int, controller: int) -> bool:
+    """Whether the broker's present process has the controller's last request, and no answer left.
+
+    If that process dies now the controller sends the request to the next one. False without links.
+    """
+    if play.cluster.links is None or play.cluster.spec.is_kraft:
+        return False
+    last: tuple[int, int] | None = None
+    for record in links_of(play.cluster).log(play.observer.links_started.get(broker, 0)):
+        if record.api_key not in _OF_CONTROLLERS or record.target != broker:
+            continue
+        exchange = (record.connection, record.correlation_id)
+        if record.direction == "request" and record.source == controller and record.fate in GONE_ON:
+            last = exchange
+        elif exchange == last and record.fate in (*GONE_ON, "abandoned"):
+            last = None
+    return last is not None
 
 
 def was_taken_out(play: Play, partition: TopicPartition, broker: int, controller: int) -> bool:

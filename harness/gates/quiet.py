@@ -32,12 +32,13 @@ def await_quiet(play: Play, *, level: bool = False, untold: Collection[int] = ()
 
     That is, for each partition: no broker that is gone leads it, or is in the ISR beside its
     leader; every replica has answered the LeaderAndIsr with the present state; every follower has
-    fetched from the present leader. What a cut, a hold, a pause or a network that is away may keep
-    back is not awaited: a leader that cannot hear that it leads answers no follower, and one that a
-    broker without a session still reaches takes it into the ISR again. Nor is it awaited up to 2.2
-    that a controller takes brokers out of the ISR that were gone before its election, nor before
-    2.1 that it tells of what a former controller wrote after it. What does not come in time (a
-    truncation that never ends, say) is observed as "not-quiet", and the scenario goes on.
+    fetched from the present leader. Every broker has answered the controller's last request too.
+    What a cut, a hold, a pause or a network that is away may keep back is not awaited: a leader
+    that cannot hear that it leads answers no follower, and one that a broker without a session
+    still reaches takes it into the ISR again. Nor is it awaited up to 2.2 that a controller takes
+    brokers out of the ISR that were gone before its election, nor before 2.1 that it tells of what
+    a former controller wrote after it. What does not come in time (a truncation that never ends,
+    say) is observed as "not-quiet", and the scenario goes on.
 
     Args:
         level: Also that every follower's log ends where the leader's ends.
@@ -75,6 +76,9 @@ def _missing(play: Play, *, level: bool, untold: Collection[int]) -> Iterator[st
         yield "no broker is the controller"
         return
     left_in_isr = _left_in_isr(play, elected, play.observer.look_at_controller())
+    for broker in sorted(look.working - frozenset(untold)):
+        if not look.may_not_hear(broker) and gates.is_yet_to_answer(play, broker, elected):
+            yield f"broker {broker} has not answered the last request of controller {elected}"
     for partition in look.partitions():
         yield from _of_partition(partition, elected, left_in_isr, level, untold)
 

@@ -236,6 +236,50 @@ def test_a_follower_is_not_awaited_before_its_leader_has_heard(
     assert "has not fetched" not in detail
 
 
+_UNANSWERED = "broker 1 has not answered the last request of controller 2"
+_SENT = replace(
+    record(4, ApiKey.LEADER_AND_ISR, CONTROLLER, 1, "request"), correlation_id=2, connection=7
+)
+_ANSWERED = replace(_SENT, sequence=5, source=CONTROLLER, direction="response")
+
+
+@pytest.mark.parametrize(
+    ("later", "kept_back", "untold", "missing"),
+    [
+        ([_SENT], [], [], _UNANSWERED),
+        ([replace(_SENT, api_key=ApiKey.UPDATE_METADATA)], [], [], _UNANSWERED),
+        ([replace(_SENT, api_key=ApiKey.STOP_REPLICA)], [], [], _UNANSWERED),
+        ([_SENT, replace(_ANSWERED, correlation_id=1)], [], [], _UNANSWERED),
+        ([_SENT, replace(_ANSWERED, connection=8)], [], [], _UNANSWERED),
+        ([_SENT, replace(_ANSWERED, fate="held")], [], [], _UNANSWERED),
+        ([_SENT, _ANSWERED], [], [], ""),
+        ([_SENT, replace(_ANSWERED, fate="abandoned")], [], [], ""),
+        ([replace(_SENT, source=0)], [], [], ""),
+        ([replace(_SENT, fate="cut")], [], [], ""),
+        ([_SENT], [(CONTROLLER, 1)], [], ""),
+        ([_SENT], [], [1], ""),
+    ],
+    ids=[
+        *("a LeaderAndIsr", "an UpdateMetadata", "a StopReplica"),
+        *("another is answered", "on another connection", "the answer is held"),
+        *("answered", "answered too late", "of another controller", "never arrived"),
+        *("kept back", "untold"),
+    ],
+)
+def test_the_controllers_last_request_is_awaited_which_it_would_send_to_the_next_process_too(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    later: Sequence[LinkRecord],
+    kept_back: Sequence[tuple[int, int | None]],
+    untold: Sequence[int],
+    missing: str,
+) -> None:
+    links = at_links(*heard(0), *heard(1), FETCH, *later, kept_back=kept_back)
+    detail = observed(tmp_path, monkeypatch, links, untold=untold)
+    assert missing in detail
+    assert bool(missing) == bool(detail)
+
+
 @pytest.mark.parametrize(
     ("level", "ends", "missing"),
     [
