@@ -23,14 +23,19 @@ from kchaos.clusters.links.writing import encode, text
 
 WRITABLE: Mapping[str, Mapping[int, tuple[int, int]]] = {
     "LeaderAndIsr": {0: (0, 8), 1: (1, 0), 2: (2, 2)},
-    "UpdateMetadata": {0: (0, 8), 1: (0, 9), 2: (0, 10), 3: (0, 10), 4: (1, 0), 5: (2, 2)},
+    "UpdateMetadata": {
+        **{0: (0, 8), 1: (0, 9), 2: (0, 10), 3: (0, 10), 4: (1, 0), 5: (2, 2)},
+        **{6: (2, 4), 7: (2, 8), 8: (3, 4)},
+    },
     "StopReplica": {0: (0, 8), 1: (2, 2)},
     "ControlledShutdown": {0: (0, 8), 1: (0, 9), 2: (2, 2)},
 }
 """The versions of each API that can be written, and the inter-broker protocol that brought each.
 
 Source: kafka.controller.ControllerChannelManager (sendRequestsToBrokers) and
-kafka.server.KafkaServer (controlledShutdown), 2.2.2. Brokers up to 3.9 still take all of them.
+kafka.server.KafkaServer (controlledShutdown), 2.2.2 and 3.4.1. Brokers up to 3.9 still take all of
+them. Of UpdateMetadata there is every version: before 7 it names no topic ids, and brokers from 3.1
+on would forget those that they know.
 """
 EPOCH_SINCE = {"LeaderAndIsr": 2, "UpdateMetadata": 5, "StopReplica": 1, "ControlledShutdown": 2}
 """The version from which on the request carries a broker epoch (KIP-380)."""

@@ -102,6 +102,9 @@ class ClusterMetadata(Protocol):
     def topics(self) -> Sequence[str]:
         """Return the topics by name, Kafka's own (``__...``) left out."""
 
+    def topic_id(self, topic: str) -> str | None:
+        """Return the topic's id as Kafka prints it (base64), None if it has none (KIP-516)."""
+
     def assignment(self, topic: str) -> Mapping[int, Sequence[int]]:
         """Return the replicas of each partition in its order, the preferred replica first."""
 

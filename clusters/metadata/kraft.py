@@ -223,6 +223,11 @@ class KraftMetadata:
                 return None
             return next((name for name, known in names.items() if known == topic_id), None)
 
+    def topic_id(self, topic: str) -> str | None:
+        """Return the topic's id, None if there is no such topic."""
+        with self._lock:
+            return self._image().topic_ids.get(topic)
+
     def assignment(self, topic: str) -> Mapping[int, Sequence[int]]:
         """Return the replicas of each partition; nothing if there is no such topic."""
         with self._lock:

@@ -126,6 +126,11 @@ class ZooKeeperMetadata:
         topics = self._look(self.client.get_children, _TOPICS) or ()
         return sorted(topic for topic in topics if not topic.startswith("__"))
 
+    def topic_id(self, topic: str) -> str | None:
+        """Return what the topic's znode says; controllers from 2.8 on give a topic its id."""
+        topic_id: str | None = (self._read(f"{_TOPICS}/{topic}") or {}).get("topic_id")
+        return topic_id
+
     def assignment(self, topic: str) -> Mapping[int, Sequence[int]]:
         """Return what the topic's znode says; nothing if there is none."""
         partitions = (self._read(f"{_TOPICS}/{topic}") or {}).get("partitions", {})

@@ -1,5 +1,6 @@
 """A control request that is late: made for one generation of a broker, delivered to a later one."""
 
+import base64
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,7 @@ Epoch = Literal["own", "unknown", "ahead"]
 """Generation named in the request: its czxid, -1, or one that has not been given yet."""
 
 _ANSWER_S = 15.0
+_NO_ID = bytes(16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +123,9 @@ class StaleRequest:
         require_available(self, cluster)
         act = self._made(cluster)
         endpoints = _endpoints(cluster, act.live)
+        ids = {topic: _topic_id(cluster, topic) for topic, _ in self.partitions}
         yield Injection(fault="StaleRequest", effect=acts.fields_of(act))
-        self._deliver(cluster, journal, self._as_delivered(cluster, act), endpoints)
+        self._deliver(cluster, journal, self._as_delivered(cluster, act), endpoints, ids)
 
     def _made(self, cluster: Cluster) -> acts.StaleRequest:
         controller = cluster.metadata.controller()
@@ -162,6 +165,7 @@ class StaleRequest:
         journal: Journal,
         act: acts.StaleRequest,
         endpoints: Mapping[int, Mapping[str, Any]],
+        ids: Mapping[str, bytes],
     ) -> None:
         if not cluster.brokers[act.target].is_running:
             journal.observed(observations.StaleRequestLost(target=act.target, api=act.api))
@@ -171,7 +175,7 @@ class StaleRequest:
         else:
             host, port = links_of(cluster).address_of(act.target)
             address = f"{host}:{port}"
-        values = request_values(act, endpoints)
+        values = request_values(act, endpoints, ids)
         in_force = observe_broker(cluster, self.broker).czxid
         if self.of_ended_generation and in_force == act.generation:
             journal.observed(observations.StaleRequestLost(target=act.target, api=act.api))
@@ -211,12 +215,16 @@ class StaleRequest:
 
 
 def request_values(
-    act: acts.StaleRequest, endpoints: Mapping[int, Mapping[str, Any]]
+    act: acts.StaleRequest,
+    endpoints: Mapping[int, Mapping[str, Any]],
+    ids: Mapping[str, bytes],
 ) -> dict[str, Any]:
     """The request's fields under the names of `clusters.links.control_layouts`, for any version.
 
     Args:
+        act: What it says.
         endpoints: Of each live broker its host and port, and its "endpoints" by listener.
+        ids: 16 bytes of each topic that has an id.
     """
     partitions = [_partition(state) for state in act.states]
     leaders = {state[2] for state in act.states}
@@ -228,12 +236,16 @@ def request_values(
         )
     return {
         "controller_id": act.controller,
+        "is_kraft_controller": False,
         "controller_epoch": act.controller_epoch,
         "broker_id": act.broker,
         "broker_epoch": act.broker_epoch,
         "delete_partitions": act.deletes,
         "ungrouped_partitions": partitions,
-        "topics": [{"topic": topic, "partitions": ones} for topic, ones in grouped.items()],
+        "topics": [
+            {"topic": topic, "topic_id": ids.get(topic, _NO_ID), "partitions": ones}
+            for topic, ones in grouped.items()
+        ],
         "live_leaders": [
             {"id": broker, "host": endpoints[broker]["host"], "port": endpoints[broker]["port"]}
             for broker in act.live
@@ -274,6 +286,11 @@ def _state(cluster: Cluster, topic: str, partition: int) -> tuple[Any, ...]:
         state.version,
         replicas,
     )
+
+
+def _topic_id(cluster: Cluster, topic: str) -> bytes:
+    text = cluster.metadata.topic_id(topic)
+    return _NO_ID if text is None else base64.urlsafe_b64decode(f"{text}==")
 
 
 def _endpoints(cluster: Cluster, live: tuple[int, ...]) -> dict[int, dict[str, Any]]:

@@ -149,6 +149,7 @@ def test_eligible_replicas_and_a_reassignment_are_read_until_they_are_over(
     log.add(changed(AddingReplicas=(2,), Replicas=(0, 1, 2)))
     assert metadata.is_reassigning()
     assert metadata.assignment("t") == {0: [0, 1, 2]}
+    assert (metadata.topic_id("t"), metadata.topic_id("u")) == (TOPIC_ID, None)
     log.add(changed(AddingReplicas=()))
     assert not metadata.is_reassigning()
 

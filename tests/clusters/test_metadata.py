@@ -73,6 +73,7 @@ def test_what_the_znodes_say_is_read() -> None:
             "/controller_epoch": 2,
             "/brokers/ids/1": {"host": "x"},
             "/brokers/topics/t": {"partitions": {"10": [1, 0], "9": [0, 1]}},
+            "/brokers/topics/u": {"partitions": {}, "topic_id": "bzYhMyzqRyOcP3bSPTuLWw"},
             "/brokers/topics/t/partitions/9/state": state,
         }
     )
@@ -80,6 +81,7 @@ def test_what_the_znodes_say_is_read() -> None:
     assert metadata.registered() == {1}
     assert metadata.registration(1) == Registration(czxid=9, session_id=0x77, text='{"host": "x"}')
     assert list(metadata.assignment("t").items()) == [(9, [0, 1]), (10, [1, 0])]
+    assert (metadata.topic_id("t"), metadata.topic_id("u")) == (None, "bzYhMyzqRyOcP3bSPTuLWw")
     assert metadata.state("t", 9) == LeaderAndIsr(
         leader=1, leader_epoch=5, isr=(1, 0), controller_epoch=2
     )
@@ -127,6 +129,7 @@ def test_what_is_not_there_is_none_and_not_an_error() -> None:
     assert (metadata.controller(), metadata.controller_epoch()) == (None, None)
     assert (metadata.registration(1), metadata.state("t", 0)) == (None, None)
     assert metadata.assignment("t") == {}
+    assert metadata.topic_id("t") is None
     metadata.depose_controller()
     metadata.withdraw_election()
 

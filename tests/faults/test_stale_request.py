@@ -39,7 +39,7 @@ def requests(topic: Any, **fields: Any) -> list[StaleRequest]:
 
 @pytest.mark.parametrize(
     ("release", "versions", "error_code"),
-    [("2.1.1", [1, 4, 0, 1], 0), ("2.2.2", [2, 5, 1, 2], STALE), ("2.8.2", [2, 5, 1, 2], STALE)],
+    [("2.1.1", [1, 4, 0, 1], 0), ("2.2.2", [2, 5, 1, 2], STALE), ("2.8.2", [2, 7, 1, 2], STALE)],
 )
 def test_a_request_to_an_earlier_generation_is_refused_from_2_2_on(
     release, versions, error_code, cluster, journal, topic, observe

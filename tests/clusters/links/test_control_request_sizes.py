@@ -1,5 +1,6 @@
-"""Bytes that KIP-380's schema saves by naming each topic once, as docs/kip-380.md tells."""
+"""Late requests as bytes: their size, of which docs/kip-380.md tells, and topics by their ids."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,11 @@ REPLICAS = (0, 1, 2)
 
 def size(api: str, version: int, partitions: int) -> int:
     """Of a request about one topic with three replicas of each partition, its size field apart."""
+    return len(frame(api, version, partitions)) - 4
+
+
+def frame(api: str, version: int, partitions: int, ids: Mapping[str, bytes] = {}) -> bytes:
+    """Such a request, with the topic's id if there is one."""
     act = StaleRequest(
         api=api,  # type: ignore[arg-type]
         broker=1,
@@ -48,9 +54,19 @@ def size(api: str, version: int, partitions: int) -> int:
         }
         for each in REPLICAS
     }
-    values = request_values(act, endpoints)
+    values = request_values(act, endpoints, ids)
     key = VERSIONS[api][0]
-    return len(request_bytes(key, version, values, correlation_id=1, client_id="0")) - 4
+    return request_bytes(key, version, values, correlation_id=1, client_id="0")
+
+
+@pytest.mark.parametrize("version", [7, 8])
+def test_a_late_update_metadata_names_the_ids_which_a_broker_would_forget_otherwise(
+    version: int,
+) -> None:
+    topic_id = bytes(range(16))
+    assert topic_id in frame("UpdateMetadata", version, 1, {TOPIC: topic_id})
+    without = frame("UpdateMetadata", version, 1, {TOPIC: topic_id}).replace(topic_id, bytes(16))
+    assert frame("UpdateMetadata", version, 1) == without
 
 
 @pytest.mark.parametrize("partitions", [1, 100, pytest.param(2000, marks=pytest.mark.slow)])

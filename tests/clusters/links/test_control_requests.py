@@ -65,7 +65,8 @@ def test_every_version_that_can_be_written_was_recorded_from_a_real_broker():
         ((0, 10, 2), (0, 3, 0, 1)),
         ((2, 1), (1, 4, 0, 1)),
         ((2, 2), (2, 5, 1, 2)),
-        ((3, 9), (2, 5, 1, 2)),
+        ((2, 8), (2, 7, 1, 2)),
+        ((3, 9), (2, 8, 1, 2)),
     ],
 )
 def test_a_protocol_below_2_2_has_no_version_with_a_broker_epoch(protocol, versions):
