@@ -33,7 +33,6 @@ from kchaos.checkers.rules import Judged, apply_rules, joined
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
 from kchaos.checkers.rules.available import unavailable
 from kchaos.checkers.rules.client_anomalies import client_anomalies, not_known
-from kchaos.checkers.rules.decided import impossible_decisions
 from kchaos.checkers.rules.demoted import acknowledged_after_demotion
 from kchaos.checkers.rules.echoes import with_consequences
 from kchaos.checkers.rules.fenced import elected_while_fenced
@@ -92,15 +91,13 @@ def rules_of(evidence: RunEvidence, prediction: Prediction | None) -> Judged:
 def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Iterable[Finding]:
     """Yields a finding for what is forbidden and no partition's evidence has.
 
-    These are decisions that their writers could not make, directories of partitions that nobody
+    These are decisions that their writers could not take, directories of partitions that nobody
     made, what others wrote, what their clients were told against Kafka's promises, longer times
     without service than the scenario allows, the observation that no possible state explains,
     decisions about brokers, and high watermarks observed where no replica should be.
     """
-    yield from (
-        elected_while_fenced(evidence) if evidence.is_kraft else impossible_decisions(evidence)
-    )
     if evidence.is_kraft:
+        yield from elected_while_fenced(evidence)
         yield from acknowledged_after_demotion(evidence)
     yield from ghosts(evidence)
     yield from logged_errors(evidence)
@@ -110,6 +107,18 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
     yield from client_anomalies(evidence)
     if prediction is not None and prediction.emptied_by is not None:
         yield _emptied(prediction.emptied_by)
+    for decision in prediction.unexplained if prediction is not None else ():
+        yield Finding(
+            kind="decision-not-allowed",
+            topic=decision.topic,
+            partition=decision.partition,
+            message=f"zxid {decision.zxid}: {decision.reason}",
+            evidence={
+                "zxid": decision.zxid,
+                "written_by": decision.written_by,
+                "isr": list(decision.isr),
+            },
+        )
     for disallowed in prediction.disallowed if prediction is not None else ():
         if disallowed.decision.get("partition") is None:
             yield Finding(

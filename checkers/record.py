@@ -15,6 +15,7 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.actions import is_internal
+from kchaos.checkers.evidence.decisions import recorded_decisions
 from kchaos.checkers.evidence.given_settings import shortest_fetch_timeout_s, shortest_lag_s
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.run import RunEvidence
@@ -25,7 +26,6 @@ from kchaos.checkers.model.follow.observations import (
     ControlSent,
     CopyBegun,
     CopyEnded,
-    Decided,
     Files,
     Record,
     RequestSeen,
@@ -33,7 +33,7 @@ from kchaos.checkers.model.follow.observations import (
     Seen,
 )
 from kchaos.checkers.model.follow.search import MOST_STATES
-from kchaos.checkers.model.values.events import Decision, Produce, RemoteCopy, Snapshot
+from kchaos.checkers.model.values.events import Decided, Decision, Produce, RemoteCopy, Snapshot
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.segments.errors import SegmentError
 from kchaos.checkers.segments.tier import FINISHED
@@ -57,7 +57,8 @@ def predict_run(evidence: RunEvidence, *, most_states: int = MOST_STATES) -> Pre
         raise ModelError(NOT_PREDICTED)
     record = None if evidence.links is None else record_of(evidence)
     if record is None or not any(isinstance(item.what, ControlSent) for item in record.seen):
-        return predict(tuple(timed.event for timed in evidence.events))
+        timeline = tuple(timed.event for timed in evidence.events)
+        return predict(timeline, decisions=recorded_decisions(evidence))
     return follow(record, most_states=most_states)
 
 
@@ -86,6 +87,7 @@ def record_of(evidence: RunEvidence) -> Record:
         lag_s=shortest_lag_s(evidence),
         fetch_timeout_s=shortest_fetch_timeout_s(evidence),
         behind={} if evidence.clients is None else evidence.clients.behind,
+        decisions=recorded_decisions(evidence),
     )
 
 

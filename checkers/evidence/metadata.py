@@ -13,7 +13,6 @@ from functools import cached_property
 from kchaos.checkers.errors import CheckpointError, ScenarioDataError
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.files import EvidenceFiles
-from kchaos.checkers.evidence.zookeeper import TopicDeletion
 from kchaos.checkers.formats.checkpoints import parse_meta_properties
 from kchaos.checkers.formats.metadata_image import (
     BROKER_RESOURCE,
@@ -51,6 +50,7 @@ from kchaos.checkers.model.values.events import (
     PartitionState,
     TopicConfigured,
     TopicCreated,
+    TopicDeletion,
 )
 
 METADATA = "metadata"

@@ -61,7 +61,6 @@ from kchaos.checkers.evidence.tier import (
     remote_events,
 )
 from kchaos.checkers.evidence.zookeeper import (
-    TopicDeletion,
     broker_configurations,
     cluster_id,
     decisions,
@@ -79,6 +78,7 @@ from kchaos.checkers.model.values.events import (
     PartitionState,
     Produce,
     TopicCreated,
+    TopicDeletion,
 )
 from kchaos.checkers.model.values.prediction import EpochRound
 from kchaos.checkers.observations import (

@@ -23,6 +23,7 @@ from kchaos.checkers.model.values.events import (
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
+    TopicDeletion,
 )
 from kchaos.checkers.opening import bounded_json
 from kchaos.checkers.zookeeper_log import ZnodeChange
@@ -46,24 +47,6 @@ def topic_ids(changes: Sequence[ZnodeChange]) -> dict[str, frozenset[str]]:
             case _:
                 pass
     return ids
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicDeletion:
-    """A topic that was deleted, or is to be.
-
-    Attributes:
-        asked: The zxid at which somebody wished it; `zxid` if nobody did.
-        zxid: At which its znode was removed, `asked` while it is still there.
-        time: When it was removed, in seconds since the epoch; infinite while it is still there.
-        is_gone: Whether nobody has made the topic anew since.
-    """
-
-    topic: str
-    asked: int
-    zxid: int
-    time: float
-    is_gone: bool = False
 
 
 def topic_deletions(changes: Sequence[ZnodeChange]) -> dict[str, tuple[TopicDeletion, ...]]:

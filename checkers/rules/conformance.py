@@ -143,7 +143,7 @@ def rounds_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
 def decisions_allowed(evidence: PartitionEvidence) -> Iterator[Finding]:
     """Yields each decision about the partition that the rules of its writer's release forbid.
 
-    **Verifies**, **Does not verify**: as `checkers.model` says of `Prediction.disallowed`.
+    **Verifies**, **Does not verify**: see `checkers.model.controller.allowed`.
     """
     if evidence.is_final:
         for disallowed in evidence.disallowed:

@@ -199,10 +199,14 @@ class RunBuilder:
         return self._put(path, json.dumps(state).encode(), session)
 
     def delete_topic(self, topic: str) -> "RunBuilder":
-        """Somebody wishes it, the controller takes the leader away, and then the topic."""
+        """Somebody wishes it, the controller takes each replica out of the ISR, then the topic."""
         self.write(1, create_body(f"/admin/delete_topics/{topic}", None))
         state = self.states[f"{topic}-0"]
-        self.state(-1, state["leader_epoch"] + 1, state["isr"], topic=topic)
+        leader, isr = state["leader"], state["isr"]
+        for number, broker in enumerate(isr):
+            leader = -1 if broker == leader else leader
+            left = isr[number + 1 :] or [broker]
+            self.state(leader, state["leader_epoch"] + number + 1, left, topic=topic)
         path = f"/brokers/topics/{topic}"
         for part in ("/partitions/0/state", ""):
             self.write(2, string(path + part))

@@ -7,7 +7,7 @@ explorer takes wrongly contradicts recorded runs.
 Read from kafka.controller.KafkaController (onBrokerFailure, onBrokerStartup, onControllerFailover,
 doControlledShutdown), PartitionStateMachine, ReplicaStateMachine and Election, 1.1.1, 2.2.2 and
 2.8.2, and from PartitionLeaderSelector, 0.10.2.2, which decides alike. Left out: an ISR that a
-leader asks for (KIP-497), which `allowed` compares with what the leader knows.
+leader asks for (KIP-497), which `isr_changes` compares with what the leader knows.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -44,6 +44,8 @@ class ControllerContext:
         was_away: Brokers that were not alive when it last looked. What one of them leads is offline
             for it until it elects, the same leader perhaps.
         is_unclean: Whether a replica outside the ISR may be elected.
+        is_deleting: Whether it deletes the topic: then it takes any replica for offline, as it
+            stops it (TopicDeletionManager.startReplicaDeletion).
         elects_again: Whether it may have to elect once more where it has just elected.
         away_at_start: Brokers that were not registered when it was elected, nor since then. It has
             seen none of them leave.
@@ -57,6 +59,7 @@ class ControllerContext:
     shutting_down: frozenset[int] = frozenset()
     was_away: frozenset[int] = frozenset()
     is_unclean: bool = False
+    is_deleting: bool = False
     elects_again: bool = False
     away_at_start: frozenset[int] = frozenset()
     removes_offline_at_start: bool = False
@@ -79,6 +82,8 @@ class ControllerContext:
         it sees leave (onBrokerFailure) or lets go. A shutdown that it began to handle up to 1.0.2
         goes on where it resigns and is elected again (shutdownBroker).
         """
+        if self.is_deleting:
+            return True
         sees_it = member not in self.away_at_start or member in self.shutting_down
         return member not in self.online and (sees_it or self.removes_offline_at_start)
 

@@ -9,7 +9,8 @@ from enum import StrEnum
 from math import inf
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.values.events import Action, Decision, PartitionState, RemoteCopy
+from kchaos.checkers.model.controller.knowledge import RecordedDecisions
+from kchaos.checkers.model.values.events import Action, Decided, PartitionState, RemoteCopy
 from kchaos.checkers.model.values.fetchers import source_of
 from kchaos.checkers.model.values.requests import StopReplica
 
@@ -326,14 +327,6 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
-    """One decision, in the order of ZooKeeper's log; `time` is cut to milliseconds."""
-
-    what: Decision
-    time: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """All that was seen of a run: two orders, and times that say how they may interleave.
 
@@ -344,6 +337,8 @@ class Record:
         fetch_timeout_s: The shortest time after which a follower gives up a request, in seconds.
         behind: Of produces that a client sent without waiting, those of the request before on the
             same connection.
+        decisions: All decisions, internal topics included, with what bears on their writers; None
+            where that is not known.
     """
 
     seen: tuple[Seen, ...]
@@ -353,3 +348,4 @@ class Record:
     lag_s: float = inf
     fetch_timeout_s: float = inf
     behind: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    decisions: RecordedDecisions | None = None

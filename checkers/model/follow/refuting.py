@@ -35,7 +35,7 @@ from typing import TypeVar
 
 from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
 from kchaos.checkers.model.broker.exchange import FETCH, LIST_OFFSETS
-from kchaos.checkers.model.controller.allowed import leaves_out_a_write
+from kchaos.checkers.model.controller.allowed import contradiction
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import (
     NOT_LEADING,
@@ -44,7 +44,6 @@ from kchaos.checkers.model.follow.observations import (
     ControlSent,
     CopyBegun,
     CopyEnded,
-    Decided,
     EpochAnswered,
     Fate,
     FetchAnswered,
@@ -61,6 +60,7 @@ from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
+    Decided,
     HighWatermarkObserved,
     PartitionState,
     Produce,
@@ -95,14 +95,8 @@ def first_refuted_decision(record: Record) -> int | None:
             }
         if isinstance(state, PartitionState):
             partition = TopicPartition(state.topic, state.partition)
-            before = states.get(partition, state)
-            steps = state.leader_epoch - before.leader_epoch
-            assignment = assigned.get(state.topic, ())
-            if state.partition >= len(assignment):
-                return index
-            if not set(state.isr) <= set(assignment[state.partition]):
-                return index
-            if before is not state and (steps not in (0, 1) or leaves_out_a_write(before, state)):
+            assignments = assigned.get(state.topic, ())[state.partition :]
+            if contradiction(assignments[0] if assignments else (), states.get(partition), state):
                 return index
             states[partition] = state
     return None

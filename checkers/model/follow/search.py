@@ -14,9 +14,10 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model.controller.recorded import unexplained
 from kchaos.checkers.model.follow.internal_steps import early_requests, internal_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.observations import Decided, Record, Seen, is_action
+from kchaos.checkers.model.follow.observations import Record, Seen, is_action
 from kchaos.checkers.model.follow.observed_steps import Excluded, take, take_decision
 from kchaos.checkers.model.follow.pruning import needed, step_at_once
 from kchaos.checkers.model.follow.reachable import is_out_of_reach, never_answered
@@ -29,7 +30,7 @@ from kchaos.checkers.model.settle.rounds import settle
 from kchaos.checkers.model.settle.views import replicas_of
 from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import ControllerElected, Snapshot
+from kchaos.checkers.model.values.events import ControllerElected, Decided, Snapshot
 from kchaos.checkers.model.values.prediction import (
     Copied,
     DisallowedDecision,
@@ -125,7 +126,13 @@ def follow(
         prediction = replace(
             prediction, unavoidable=decisive.steps, never_rests=decisive.never_rests
         )
-    return replace(prediction, emptied_by=emptied, limit=limit, states=search.looked_at)
+    return replace(
+        prediction,
+        unexplained=() if record.decisions is None else tuple(unexplained(record.decisions)),
+        emptied_by=emptied,
+        limit=limit,
+        states=search.looked_at,
+    )
 
 
 def _snapshots(notes: list[object]) -> dict[str, tuple[PredictedReplica, ...]]:

@@ -23,7 +23,7 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.broker import exchange
-from kchaos.checkers.model.follow.observations import Decided, Seen
+from kchaos.checkers.model.follow.observations import Seen
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.footprints import Footprints
@@ -34,6 +34,7 @@ from kchaos.checkers.model.values.events import (
     Action,
     BrokerRegistered,
     ControllerElected,
+    Decided,
     Event,
     PartitionState,
 )

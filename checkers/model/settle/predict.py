@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.controller import allowed
+from kchaos.checkers.model.controller.knowledge import RecordedDecisions
+from kchaos.checkers.model.controller.recorded import unexplained
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.rounds import settle
@@ -26,7 +28,10 @@ from kchaos.checkers.model.values.prediction import (
 
 
 def predict(
-    timeline: Sequence[Event], *, generations: Mapping[int, Generation] | None = None
+    timeline: Sequence[Event],
+    *,
+    generations: Mapping[int, Generation] | None = None,
+    decisions: RecordedDecisions | None = None,
 ) -> Prediction:
     """Return what every replica must hold after these events, in the order in which they happened.
 
@@ -37,6 +42,7 @@ def predict(
     Args:
         timeline: Actions and decisions, in the order in which they took effect.
         generations: In place of what `StartBroker` says, for brokers that are not as released.
+        decisions: All decisions of a run, with what bears on their writers.
 
     Raises:
         ModelError: An event that the state before it makes impossible; the message names its index.
@@ -57,7 +63,10 @@ def predict(
                 notes.append(replace(note, index=index))
             else:
                 notes.append(note)
-    return prediction_of(state, notes, snapshots)
+    return replace(
+        prediction_of(state, notes, snapshots),
+        unexplained=() if decisions is None else tuple(unexplained(decisions)),
+    )
 
 
 def left_alone_after(

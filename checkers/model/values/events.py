@@ -316,6 +316,33 @@ Decision = (
 )
 Event = Action | Decision
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """One decision, in the order of ZooKeeper's log; `time` is cut to milliseconds."""
+
+    what: Decision
+    time: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDeletion:
+    """A topic that was deleted, or is to be.
+
+    Attributes:
+        asked: The zxid at which somebody wished it; `zxid` if nobody did.
+        zxid: At which its znode was removed, `asked` while it is still there.
+        time: When it was removed, in seconds since the epoch; infinite while it is still there.
+        is_gone: Whether nobody has made the topic anew since.
+    """
+
+    topic: str
+    asked: int
+    zxid: int
+    time: float
+    is_gone: bool = False
+
+
 EVENTS: Mapping[str, type[Any]] = {
     event.__name__: event for event in (*typing.get_args(Action), *typing.get_args(Decision))
 }

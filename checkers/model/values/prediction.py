@@ -175,6 +175,25 @@ class DisallowedDecision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnexplainedDecision:
+    """A partition state that neither a controller nor a leader could have written then.
+
+    Attributes:
+        zxid: Of its write.
+        written_by: The broker whose session wrote it; None where that is not known.
+        isr: As it was written.
+        reason: Says why.
+    """
+
+    topic: str
+    partition: int
+    zxid: int
+    written_by: int | None
+    isr: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImpossibleHighWatermark:
     """A high watermark that was observed in a checkpoint file, and that the model does not allow.
 
@@ -255,6 +274,8 @@ class Prediction:
     """Everything that one timeline predicts; snapshots keep the order of the timeline.
 
     Attributes:
+        disallowed: Decisions that contradict what replicas held, or the decisions before.
+        unexplained: Decisions that their writer could not take, whatever replicas held.
         emptied_by: Of a run that was followed, the observation that no state explains.
         limit: Why a run was not followed to its end, or "".
         states: How many states were looked at.
@@ -278,5 +299,6 @@ class Prediction:
     states: int = 0
     reads: tuple[PredictedRead, ...] = ()
     remote: Mapping[str, tuple[PredictedRemoteSegment, ...]] = field(default_factory=dict)
+    unexplained: tuple[UnexplainedDecision, ...] = field(default=(), metadata=SOMETIMES)
     unavoidable: tuple[Unavoidable, ...] = field(default=(), metadata=SOMETIMES)
     never_rests: bool = field(default=False, metadata=SOMETIMES)

@@ -57,24 +57,6 @@ def test_the_place_and_the_decision_are_told():
     assert disallowed.decision["leader_epoch"] == 5
 
 
-def test_a_leader_from_outside_the_isr_needs_unclean_elections():
-    shrunk = [state(0, 0, (0, 1)), *kill(0), *kill(1)]
-    (reason,) = reasons(*shrunk, state(2, 1, (2,)))
-    assert "elected from outside the ISR" in reason
-    unclean = [
-        *cluster("2.0.1", controller=3, replicas=(0, 1, 2), unclean_leader_election=True),
-        state(0, 0, (0, 1, 2)),
-    ]
-    assert reasons(*shrunk, state(2, 1, (2,)), base=unclean) == []
-    (reason,) = reasons(*shrunk, state(2, 1, (2, 1)), base=unclean)
-    assert "did not begin with itself" in reason
-
-
-def test_a_broker_does_not_join_the_isr_in_an_election():
-    (reason,) = reasons(state(0, 0, (0, 1)), state(1, 1, (1, 2)))
-    assert "brokers [2] joined the ISR in an election" in reason
-
-
 def test_a_follower_that_never_reached_the_high_watermark_cannot_join():
     behind = [CutLink(source=2, target=0), state(0, 1, (0, 1)), write("far", 0, acks=-1)]
     (reason,) = reasons(*behind, state(0, 2, (0, 1)), state(0, 2, (0, 1, 2)))

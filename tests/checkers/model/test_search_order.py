@@ -26,7 +26,6 @@ from kchaos.checkers.model.follow.observations import (
     ClientAnswered,
     ControlAnswered,
     ControlSent,
-    Decided,
     EpochAnswered,
     EpochAsked,
     Fate,
@@ -46,7 +45,12 @@ from kchaos.checkers.model.follow.search import _Node, _Search, _Step
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered, Produce
+from kchaos.checkers.model.values.events import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    Decided,
+    Produce,
+)
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.checkers.model.values.replica import (

@@ -1,6 +1,7 @@
 """Allowed decisions: of a controller by what it saw itself, of a leader by its clock."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.acts import FailLogDirectory, RestoreLogDirectory, StartBroker, StopBroker
+from kchaos.checkers.evidence import decisions as reading
 from kchaos.checkers.evidence.about import ClusterAsked
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.evidence.zookeeper import TopicDeletion
+from kchaos.checkers.model.controller.recorded import unexplained
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
@@ -24,8 +26,8 @@ from kchaos.checkers.model.values.events import (
     PartitionState,
     TopicConfigured,
     TopicCreated,
+    TopicDeletion,
 )
-from kchaos.checkers.rules import decided
 from kchaos.checkers.zookeeper_log import ZnodeChange
 from tests.golden.stored import HARD, unpacked
 
@@ -47,6 +49,12 @@ def state(zxid: int, epoch: int, isr: tuple[int, ...], controller_epoch: int) ->
 STARTED = (SimpleNamespace(event=StartBroker(broker=0, release="2.4.1")),)
 
 
+def messages(evidence: RunEvidence) -> list[str]:
+    """Return the zxid of each unexplained decision, and why it is one."""
+    decisions = unexplained(reading.recorded_decisions(evidence))
+    return [f"zxid {decision.zxid}: {decision.reason}" for decision in decisions]
+
+
 def impossible(
     monkeypatch: pytest.MonkeyPatch,
     *decisions: Decision,
@@ -58,7 +66,7 @@ def impossible(
     is_open_to_others: bool = False,
 ) -> list[str]:
     """Return what is wrong with decisions while controllers 1 and then 0 had epochs 1 and 2."""
-    monkeypatch.setattr(decided, "controller_epochs", lambda _: {1: (1, 2), 2: (0, 9)})
+    monkeypatch.setattr(reading, "controller_epochs", lambda _: {1: (1, 2), 2: (0, 9)})
     first: tuple[Decision, ...] = (
         BrokerRegistered(broker=0, czxid=0, zxid=0),
         BrokerRegistered(broker=2, czxid=0, zxid=0),
@@ -79,7 +87,7 @@ def impossible(
         broker_configurations=of_brokers,
         is_open_to_others=is_open_to_others,
     )
-    return [finding.message for finding in decided.impossible_decisions(evidence)]  # type: ignore[arg-type]
+    return messages(evidence)  # type: ignore[arg-type]
 
 
 GONE = BrokerUnregistered(broker=2, zxid=4)
@@ -386,9 +394,10 @@ def test_a_partition_is_elected_again_only_where_another_one_was_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     refused = replace(state(16, 0, (2,), 1), topic="u", leader=2, written_by=2)
-    asked = TopicDeletion(topic="u", asked=15, zxid=15, time=15.0)
+    asked = TopicDeletion(topic="u", asked=15, zxid=15, time=math.inf)
+    deleted = replace(refused, leader_epoch=1, leader=-1, isr=(0,), written_by=1)
     assert elected_again(monkeypatch, refused) == []
-    assert elected_again(monkeypatch, refused, of_other_topic=(asked,)) == []
+    assert elected_again(monkeypatch, deleted, of_other_topic=(asked,)) == []
     for messages in (
         elected_again(monkeypatch),
         elected_again(monkeypatch, replace(refused, zxid=21)),
@@ -404,12 +413,12 @@ def test_an_upgrade_has_two_leader_epochs_for_one_shutdown_as_all_are_elected_ag
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evidence = RunEvidence(unpacked("2.3.1-elected-again", tmp_path, runs=HARD))
-    assert [*decided.impossible_decisions(evidence)] == []
+    assert messages(evidence) == []
 
     without = partial(generation_for, without=("all are elected again",))
-    monkeypatch.setattr(decided, "generation_for", without)
-    (finding,) = decided.impossible_decisions(evidence)
-    assert (finding.kind, finding.topic, finding.brokers) == ("decision-not-allowed", "t", ())
+    monkeypatch.setattr(reading, "generation_for", without)
+    (message,) = messages(evidence)
+    assert "no controller decides so" in message
 
 
 def removed(
@@ -533,6 +542,33 @@ def test_nobody_outside_the_isr_is_elected_against_the_settings(
     assert [message[:45] for message in messages] == (
         [] if is_explained else ["zxid 70: no controller decides so: leader 2 a"]
     )
+
+
+def test_nobody_joins_the_isr_in_an_election(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = BrokerUnregistered(broker=0, zxid=60)
+    for decisions in (
+        (SHRUNK, left, replace(UNCLEAN, isr=(2, 0))),
+        (SHRUNK, replace(UNCLEAN, leader=0, isr=(0, 2))),
+    ):
+        (message,) = impossible(monkeypatch, ALLOWED, *decisions)
+        assert "zxid 70: no controller decides so" in message
+
+
+def test_a_controller_takes_any_replica_out_of_the_isr_of_a_topic_that_it_deletes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = TopicDeletion(topic="t", asked=9, zxid=30, time=30.0)
+    out, left_alone, elected = (
+        replace(state(20 + epoch, epoch, isr, 1), leader=leader)
+        for epoch, leader, isr in ((1, -1, (2,)), (2, -1, (2,)), (3, 0, (0,)))
+    )
+    for deletions in ((asked,), (replace(asked, zxid=9, time=math.inf),)):
+        assert impossible(monkeypatch, out, left_alone, deletions=deletions) == []
+        (message,) = impossible(monkeypatch, out, left_alone, elected, deletions=deletions)
+        assert "zxid 23: no controller decides so" in message
+    for deletions in ((), (replace(asked, zxid=19),)):
+        found = impossible(monkeypatch, out, left_alone, deletions=deletions)
+        assert [message.split(":")[0] for message in found] == ["zxid 21", "zxid 22"]
 
 
 OTHER = TopicCreated(topic="u", assignment=((0,),), zxid=20)

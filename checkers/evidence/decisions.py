@@ -1,0 +1,119 @@
+"""All decisions of a run, with what else bears on the controllers and leaders that wrote them."""
+
+import math
+from collections.abc import Mapping
+
+from kchaos.checkers.acts import (
+    AskBrokerToStop,
+    FailLogDirectory,
+    RestoreLogDirectory,
+    StaleRequest,
+    StartBroker,
+    StopBroker,
+    TopicPartition,
+)
+from kchaos.checkers.errors import ModelError
+from kchaos.checkers.evidence.given_settings import shortest_lag_s
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.zookeeper import controller_epochs, wanted_replicas
+from kchaos.checkers.model.controller.knowledge import ControllerRelease, RecordedDecisions
+from kchaos.checkers.model.releases.composition import asks_controller_for_isr, generation_for
+from kchaos.checkers.model.state.world import UNCLEAN
+from kchaos.checkers.model.values.events import Decided
+
+_CLOCKS_S = 0.05
+
+
+def recorded_decisions(evidence: RunEvidence) -> RecordedDecisions:
+    """Return the decisions of a run with ZooKeeper, internal topics included.
+
+    Raises:
+        ScenarioDataError: A znode holds no JSON of Kafka's shape, or replica.lag.time.max.ms is no
+            whole number.
+    """
+    return RecordedDecisions(
+        decided=tuple(
+            Decided(what=timed.event, time=timed.time)  # type: ignore[arg-type]
+            for timed in evidence.decisions
+        ),
+        epochs=controller_epochs(evidence.znode_changes),
+        clean_stops=_clean_stops(evidence),
+        offline=_offline(evidence),
+        lag_s=shortest_lag_s(evidence),
+        has_alter_isr=any(
+            asks_controller_for_isr(start) is not False for start in _started(evidence)
+        ),
+        releases=_releases(evidence),
+        wanted=wanted_replicas(evidence.znode_changes),
+        deletions=evidence.deletions,
+        is_open_to_others=evidence.is_open_to_others,
+        unclean_of_brokers=_unclean_of_brokers(evidence),
+    )
+
+
+def _clean_stops(evidence: RunEvidence) -> dict[int, tuple[float, ...]]:
+    """When the controller may have been asked to let a broker shut down, from each moment on."""
+    moments: dict[int, tuple[float, ...]] = {}
+    for timed in evidence.events:
+        event = timed.event
+        is_late = isinstance(event, StaleRequest) and event.api == "ControlledShutdown"
+        is_asked = isinstance(event, AskBrokerToStop)
+        if is_late or is_asked or (isinstance(event, StopBroker) and event.clean):
+            assert isinstance(event, StaleRequest | AskBrokerToStop | StopBroker)
+            begun = timed.time if timed.began is None else timed.began
+            moments[event.broker] = (*moments.get(event.broker, ()), begun - _CLOCKS_S)
+    return moments
+
+
+def _offline(
+    evidence: RunEvidence,
+) -> Mapping[tuple[TopicPartition, int], list[tuple[float, float]]]:
+    """From when until when each replica's log directory had failed, at most."""
+    periods: dict[tuple[TopicPartition, int], list[tuple[float, float]]] = {}
+    for timed in evidence.events:
+        event = timed.event
+        if isinstance(event, FailLogDirectory):
+            begun = timed.time if timed.began is None else timed.began
+            restored = (
+                later.time
+                for later in evidence.events
+                if isinstance(later.event, RestoreLogDirectory)
+                and (later.event.broker, later.event.directory) == (event.broker, event.directory)
+                and later.time > timed.time
+            )
+            until = min(restored, default=math.inf)
+            for each in event.partitions:
+                times = periods.setdefault((TopicPartition(*each), event.broker), [])
+                times.append((begun - _CLOCKS_S, until))
+    return periods
+
+
+def _releases(evidence: RunEvidence) -> frozenset[ControllerRelease]:
+    """What controllers do, by the releases of all started brokers."""
+    releases = set()
+    for broker in _started(evidence):
+        try:
+            generation = generation_for(
+                broker.release, inter_broker_protocol=broker.inter_broker_protocol
+            )
+        except ModelError:
+            continue  # The model says what is wrong with it.
+        release = ControllerRelease(
+            isr_without=generation.isr_without,
+            isr_of_preferred=generation.proposed.isr_of_preferred,
+            elects_all_again=generation.elects_all_again,
+            removes_offline_at_start=generation.removes_offline_at_start,
+        )
+        releases.add(release)
+    return frozenset(releases)
+
+
+def _unclean_of_brokers(evidence: RunEvidence) -> frozenset[bool]:
+    """What brokers may have for topics that have no setting of their own."""
+    if any(UNCLEAN in dict(settings) for _, settings in evidence.broker_configurations):
+        return frozenset((False, True))
+    return frozenset(broker.unclean_leader_election for broker in _started(evidence))
+
+
+def _started(evidence: RunEvidence) -> list[StartBroker]:
+    return [timed.event for timed in evidence.events if isinstance(timed.event, StartBroker)]
