@@ -568,8 +568,8 @@ def test_a_controller_takes_any_replica_out_of_the_isr_of_a_topic_that_it_delete
         assert "zxid 23: no controller decides so" in message
     is_over = impossible(monkeypatch, out, left_alone, deletions=[replace(asked, zxid=19)])
     is_kept = impossible(monkeypatch, out, left_alone)
-    for found in (is_over, is_kept):
-        assert [message.split(":")[0] for message in found] == ["zxid 21", "zxid 22"]
+    for messages_then in (is_over, is_kept):
+        assert [message.split(":")[0] for message in messages_then] == ["zxid 21", "zxid 22"]
 
 
 OTHER = TopicCreated(topic="u", assignment=((0,),), zxid=20)

@@ -37,7 +37,7 @@ Replicas = tuple[int, ...]
 
 
 class ControllerRelease(NamedTuple):
-    """What a controller of some release does; each is of `Generation`."""
+    """Rules of a release about controllers; each is of `Generation`."""
 
     isr_without: IsrWithout
     isr_of_preferred: IsrOfPreferred
