@@ -272,7 +272,9 @@ def is_accepted(record: LinkRecord, partition: TopicPartition) -> bool:
 def is_yet_to_answer(play: Play, broker: int, controller: int) -> bool:
     """Whether the broker's present process has the controller's last request, and no answer left.
 
-    If that process dies now the controller sends the request to the next one. False without links.
+    If that process dies now the controller sends the request to the next one
+    (RequestSendThread.doWork, 0.10.2.2, 2.0.1 and 3.8.0). Whether it is about to send another one
+    no link shows. False without links.
     """
     if play.cluster.links is None or play.cluster.spec.is_kraft:
         return False

@@ -42,8 +42,8 @@ def await_quiet(play: Play, *, level: bool = False, untold: Collection[int] = ()
 
     Args:
         level: Also that every follower's log ends where the leader's ends.
-        untold: Brokers whose process nobody tells anything, as is predicted: they neither hear nor
-            fetch.
+        untold: Brokers whose process nobody tells anything of its replicas, as is predicted: they
+            neither hear nor fetch.
     """
     missing: list[str] = []
 
@@ -76,11 +76,12 @@ def _missing(play: Play, *, level: bool, untold: Collection[int]) -> Iterator[st
         yield "no broker is the controller"
         return
     left_in_isr = _left_in_isr(play, elected, play.observer.look_at_controller())
-    for broker in sorted(look.working - frozenset(untold)):
-        if not look.may_not_hear(broker) and gates.is_yet_to_answer(play, broker, elected):
-            yield f"broker {broker} has not answered the last request of controller {elected}"
     for partition in look.partitions():
         yield from _of_partition(partition, elected, left_in_isr, level, untold)
+    # Afterwards: a request may follow the one by which a broker has heard.
+    for broker in sorted(look.working):
+        if not look.may_not_hear(broker) and gates.is_yet_to_answer(play, broker, elected):
+            yield f"broker {broker} has not answered the last request of controller {elected}"
 
 
 def _left_in_isr(play: Play, elected: int, known: frozenset[int]) -> frozenset[int]:

@@ -14,14 +14,15 @@ from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import ExpireSession, KillBroker
-from kchaos.harness.gates import quiet
+from kchaos.harness.gates import gates, quiet
+from kchaos.harness.play.play import Play
 from kchaos.harness.run.runner import play
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import AwaitQuiet, CreateTopic, Heal, Inject, TakeSnapshot
 from tests.support.drivers import play_options
 from tests.support.segment_encoder import batch
-from tests.support.stand_ins import StandInCluster, play_on
+from tests.support.stand_ins import StandInCluster, StandInLinks, play_on
 
 CONTROLLER = 2
 
@@ -257,7 +258,7 @@ _ANSWERED = replace(_SENT, sequence=5, source=CONTROLLER, direction="response")
         ([replace(_SENT, source=0)], [], [], ""),
         ([replace(_SENT, fate="cut")], [], [], ""),
         ([_SENT], [(CONTROLLER, 1)], [], ""),
-        ([_SENT], [], [1], ""),
+        ([_SENT], [], [1], _UNANSWERED),
     ],
     ids=[
         *("a LeaderAndIsr", "an UpdateMetadata", "a StopReplica"),
@@ -278,6 +279,21 @@ def test_the_controllers_last_request_is_awaited_which_it_would_send_to_the_next
     detail = observed(tmp_path, monkeypatch, links, untold=untold)
     assert missing in detail
     assert bool(missing) == bool(detail)
+
+
+def test_what_the_controller_sends_while_a_broker_is_looked_at_is_awaited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a LeaderAndIsr comes an UpdateMetadata, which a broker has as soon as it has heard."""
+
+    def is_delivered(play: Play, *_: object) -> bool:
+        links = play.cluster.links
+        assert isinstance(links, StandInLinks)
+        links.records = [*heard(0), *heard(1), FETCH, _SENT]
+        return True
+
+    monkeypatch.setattr(gates, "is_delivered", is_delivered)
+    assert _UNANSWERED in observed(tmp_path, monkeypatch, at_links(FETCH))
 
 
 @pytest.mark.parametrize(
