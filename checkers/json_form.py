@@ -1,9 +1,9 @@
 """Dataclasses read from JSON: a type's hints are its shape, and each field is checked by them.
 
 The other way is `to_json`, or `dataclasses.asdict` where every field is written. Understood are
-plain types, `Any`, literals, `X | None`, tuples, mappings by text or by whole number, and
-dataclasses of these. A field with a default may be missing; `lacking` says which do although
-whoever writes the value writes them.
+plain types and unions of them, `Any`, literals, `X | None`, tuples, mappings by text or by whole
+number, and dataclasses of these. A field with a default may be missing; `lacking` says which do
+although whoever writes the value writes them.
 """
 
 import dataclasses
@@ -119,13 +119,14 @@ def _reader(hint: Any, allow_more: bool, makes: bool) -> _Read:
     if origin is Literal:
         known = ", ".join(map(repr, arguments))
         return _checked(lambda value: value in arguments, f"none of {known}")
-    if origin in (Union, UnionType) and len(arguments) == 2 and NoneType in arguments:
-        other = next(argument for argument in arguments if argument is not NoneType)
-        if other in _PLAIN:
-            types, name = _PLAIN[other]
-            return _plain((*types, NoneType), name)
-        inner = _reader(other, allow_more, makes)
-        return lambda value: None if value is None else inner(value)
+    if origin in (Union, UnionType):
+        others = [argument for argument in arguments if argument is not NoneType]
+        if set(others) <= _PLAIN.keys():
+            types = tuple(kind for argument in arguments for kind in _PLAIN[argument][0])
+            return _plain(types, " or ".join(_PLAIN[other][1] for other in others))
+        if len(others) == 1 and NoneType in arguments:
+            inner = _reader(others[0], allow_more, makes)
+            return lambda value: None if value is None else inner(value)
     if origin is tuple and arguments[-1] is Ellipsis:
         return _many(_reader(arguments[0], allow_more, makes))
     if origin is tuple:

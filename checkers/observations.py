@@ -473,6 +473,20 @@ class Released(Observation):
     held: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettleProbe:
+    """A write by which settling asked whether replication goes on.
+
+    Attributes:
+        operation: As the history has it.
+        error: Kafka's code, 0 for none; or in words why no answer came.
+    """
+
+    operation: str
+    acknowledged: bool
+    error: int | str
+
+
 @_kind("settled")
 class SettleOutcome(Observation):
     """Settling ended; `outcome.json` says the same of the run as a whole.
@@ -489,7 +503,7 @@ class SettleOutcome(Observation):
     reasons: tuple[Mapping[str, Any], ...]
     bound_s: float | None = None
     bound_from: str = ""
-    probes: Any = None
+    probes: tuple[SettleProbe, ...] = ()
     last_seen: Mapping[str, Any] | None = None
 
 

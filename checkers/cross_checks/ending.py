@@ -86,16 +86,15 @@ def _probes(evidence: RunEvidence) -> Iterator[str]:
     settle = evidence.outcome.settle
     assert settle is not None
     told = {operation.operation: operation for operation in evidence.client_operations}
-    named = settle.probes if isinstance(settle.probes, list) else []
     probed: set[tuple[str, int]] = set()
-    for probe in named:
-        name = probe.get("operation") if isinstance(probe, dict) else None
-        operation = told.get(str(name))
+    for probe in settle.probes:
+        name = probe.operation
+        operation = told.get(name)
         if operation is None or not operation.is_probe or not _is_for_all(evidence, operation):
             yield f"{OUTCOME}: probe {name!r} is no probe of {HISTORY}"
             continue
         probed.add((operation.topic, operation.partition))
-        if bool(probe.get("acknowledged")) != (operation.outcome == "ok"):
+        if probe.acknowledged != (operation.outcome == "ok"):
             yield f"{OUTCOME}: probe {name!r} ended as {operation.outcome!r} in {HISTORY}"
     # Where settling found that the leader does not lead, there was nobody to ask.
     offline = {

@@ -350,7 +350,7 @@ def _settle(settled: SettleOutcome | None, partition: TopicPartition) -> dict[st
         "state": settled.state,
         "bound_s": settled.bound_s,
         "bound_from": settled.bound_from,
-        "probes": settled.probes,
+        "probes": [members(probe) for probe in settled.probes],
         "last_seen": (settled.last_seen or {}).get(f"{partition.topic}-{partition.partition}"),
         "reasons": [
             reason

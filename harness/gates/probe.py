@@ -8,6 +8,7 @@ from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import DOES_NOT_LEAD, ErrorCode, error_name
 from kchaos.checkers.model import events
+from kchaos.checkers.observations import SettleProbe
 from kchaos.clusters.client import Produced
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.exchange import NoAnswer
@@ -111,7 +112,7 @@ def _written(probed: Probed, acks: int) -> Produced | Exception:
     )
     done = isinstance(answer, Produced) and answer.error_code == 0
     shown = answer.error_code if isinstance(answer, Produced) else str(answer)
-    probed.settled.probes.append({"operation": operation, "acknowledged": done, "error": shown})
+    probed.settled.probes.append(SettleProbe(operation=operation, acknowledged=done, error=shown))
     return answer
 
 

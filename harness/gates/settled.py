@@ -1,7 +1,7 @@
 """Outcome of settling, collected while it goes on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from kchaos.checkers import observations
@@ -26,13 +26,19 @@ class Settled:
     reasons: list[dict[str, Any]] = field(default_factory=list)
     bound_s: float = LEAST_S
     bound_from: str = ""
-    probes: list[dict[str, Any]] = field(default_factory=list)
+    probes: list[observations.SettleProbe] = field(default_factory=list)
     last_seen: dict[str, Any] = field(default_factory=dict)
 
     def told(self) -> observations.SettleOutcome:
         """Return the part that is written down."""
-        names = (field.name for field in fields(observations.SettleOutcome))
-        return observations.SettleOutcome(**{name: getattr(self, name) for name in names})
+        return observations.SettleOutcome(
+            state=self.state,
+            reasons=tuple(self.reasons),
+            bound_s=self.bound_s,
+            bound_from=self.bound_from,
+            probes=tuple(self.probes),
+            last_seen=self.last_seen,
+        )
 
     def add(self, kind: str, partition: TopicPartition, broker: int, detail: str) -> None:
         """Adds one reason why it did not converge."""

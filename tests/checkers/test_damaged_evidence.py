@@ -35,6 +35,12 @@ DAMAGED: list[tuple[str, str, str, str]] = [
         '"reasons": [1]',
         "settle: reasons[0] is no object",
     ),
+    (
+        "outcome.json",
+        '"acknowledged": true',
+        '"acknowledged": null',
+        "settle: probes[0]: acknowledged is no true or false, but None",
+    ),
 ]
 
 

@@ -25,6 +25,7 @@ class Outer:
     pair: tuple[int, str] = (0, "")
     by_id: Mapping[int, Inner] = field(default_factory=dict)
     anything: Any = None
+    code: int | str | None = 0
 
     def __post_init__(self) -> None:
         if self.time < 0:
@@ -40,6 +41,7 @@ def test_a_value_comes_back_as_it_was() -> None:
         pair=(3, "x"),
         by_id={7: Inner(offset=4)},
         anything={"a": [1]},
+        code="x",
     )
 
     assert from_json(Outer, json.loads(json.dumps(asdict(value)))) == value
@@ -53,6 +55,8 @@ def test_a_value_comes_back_as_it_was() -> None:
         ({"time": True}, "time is no number, but True"),
         ({"time": "1"}, "time is no number, but '1'"),
         ({"time": 1, "flag": 0}, "flag is no true or false, but 0"),
+        ({"time": 1, "code": 1.5}, "code is no whole number or text, but 1.5"),
+        ({"time": 1, "code": True}, "code is no whole number or text, but True"),
         ({"time": 1, "side": "up"}, "side is none of 'left', 'right', but 'up'"),
         ({"time": 1, "inner": {}}, "inner is no list, but {}"),
         ({"time": 1, "inner": [{}]}, "inner[0]: offset missing"),

@@ -14,6 +14,7 @@ import pytest
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.json_form import to_json
+from kchaos.checkers.observations import SettleProbe
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.jvm_cluster import JvmCluster
@@ -167,10 +168,10 @@ def test_a_reason_names_kind_broker_partition_and_what_was_seen() -> None:
     }
     assert to_json(settled.told()) == {
         "state": "converged",
-        "reasons": [reason],
+        "reasons": (reason,),
         "bound_s": 3.0,
         "bound_from": "",
-        "probes": [],
+        "probes": (),
         "last_seen": {},
     }
 
@@ -384,7 +385,7 @@ def test_replicas_that_are_in_sync_converge_and_the_probe_tells(play: Play) -> N
     CreateTopic(topic="good", assignment=((0, 1),)).perform(play)
     settled = settle(play, [TopicPartition("good", 0)], bound_s=20)
     assert (settled.state, settled.reasons) == ("converged", [])
-    assert settled.probes == [{"operation": "settle-good-0", "acknowledged": True, "error": 0}]
+    assert settled.probes == [SettleProbe(operation="settle-good-0", acknowledged=True, error=0)]
     assert settled.last_seen["good-0"]["ends"] == {"0": 1, "1": 1}
 
 
@@ -398,8 +399,8 @@ def test_a_topic_that_wants_more_replicas_than_it_has_converges(play: Play) -> N
 
     assert (settled.state, settled.reasons) == ("converged", [])
     *refused, last = settled.probes
-    assert {probe["error"] for probe in refused} == {ErrorCode.NOT_ENOUGH_REPLICAS}
-    assert last["acknowledged"]
+    assert {probe.error for probe in refused} == {ErrorCode.NOT_ENOUGH_REPLICAS}
+    assert last.acknowledged
     assert settled.last_seen["short-0"]["ends"] == {"0": 1, "1": 1}
 
 
@@ -426,7 +427,7 @@ def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Pla
         }
     ]
     # Nothing else is at fault: the leader acknowledged what was written meanwhile.
-    assert settled.probes == [{"operation": "settle-held-0", "acknowledged": True, "error": 0}]
+    assert settled.probes == [SettleProbe(operation="settle-held-0", acknowledged=True, error=0)]
     seen = settled.last_seen["held-0"]
     assert (seen["leader"], seen["isr"], seen["live"]) == (0, [0], [0, 1])
     assert seen["ends"]["0"] == 3
@@ -475,7 +476,7 @@ def test_a_follower_that_is_only_slow_has_not_stopped(
     releasing.join()
     answer: Any = play.clients.answers["settle-slow-0"]
     assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
-    tried = [probe["acknowledged"] for probe in settled.probes]
+    tried = [probe.acknowledged for probe in settled.probes]
     assert (tried[0], tried[-1]) == (False, True)
     assert (settled.state, settled.reasons) == ("converged", [])
 
@@ -526,8 +527,8 @@ def test_what_a_former_leader_answers_is_no_finding(
     settled = settle(play, [topic_partition], bound_s=20)
 
     assert (settled.state, settled.reasons) == ("converged", [])
-    assert [probe["acknowledged"] for probe in settled.probes] == [False, True]
-    assert [probe["operation"] for probe in settled.probes] == [
+    assert [probe.acknowledged for probe in settled.probes] == [False, True]
+    assert [probe.operation for probe in settled.probes] == [
         "settle-moved-0",
         "settle-moved-0-2",
     ]
@@ -559,4 +560,4 @@ def test_a_partition_that_moves_while_others_settle_is_settled_again(
     settled = settle(play, [topic_partition], bound_s=20)
 
     assert settled.state == "converged"
-    assert [probe["acknowledged"] for probe in settled.probes] == [True, True]
+    assert [probe.acknowledged for probe in settled.probes] == [True, True]

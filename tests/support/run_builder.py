@@ -26,6 +26,7 @@ from kchaos.checkers.observations import (
     HighWatermark,
     Observation,
     SettleOutcome,
+    SettleProbe,
     StartUp,
     StepBegun,
 )
@@ -110,7 +111,7 @@ class RunBuilder:
     steps: list[dict[str, Any]] = field(default_factory=list)
     ends: dict[str, int] = field(default_factory=dict)
     assignments: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    probes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    probes: dict[str, SettleProbe] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
     run: RunDirectory = field(init=False)
 
@@ -278,8 +279,9 @@ class RunBuilder:
         is_probe = operation.startswith("settle-t") if probe is None else probe
         if is_probe:
             done = base_offset is not None
-            told = {"operation": operation, "acknowledged": done, "error": error_code}
-            self.probes[f"{topic}-0"] = told
+            self.probes[f"{topic}-0"] = SettleProbe(
+                operation=operation, acknowledged=done, error=error_code
+            )
         detail = {
             "function": "produce",
             "broker": broker,
@@ -487,7 +489,7 @@ class RunBuilder:
             reasons=tuple(reasons),
             bound_s=20.0,
             bound_from="the least there is",
-            probes=list(self.probes.values()),
+            probes=tuple(self.probes.values()),
             last_seen={
                 name: state | ({"ends": dict(ends)} if ends is not None else {})
                 for name, state in self.states.items()
