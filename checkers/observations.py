@@ -508,15 +508,15 @@ class SettleOutcome(Observation):
 
 
 @_kind("stale-request")
-class StaleRequest(Observation, acts.StaleRequest):
-    """A late control request was answered.
+class StaleRequestAnswered(Observation):
+    """A late control request was answered; the act before it says what it was.
 
     Attributes:
         in_force: The czxid of the broker's registration before it; None without one.
+        answer: By Kafka's names of its fields, "error_code" among them.
     """
 
     in_force: int | None
-    error_code: int | None
     answer: Mapping[str, Any]
 
 

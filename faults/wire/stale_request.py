@@ -189,14 +189,7 @@ class StaleRequest:
             raise NoEffect(
                 f"broker {act.target} did not answer the late {act.api}: {error}"
             ) from error
-        journal.observed(
-            observations.StaleRequest(
-                in_force=in_force,
-                error_code=answer.get("error_code"),
-                answer=answer,
-                **{name: getattr(act, name) for name in acts.fields_of(act)},
-            )
-        )
+        journal.observed(observations.StaleRequestAnswered(in_force=in_force, answer=answer))
 
     def _as_delivered(self, cluster: Cluster, made: acts.StaleRequest) -> acts.StaleRequest:
         """The controller and the newest epoch are those of the delivery."""

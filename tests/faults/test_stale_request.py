@@ -16,12 +16,18 @@ pytestmark = pytest.mark.cluster
 STALE, UNKNOWN_ERROR = 77, -1
 
 
+def answered(journal: MemoryJournal) -> list[dict[str, Any]]:
+    """Each late request's own fields, and those of what was seen when it was answered."""
+    made = [entry for what, entry in journal.entries if what == "StaleRequest"]
+    seen = [entry for what, entry in journal.entries if what == "stale-request"]
+    return [act | answer for act, answer in zip(made, seen, strict=True)]
+
+
 def answers(journal: MemoryJournal) -> dict[tuple[str, int, int | None], int]:
     """By API, version and broker epoch as the request was made: the error of the answer."""
     return {
-        (entry["api"], entry["version"], entry["broker_epoch"]): entry["error_code"]
-        for what, entry in journal.entries
-        if what == "stale-request"
+        (late["api"], late["version"], late["broker_epoch"]): late["answer"]["error_code"]
+        for late in answered(journal)
     }
 
 
@@ -56,14 +62,12 @@ def test_a_request_to_an_earlier_generation_is_refused_from_2_2_on(
         with FastBounce(broker=1).inject(cluster, journal):
             pass
         created.await_state(leader=0, isr=[0, 1])
-    told = [entry for what, entry in journal.entries if what == "stale-request"]
-    assert [created["version"] for created in told] == versions
-    assert [created["error_code"] for created in told] == [error_code] * 4
-    assert {created["generation"] for created in told} == {earlier}
-    assert {created["broker_epoch"] for created in told} == (
-        {None} if error_code == 0 else {earlier}
-    )
-    assert {created["in_force"] for created in told} == {observe(1).czxid}
+    told = answered(journal)
+    assert [late["version"] for late in told] == versions
+    assert [late["answer"]["error_code"] for late in told] == [error_code] * 4
+    assert {late["generation"] for late in told} == {earlier}
+    assert {late["broker_epoch"] for late in told} == ({None} if error_code == 0 else {earlier})
+    assert {late["in_force"] for late in told} == {observe(1).czxid}
     if error_code == 0:
         # It is told to be shutting down: another bounce brings it back.
         with FastBounce(broker=1).inject(cluster, journal):
