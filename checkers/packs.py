@@ -35,6 +35,8 @@ def pack(path: Path, output: Place | None = None) -> Place:
     archive = output or run.path.with_name(pack_name(run.path.name))
     if archive.exists():
         raise RunDirectoryError(f"{archive} exists: remove it, or name another --output")
+    if isinstance(archive, Path):
+        archive.parent.mkdir(parents=True, exist_ok=True)
     replace(archive, packed(run))
     return archive
 

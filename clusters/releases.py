@@ -211,9 +211,7 @@ def release_of(text: str) -> Release:
                 return Release(number=number, text=text.strip(), line=line)
     meant = meant_by(text.strip())
     raise ReleaseError(
-        f"{text!r} is no known Kafka release; "
-        f"{f'did you mean {meant}? ' if meant else ''}known are "
-        f"{', '.join(TESTED_RELEASES)} "
-        "and other patch releases of the same lines. Or give the path of a distribution "
-        "folder or .tgz"
+        f"{text!r} is no known Kafka release; {f'did you mean {meant}? ' if meant else ''}"
+        f"give a patch release of the lines {', '.join(line.line for line in LINES)} "
+        "(kchaos versions lists them), or the path of a distribution folder or .tgz"
     )

@@ -311,7 +311,8 @@ def _first_starts(evidence: RunEvidence) -> Iterator[str]:
         released = {spec.judged_as or spec.kafka, ran.judged_as, ran.release}
         # A path is no release, and a build of one's own is judged by another one's rules.
         if is_release(spec.kafka) and len(released) > 1:
-            yield f"broker {broker} has other releases in {RUN} and {SCENARIO}: {released}"
+            others = ", ".join(sorted(released))
+            yield f"broker {broker} has other releases in {RUN} and {SCENARIO}: {others}"
         if settings_of(start) != settings_in(own):
             yield f"broker {broker} was started with other settings than {SCENARIO} has"
 

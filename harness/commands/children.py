@@ -281,13 +281,20 @@ def _last(said: str) -> str:
     return "\n".join(said.splitlines()[-20:]).removeprefix("kchaos: ")
 
 
+def _refusal(said: str) -> str:
+    """What the child says of its refusal, without the progress before it."""
+    lines = said.splitlines()
+    begins = [at for at, line in enumerate(lines) if line.startswith("kchaos: ")]
+    return _last("\n".join(lines[begins[-1] :] if begins else lines))
+
+
 def _failure(code: int, said: str) -> BaseException:
     last = _last(said)
     match code:
         case _ if code == USAGE:
-            return UsageError(last)
+            return UsageError(_refusal(said))
         case _ if code == MACHINE:
-            return MachineError(last)
+            return MachineError(_refusal(said))
         case _ if code == INTERRUPTED:
             return KeyboardInterrupt()
         case _ if code < 0:

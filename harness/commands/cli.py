@@ -17,6 +17,7 @@ from kchaos.harness.commands.cli_explore import explore
 from kchaos.harness.commands.cli_machine import add_machine_commands
 from kchaos.harness.commands.cli_nights import add_night_commands
 from kchaos.harness.commands.cli_options import (
+    LocalPath,
     PlaceType,
     as_json,
     default_side_by_side,
@@ -309,6 +310,12 @@ def judge(
 
     if bool(runs) is bool(histories):
         raise click.UsageError("give run directories, or --history FILE for histories of clients")
+    if (histories or spark is False) and (master is not None or output is not None):
+        raise click.UsageError(
+            "--master and --output are Spark's, which judges no histories: leave them out"
+            if histories
+            else "--master and --output are Spark's: leave them out, or --no-spark"
+        )
     if histories:
         judged = [judge_history(file) for file in histories]
         for run in judged:
@@ -333,6 +340,8 @@ def judge(
 @runs_directory
 def report(run: Path | None, text: bool, opened: bool, runs_dir: Path) -> None:
     """Write the HTML page of RUN, by default the newest run, and say where it is."""
+    if text and opened:
+        raise click.UsageError("--text prints the report and --open shows it: give either")
     from kchaos.checkers.run_directory import RunDirectory
     from kchaos.harness.commands.runs import newest_run
     from kchaos.harness.report import text_report, write_report
@@ -369,7 +378,7 @@ def runs(runs_dir: Path, as_json: bool) -> None:
 )
 @click.option(
     "--results",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=LocalPath(dir_okay=False, path_type=Path),
     help="File of JSON lines to add to.  [default: measurements.jsonl in --runs-dir]",
 )
 @side_by_side
@@ -418,6 +427,7 @@ def run(arguments: Sequence[str]) -> int:
         USAGE,
         exit_code_of,
         machine_error_in,
+        refusal_text,
     )
 
     try:
@@ -446,13 +456,7 @@ def run(arguments: Sequence[str]) -> int:
             return _failed("this is a defect of kchaos: please report the lines above", INTERNAL)
         refused = machine_error_in(error)
         if refused is not None:
-            # Of a copy that failed, it is where it should have gone.
-            place = refused.filename2 or refused.filename
-            what = f" at {place}" if place else ""
-            remedy = (
-                "free some, or choose another --runs-dir or KCHAOS_CACHE; what was collected stays"
-            )
-            return _failed(f"{refused.strerror}{what}: {remedy}", code)
+            return _failed(refusal_text(refused), code)
         if isinstance(error, MemoryError):
             return _failed("this process may have no more memory: raise its limit", code)
         return _failed(explained(error), code)

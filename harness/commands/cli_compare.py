@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from kchaos.harness.commands.cli_options import sayer
+from kchaos.harness.commands.cli_options import LocalPath, sayer
 
 
 @click.command()
@@ -25,7 +25,7 @@ from kchaos.harness.commands.cli_options import sayer
 )
 @click.option(
     "--write",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=LocalPath(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Write it into a Markdown page instead: between its marks, or as a new page.",
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from kchaos.harness.commands.cli_complete import releases
-from kchaos.harness.commands.cli_options import as_json, sayer
+from kchaos.harness.commands.cli_options import LocalPath, as_json, sayer
 
 PROPERTIES = (
     *("strong-isr", "kept", "agreement", "truncation-ends"),
@@ -103,7 +103,7 @@ PROPERTIES = (
 )
 @click.option(
     "--scenario",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=LocalPath(dir_okay=False, path_type=Path),
     help="File for a counterexample that can be played; NAME-2 and so on if it has something else."
     "  [default: explored-RELEASE.json]",
 )

@@ -287,7 +287,8 @@ def tables(runs: tuple[Place, ...], output: Place) -> None:
 
     places = find_places(runs)
     append(map(rows_at, places), output)
-    click.echo(f"{len(places)} runs in {output}")
+    runs_text = "1 run" if len(places) == 1 else f"{len(places)} runs"
+    click.echo(f"{runs_text} in {output}")
 
 
 @click.command()
@@ -315,8 +316,9 @@ def pack(run: Path, output: Place | None) -> None:
     else:
         size, there = archive.size(), str(archive)
     click.echo(f"{archive}: {size >> 10} KiB\n")
+    click.echo(f"kchaos unpack {shlex.quote(there)}")
     for command in ("judge --no-spark", "report", "replay"):
-        click.echo(f"kchaos unpack {shlex.quote(there)} && kchaos {command} {name}")
+        click.echo(f"kchaos {command} {shlex.quote(name)}")
 
 
 @click.command()

@@ -39,14 +39,22 @@ class LocalPath(click.Path):
             self.fail(
                 f"{value} is on an object store: name a path on this machine", option, context
             )
+        if file := _file_above(str(value)):
+            self.fail(f"{value} cannot be there: {file} is a file", option, context)
         return super().convert(value, option, context)
+
+
+def _file_above(path: str) -> str:
+    """What a path names as a folder above it, and is none; "" if there is no such thing."""
+    above = [str(folder) for folder in Path(path).parents]
+    return next((name for name in above if os.path.lexists(name) and not os.path.isdir(name)), "")
 
 
 class PlaceType(click.ParamType[Any]):
     """A path that `click.Path` takes, or a place on an object store."""
 
     def __init__(self, **checks: bool) -> None:
-        self._path = click.Path(path_type=Path, **checks)
+        self._path = LocalPath(path_type=Path, **checks)
         self.name = self._path.name
 
     def shell_complete(self, context: Any, option: Any, incomplete: str) -> Any:

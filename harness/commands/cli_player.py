@@ -11,6 +11,7 @@ import click
 from kchaos.clusters.releases import Mode
 from kchaos.harness.commands.cli_complete import releases
 from kchaos.harness.commands.cli_options import (
+    LocalPath,
     as_json,
     default_side_by_side,
     mode,
@@ -33,6 +34,7 @@ MIX_NAMES = (
     *("disks", "throttles", "topics", "logs", "rare", "upgrades", "slow-disks", "walks"),
     "wide-walks",
 )
+_RATE = 10.0
 kafkas_of_schedules = click.option(
     "--kafka",
     "kafkas",
@@ -71,9 +73,7 @@ def _free_clients(command: Callable[..., int]) -> Callable[..., int]:
     @click.option(
         "--rate",
         type=click.FloatRange(0.1, 1000),
-        default=10.0,
-        show_default=True,
-        help="With --free: records a second, of all producers together.",
+        help="With --free: records a second, of all producers together.  [default: 10]",
     )
     @click.option(
         "--transactions",
@@ -91,7 +91,7 @@ def _free_clients(command: Callable[..., int]) -> Callable[..., int]:
         *,
         free: bool,
         duration: str | None,
-        rate: float,
+        rate: float | None,
         transactions: bool,
         workload: str | None,
         **rest: Any,
@@ -102,26 +102,26 @@ def _free_clients(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def _free(
-    free: bool, duration: str | None, rate: float, transactions: bool, workload: str | None
+    free: bool, duration: str | None, rate: float | None, transactions: bool, workload: str | None
 ) -> "FreeRun | None":
     from kchaos.harness.commands.nightly import seconds_in
     from kchaos.harness.play.workload import command_in
     from kchaos.harness.player.free import FreeRun
 
     if not free:
-        if duration is not None or transactions or workload is not None:
-            raise click.UsageError("--for, --transactions and --workload go with --free")
+        if transactions or (duration, rate, workload) != (None, None, None):
+            raise click.UsageError("--for, --rate, --transactions and --workload go with --free")
         return None
-    if transactions and workload is not None:
+    if workload is not None and (transactions or rate is not None):
         raise click.UsageError(
-            "--transactions is of kchaos's own clients: leave it or --workload out"
+            "--rate and --transactions are of kchaos's own clients: leave them or --workload out"
         )
     try:
         for_s = seconds_in(duration or "60s")
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--for") from None
     command = () if workload is None else command_in(workload)
-    return FreeRun(for_s=for_s, rate=rate, transactions=transactions, workload=command)
+    return FreeRun(for_s=for_s, rate=rate or _RATE, transactions=transactions, workload=command)
 
 
 def _runs_wanted(command: Callable[..., int]) -> Callable[..., int]:
@@ -202,7 +202,7 @@ def add_player_commands(group: click.Group) -> None:
 @side_by_side
 @click.option(
     "--results",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=LocalPath(dir_okay=False, path_type=Path),
     help="File of JSON lines to add to; a table is written beside it.",
 )
 @as_json
@@ -262,7 +262,7 @@ def chaos(
 )
 @click.option(
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=LocalPath(dir_okay=False, path_type=Path),
     help="Scenario file to write.  [default: RUN-shrunk.json beside the run]",
 )
 @side_by_side

@@ -9,6 +9,7 @@ import click
 
 from kchaos.harness.commands.cli_complete import releases
 from kchaos.harness.commands.cli_options import (
+    LocalPath,
     as_json,
     default_side_by_side,
     run_options,
@@ -88,7 +89,7 @@ UPGRADE_MIXES = (
 @click.option(
     "--sign-off",
     "sign_off",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=LocalPath(file_okay=False, path_type=Path),
     help="Folder of the page.  [default: sign-off-PAIR-SEED beside the runs]",
 )
 @as_json

@@ -19,6 +19,8 @@ _MACHINE_ERRNOS = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE),
     *(errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.ENAMETOOLONG, errno.ELOOP),
 )
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
 _NO_THREAD = "can't start new thread"
 
 
@@ -94,6 +96,20 @@ def exit_code_of(error: BaseException) -> int | None:
             return UNKNOWN
         case _:
             return None
+
+
+def refusal_text(refused: OSError) -> str:
+    """The message for a refusal of `machine_error_in`: what was refused, where, and a remedy."""
+    # Of a copy that failed, it is where it should have gone.
+    place = refused.filename2 or refused.filename
+    what = f"{refused.strerror} at {place}" if place else str(refused.strerror)
+    if refused.errno in _FULL:
+        remedy = "free some, or choose another --runs-dir or KCHAOS_CACHE"
+    elif refused.errno in _FORBIDDEN:
+        remedy = "choose a folder where you may write: --runs-dir, KCHAOS_CACHE or where it goes"
+    else:
+        remedy = "look at the machine's limits and its disk"
+    return f"{what}: {remedy}; what was collected stays"
 
 
 def machine_error_in(error: BaseException | None) -> OSError | None:

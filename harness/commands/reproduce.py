@@ -14,6 +14,7 @@ from kchaos.clusters.releases import Mode, release_of
 from kchaos.harness.catalogue import Entry, scenario_of, with_brokers
 from kchaos.harness.commands.children import play_each
 from kchaos.harness.commands.judge_runs import write_report_or_say
+from kchaos.harness.errors import UsageError
 from kchaos.harness.player.lines import Line
 from kchaos.harness.run.runner import RunOptions, play
 from kchaos.harness.run.scenario import Scenario
@@ -81,6 +82,11 @@ def reproduce(
     for kafka in kafkas:
         # A broken or unknown Kafka is refused before the first cluster starts.
         release = fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
+        if judged_as is not None and kafka == release:
+            raise UsageError(
+                f"--protocol says by which rules a build of your own is judged; {kafka} was "
+                "published and has its own: leave --protocol out, or give --kafka a path"
+            )
         rules = judged_as or release_of(release).judged_as
         for case in cases or cases_shown(entry, rules, say):
             scenario = scenario_of(

@@ -118,6 +118,11 @@ def child_that_runs(tmp_path: Path) -> Iterator[Callable[[str], Children]]:
     [
         ("print('kchaos: no such release'); raise SystemExit(64)", UsageError, "no such release"),
         ("print('kchaos: no memory'); raise SystemExit(69)", MachineError, "no memory"),
+        (
+            "print('   0.1  starting'); print('kchaos: the disk is full'); raise SystemExit(69)",
+            MachineError,
+            "^the disk is full",
+        ),
         ("raise SystemExit(130)", KeyboardInterrupt, None),
         ("print('Traceback'); raise SystemExit(70)", RuntimeError, "exit code 70"),
         ("print('no object')", RuntimeError, "gave no result"),

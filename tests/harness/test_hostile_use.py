@@ -333,7 +333,11 @@ def test_a_working_directory_that_is_gone_is_the_callers_to_know(tmp_path: Path)
     [
         (
             "reproduce KAFKA-6361 --kafka 1.1.1 --runs-dir /etc/passwd/x",
-            "there can be no runs in /etc/passwd/x: Not a directory",
+            "/etc/passwd/x cannot be there: /etc/passwd is a file",
+        ),
+        (
+            "measure KAFKA-7415 --results ./results.jsonl/x",
+            "results.jsonl/x cannot be there: results.jsonl is a file",
         ),
         ("measure --results results.jsonl", "results.jsonl:1 is no line of a run"),
         ("up --kafka ''", "no Kafka is named"),

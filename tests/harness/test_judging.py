@@ -1,6 +1,7 @@
 """Judging folders of runs, comparing with Spark, and which error means which exit code."""
 
 import errno
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,12 @@ from kchaos.clusters.errors import (
 )
 from kchaos.faults.errors import FaultError, NoEffect
 from kchaos.harness.commands import judge_runs
-from kchaos.harness.commands.exits import exit_code_for_lines, exit_code_of, machine_error_in
+from kchaos.harness.commands.exits import (
+    exit_code_for_lines,
+    exit_code_of,
+    machine_error_in,
+    refusal_text,
+)
 from kchaos.harness.commands.judge_runs import judge_paths, spark_agrees
 from kchaos.harness.errors import HarnessError, ScenarioError, UsageError
 from kchaos.harness.run.directories import find_runs
@@ -256,6 +262,24 @@ def test_a_full_disk_is_found_behind_the_errors_that_it_caused(explicit: bool) -
     second = chained(HarnessError("cannot go on"), first, explicit=explicit)
     assert machine_error_in(second) is full
     assert exit_code_of(second) == 69
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "free some"),
+        (errno.EROFS, "where you may write"),
+        (errno.EACCES, "where you may write"),
+        (errno.EMFILE, "limits"),
+    ],
+)
+def test_what_the_machine_refuses_is_told_with_its_place_and_a_remedy(
+    number: int, remedy: str
+) -> None:
+    said = refusal_text(OSError(number, os.strerror(number), "/runs/x"))
+    assert said.startswith(f"{os.strerror(number)} at /runs/x: ")
+    assert remedy in said
+    assert ("free some" in said) is (number == errno.ENOSPC)
 
 
 def test_no_machine_error_is_seen_where_there_is_none() -> None:
