@@ -30,8 +30,8 @@ NOT_OF_RUNS = (
 )
 """Rooms and modules by which no run is followed: they are not on the page."""
 LEAST_PERCENT = 90
-BY_CHANGED_RUNS = ("controller/allowed.py",)
-"""The module of which stored runs show less, since in a good run each decision can be made."""
+BY_CHANGED_RUNS = ("controller/allowed.py", "controller/recorded.py")
+"""Modules of which stored runs show less, since in a good run each decision can be made."""
 
 _HEAD = f"""# What is gone through of the model
 
@@ -41,8 +41,8 @@ something of their evidence left out or changed: what the model refuses, no good
 has the sum of its modules here. Modules that stored runs go through wholly are not listed.
 
 At least {LEAST_PERCENT} % of the lines of each module are gone through by stored runs
-(`tests/test_coverage_page.py`). `controller/allowed.py` needs changed runs. It says why a decision
-cannot have been made, and in a good run each can.
+(`tests/test_coverage_page.py`). `controller/allowed.py` and `controller/recorded.py` need changed
+runs. They say why a decision cannot have been made, and in a good run each can.
 
 What follows no run is not here. That is the explorer with the one rule that only it asks, and what
 compares the rules with Kafka's source. It is also the lists of rules and releases, which are read

@@ -14,9 +14,9 @@ each write, so that none is missing.
 from collections.abc import Sequence
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.controller.isr_changes import reason_against_joining
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.model.values.replica import Role, WantedIsr
 
 
 def reason_against(world: World, new: PartitionState) -> str:
@@ -25,7 +25,7 @@ def reason_against(world: World, new: PartitionState) -> str:
     old = world.partition_state(partition)
     reason = contradiction(world.assignment(partition), old, new)
     if not reason and old is not None and new.leader_epoch == old.leader_epoch:
-        return reason_against_joining(world, old, new)
+        return _against_joining(world, old, new)
     return reason
 
 
@@ -54,4 +54,30 @@ def contradiction(
         return f"the znode's version went from {old.version} to {new.version}, not one up"
     if new.leader_epoch == old.leader_epoch and new.leader != old.leader:
         return f"leader went from {old.leader} to {new.leader} within epoch {old.leader_epoch}"
+    return ""
+
+
+def _against_joining(world: World, old: PartitionState, new: PartitionState) -> str:
+    """Return why a leader cannot have taken a follower into its ISR in the same epoch, or ""."""
+    partition = TopicPartition(new.topic, new.partition)
+    replica, leader = world.replica(new.leader, partition), world.broker(new.leader)
+    if replica is None or leader is None or replica.role is not Role.LEADER:
+        return ""
+    if replica.leader_epoch != new.leader_epoch:
+        return ""
+    wanted: WantedIsr | None = world.get(("isr wanted", new.leader, partition))
+    for joined in sorted(set(new.isr) - set(old.isr)):
+        if wanted is not None and joined in wanted.isr:
+            continue  # Both were asked when the leader made up its mind.
+        view = replica.view(joined)
+        if not leader.generation.may_join_isr(joined, leader.live):
+            return (
+                f"broker {joined} joined the ISR, although its leader does not know that it lives"
+            )
+        if view is not None and not view.may_join_isr:
+            return (
+                f"broker {joined} joined the ISR at offset {view.log_end_offset}, although the "
+                f"leader's high watermark is {replica.high_watermark} and its epoch starts at "
+                f"{replica.epoch_start_offset}"
+            )
     return ""

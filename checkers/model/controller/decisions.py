@@ -7,7 +7,7 @@ explorer takes wrongly contradicts recorded runs.
 Read from kafka.controller.KafkaController (onBrokerFailure, onBrokerStartup, onControllerFailover,
 doControlledShutdown), PartitionStateMachine, ReplicaStateMachine and Election, 1.1.1, 2.2.2 and
 2.8.2, and from PartitionLeaderSelector, 0.10.2.2, which decides alike. Left out: an ISR that a
-leader asks for (KIP-497), which `isr_changes` compares with what the leader knows.
+leader asks for (KIP-497), which `allowed` compares with what the leader knows.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence

@@ -1,15 +1,12 @@
 """Changes of the ISR that a leader may write: without a follower that lags, or with one more.
 
-What the explorer lets leaders write, and what may be read in a recorded run.
-
 Read from kafka.cluster.Partition (getOutOfSyncReplicas, maybeExpandIsr), 1.1.1, 2.8.2 and 3.3.0.
 """
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.controller.outboxes import generation_of, is_leading
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import PartitionState
-from kchaos.checkers.model.values.replica import Replica, Role, WantedIsr
+from kchaos.checkers.model.values.replica import Replica
 
 
 def true_leader(world: World, partition: TopicPartition) -> Replica | None:
@@ -56,35 +53,3 @@ def isr_with(world: World, partition: TopicPartition, follower: int) -> tuple[in
         return None
     may_join = leader.generation.may_join_isr(follower, leader.live)
     return (*state.isr, follower) if may_join else None
-
-
-def reason_against_joining(world: World, old: PartitionState, new: PartitionState) -> str:
-    """Return why a leader cannot have taken a follower into its ISR, or "".
-
-    Args:
-        world: What the leader holds.
-        old: The state before.
-        new: One of the same leader and leader epoch.
-    """
-    partition = TopicPartition(new.topic, new.partition)
-    replica, leader = world.replica(new.leader, partition), world.broker(new.leader)
-    if replica is None or leader is None or replica.role is not Role.LEADER:
-        return ""
-    if replica.leader_epoch != new.leader_epoch:
-        return ""
-    wanted: WantedIsr | None = world.get(("isr wanted", new.leader, partition))
-    for joined in sorted(set(new.isr) - set(old.isr)):
-        if wanted is not None and joined in wanted.isr:
-            continue  # Both were asked when the leader made up its mind.
-        view = replica.view(joined)
-        if not leader.generation.may_join_isr(joined, leader.live):
-            return (
-                f"broker {joined} joined the ISR, although its leader does not know that it lives"
-            )
-        if view is not None and not view.may_join_isr:
-            return (
-                f"broker {joined} joined the ISR at offset {view.log_end_offset}, although the "
-                f"leader's high watermark is {replica.high_watermark} and its epoch starts at "
-                f"{replica.epoch_start_offset}"
-            )
-    return ""

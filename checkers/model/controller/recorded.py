@@ -7,7 +7,7 @@ write: with which controller epoch, and how soon a leader may throw a follower o
 Read from kafka.controller.KafkaController, PartitionStateMachine and kafka.cluster.Partition
 (maybeShrinkIsr), 0.10.2.2, 1.1.1, 2.8.2 and 3.6.2. None of it depends on what replicas hold, so the
 answer is the same in every state that explains the run up to a decision. What a leader must know of
-a follower that joins its ISR does depend on that: see `isr_changes`.
+a follower that joins its ISR does depend on that: see `allowed`.
 """
 
 from collections.abc import Iterator
