@@ -1,5 +1,6 @@
 """The catalogue: one small file per known bug, which no list names."""
 
+import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -7,6 +8,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
+from typing import Any
 
 from kchaos.clusters.releases import Mode
 from kchaos.clusters.spec import ClusterSpec
@@ -74,7 +76,23 @@ def _entries_of(parts: OwnParts) -> Iterator[Entry]:
                 f"{parts.place_of(given)}: {entry.name} is an entry of kchaos: give yours another "
                 "name"
             )
+        for field, function in (("cluster", entry.cluster), ("steps", entry.steps)):
+            if not _takes_a_text(function):
+                raise UsageError(
+                    f"{parts.place_of(given)}: {field} of {entry.name} must be a function of "
+                    f"{'the Kafka' if field == 'cluster' else 'the case'} alone"
+                )
         yield entry
+
+
+def _takes_a_text(function: Any) -> bool:
+    if not callable(function):
+        return False
+    try:
+        inspect.signature(function).bind("")
+    except TypeError:
+        return False
+    return True
 
 
 def _entry_of_file(named: str) -> Entry:

@@ -99,6 +99,8 @@ class Entry:
         object.__setattr__(self, "default_releases", self.default_releases or self.releases)
         if not self.default_releases:
             raise ValueError(f"{self.name}: no expectation names a release: say default_releases")
+        if not self.cases:
+            raise ValueError(f"{self.name}: it has no cases: name one, in a line")
 
     @property
     def releases(self) -> tuple[str, ...]:

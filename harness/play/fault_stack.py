@@ -25,11 +25,21 @@ class FaultStack:
     injections: dict[str, Injection] = field(default_factory=dict)
 
     def inject(self, name: str, fault: Fault) -> Injection:
-        """Injects, and remembers under `name` how to heal."""
+        """Injects, and remembers under `name` how to heal.
+
+        Raises:
+            ScenarioError: A fault of that name acts, or this one yields no injection.
+        """
         if name in self.acting:
             raise ScenarioError(f"a fault named {name!r} acts already: heal it first")
         stack = ExitStack()
         injection = stack.enter_context(fault.inject(self.cluster, self.journal))
+        if not isinstance(injection, Injection):
+            stack.close()
+            raise ScenarioError(
+                f"the fault {type(fault).__name__} was healed at once: its inject yields "
+                f"{injection!r}, and no kchaos.Injection"
+            )
         self.injections[name] = injection
         if fault.lasting:
             self.acting[name] = stack

@@ -7,10 +7,12 @@ again wherever it is. Text that a scenario carries is run for whoever trusts it,
 import ast
 import dataclasses
 import hashlib
+import inspect
 import linecache
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from pathlib import Path
@@ -29,7 +31,10 @@ _PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VERSION = re.compile(r"[A-Za-z0-9.!+_-]*")
 """Version of a package that a message may repeat from a stranger's run in a command."""
 _MODULES = "kchaos_own_parts_"
-_FAULT_HAS = ("lasting", "performs", "available", "inject")
+_MANAGED = contextmanager(lambda: iter(())).__code__
+"""Code of every function that `contextmanager` makes."""
+_INJECT = "inject"
+_FAULT_HAS = ("lasting", "performs", "available", _INJECT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,3 +386,16 @@ def _require_part(where: str, name: str, kind: type[Any]) -> None:
         raise UsageError(
             f"{where}: the fault {name} has no {', '.join(missing)}: kchaos.Fault says what it is"
         )
+    if word == "fault" and not _may_be_entered(getattr(kind, _INJECT)):
+        raise UsageError(
+            f"{where}: inject of the fault {name} is no context manager: write @contextmanager "
+            "above it, and let it yield a kchaos.Injection"
+        )
+
+
+def _may_be_entered(inject: Any) -> bool:
+    """Whether calling it gives a context manager, as far as its definition tells."""
+    is_managed = getattr(inject, "__code__", None) is _MANAGED
+    return (
+        inspect.isgeneratorfunction(inspect.unwrap(inject) if is_managed else inject) is is_managed
+    )

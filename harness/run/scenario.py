@@ -4,6 +4,7 @@ import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,7 @@ class Scenario:
                 "the kchaos that wrote it, or a newer one"
             )
         try:
+            _require_fields(data)
             cluster = ClusterSpec.from_json(data["cluster"])
             parts = carried_parts(data.get("parts", ()), trusted=trusted)
             steps = tuple(_steps(data["steps"], parts))
@@ -103,6 +105,21 @@ class Scenario:
             raise ScenarioError(f"not a scenario: {error!r}") from error
         _require_shape(scenario)
         return scenario
+
+
+def _require_fields(data: Mapping[str, Any]) -> None:
+    fields = dataclasses.fields(Scenario)
+    known = [field.name for field in fields]
+    if more := sorted(data.keys() - {*known, "format", "parts"}):
+        raise ScenarioError(f"it has no field {', '.join(more)}{_meant(more[0], known)}")
+    always = [field.name for field in fields if field.default is dataclasses.MISSING]
+    if lacking := [name for name in always if name not in data]:
+        raise ScenarioError(f"{', '.join(lacking)} missing")
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _classes_of(steps: Iterable[Step]) -> Iterator[type[Any]]:
@@ -189,7 +206,8 @@ def read_scenario(file: Path, *, trusted: bool = False) -> Scenario:
     try:
         data = bounded_json(read_bounded(file))
     except (OSError, RunDirectoryError, ValueError) as error:
-        raise ScenarioError(f"{file} cannot be read as a scenario: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ScenarioError(f"{file} cannot be read as a scenario: {why}") from error
     try:
         return Scenario.from_json(data, trusted=trusted)
     except ScenarioError as error:
@@ -246,12 +264,16 @@ def _made(
         for part in installed_parts():
             table |= part.steps if known is STEPS else part.faults
     if not isinstance(name, str) or name not in table:
+        meant = _meant(name, table) if isinstance(name, str) else ""
         raise ScenarioError(
-            f"nothing is named {name!r}; known: {', '.join(known)}. One's own comes with the run "
-            f"of a file (kchaos reproduce FILE), or from a package that is installed here"
-            f"{left_out()}"
+            f"nothing is named {name!r}{meant or ';'} known: {', '.join(known)}. One's own comes "
+            f"with the run of a file (kchaos reproduce FILE), or from a package that is installed "
+            f"here{left_out()}"
         )
     fields = {field: value for field, value in data.items() if field != key}
+    fields_known = [field.name for field in dataclasses.fields(table[name])]
+    if more := sorted(fields.keys() - {*fields_known}):
+        raise ScenarioError(f"{name} has no field {', '.join(more)}{_meant(more[0], fields_known)}")
     try:
         return from_json(table[name], fields, **given)
     except (ShapeError, TypeError) as error:

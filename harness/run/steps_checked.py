@@ -1,6 +1,7 @@
 """Steps that no cluster could take and witnesses that no run could have, refused beforehand."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from kchaos.checkers.evidence.forms import check_step
@@ -12,10 +13,10 @@ from kchaos.harness.play.workload import cannot_run
 from kchaos.harness.run.scenario import Scenario, step_to_json
 from kchaos.harness.steps.free_clients import StartClients, StartWorkload
 from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.scenario_steps import Heal, Inject, Step, TakeSnapshot
+from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
 
 _ONE_BROKER = ("broker", "source", "target", "follower", "leader")
-_BROKERS = "brokers"
+_SEVERAL_BROKERS = ("brokers", "replicas", "isr")
 
 
 def check_steps(scenario: Scenario) -> None:  # noqa: C901
@@ -54,7 +55,9 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
         nodes = [*known, *scenario.cluster.controller_ids] if isinstance(step, Inject) else known
         for named in _brokers_of(step):
             if named not in nodes:
-                raise ScenarioError(f"{place}: the cluster has no broker {named}: it has {nodes}")
+                raise ScenarioError(
+                    f"{place}: the cluster has no broker {named}; it has {_listed(nodes)}"
+                )
         if isinstance(step, Inject):
             if step.name in acting:
                 raise ScenarioError(f"{place}: a fault named {step.name!r} acts already: heal it")
@@ -62,13 +65,17 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
         elif isinstance(step, Heal):
             if step.name not in acting:
                 raise ScenarioError(
-                    f"{place}: no fault named {step.name!r} acts; those that do: {sorted(acting)}"
+                    f"{place}: no fault named {step.name!r} acts; those that do: {_listed(acting)}"
                 )
             acting.discard(step.name)
         elif isinstance(step, TakeSnapshot):
             if step.label in labels:
                 raise ScenarioError(f"{place}: there is a snapshot {step.label!r} already")
             labels.add(step.label)
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ", ".join(map(str, sorted(values, key=str))) or "none"
 
 
 def _check_fields(place: str, step: Step) -> None:
@@ -109,5 +116,8 @@ def _brokers_of(step: Any) -> Iterator[int]:
             # A partition without a leader has leader -1.
             if isinstance(value, int) and (name, value) != ("leader", -1):
                 yield value
-        several = getattr(part, _BROKERS, ())
-        yield from several if isinstance(several, tuple) else ()
+        for name in _SEVERAL_BROKERS:
+            several = getattr(part, name, ())
+            yield from several if isinstance(several, tuple) else ()
+    if isinstance(step, CreateTopic):
+        yield from chain.from_iterable(step.assignment)

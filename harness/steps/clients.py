@@ -49,6 +49,13 @@ class Produce:
     keys: str = ""
     timeout_s: float = 20.0
 
+    def __post_init__(self) -> None:
+        """Refuse what no broker could append or acknowledge."""
+        if self.records < 1:
+            raise ValueError(f"records is {self.records}: at least 1 is written")
+        if self.acks not in (1, -1):
+            raise ValueError(f"acks is {self.acks}: 1, or -1 for all in-sync replicas")
+
     def perform(self, play: Play) -> None:
         """Sends; returns with the answer, or at once.
 

@@ -137,7 +137,30 @@ BAD_SCENARIOS = {
                 }
             ]
         ),
-        "steps[0]: KillBroker: KillBroker has no field foo",
+        "steps[0]: KillBroker has no field foo",
+    ),
+    "a step that is misspelt": (
+        _changed(steps=[{"step": "CreateTopik", "topic": "t", "assignment": [[0]]}]),
+        "steps[0]: nothing is named 'CreateTopik'; did you mean CreateTopic?",
+    ),
+    "a field that is misspelt": (
+        _changed(steps=[{"step": "CreateTopic", "topik": "t", "assignment": [[0]]}]),
+        "steps[0]: CreateTopic has no field topik; did you mean topic?",
+    ),
+    "acks that no broker knows": (
+        _changed(
+            steps=[
+                {
+                    "step": "Produce",
+                    "operation": "p",
+                    "topic": "t",
+                    "partition": 0,
+                    "records": 1,
+                    "acks": 7,
+                },
+            ]
+        ),
+        "steps[0]: Produce: acks is 7: 1, or -1 for all in-sync replicas",
     ),
     "a fault that is a text": (
         _changed(steps=[{"step": "Inject", "name": "n", "fault": "KillBroker"}]),
@@ -145,7 +168,9 @@ BAD_SCENARIOS = {
     ),
     "an entry that leads elsewhere": (_changed(entry="../../ESC"), "'../../ESC' cannot be part"),
     "an entry that is a number": (_changed(entry=5), "entry is 5; it must be a text"),
-    "an unknown field": (_changed(color="red"), "color"),
+    "an unknown field": (_changed(color="red"), "it has no field color"),
+    "a misspelt field": (_changed(clusters={}), "no field clusters; did you mean cluster?"),
+    "nothing": ("{}", "entry, case, release, cluster, steps missing"),
     "a newer format": (_changed(format=99), "format 99"),
     "an unknown expectation": (_changed(expectation={"save": True}), "save"),
     "a property that is a number": (

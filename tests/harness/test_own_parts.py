@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -13,9 +14,11 @@ from typing import Any, cast
 import pytest
 
 from kchaos.checkers.cross_checks.clients import STEPS_OF_KCHAOS
+from kchaos.faults.api import MemoryJournal
 from kchaos.harness.catalogue import Entry, entry_named, scenario_of
 from kchaos.harness.commands.cli import run
 from kchaos.harness.errors import ScenarioError, UsageError
+from kchaos.harness.play.fault_stack import FaultStack
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.run import own_parts
 from kchaos.harness.run.own_parts import carried_parts, parts_of_file
@@ -201,6 +204,28 @@ def test_parts_of_another_shape_are_refused(parts: Any) -> None:
             TUTORIAL.replace('"MY-BUG"', '"kafka-6361"'),
             "kafka-6361 is an entry of kchaos: give yours another name",
         ),
+        (
+            TUTORIAL.replace("def cluster(kafka: str)", "def cluster()"),
+            "cluster of MY-BUG must be a function of the Kafka alone",
+        ),
+        (
+            TUTORIAL.replace("def steps(case: str)", "def steps(case: str, more: str)"),
+            "steps of MY-BUG must be a function of the case alone",
+        ),
+        (
+            re.sub(r"cases=\{.*\}", "cases={}", TUTORIAL),
+            "MY-BUG: it has no cases: name one",
+        ),
+        (
+            TUTORIAL.replace(
+                "            yield kchaos.Injection(", "            kchaos.Injection("
+            ),
+            "inject of the fault BounceLeader is no context manager",
+        ),
+        (
+            TUTORIAL.replace("    @contextmanager\n", ""),
+            "inject of the fault BounceLeader is no context manager",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_with_its_line_and_the_remedy(
@@ -339,6 +364,24 @@ def test_an_error_of_kchaos_itself_is_not_told_as_one_of_the_step(tmp_path: Path
     play = SimpleNamespace(recorder=SimpleNamespace(), observed=lambda _: None)
     with pytest.raises(AttributeError, match="__traceback__"):
         perform(cast(Any, play), 0, step)
+
+
+def test_a_fault_that_yields_no_injection_is_healed_and_named() -> None:
+    healed = []
+
+    class Odd:
+        lasting = True
+
+        @contextmanager
+        def inject(self, _cluster: Any, _journal: Any) -> Iterator[None]:
+            yield
+            healed.append("odd")
+
+    journal = MemoryJournal()
+    faults = FaultStack(cluster=cast(Any, None), journal=journal)
+    with pytest.raises(ScenarioError, match="Odd was healed at once: its inject yields None"):
+        faults.inject("x", cast(Any, Odd()))
+    assert (healed, faults.acting, journal.entries) == (["odd"], {}, [])
 
 
 # -- packages ---------------------------------------------------------------------------------
