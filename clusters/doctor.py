@@ -166,5 +166,6 @@ def _docker() -> Examined:
 
 def _left() -> Examined:
     left = find_leftovers()
-    detail = f"{len(left)} work directories of dead owners"
+    folders = "work directory" if len(left) == 1 else "work directories"
+    detail = f"{len(left)} {folders} of dead owners"
     return Examined("leftovers", None if left else True, detail, "kchaos gc removes them")

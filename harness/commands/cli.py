@@ -62,7 +62,7 @@ def cli() -> None:
 @own_parts
 @as_json
 def list_entries(parts: tuple[str, ...], as_json: bool) -> None:
-    """Show the catalogue of known bugs, and on which releases each shows."""
+    """Show the known bugs, and on which releases each shows."""
     from kchaos.harness.catalogue import entries_there
     from kchaos.harness.commands.show import MATRIX_KEY, matrix_lines
     from kchaos.harness.run.own_parts import broken_parts, parts_named
@@ -82,9 +82,9 @@ def list_entries(parts: tuple[str, ...], as_json: bool) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=entries)
 @as_json
 def show(names: tuple[str, ...], as_json: bool) -> None:
-    """Tell the story of NAME, a known bug of `kchaos list`: cases, releases, source.
+    """Tell the story of NAME, a known bug. Its cases, releases and source are told too.
 
-    NAME may be a file of Python that has an entry.
+    `kchaos list` has the names. NAME may be a file of Python that has an entry.
     """
     from kchaos.harness.catalogue import entry_named
     from kchaos.harness.commands.show import entry_lines
@@ -180,9 +180,10 @@ def reproduce(
     as_json: bool,
     options: "RunOptions",
 ) -> int:
-    """Play NAME, a known bug of `kchaos list`, on real brokers and prove what happened.
+    """Play NAME, a known bug, and prove what happened. Brokers are real.
 
-    NAME may be a file of Python that has an entry, or FILE::ENTRY where it has several.
+    `kchaos list` has the names. NAME may be a file of Python that has an entry, or FILE::ENTRY
+    where it has several.
     """
     from kchaos.clusters.releases import judging_release_of
     from kchaos.harness.catalogue import entry_named
@@ -339,7 +340,7 @@ def judge(
 @click.option("--open", "opened", is_flag=True, help="Show the page in a browser.")
 @runs_directory
 def report(run: Path | None, text: bool, opened: bool, runs_dir: Path) -> None:
-    """Write the HTML page of RUN, by default the newest run, and say where it is."""
+    """Write the HTML page of RUN, by default the newest. It is told where that is."""
     if text and opened:
         raise click.UsageError("--text prints the report and --open shows it: give either")
     from kchaos.checkers.run_directory import RunDirectory
@@ -360,7 +361,7 @@ def report(run: Path | None, text: bool, opened: bool, runs_dir: Path) -> None:
 @runs_directory
 @as_json
 def runs(runs_dir: Path, as_json: bool) -> None:
-    """Show the runs that are there, the newest first, with their verdicts."""
+    """Show the runs that are there, the newest first. Each has its verdict."""
     from kchaos.harness.commands.runs import run_lines, runs_there
 
     there = runs_there(runs_dir)

@@ -39,7 +39,7 @@ def compare(
     write: Path | None,
     as_json: bool,
 ) -> int:
-    """Put the alternatives that DOCUMENT weighs side by side, by the model.
+    """Compare the alternatives that DOCUMENT weighs, by the model.
 
     DOCUMENT is such as KIP-279. Its own scenarios are played with their own numbers, and each
     alternative is put through random and exhaustive schedules. Exit codes: 0 everything was

@@ -103,7 +103,7 @@ def up(
 @mode
 @offline
 def compose(kafka: str, mode: Mode | None, offline: bool) -> None:
-    """Prepare docker-compose.yml in this folder: fetch Kafka and Java, write .env."""
+    """Prepare docker-compose.yml in this folder. Kafka and Java are fetched, .env is written."""
     from kchaos.clusters.docker_driver.compose import write_environment
 
     say = sayer()
@@ -127,7 +127,7 @@ def doctor() -> int:
 @click.command()
 @offline
 def repair(offline: bool) -> None:
-    """Make a broken cache whole: remove what is damaged, and fetch it anew."""
+    """Make a broken cache whole. What is damaged is removed and fetched anew."""
     from kchaos.clusters.repair import repair_cache
 
     done = repair_cache(offline=offline, say=sayer())

@@ -192,7 +192,7 @@ def nightly(
     mode: Mode | None,
     options: "RunOptions",
 ) -> int:
-    """Play random schedules until a budget is used up, and write a summary.
+    """Play random schedules until a budget is used up. A summary is written.
 
     Each seed is played on each Kafka. A run's line stays in night.jsonl when the run is deleted.
     Ctrl-C ends the night with what there is. Exit codes: 0 no run fails, 1 one does, 2 what fails
@@ -253,7 +253,7 @@ def summary(
     fail_on: tuple[str, ...],
     output: Path | None,
 ) -> int:
-    """Write what the runs in folders say together: a page, Markdown, JSON and JUnit XML.
+    """Write what the runs in folders say together. That is a page, Markdown, JSON and JUnit XML.
 
     A DIR is a night's folder or any other with judged runs; several are shards of one night. It may
     be a place on an object store, s3://BUCKET/PREFIX, with what kchaos nightly --store left there.
@@ -300,7 +300,7 @@ def tables(runs: tuple[Place, ...], output: Place) -> None:
     "  [default: RUN.tar.xz beside the run]",
 )
 def pack(run: Path, output: Place | None) -> None:
-    """Put a run into one small file, and say how another machine plays and judges it.
+    """Put a run into one small file. Commands for it on another machine are printed.
 
     The archive has the evidence and the newest judgement.
     """
@@ -330,7 +330,7 @@ def pack(run: Path, output: Place | None) -> None:
     help="Where the run goes.  [default: here]",
 )
 def unpack(archive: Place, output: Path) -> None:
-    """Take a run out of an archive, and make sure that its evidence is whole.
+    """Take a run out of an archive. Its evidence must be whole.
 
     ARCHIVE is a file, or lies on an object store: s3://BUCKET/PREFIX/RUN.tar.xz.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--to", "newer", metavar="RELEASE", shell_complete=releases, help="See --from.")
 @as_json
 def versions(fetch: bool, older: str | None, newer: str | None, as_json: bool) -> None:
-    """Show how well each Kafka release is known, or what differs between two."""
+    """Show how well each Kafka release is known, or how two differ."""
     from kchaos.clusters.releases import release_of
     from kchaos.harness.commands.versions import (
         difference_lines,
@@ -98,7 +98,7 @@ def bisect(
     as_json: bool,
     options: "RunOptions",
 ) -> int:
-    """Find between which releases or builds a bug came or went, by playing it.
+    """Find between which releases or builds a bug came or went. Each is played.
 
     NAME is a bug of `kchaos list` or a file of Python that has one, FILE a run or a scenario. The
     first releases of the lines between --good and --bad are bisected, and then the lines that have

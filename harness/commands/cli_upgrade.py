@@ -113,7 +113,7 @@ def upgrade(
     as_json: bool,
     options: "RunOptions",
 ) -> int:
-    """Play Kafka's upgrade procedure under clients, judge it, and write the page to sign off.
+    """Play Kafka's upgrade procedure under clients, and judge it. A page to sign off is written.
 
     New binaries go to one broker after the other at the old protocol. Then the protocol is raised,
     and then the message format where an old one was kept. The seed draws the orders, the place of

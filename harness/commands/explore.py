@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from kchaos.checkers.model.explore import Schedule, Schedules, find_schedule, sy
 from kchaos.checkers.model.explore.bounds import Faults, Grain, Machine
 from kchaos.checkers.model.releases.every_rule import RULES
 from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.releases.versions import RELEASED
 from kchaos.clusters.configuration import mixed_protocol
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.releases import release_of
@@ -122,8 +124,15 @@ def releases_of(named: Sequence[str], replicas: int | None) -> tuple[str, ...]:
     """Return the release of each broker.
 
     Raises:
-        UsageError: Several releases were named, and not one for each broker.
+        UsageError: Several releases were named, and not one for each broker; or the model does not
+            say what brokers of a release do.
     """
+    for release in named:
+        if release not in RELEASED:
+            raise UsageError(
+                f"{release} is not explored: the model has the rules of releases with ZooKeeper "
+                f"whose source was read, from {RELEASED[0]} to {RELEASED[-1]} (kchaos versions)"
+            )
     if len(named) == 1:
         return tuple(named) * (replicas or min(DEFAULT_BOUNDS))
     if replicas not in (None, len(named)) or len(named) > _MOST_BROKERS:
@@ -224,8 +233,13 @@ def explore_release(
             "with --steps queues a broker hears of all that its controller sends, in order: leave "
             "out --skip-epochs, or let the controller move (--fault controller)"
         )
-    if wanted.scenario is not None and not wanted.scenario.absolute().parent.is_dir():
-        raise UsageError(f"{wanted.scenario} cannot be written: there is no such folder")
+    if wanted.scenario is not None:
+        folder = wanted.scenario.absolute().parent
+        if not os.access(folder, os.W_OK):
+            why = (
+                "nobody may write into its folder" if folder.is_dir() else "there is no such folder"
+            )
+            raise UsageError(f"{wanted.scenario} cannot be written: {why}; name another --scenario")
     try:
         outcome = _explored(wanted, say)
         schedule = None

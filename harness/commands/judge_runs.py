@@ -18,6 +18,7 @@ from kchaos.clusters.errors import MachineError
 from kchaos.clusters.java import spark_java_home
 from kchaos.clusters.memory import usable_cores
 from kchaos.harness.commands.show import result_lines
+from kchaos.harness.errors import UsageError
 from kchaos.harness.report import write_report
 from kchaos.harness.run.directories import find_places, find_runs
 
@@ -50,11 +51,15 @@ def judge_paths(
             `judgements-spark/` beside the first run.
 
     Raises:
-        UsageError: A path is no run directory and holds none.
+        UsageError: A path is no run directory and holds none; or the output is there already.
         RunDirectoryError: There is one run only, and it cannot be opened.
         StoreError: The store cannot be asked which packs there are.
     """
     runs = find_places(places)
+    if isinstance(output, Path) and output.exists():
+        raise UsageError(
+            f"{output} exists, and no judgement is written over: name another --output"
+        )
     if spark is None and (master is not None or output is not None):
         spark = True
     if with_spark(spark, runs=len(runs), offline=offline, say=say):

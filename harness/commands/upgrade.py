@@ -134,7 +134,8 @@ def play_upgrade(
     }
     scenarios = [draw_upgrade(seed + number, upgrade) for number in range(wanted.runs)]
     folder = wanted.sign_off or options.runs_directory / f"sign-off-{upgrade.case}-{seed}"
-    say(f"{upgrade.pair}: {len(scenarios)} runs, seeds from {seed} on")
+    runs_text = "1 run" if len(scenarios) == 1 else f"{len(scenarios)} runs"
+    say(f"{upgrade.pair}: {runs_text}, seeds from {seed} on")
     runs: dict[int, Path] = {}
     told = _signed(wanted, [], seed, digests)
 

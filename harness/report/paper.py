@@ -1,8 +1,12 @@
 """Lines of text for a terminal, wrapped, cleaned and coloured."""
 
+import re
 import textwrap
 import unicodedata
 
+_WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
+"""A word of a shell command, with spaces where they are quoted."""
+_GOES_ON = " \\"
 _RESET = "\x1b[0m"
 _CODES = {"yes": "34;1", "no": "33;1", "unknown": "35;1", "none": "2", "bold": "1", "quiet": "2"}
 
@@ -30,6 +34,21 @@ class Paper:
                 break_on_hyphens=False,
             )
             self._lines += [self._styled(part, style) for part in wrapped or [""]]
+
+    def add_command(self, text: str, *, indent: int = 0) -> None:
+        """Adds a shell command that may be copied: a line that goes on ends with a backslash.
+
+        A word that is longer than a line is left whole.
+        """
+        line, *words = _WORD.findall(_printable(text))
+        lines = []
+        for word in words:
+            if indent + len(line) + len(word) + len(_GOES_ON) + 1 > self.width:
+                lines.append(line + _GOES_ON)
+                line = f"  {word}"
+            else:
+                line += f" {word}"
+        self._lines += [" " * indent + each for each in (*lines, line)]
 
     def heading(self, text: str) -> None:
         """Adds a heading with an empty line above it."""

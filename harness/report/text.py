@@ -1,4 +1,7 @@
-"""The report as text for a terminal: the same content, condensed, no line wider than asked."""
+"""The report as text for a terminal: the same content, condensed, no line wider than asked.
+
+The command that plays the run again is the exception: a word of it is left whole.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -8,6 +11,7 @@ from kchaos.checkers.outcome import partition_of
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import answers
 from kchaos.harness.report.cause.causes import cause_of
+from kchaos.harness.report.cause.story import CauseStep
 from kchaos.harness.report.cause.unavoidable import no_way_back
 from kchaos.harness.report.control import control_rows, most_of
 from kchaos.harness.report.finding_views import in_order, offsets_text
@@ -97,7 +101,7 @@ def _whole(loaded: Loaded, paper: Paper) -> str:
         for each in left_out:
             paper.add(each, indent=2, hang=2, style="quiet")
     paper.heading("Replay")
-    paper.add(answers.replay_of(loaded), indent=2, hang=2)
+    paper.add_command(answers.replay_of(loaded), indent=2)
     return paper.text()
 
 
@@ -143,10 +147,15 @@ def _cause(paper: Paper, loaded: Loaded, views: Sequence[PartitionView]) -> None
     if steps:
         paper.heading("What led to it")
     for number, step in enumerate(steps, start=1):
-        paper.add(f"{number}. {step.text}", indent=2, hang=3)
+        decided = " This decided it." if step.is_fatal else ""
+        paper.add(f"{number}. {_at(step, loaded)}{step.text}{decided}", indent=2, hang=3)
     since = no_way_back(loaded)
     if since is not None:
-        paper.add(since.text, indent=2)
+        paper.add(f"{_at(since, loaded)}{since.text}", indent=2)
+
+
+def _at(step: CauseStep, loaded: Loaded) -> str:
+    return "" if step.time is None else f"{step.time - loaded.started_at:.3f} s: "
 
 
 def _findings(paper: Paper, loaded: Loaded) -> None:

@@ -170,6 +170,16 @@ def test_the_catalogue_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> No
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
+def test_the_help_fits_80_columns_and_cuts_no_sentence_off(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for command in ([], *([name] for name in cli.commands)):
+        assert run([*command, "--help"]) == 0
+        usage, *lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, [usage, *lines])) <= 80
+        assert [line for line in lines if line.endswith("...")] == []
+
+
 def test_the_list_marks_each_release_line_by_what_shows_there(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -165,6 +165,9 @@ def test_a_bound_that_ends_it_leaves_it_unknown(
     ("arguments", "said"),
     [
         (["--kafka", "9.9.9"], "no known Kafka release"),
+        (["--kafka", "4.1.2"], "4.1.2 is not explored"),
+        (["--kafka", "2.8.9"], "2.8.9 is not explored"),
+        (["--kafka", "4.0.2"], "from 0.10.2.0 to 3.9.2"),
         (["--kafka", "3.9.1", "--records", "0"], "--records"),
         (["--kafka", "3.9.1", "--without", "KIP-1"], "no release has a rule named 'KIP-1'"),
         (["--kafka", "3.9.1", "--replicas", "1"], "--replicas"),

@@ -12,7 +12,7 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.observations import Broker, Healed
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.harness.report import render
+from kchaos.harness.report import render, text_report
 from kchaos.harness.report.cause.causes import NOT_KNOWN, cause_of_run
 from kchaos.harness.report.cause.elections import uncleanly
 from kchaos.harness.report.cause.story import Term
@@ -254,8 +254,11 @@ def test_the_page_tells_the_cause_before_the_findings_with_links_to_what_shows_i
 
     assert page.problems == []
     assert page.text.index("What led to it") < page.text.index("Findings")
+    text = " ".join(text_report(run).split())
     for sentence in told(run):
         assert sentence in page.text
+        assert sentence in text
+    assert re.search(r"\d\.\d{3} s: [^:]* This decided it\.", text)
     assert ("a", {"href": "#replicas"}) in page.tags
 
 

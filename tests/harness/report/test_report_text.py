@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -24,7 +25,9 @@ def test_no_line_is_wider_than_asked(tmp_path: Path) -> None:
     run = judge_as(build.seal(), findings=[finding], unknown=LONG, crashes=[LONG], reason=LONG)
 
     for width in (40, 80, 132):
-        assert max(len(line) for line in text_report(run, width=width).splitlines()) <= width
+        lines = text_report(run, width=width).splitlines()
+        # A word of the command is left whole, so that it can be copied.
+        assert max(map(len, lines[: lines.index("Replay")])) <= width
 
 
 def test_it_says_the_same_as_the_page_in_short(tmp_path: Path) -> None:
@@ -214,6 +217,12 @@ def test_a_copy_keeps_the_name_of_its_run_and_replays_from_where_it_lies(tmp_pat
 
     assert text.splitlines()[0] == "KAFKA-6361"
     assert f"A='x y' kchaos replay --driver local '{copy}'" in text
+    narrow = text_report(RunDirectory.open(copy), width=40)
+    command = narrow[narrow.index("\nReplay\n") + len("\nReplay\n") :]
+    assert " \\\n" in command
+    # A shell takes the lines for a single command; shlex keeps such ends of lines.
+    words = shlex.split(command.replace("\\\n", ""))
+    assert words == ["A=x y", "kchaos", "replay", "--driver", "local", str(copy)]
 
 
 def test_a_question_that_repeats_is_one_line(tmp_path: Path) -> None:
