@@ -15,6 +15,7 @@ from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import (
     LeaderAndIsr,
     Received,
+    Stage,
     StopReplica,
     UpdateMetadata,
 )
@@ -23,6 +24,7 @@ OFFLINE_STOPPED = "OFFLINE_STOPPED"
 """Stands for what is answered to a StopReplica of a replica whose log directory has failed."""
 Errors = tuple[tuple[TopicPartition | None, str], ...]
 """Answer of a broker: (partition, or None for the whole request; Kafka's error or "")."""
+_UNKNOWN_EPOCH = "UNKNOWN_LEADER_EPOCH"
 
 
 _OF_A_LEADER = (
@@ -69,13 +71,17 @@ def handle(
         world.put_broker(broker_id, replace(broker, controller_epoch=controller_epoch))
     if isinstance(request, StopReplica):
         return ((None, ""), (request.partition, _stop_replica(world, broker_id, request)))
+    fails = _fails_on_waiting_fetch(world, broker, received, request)
     errors = tuple(
         (
             TopicPartition(state.topic, state.partition),
-            _become(world, broker_id, state, request),
+            _become(world, broker_id, state, request, fetches=not fails),
         )
         for state in request.states
     )
+    if fails:
+        every = (None, *(partition for partition, _ in errors))
+        return tuple((partition, _UNKNOWN_EPOCH) for partition in every)
     if any(error == leader.OUT_OF_RANGE for _, error in errors):
         # The request fails as a whole where it stands (ReplicaManager.makeLeaders).
         return ((None, leader.OUT_OF_RANGE),)
@@ -98,7 +104,57 @@ def _refusal(broker: Broker, received: Received) -> str:
     return "STALE_CONTROLLER_EPOCH" if is_stale else ""
 
 
-def _become(world: World, broker_id: int, state: PartitionState, request: LeaderAndIsr) -> str:
+def _fails_on_waiting_fetch(
+    world: World, broker: Broker, received: Received, request: LeaderAndIsr
+) -> bool:
+    """Tell whether a LeaderAndIsr fails since a follower's Fetch waits that is of a later epoch.
+
+    Of a partition that it has begun to follow a broker looks at the Fetches that wait, and does not
+    catch UNKNOWN_LEADER_EPOCH (ReplicaManager.makeFollowers and DelayedFetch.tryComplete, 2.1.1 and
+    2.3.1). A topic that was deleted and made again begins with leader epoch 0. The request fails
+    as a whole where it stands: its partitions have their roles, and none is fetched.
+    """
+    if not broker.generation.fails_on_waiting_fetch:
+        return False
+    broker_id = broker.configuration.broker
+    states = list(request.states)
+    for part in world.received(broker_id):
+        if part is not received and part.number == received.number:
+            if (None, _UNKNOWN_EPOCH) in (part.errors or ()):
+                return True
+            if isinstance(part.request, LeaderAndIsr):
+                states += part.request.states
+    return any(_is_fetched_in_later_epoch(world, broker, state) for state in states)
+
+
+def _is_fetched_in_later_epoch(world: World, broker: Broker, state: PartitionState) -> bool:
+    """Tell whether a broker begins to follow here, while a Fetch of a later epoch waits."""
+    broker_id = broker.configuration.broker
+    partition = TopicPartition(state.topic, state.partition)
+    replica = world.replica(broker_id, partition) or Replica()
+    is_leader_alive = state.leader != broker_id and state.leader in broker.live
+    if not is_leader_alive or state.leader_epoch <= replica.leader_epoch:
+        return False
+    followed = replace(replica, leader_epoch=state.leader_epoch)
+    return any(
+        leader.refusal(broker, followed, asked) == _UNKNOWN_EPOCH
+        for other in world.broker_ids()
+        for source in world.sources(other, broker_id)
+        for exchange in world.exchanges(other, source)
+        if exchange.stage is Stage.WAITING and partition not in exchange.refused
+        for asked_of, asked in exchange.asked
+        if asked_of == partition
+    )
+
+
+def _become(
+    world: World,
+    broker_id: int,
+    state: PartitionState,
+    request: LeaderAndIsr,
+    *,
+    fetches: bool = True,
+) -> str:
     """Handle one partition of a LeaderAndIsr (ReplicaManager.becomeLeaderOrFollower).
 
     Whether the leader lives is asked of the broker's own metadata cache, which only UpdateMetadata
@@ -135,7 +191,7 @@ def _become(world: World, broker_id: int, state: PartitionState, request: Leader
         if leader.fails_to_move(broker, world.known_replica(broker_id, partition)):
             return leader.OUT_OF_RANGE
     elif state.leader in broker.live:
-        follower.become_follower(world, broker_id, partition, state)
+        follower.become_follower(world, broker_id, partition, state, fetches=fetches)
     return ""
 
 

@@ -33,9 +33,17 @@ from kchaos.checkers.model.values.requests import LATEST, EpochAnswer, FetchAnsw
 
 
 def become_follower(
-    world: World, broker_id: int, partition: TopicPartition, state: PartitionState
+    world: World,
+    broker_id: int,
+    partition: TopicPartition,
+    state: PartitionState,
+    *,
+    fetches: bool = True,
 ) -> None:
-    """Follow a leader in a new epoch, unless the generation thinks that nothing changed."""
+    """Follow a leader in a new epoch, unless the generation thinks that nothing changed.
+
+    Unless it `fetches` no thread gets the partition.
+    """
     broker = _broker(world, broker_id)
     replica = world.known_replica(broker_id, partition)
     known_epoch = replica.leader_epoch
@@ -55,6 +63,8 @@ def become_follower(
     target_offset = broker.generation.truncation_at_once(replica)
     if target_offset is not None:
         truncate(world, broker_id, partition, target_offset)
+    if not fetches:
+        return
     source = world.source(broker_id, state.leader, partition)
     thread = world.thread(broker_id, source) or FetcherThread()
     fetch = broker.generation.first_fetch(world.known_replica(broker_id, partition))

@@ -138,6 +138,8 @@ class Generation:
             told before.
         may_refuse_while_told: Whether a Fetch in an epoch that a LeaderAndIsr begins or ends may be
             refused, while that is handled, as if the broker did not lead.
+        fails_on_waiting_fetch: Whether a LeaderAndIsr may fail because of a Fetch that has waited
+            since before a replica was deleted.
         effective_min_isr: (`min.insync.replicas`, number of replicas) to how many members the ISR
             needs for produces with acks=all.
         enough_after_append: (replica) to the brokers that are counted for whether the ISR is large
@@ -280,6 +282,7 @@ class Generation:
     answers_nothing_at_once: bool = False
     tells_high_watermark_once: bool = False
     may_refuse_while_told: bool = False
+    fails_on_waiting_fetch: bool = True
     waits_outside_isr: Callable[[int, frozenset[int]], bool]
     needed_for_isr: Callable[[Replica], int]
     may_join_isr: Callable[[int, frozenset[int]], bool]

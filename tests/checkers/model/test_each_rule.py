@@ -868,6 +868,12 @@ CONTROL_AND_STORAGE = {
     "KAFKA-13972": Shown(
         release="3.4.1", look=lambda known: known.refuses_stop(0, 0), old=True, new=False
     ),
+    "KAFKA-9198": Shown(
+        release="2.4.0",
+        look=lambda known: known.fails_on_waiting_fetch,
+        old=True,
+        new=False,
+    ),
     "leader epochs told to stop": Shown(release="2.6.0", look=epoch_of_the_stop, old=-1, new=0),
     "KAFKA-3143": Shown(
         release="2.3.1",

@@ -1,0 +1,123 @@
+"""KAFKA-9198: a Fetch that waits over a topic's deletion makes a LeaderAndIsr fail."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.broker import control_handling
+from kchaos.checkers.model.broker.exchange import FETCH
+from kchaos.checkers.model.settle.apply_event import happen
+from kchaos.checkers.model.state.state import EMPTY
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.replica import Role
+from kchaos.checkers.model.values.requests import (
+    Exchange,
+    LeaderAndIsr,
+    PartitionRequest,
+    Received,
+    Stage,
+)
+from tests.support.model_timelines import start, state
+
+T, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
+ASKED = PartitionRequest(
+    leader_epoch=2, carries_leader_epoch=True, fetch_offset=0, requested_epoch=-1
+)
+WAITING = Exchange(api=FETCH, asked=((T, ASKED),), stage=Stage.WAITING)
+FAILS = "UNKNOWN_LEADER_EPOCH"
+
+
+def fetched_from_0(release: str, fetch: Exchange) -> World:
+    """Broker 0 has no replica any more, and a Fetch of broker 1, which is alive."""
+    known = generation_for(release)
+    world = World(EMPTY)
+    for broker in (0, 1):
+        for event in start(broker, release):
+            happen(world, event, {0: known, 1: known})
+    before = world.broker(0)
+    assert before is not None
+    world.put_broker(0, replace(before, live=frozenset({0, 1}), checkpoints=True))
+    world.put_exchanges(1, 0, (fetch,))
+    return world
+
+
+def told(world: World, *partitions: TopicPartition, leader: int = 1) -> set[str]:
+    """Let broker 0 handle a LeaderAndIsr of epoch 0, part by part; returns what it answers."""
+    parts = [
+        Received(
+            number=(7, 1),
+            controller_epoch=1,
+            request=LeaderAndIsr(
+                states=(replace(state(leader, 0, (0, 1)), partition=partition.partition),),
+                is_new=True,
+            ),
+        )
+        for partition in partitions
+    ]
+    world.put_received(0, tuple(parts))
+    said = set()
+    for index, part in enumerate(parts):
+        is_last = index == len(parts) - 1
+        errors = control_handling.handle(world, 0, part, is_last=is_last)
+        assert errors is not None
+        parts[index] = replace(part, errors=errors)
+        world.put_received(0, tuple(parts))
+        said |= {error for _, error in errors}
+    return said
+
+
+def fetched(world: World) -> Sequence[TopicPartition]:
+    thread = world.thread(0, 1)
+    return () if thread is None else [partition for partition, _ in thread.partitions]
+
+
+@pytest.mark.parametrize("release", ["2.1.0", "2.1.1", "2.2.2", "2.3.1"])
+def test_a_fetch_of_a_later_epoch_that_waits_makes_the_request_fail(release: str) -> None:
+    world = fetched_from_0(release, WAITING)
+
+    assert told(world, T) == {FAILS}
+
+    replica = world.known_replica(0, T)
+    assert (replica.role, replica.leader, replica.leader_epoch) == (Role.FOLLOWER, 1, 0)
+    assert fetched(world) == ()
+
+
+@pytest.mark.parametrize(
+    ("release", "fetch"),
+    [
+        ("2.0.1", WAITING),
+        ("2.4.0", WAITING),
+        ("2.8.2", WAITING),
+        ("2.3.1", replace(WAITING, stage=Stage.ARRIVED)),
+        ("2.3.1", replace(WAITING, stage=Stage.ANSWERED)),
+        ("2.3.1", replace(WAITING, refused=frozenset({T}))),
+        ("2.3.1", replace(WAITING, asked=((OTHER, ASKED),))),
+        ("2.3.1", replace(WAITING, asked=((T, replace(ASKED, leader_epoch=0)),))),
+        ("2.3.1", replace(WAITING, asked=((T, replace(ASKED, is_incremental=True)),))),
+    ],
+    ids=[
+        *("no epochs yet", "since the fix", "later", "arrived", "answered", "refused"),
+        *("another partition", "the new epoch", "a session forgets it"),
+    ],
+)
+def test_any_other_fetch_does_not(release: str, fetch: Exchange) -> None:
+    world = fetched_from_0(release, fetch)
+    assert told(world, T) == {""}
+    assert fetched(world) == [T]
+
+
+def test_a_broker_that_leads_does_not_look_at_what_waits() -> None:
+    world = fetched_from_0("2.3.1", WAITING)
+    assert told(world, T, leader=0) == {""}
+    assert world.known_replica(0, T).role is Role.LEADER
+
+
+@pytest.mark.parametrize("partitions", [(T, OTHER), (OTHER, T)], ids=["first", "last"])
+def test_the_request_fails_as_a_whole(partitions: tuple[TopicPartition, ...]) -> None:
+    world = fetched_from_0("2.3.1", WAITING)
+    assert told(world, *partitions) == {FAILS}
+    assert {world.known_replica(0, each).role for each in partitions} == {Role.FOLLOWER}
+    assert fetched(world) == ()
