@@ -197,9 +197,14 @@ def _other_observations(evidence: RunEvidence) -> Iterator[str]:
             if what.name != wanted:
                 yield f"{OBSERVATIONS}: step {line.step} was {what.name}, not {wanted}"
         if isinstance(what, AwaitedState) and what.state is not None:
-            told = (what.state.leader, what.state.leader_epoch, what.state.isr)
-            if (what.topic, what.partition, *told) not in states:
-                yield f"{OBSERVATIONS}: a state was seen that never was written: {told}"
+            state = what.state
+            told = (what.topic, what.partition, state.leader, state.leader_epoch, state.isr)
+            if told not in states:
+                yield (
+                    f"{OBSERVATIONS}: a state was seen that never was written: "
+                    f"{what.topic}-{what.partition} with leader {state.leader}, leader epoch "
+                    f"{state.leader_epoch} and ISR {list(state.isr)}"
+                )
 
 
 def _about_the_run(evidence: RunEvidence) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -70,7 +71,7 @@ def measure(
         else:
             append_result(file, line)
         answer = "as expected" if line["expected"] else f"NOT as expected: {json.dumps(line)}"
-        say(f"{answer}, {line['seconds']} s")
+        say(f"{answer}, {line['seconds']:.1f} s")
 
     play_cases(
         due, side_by_side=side_by_side, options=options, say=say, say_steps=_quiet, done=judged
@@ -150,9 +151,12 @@ def _word(answer: bool | None) -> str:
 
 
 def cells(entries: Sequence[Entry]) -> Iterator[tuple[Entry, str, str]]:
-    """Cells to play: each case of an entry on each release that it says something of."""
+    """Cells to play: each case of an entry on each release that it says something of.
+
+    One that leaves all to the model has each of its cases on each of its default releases.
+    """
     for entry in entries:
-        for case, release in entry.expectations:
+        for case, release in entry.expectations or product(entry.cases, entry.default_releases):
             yield entry, case, release
 
 

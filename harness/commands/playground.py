@@ -159,5 +159,6 @@ def _run(command: Sequence[str], servers: Sequence[str], play: Play) -> int:
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
-    play.say(f"it ended with {child.returncode}")
+    code = child.returncode
+    play.say(f"it was killed by signal {-code}" if code < 0 else f"it ended with {code}")
     return child.returncode

@@ -484,9 +484,9 @@ def _add_evidence(
 
 def _steps(observed: Sequence[Observed]) -> Iterator[dict[str, Any]]:
     steps = [*lines_of(observed, StepBegun)]
-    last = max(
-        (line.time for line in observed if steps and line.step == steps[-1][0].step), default=0
-    )
+    if not steps:
+        return
+    last = max(line.time for line in observed if line.step == steps[-1][0].step)
     ends = [*(line.time for line, _ in steps[1:]), last]
     for (line, step), end in zip(steps, ends, strict=True):
         yield {

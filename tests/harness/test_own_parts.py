@@ -17,6 +17,7 @@ from kchaos.checkers.cross_checks.clients import STEPS_OF_KCHAOS
 from kchaos.faults.api import MemoryJournal
 from kchaos.harness.catalogue import Entry, entry_named, scenario_of
 from kchaos.harness.commands.cli import run
+from kchaos.harness.commands.measure import cells
 from kchaos.harness.errors import ScenarioError, UsageError
 from kchaos.harness.play.fault_stack import FaultStack
 from kchaos.harness.player.drawing import draw
@@ -87,6 +88,13 @@ def test_a_file_is_shown_and_listed_as_an_entry_of_kchaos(
     listed = [json.loads(line)["entry"] for line in capsys.readouterr().out.splitlines()]
     assert listed[-1] == "MY-BUG"
     assert "KAFKA-6361" in listed
+
+
+def test_an_entry_that_leaves_all_to_the_model_is_measured_on_its_default_releases(
+    tutorial: Path,
+) -> None:
+    entry = entry_named(str(tutorial))
+    assert [*cells([entry])] == [(entry, "bounced", "2.8.2")]
 
 
 def test_a_run_carries_the_text_and_gives_the_same_scenario_to_whoever_trusts_it(

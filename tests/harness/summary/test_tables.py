@@ -12,6 +12,7 @@ import pytest
 
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import write_judgement
+from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.commands.cli import run as kchaos
 from kchaos.harness.commands.exits import USAGE
 from kchaos.harness.summary.tables import NO_DAY, TABLES, append, columns_page, rows_of
@@ -67,6 +68,18 @@ def test_runs_are_in_the_part_of_their_day_with_what_is_known(tables: Path) -> N
     torn = by_run["torn"]
     assert (torn["safe"], torn["started"], torn["judged"]) == (None, None, None)
     assert "cannot be read" in torn["unknown"]
+
+
+def test_a_run_that_ended_before_its_first_step_has_a_row_and_no_steps(tmp_path: Path) -> None:
+    fields = {"entry": "x", "case": "", "release": "1.1.1", "driver": "local", "seed": 0}
+    scenario: dict[str, Any] = {"expectation": None, "cluster": {"brokers": []}, "steps": []}
+    run = RunDirectory.create(tmp_path / "run", run=fields, scenario=scenario)
+    write_judgement(run, judge(run))
+
+    assert kchaos(["tables", str(run.path), "--output", str(tmp_path / "tables")]) == 0
+
+    assert [row["safe"] for row in rows(tmp_path / "tables", "runs")] == [None]
+    assert rows(tmp_path / "tables", "steps") == []
 
 
 def test_the_row_of_an_upgrade_names_the_pair(runs: Path, tmp_path: Path) -> None:
