@@ -83,9 +83,10 @@ def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
     **Verifies**: that each produce is of a step that sends one of that name, to that partition and
     broker, with those records, acks and codec (or none, for a batch that would grow by it), or is
     settling's probe; that each step that was done has its produces; that a produce ended before the
-    next step began if its step waited for it, and that its records' timestamps are of when it was
-    invoked; that a consumer got only what was sent; that links which saw all that clients did saw
-    what a test says of them, and that it says it of partitions that there are.
+    next step began if its step waited for it, acknowledged unless the step took an error too; that
+    its records' timestamps are of when it was invoked; that a consumer got only what was sent; that
+    links which saw all that clients did saw what a test says of them, and that it says it of
+    partitions that there are.
     **Does not verify**: of a step that names no broker, to whom it was sent: the model knows who
     led.
     """
@@ -117,6 +118,7 @@ def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
         yield from _unlike_its_time(told[name])
     if evidence.outcome.finished:
         yield from _not_sent(evidence, sent)
+        yield from _not_acknowledged(evidence, sent, told)
     yield from _too_late(evidence, sent, told)
 
 
@@ -161,28 +163,49 @@ def _unlike_its_time(told: Operation) -> Iterator[str]:
         )
 
 
-def _too_late(
-    evidence: RunEvidence, sent: Mapping[str, TimedEvent], told: Mapping[str, Operation]
-) -> Iterator[str]:
-    """A step that waits for an answer has it before the next step begins."""
+def _awaited(
+    evidence: RunEvidence, sent: Mapping[str, TimedEvent]
+) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
+    """Yields each produce for whose answer a step waits, with the number of that step and it."""
     steps = [step.get("do") or step for step in evidence.scenario.steps]
-    begun = {line.step: line.time for line, _ in lines_of(evidence.observed, StepBegun)}
-    awaited = {
+    later = {
         str(step.get("operation")): number
         for number, step in enumerate(steps)
         if step.get("step") == "AwaitAnswer"
     }
-    for name in sorted(sent.keys() & told.keys()):
-        ended = told[name].ended_at
-        number = awaited.get(name, sent[name].step)
-        if ended is None or number in evidence.undone or not 0 <= number < len(steps):
+    for name in sorted(sent):
+        number = later.get(name, sent[name].step)
+        if number in evidence.undone or not 0 <= number < len(steps):
             continue
-        is_awaited = name in awaited or steps[number].get("await_answer", True)
+        if name in later or steps[number].get("await_answer", True):
+            yield name, number, steps[number]
+
+
+def _too_late(
+    evidence: RunEvidence, sent: Mapping[str, TimedEvent], told: Mapping[str, Operation]
+) -> Iterator[str]:
+    """A step that waits for an answer has it before the next step begins."""
+    begun = {line.step: line.time for line, _ in lines_of(evidence.observed, StepBegun)}
+    for name, number, _ in _awaited(evidence, sent):
+        ended = told[name].ended_at if name in told else None
         following = begun.get(number + 1, math.inf)
-        if is_awaited and ended > following + 1:
+        if ended is not None and ended > following + 1:
             yield (
                 f"produce {name!r} ended {ended - following:.1f} s after step {number + 1} began, "
                 "which waited for it"
+            )
+
+
+def _not_acknowledged(
+    evidence: RunEvidence, sent: Mapping[str, TimedEvent], told: Mapping[str, Operation]
+) -> Iterator[str]:
+    """A step that takes no error ends the run where its produce was not acknowledged."""
+    for name, number, step in _awaited(evidence, sent):
+        outcome = told[name].outcome if name in told else "pending"
+        if step.get("accept_error") is False and outcome not in ("ok", "pending"):
+            yield (
+                f"produce {name!r} ended as {outcome!r}, and step {number} ends the run unless it "
+                "is acknowledged"
             )
 
 

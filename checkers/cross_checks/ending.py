@@ -1,6 +1,7 @@
 """Cross-check of the ending: outcome.json's settle record beside history and ZooKeeper's log."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.cross_checks.copies import possible_states
@@ -24,7 +25,8 @@ def ending_disagreements(evidence: RunEvidence) -> Iterator[str]:
     two replicas that differ; that it has a bound, a small one only if somebody set it; that it is
     what was observed when settling ended, and every partition's last state as ZooKeeper's log has
     it; that each probe which it names is in the history, with that end, and each partition
-    with a leader has one.
+    with a leader has one; that in-sync replicas which it saw differ are in sync in the last
+    snapshot, where they are compared.
     **Does not verify**: that a reason is true; the log ends, which the copied files tell.
     """
     settle = evidence.outcome.settle
@@ -58,6 +60,24 @@ def ending_disagreements(evidence: RunEvidence) -> Iterator[str]:
         known = [(s.leader, s.leader_epoch, list(s.isr)) for s in states if s is not None]
         if known and told not in known:
             yield f"{OUTCOME}: {name} was seen last as {told}, which it never was"
+        yield from _left_since(evidence, partition, seen[name])
+
+
+def _left_since(
+    evidence: RunEvidence, partition: TopicPartition, seen: Mapping[str, Any]
+) -> Iterator[str]:
+    """Replicas that differed in sync are compared only while both are in the ISR."""
+    different = seen.get("different")
+    brokers = different.get("brokers") if isinstance(different, dict) else None
+    if not isinstance(brokers, list):
+        return
+    for snapshot in evidence.snapshots:
+        state = snapshot.state(partition) if snapshot.is_final else None
+        if state is not None and not all(broker in state.isr for broker in brokers):
+            yield (
+                f"{OUTCOME}: brokers {brokers} were in sync with different records of "
+                f"{partition.name}, and in the last snapshot the ISR is {sorted(state.isr)}"
+            )
 
 
 def _as_observed(evidence: RunEvidence) -> Iterator[str]:

@@ -278,3 +278,23 @@ def test_actions_are_in_the_order_of_their_zxids_and_times(tmp_path: Path) -> No
     _edit(run, "actions.jsonl", list(run.read_lines("actions.jsonl"))[::-1])
 
     assert _without_place(run) == in_order
+
+
+@pytest.mark.parametrize(
+    ("accepts_error", "is_refused"), [(False, True), (True, False), (None, False)]
+)
+def test_a_step_that_takes_no_error_has_an_acknowledgement(
+    accepts_error: bool | None, is_refused: bool, tmp_path: Path
+) -> None:
+    build = clean_run(tmp_path / "run")
+    build.steps[0] |= {} if accepts_error is None else {"accept_error": accepts_error}
+    run = clean_snapshot(build).seal()
+    lines = list(run.read_lines("history.jsonl"))
+    for line in lines:
+        if line["type"] == "ok" and not line["probe"]:
+            line |= {"type": "info", "base_offset": None, "promised": False}
+    _edit(run, "history.jsonl", lines)
+
+    said = [text for text in client_disagreements(RunEvidence(run)) if "ends the run" in text]
+
+    assert bool(said) is is_refused

@@ -245,13 +245,18 @@ def _crash(results: Results) -> str:
 
 
 def wrong(judged: Iterable[Judged]) -> list[str]:
-    """What may not be: changes that are believed without a reason, false alarms, and crashes."""
+    """What may not be: false alarms, crashes, changes that are believed without a reason.
+
+    No reason excuses a change that makes an unsafe run safe.
+    """
     collected = []
     for mutant in judged:
         where = f"{mutant.kind} ({mutant.run}, {mutant.place})"
         if KINDS[mutant.kind].is_harmless:
             if not mutant.is_believed:
                 collected.append(f"{where}: a false alarm: {mutant.said}")
+        elif mutant.is_flipped:
+            collected.append(f"{where}: the run is unsafe, and the mutant safe")
         elif mutant.is_believed and not is_survivor(mutant.kind, mutant.run):
             collected.append(f"{where}: it is believed")
         if mutant.crash:

@@ -29,9 +29,11 @@ SURVIVORS = {
     "checkpoints: high watermarks, nothing in it": "It is made empty.",
     "checkpoints: high watermarks, the partition's line is gone": "As above.",
     "history: an acknowledgement is a time-out of the broker's": (
-        "It claims less: an append that nobody promised to keep. Only acks=all may time out."
+        "Where the step takes an error too. It claims less: an append that nobody promised to keep."
     ),
-    "history: an acknowledgement never came": "It claims less, and an answer can get lost.",
+    "history: an acknowledgement never came": (
+        "Where the step takes an error too. It claims less, and an answer can get lost."
+    ),
     "links: an answer that was cut": (
         "In front of a cut both are possible: the question arrived, or its answer did not."
     ),
@@ -54,17 +56,9 @@ SURVIVORS = {
     "zookeeper: an election that nobody made, the other replica": (
         "A preferred election, for which anybody may ask."
     ),
-    "zookeeper: an election that nobody made, the leader in a shrunk ISR": (
-        "At the very end, of a member that had registered again: its controller need not have seen "
-        "that yet, and nobody was told of the decision any more."
-    ),
     "brokers: an empty log": (
         "Where run.json names Kafka's published jars by their digests, no log is needed to tell "
         "the release."
-    ),
-    "zookeeper: an ISR that nobody wrote": (
-        "Up to 2.6 a leader may throw out a follower that has just joined: it had reached the high "
-        "watermark, and need never have been at the end of the leader's log in that leader epoch."
     ),
     "actions: two lines changed places": "Times and zxids order actions, not lines.",
     "actions: an earlier zxid": (

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,7 @@ def test_no_change_of_a_state_is_believed_of_a_partition_that_had_no_leader(
         ("snapshots: a topic that nobody made", "not-as-predicted"),
         ("snapshots: an earlier snapshot is not there", "and has no snapshot.json"),
         ("history: a produce that nobody sent", "history.jsonl"),
+        ("history: an acknowledgement never came", "unless it is acknowledged"),
         ("actions: an earlier zxid", "began"),
         ("links: another target", "connection"),
         ("alike: the control bit", "not-as-sent"),
@@ -137,6 +139,33 @@ def test_what_a_leader_says_before_any_fetch_and_who_writes_is_checked(
 
     assert not judged_mutant.is_believed
     assert said in judged_mutant.said
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "zookeeper: an ISR that nobody wrote",
+        "zookeeper: an election that nobody made, the leader in a shrunk ISR",
+    ],
+)
+@pytest.mark.parametrize("release", ["0.11.0.3", "1.1.1"])
+def test_replicas_that_settling_saw_differ_are_not_hidden_by_another_isr(
+    name: str, release: str, tmp_path: Path
+) -> None:
+    (judged_mutant,) = judged_mutants(unpacked(release, tmp_path), [KINDS[name]], tmp_path)
+
+    assert judged_mutant.is_of_unsafe
+    assert not judged_mutant.is_flipped
+    assert "in the last snapshot the ISR is" in judged_mutant.said
+
+
+def test_no_reason_excuses_that_an_unsafe_run_becomes_safe(tmp_path: Path) -> None:
+    kind = KINDS["scenario: another title"]
+    (believed,) = judged_mutants(unpacked("1.1.1", tmp_path), [kind], tmp_path)
+
+    assert wrong([believed]) == []
+    (said,) = wrong([replace(believed, is_flipped=True)])
+    assert "the mutant safe" in said
 
 
 def test_a_timestamp_that_every_replica_has_and_nobody_sent_is_found(tmp_path: Path) -> None:
