@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from kchaos.clusters.interrupts import ENDING_SIGNALS, interrupt_once
-from kchaos.harness.commands.exits import INTERRUPTED
+from kchaos.harness.commands.exits import INTERRUPTED, MACHINE
 
 
 class _Unread(io.TextIOWrapper):
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
             signal.signal(number, interrupt_once)
     from kchaos.harness.commands.cli import run
 
-    code = run(arguments)
+    code = _flushed(run(arguments))
     # The result stands: what interrupts the interpreter's own end would only print a traceback.
     for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
@@ -62,6 +62,18 @@ def main(arguments: Sequence[str]) -> NoReturn:
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _flushed(code: int) -> int:
+    """The exit code once standard output has all; that of the machine if it takes no more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # Each write is flushed at once, so this was told. The interpreter would try once more, and
+        # end with a traceback and a code of its own.
+        _lead_nowhere(1)
+        return code if code == INTERRUPTED else MACHINE
+    return code
 
 
 def _stream(number: int, *, line_buffering: bool) -> io.TextIOWrapper:

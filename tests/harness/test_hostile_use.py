@@ -88,6 +88,20 @@ def test_a_reader_that_goes_away_does_not_change_the_code(
     assert len(RunDirectory.open(unsealed).judgements()) == 1
 
 
+def test_an_output_that_takes_no_more_is_the_machines_fault(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"{' '.join(KCHAOS)} --version > /dev/full"],
+        cwd=tmp_path,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 69, done.stderr
+    assert done.stderr.count("No space left on device") == 1
+    assert "Traceback" not in done.stderr
+
+
 def test_json_tells_why_and_progress_goes_beside_it(unsealed: Path, tmp_path: Path) -> None:
     """Nor are warnings that are errors any of the command's."""
     command = ["judge", "--no-spark", "--json", str(unsealed)]
