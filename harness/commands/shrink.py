@@ -67,7 +67,7 @@ def shrink(
             tries=tries,
             children=children,
             side_by_side=side_by_side,
-            file=output or directory.path.parent / f"{directory.name}-shrunk.json",
+            file=_file_for(directory, output),
             say=say,
         )
         if not player.shows_again():
@@ -105,14 +105,13 @@ class _Player:
         return self.showing([self.scenario.steps]) is not None
 
     def showing(self, candidates: Sequence[Steps]) -> int | None:
-        """See `harness.player.shrinking.Showing`.
+        """See `harness.player.shrinking.Showing`; as many are played as there are plays left for.
 
         Raises:
-            PlaysUsedUp: There are not enough plays left.
+            PlaysUsedUp: None of those shows it, and there are more.
         """
-        rounds = [steps for steps in candidates for _ in range(self.tries)]
-        if self.played + len(rounds) > self.plays:
-            raise PlaysUsedUp
+        tried = candidates[: (self.plays - self.played) // self.tries]
+        rounds = [steps for steps in tried for _ in range(self.tries)]
         lines: dict[int, Line] = {}
         scenarios = [replace(self.scenario, steps=steps) for steps in rounds]
         index_of = {id(scenario): index for index, scenario in enumerate(scenarios)}
@@ -136,6 +135,8 @@ class _Player:
             if self.signs & frozenset(lines[index]["signs"]):
                 self._keep(rounds[index], lines[index])
                 return index // self.tries
+        if len(tried) < len(candidates):
+            raise PlaysUsedUp
         return None
 
     def told(self, shrunk: Shrunk[Any]) -> dict[str, object]:
@@ -168,6 +169,13 @@ def _trusted_scenario(directory: RunDirectory, *, trust: bool) -> Scenario:
     return scenario
 
 
+def _file_for(directory: RunDirectory, output: Path | None) -> Path:
+    """The file to write, whose folder is there."""
+    file = output or directory.path.parent / f"{directory.name}-shrunk.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return file
+
+
 def _legality(scenario: Scenario, release: str) -> Callable[[Steps], bool]:
     """Whether a schedule keeps the rules of drawing, if the whole one does; else all may be."""
     view = view_of(scenario, release)
@@ -178,7 +186,8 @@ def _legality(scenario: Scenario, release: str) -> Callable[[Steps], bool]:
 
 def _text(told: dict[str, object]) -> str:
     how = "no step can be left out" if told["minimal"] else "the plays were used up"
+    plays = "1 play" if told["plays"] == 1 else f"{told['plays']} plays"
     return (
-        f"{told['steps']} of {told['of']} steps after {told['plays']} plays: {how}\n"
+        f"{told['steps']} of {told['of']} steps after {plays}: {how}\n"
         f"{told['scenario']}: kchaos replay plays it\nrun: {told['run']}"
     )

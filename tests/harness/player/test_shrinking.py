@@ -193,7 +193,7 @@ def shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
         }
         code = command.shrink(
             tmp_path / "run",
-            output=tmp_path / "small.json",
+            output=tmp_path / "new" / "small.json",
             options=RunOptions(),
             say=written.append,
             write=written.append,
@@ -208,7 +208,7 @@ def test_the_command_writes_the_smallest_scenario_and_shows_its_progress(
     shrunk: Callable[..., tuple[int, list[str]]], tmp_path: Path
 ) -> None:
     code, written = shrunk(lambda steps: STEPS[3] in steps and STEPS[4] in steps)
-    scenario_read = read_scenario(tmp_path / "small.json")
+    scenario_read = read_scenario(tmp_path / "new" / "small.json")
     assert scenario_read.steps == (TOPIC, STEPS[3], STEPS[4])
     assert (code, scenario_read.seed, scenario_read.title) == (1, 3, "3 of 6 steps: six steps")
     assert written[0] == "6 steps show not-as-predicted/batches"
@@ -222,13 +222,21 @@ def test_a_run_that_does_not_show_it_again_is_unknown(
     code, written = shrunk(lambda _: False, tries=3)
     assert code == 2
     assert "played 3 times, it does not show that again" in written[-1]
-    assert not (tmp_path / "small.json").exists()
+    assert not (tmp_path / "new" / "small.json").exists()
 
 
 def test_used_up_plays_are_said(shrunk: Callable[..., tuple[int, list[str]]]) -> None:
     code, written = shrunk(lambda steps: STEPS[3] in steps, plays=2)
     assert code == 1
     assert "the plays were used up" in written[-1]
+
+
+@pytest.mark.parametrize(("tries", "played"), [(1, 4), (3, 3)])
+def test_no_play_is_left_over_where_schedules_are_left_to_play(
+    tries: int, played: int, shrunk: Callable[..., tuple[int, list[str]]]
+) -> None:
+    _, written = shrunk(lambda steps: steps == STEPS, plays=4, tries=tries, side_by_side=2)
+    assert f"6 of 6 steps after {played} plays: the plays were used up" in written[-1]
 
 
 def test_more_tries_than_plays_are_refused(
