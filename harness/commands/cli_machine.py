@@ -1,6 +1,7 @@
 """The commands about this machine: a cluster to play with, what is known, kept and left behind."""
 
 from pathlib import Path
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
 import click
@@ -8,6 +9,7 @@ import click
 from kchaos.clusters.releases import Mode
 from kchaos.harness.commands.cli_complete import releases
 from kchaos.harness.commands.cli_options import mode, offline, run_options, runs_directory, sayer
+from kchaos.harness.printable import printable
 
 if TYPE_CHECKING:
     from kchaos.harness.run.runner import RunOptions
@@ -111,6 +113,11 @@ def compose(kafka: str, mode: Mode | None, offline: bool) -> None:
     click.echo(f"{file} written; now: docker-compose up -d")
 
 
+_WRAPPER = TextWrapper(
+    80, subsequent_indent=" " * 4, break_long_words=False, break_on_hyphens=False
+)
+
+
 @click.command()
 def doctor() -> int:
     """Say what this machine can do."""
@@ -120,7 +127,8 @@ def doctor() -> int:
     answers = examine()
     for name, ok, detail, remedy in answers:
         mark = {True: "yes ", False: "NO  ", None: "-   "}[ok]
-        click.echo(f"{mark}{name}: {detail}" + (f"; {remedy}" if not ok and remedy else ""))
+        answer = f"{mark}{name}: {detail}" + (f"; {remedy}" if not ok and remedy else "")
+        click.echo("\n".join(_WRAPPER.wrap(printable(answer))))
     return MACHINE if any(answer.ok is False for answer in answers) else AS_EXPECTED
 
 

@@ -128,6 +128,7 @@ def test_a_page_names_the_mode_of_each_run_only_where_there_are_several(tmp_path
 def test_the_only_run_of_a_kind_has_seconds_and_no_median(tmp_path: Path) -> None:
     summary = summary_of([without_service("a", 0.0, None)])
     assert "| 2.8.2 |  | mixed | 1 | 0.0 |" in markdown_of(summary, tmp_path)
+    assert "<summary>1 run</summary>" in html_of(summary, tmp_path)
 
 
 def without_service(run: str, leader: float | None, stall: float | None) -> dict[str, Any]:
