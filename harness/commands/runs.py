@@ -69,7 +69,8 @@ def _looked_at(path: Path) -> RunThere:
         started_at = RunEvidence(directory).description.started_at or 0.0
         judgements = directory.judgements()
         results = read_judgement(directory, judgements[-1]) if judgements else None
-        problem = "it is still running" if directory.is_going_on else ""
+        problem = "it did not end: nothing is known" if not directory.is_sealed else ""
+        problem = "it is still running" if directory.is_going_on else problem
     except RunDirectoryError as error:
         return RunThere(path=path, problem=str(error))
     return RunThere(path=path, started_at=started_at, results=results, problem=problem)

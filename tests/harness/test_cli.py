@@ -245,6 +245,26 @@ def test_a_misspelt_bug_is_answered_with_those_that_may_be_meant(
     assert "did you mean KAFKA-6361?" in capsys.readouterr().err
 
 
+def test_a_run_that_did_not_end_is_listed_as_such(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields = {"entry": "x", "case": "", "release": "1.1.1", "driver": "local", "seed": 0}
+    scenario = {"expectation": None}
+    unsealed, unjudged = (
+        RunDirectory.create(tmp_path / name, run=fields, scenario=scenario)
+        for name in ("unsealed", "unjudged")
+    )
+    unjudged.seal()
+    assert unjudged.is_sealed
+    assert not unsealed.is_sealed
+
+    assert run(["runs", "--runs-dir", str(tmp_path)]) == 0
+
+    told = " ".join(capsys.readouterr().out.split())
+    assert "unsealed it did not end: nothing is known" in told
+    assert "unjudged not judged yet: kchaos judge" in told
+
+
 def test_runs_are_listed_and_the_newest_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
