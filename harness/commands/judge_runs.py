@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kchaos.checkers.errors import CheckError
+from kchaos.checkers.errors import CheckError, RunDirectoryError
 from kchaos.checkers.judge import judge
 from kchaos.checkers.packs import run_at
 from kchaos.checkers.results import LINE_FIELDS, Results, results_line, write_judgement
@@ -17,6 +17,7 @@ from kchaos.clusters.class_archive import spark_archive
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.java import spark_java_home
 from kchaos.clusters.memory import usable_cores
+from kchaos.harness.commands.exits import machine_error_in
 from kchaos.harness.commands.show import result_lines
 from kchaos.harness.errors import UsageError
 from kchaos.harness.report import write_report
@@ -88,7 +89,7 @@ def _line_of(run: Place, say: Callable[[str], None]) -> dict[str, Any]:
             directory = RunDirectory.open(path)
             results = judge(directory)
         if isinstance(run, Path):
-            write_judgement(directory, results)
+            _write(directory, results)
     except CheckError as error:
         say(f"{run} cannot be judged: {error}")
         return _unknown_line(run, str(error))
@@ -102,6 +103,21 @@ def _line_of(run: Place, say: Callable[[str], None]) -> dict[str, Any]:
         say(line)
     report = write_report_or_say(directory, say) if isinstance(run, Path) else None
     return results_line(results, report=report) | {"run": str(run)}
+
+
+def _write(run: RunDirectory, results: Results) -> None:
+    """Writes the judgement.
+
+    Raises:
+        OSError: The machine refuses.
+        RunDirectoryError: Something else has the folder's name.
+    """
+    try:
+        write_judgement(run, results)
+    except RunDirectoryError as error:
+        if (refused := machine_error_in(error)) is not None:
+            raise refused from error
+        raise
 
 
 def write_report_or_say(run: RunDirectory, say: Callable[[str], None]) -> Path | None:

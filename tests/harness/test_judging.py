@@ -107,6 +107,26 @@ def test_the_verdict_is_said_once_by_the_line_of_the_run(tmp_path: Path) -> None
     assert any("permitted-loss" in line for line in said)
 
 
+def test_a_judgement_that_the_machine_refuses_to_keep_makes_no_run_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = finished_run(tmp_path / "run")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(run))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("kchaos.checkers.run_directory.held", refuse)
+        with pytest.raises(OSError, match="Read-only file system"):
+            judged(run)
+
+    # What has the folder's name is this run's alone.
+    (run / "judgements").rmdir()
+    (run / "judgements").write_text("")
+    lines, _ = judged(run)
+    assert (lines[0]["safe"], "no judgement can be written" in lines[0]["unknown"]) == (None, True)
+
+
 @pytest.mark.slow
 def test_each_run_is_told_before_the_next_is_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
