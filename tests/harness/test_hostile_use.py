@@ -183,6 +183,7 @@ BAD_SCENARIOS = {
     "an entry that leads elsewhere": (_changed(entry="../../ESC"), "'../../ESC' cannot be part"),
     "an entry that is a number": (_changed(entry=5), "entry is 5; it must be a text"),
     "an unknown field": (_changed(color="red"), "it has no field color"),
+    "a field like no other": (_changed(extra=1), "it has no field extra\n"),
     "a misspelt field": (_changed(clusters={}), "no field clusters; did you mean cluster?"),
     "nothing": ("{}", "entry, case, release, cluster, steps missing"),
     "a newer format": (_changed(format=99), "format 99"),
