@@ -12,7 +12,7 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.packs import run_at
 from kchaos.checkers.results import LINE_FIELDS, Results, results_line, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.checkers.store import Place
+from kchaos.checkers.store import Place, StoredPlace
 from kchaos.clusters.class_archive import spark_archive
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.java import spark_java_home
@@ -57,7 +57,7 @@ def judge_paths(
         StoreError: The store cannot be asked which packs there are.
     """
     runs = find_places(places)
-    if isinstance(output, Path) and output.exists():
+    if output is not None and _is_there(output):
         raise UsageError(
             f"{output} exists, and no judgement is written over: name another --output"
         )
@@ -103,6 +103,11 @@ def _line_of(run: Place, say: Callable[[str], None]) -> dict[str, Any]:
         say(line)
     report = write_report_or_say(directory, say) if isinstance(run, Path) else None
     return results_line(results, report=report) | {"run": str(run)}
+
+
+def _is_there(output: Place) -> bool:
+    """Whether a folder, or a prefix of a store, has something already."""
+    return bool(output.objects()) if isinstance(output, StoredPlace) else output.exists()
 
 
 def _write(run: RunDirectory, results: Results) -> None:

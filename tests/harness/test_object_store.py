@@ -93,7 +93,7 @@ def test_a_pack_on_the_store_is_judged_as_the_run_is_and_comes_back(
     assert [line["run"] for line in there[1]] == [f"{place}/{run.name}.tar.xz" for run in runs]
     assert there[0] == here[0] == AS_EXPECTED
     assert [*map(without_place, there[1])] == [*map(without_place, here[1])]
-    unpacking, judging = printed[2].split(" && ")
+    unpacking, judging = printed[2:4]
     assert kchaos([*unpacking.split()[1:], "--output", str(tmp_path)]) == AS_EXPECTED
     assert judging == f"kchaos judge --no-spark {runs[0].name}"
     assert packed(RunDirectory.open(tmp_path / runs[0].name)) == before
@@ -134,7 +134,7 @@ def test_each_task_of_spark_fetches_its_packs_and_the_driver_none(
     assert "torn.tar.xz cannot be unpacked" in there[2]["unknown"]
     assert len(files_in(output / "batches", ".parquet")) == 3
     assert (place / "judged/_SUCCESS").exists() is (tables == "on-the-store")
-    assert judged(capsys, night, "--spark", "--output", output) == (UNKNOWN, [])
+    assert judged(capsys, night, "--spark", "--output", output) == (USAGE, [])
 
 
 @pytest.mark.spark
