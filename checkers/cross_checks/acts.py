@@ -11,19 +11,30 @@ from kchaos.checkers.evidence.about import RUN, SCENARIO, is_release, number_in
 from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent
 from kchaos.checkers.evidence.observed import OBSERVATIONS, lines_of
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model.values.events import HighWatermarkObserved, PartitionState, TopicCreated
+from kchaos.checkers.model.values.events import (
+    DeleteRecords,
+    HighWatermarkObserved,
+    PartitionState,
+    TopicCreated,
+)
 from kchaos.checkers.observations import (
     Act,
     AwaitedState,
+    BrokerGone,
     HighWatermark,
     HighWatermarkForgotten,
     HighWatermarkKept,
     HighWatermarkNotPinned,
     Observation,
+    RecordsDeleted,
     StepBegun,
 )
 
 _BEFORE_THE_STEPS = -1
+_KILLED = -9
+"""Exit code of a process that SIGKILL ended."""
+_STOPPED = 143
+"""Exit code of a JVM that SIGTERM ended."""
 _LEFT = {
     "AwaitFollowing": "state",
     "AwaitHeld": "held",
@@ -44,7 +55,8 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
     **Verifies**: that acts and high watermarks in checkpoints, one for one, are in actions and in
     observations, with the same fields (what an act only knew afterwards aside), but for acts of a
-    step that was not possible or that ended the run; that each step left its observation, and
+    step that was not possible or that ended the run; that a broker's process ended as its act says;
+    that each DeleteRecords was answered; that each step left its observation, and
     settling one of each partition; that each broker's first start has the release and settings of
     run.json and scenario.json.
     **Does not verify**: observations of other kinds, which nothing is judged by.
@@ -63,6 +75,8 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
         return
     yield from _acts(evidence, actions)
     yield from _high_watermarks(evidence, actions)
+    yield from _deleted_records(evidence, actions)
+    yield from _ended_otherwise(evidence)
     yield from _other_observations(evidence)
     if evidence.outcome.finished:
         yield from _unobserved(evidence)
@@ -143,6 +157,41 @@ def _marks(what: Observation) -> Iterator[tuple[str, int, int, int]]:
             yield from ((topic, partition, broker, mark) for broker in brokers)
         case HighWatermarkForgotten(topic=topic, partition=partition, broker=broker):
             yield topic, partition, broker, 0
+
+
+def _deleted_records(evidence: RunEvidence, actions: list[TimedEvent]) -> Iterator[str]:
+    """Each DeleteRecords was answered, or its step was not possible."""
+    asked = Counter((timed.step, *_deletion(timed.event)) for timed in actions)
+    answered = Counter((line.step, *_deletion(line.what)) for line in evidence.observed)
+    for which, missing_in in ((asked - answered, OBSERVATIONS), (answered - asked, ACTIONS)):
+        for step, *deletion in which:
+            if deletion and not (missing_in == OBSERVATIONS and step in evidence.undone):
+                broker, topic, partition, offset = deletion
+                yield (
+                    f"the DeleteRecords of {topic}-{partition} before {offset} that broker "
+                    f"{broker} was asked for in step {step} is not in {missing_in}"
+                )
+
+
+def _deletion(what: object) -> tuple[int, str, int, int] | tuple[()]:
+    """Broker, topic, partition and first offset that is kept, of a DeleteRecords."""
+    if isinstance(what, DeleteRecords | RecordsDeleted):
+        return what.broker, what.topic, what.partition, what.before_offset
+    return ()
+
+
+def _ended_otherwise(evidence: RunEvidence) -> Iterator[str]:
+    """A process that was killed ends by that signal; one that was asked to stop does not."""
+    stops: dict[tuple[int, int], bool] = {}
+    for line in evidence.observed:
+        match line.what:
+            case Act(act=StopBroker() as act):
+                stops[line.step, act.broker] = act.clean
+            case BrokerGone(broker=broker, exit_code=exit_code):
+                clean = stops.pop((line.step, broker), None)
+                if clean is not None and exit_code == (_KILLED if clean else _STOPPED):
+                    how = "asked to stop" if clean else "killed"
+                    yield f"{line.read_at}: broker {broker} was {how}, and ended with {exit_code}"
 
 
 def _unobserved(evidence: RunEvidence) -> Iterator[str]:

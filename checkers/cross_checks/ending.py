@@ -11,6 +11,7 @@ from kchaos.checkers.evidence.observed import OBSERVATIONS, lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.json_form import members
 from kchaos.checkers.observations import SettleOutcome
+from kchaos.checkers.segments.errors import SegmentError
 
 _LEAST_BOUND_S = 20.0
 _SET = "set for this run"
@@ -26,7 +27,7 @@ def ending_disagreements(evidence: RunEvidence) -> Iterator[str]:
     what was observed when settling ended, and every partition's last state as ZooKeeper's log has
     it; that each probe which it names is in the history, with that end, and each partition
     with a leader has one; that in-sync replicas which it saw differ are in sync in the last
-    snapshot, where they are compared.
+    snapshot, where they are compared, and have the batches that it saw.
     **Does not verify**: that a reason is true; the log ends, which the copied files tell.
     """
     settle = evidence.outcome.settle
@@ -66,18 +67,43 @@ def ending_disagreements(evidence: RunEvidence) -> Iterator[str]:
 def _left_since(
     evidence: RunEvidence, partition: TopicPartition, seen: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Replicas that differed in sync are compared only while both are in the ISR."""
-    different = seen.get("different")
-    brokers = different.get("brokers") if isinstance(different, dict) else None
+    """Replicas that differed in sync are compared while both are in the ISR, with those batches.
+
+    Where settling gave a reason about the partition there is a finding of it.
+    """
+    settle, different = evidence.outcome.settle, seen.get("different")
+    reasons = settle.reasons if settle is not None else ()
+    named = {(reason.get("topic"), reason.get("partition")) for reason in reasons}
+    if not isinstance(different, dict) or (partition.topic, partition.partition) in named:
+        return
+    brokers, batches = different.get("brokers"), different.get("batches") or ()
     if not isinstance(brokers, list):
         return
     for snapshot in evidence.snapshots:
         state = snapshot.state(partition) if snapshot.is_final else None
-        if state is not None and not all(broker in state.isr for broker in brokers):
-            yield (
-                f"{OUTCOME}: brokers {brokers} were in sync with different records of "
-                f"{partition.name}, and in the last snapshot the ISR is {sorted(state.isr)}"
-            )
+        if state is None:
+            continue
+        where = f"brokers {brokers} were in sync with different records of {partition.name}"
+        if not all(broker in state.isr for broker in brokers):
+            yield f"{OUTCOME}: {where}, and in the last snapshot the ISR is {sorted(state.isr)}"
+        for broker, batch in zip(brokers, batches, strict=False):
+            if batch not in _copied(evidence, snapshot.label, broker, partition, batch):
+                yield f"{OUTCOME}: {where}, and in the last snapshot {broker} has others"
+
+
+def _copied(
+    evidence: RunEvidence, label: str, broker: int, partition: TopicPartition, told: list[int]
+) -> list[list[int]]:
+    """The batches at an offset, as settling tells of them; the one told where there is none."""
+    try:
+        contents = evidence.copied.contents(label, broker, partition)
+    except SegmentError:
+        return [told]  # The rules say so.
+    return [
+        [batch.base_offset, batch.last_offset, batch.leader_epoch, batch.magic, batch.crc]
+        for batch in (contents.batches if contents is not None else ())
+        if batch.base_offset == told[0]
+    ] or [told]
 
 
 def _as_observed(evidence: RunEvidence) -> Iterator[str]:

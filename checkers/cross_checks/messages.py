@@ -37,6 +37,8 @@ def message_disagreements(evidence: RunEvidence) -> Iterator[str]:
                 yield f"{timed.read_at} is a {what}, and the cluster was not linked, it is said"
                 break
     if messages is None:
+        if evidence.is_linked and any(operation.transaction for operation in evidence.operations):
+            yield f"{LINKS} is missing: which markers ended the transactions is not known"
         return
     if not evidence.is_linked:
         yield f"{LINKS} is there, although the cluster was not linked"

@@ -92,6 +92,9 @@ SURVIVORS = {
         "Runs of format 1 may lack them: the release is known by its jar's digest then, and no "
         "setting that lets brokers lose records is believed."
     ),
+    "withdrawn: the leader's files on every in-sync replica at the end": (
+        "Where all hold the same records already."
+    ),
     "seal: a hidden file more": "Nothing reads it; a name with a dot is no evidence.",
     "zookeeper: garbage behind the log": (
         "The last record may be torn: the member was copied while it wrote."

@@ -1,13 +1,14 @@
 """A fast part of `python -m tests.mutants`: each kind of change once, the releases in turn."""
 
-import random
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from tests.golden.stored import OTHER_NAMES, RELEASES, unpacked
+from kchaos.checkers.judge import judge
+from tests.golden.stored import OTHER_NAMES, RELEASES, RUNS, unpacked
 from tests.mutants.kinds import KINDS
 from tests.mutants.run_copy import RunCopy
 from tests.mutants.suite import OF_OTHERS, Judged, judge_path, judged_mutants, wrong
@@ -15,9 +16,10 @@ from tests.mutants.survivors import OF_TIERED, SURVIVORS
 
 pytestmark = pytest.mark.slow
 
+KRAFT, CLIENTS = RUNS.with_name("kraft"), RUNS.with_name("clients")
 _SHARES = 10
 _GOLDEN = tuple(RELEASES[place * (len(RELEASES) - 1) // (_SHARES - 1)] for place in range(_SHARES))
-_RARE = ("compacted-2.8.2", "late-stop-replica-2.1.1", "whole-3.9.1")
+_RARE = ("compacted-2.8.2", "late-stop-replica-2.1.1", "whole-3.9.1", "tiered-3.9.1")
 """Runs that have the evidence which no golden run has, and a kind changes."""
 
 
@@ -159,6 +161,39 @@ def test_replicas_that_settling_saw_differ_are_not_hidden_by_another_isr(
     assert "in the last snapshot the ISR is" in judged_mutant.said
 
 
+@pytest.mark.parametrize(
+    ("runs", "run", "name", "said"),
+    [
+        (KRAFT, "3.9.1-last-replica", "withdrawn: clean stops were kills", "ended with 143"),
+        (RUNS, "1.1.1", "withdrawn: the leader's files on every in-sync replica at the end", "has"),
+    ],
+)
+def test_a_change_that_withdraws_a_loss_or_a_divergence_leaves_the_run_unknown(
+    runs: Path, run: str, name: str, said: str, tmp_path: Path
+) -> None:
+    unsafe = unpacked(run, tmp_path, runs=runs)
+    copy = RunCopy.of(unsafe, tmp_path / "mutant", Random(1))
+    KINDS[name].mutate(copy)
+
+    results, _ = judge_path(copy.sealed().path)
+
+    assert judge(unsafe).safe is False
+    assert results is not None
+    assert results.safe is None
+    assert said in (results.unknown or "")
+
+
+def test_without_links_nobody_says_that_no_transaction_hangs(tmp_path: Path) -> None:
+    copy = RunCopy.of(unpacked("2.8.2-hanging", tmp_path, runs=CLIENTS), tmp_path / "m", Random(1))
+    copy.remove("links.jsonl")
+
+    results, _ = judge_path(copy.sealed().path)
+
+    assert results is not None
+    assert results.safe is None
+    assert "which markers ended the transactions" in (results.unknown or "")
+
+
 def test_no_reason_excuses_that_an_unsafe_run_becomes_safe(tmp_path: Path) -> None:
     kind = KINDS["scenario: another title"]
     (believed,) = judged_mutants(unpacked("1.1.1", tmp_path), [kind], tmp_path)
@@ -182,7 +217,7 @@ def test_there_are_many_kinds_and_every_one_in_the_list_exists() -> None:
 
 
 def test_a_damaged_checkpoint_costs_none_of_the_other_findings(tmp_path: Path) -> None:
-    copy = RunCopy.of(unpacked("2.8.2", tmp_path), tmp_path / "damaged", random.Random(1))
+    copy = RunCopy.of(unpacked("2.8.2", tmp_path), tmp_path / "damaged", Random(1))
     KINDS["checkpoints: high watermarks, garbage"].mutate(copy)
     KINDS["alike: the control bit"].mutate(copy)
 
