@@ -106,7 +106,7 @@ def refusal_text(refused: OSError) -> str:
     if refused.errno in _FULL:
         remedy = "free some, or choose another --runs-dir or KCHAOS_CACHE"
     elif refused.errno in _FORBIDDEN:
-        remedy = "choose a folder where you may write: --runs-dir, KCHAOS_CACHE or where it goes"
+        remedy = "choose a place that you may read and write, as by --runs-dir or KCHAOS_CACHE"
     else:
         remedy = "look at the machine's limits and its disk"
     return f"{what}: {remedy}; what was collected stays"

@@ -288,8 +288,8 @@ def test_a_full_disk_is_found_behind_the_errors_that_it_caused(explicit: bool) -
     ("number", "remedy"),
     [
         (errno.ENOSPC, "free some"),
-        (errno.EROFS, "where you may write"),
-        (errno.EACCES, "where you may write"),
+        (errno.EROFS, "that you may read and write"),
+        (errno.EACCES, "that you may read and write"),
         (errno.EMFILE, "limits"),
     ],
 )
