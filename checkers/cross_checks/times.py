@@ -15,6 +15,8 @@ from kchaos.checkers.observations import StartUp
 _OUTSIDE_S = 120.0
 _CLOCK_S = 10.0
 """Most seconds by which the clock of this machine may be put during a run."""
+_PUT_BACK_S = 0.05
+"""Most seconds by which the clock may be put back before times order nothing any more."""
 _STOPPING_S = 120.0
 """Most seconds for a cluster to stop, and its logs to be copied."""
 _BY_KCHAOS = (ACTIONS, HISTORY, OBSERVATIONS, TIER)
@@ -28,13 +30,16 @@ def time_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
     **Verifies**: that zxids of actions never go back, and each is the last one of ZooKeeper's log
     when the action began, that of a snapshot when it was taken, up to a second; that beginnings
-    come before ends, that steps exist, and that all times lie within the run.
-    **Does not verify**: which of two things within a second came first; the model searches that.
+    come before ends, that steps exist, and that all times lie within the run; that the clock was
+    not put back while links noted both its time and one that only goes on.
+    **Does not verify**: which of two things within a second came first, the model searches that; a
+    clock that was put back in a run without links.
     """
     yield from _order(evidence)
     yield from _zxids(evidence)
     yield from _times(evidence)
     yield from _length(evidence)
+    yield from _put_back(evidence)
 
 
 def _order(evidence: RunEvidence) -> Iterator[str]:
@@ -115,6 +120,21 @@ def _length(evidence: RunEvidence) -> Iterator[str]:
     latest = max((observation.time for observation in evidence.observed), default=math.inf)
     if begun + seconds > latest + _STOPPING_S:
         yield f"the run ended {begun + seconds - latest:.0f} s after the last of {OBSERVATIONS}"
+
+
+def _put_back(evidence: RunEvidence) -> Iterator[str]:
+    """Times of several files order nothing if the clock that they are of went back."""
+    messages = evidence.links or ()
+    least = messages[0].wall_time_s - messages[0].monotonic_s if messages else 0.0
+    for message in messages:
+        ahead = message.wall_time_s - message.monotonic_s
+        if ahead < least - _PUT_BACK_S:
+            yield (
+                f"{message.read_at}: the clock was put back by {least - ahead:.2f} s, so times do "
+                "not tell what came first"
+            )
+            return
+        least = min(least, ahead)
 
 
 def _all_times(evidence: RunEvidence) -> dict[str, list[float]]:
