@@ -193,14 +193,17 @@ class _Judging:
         witnesses = self.attempt(
             "looking for witnesses", lambda: find_witnesses(expectation, evidence)
         )
-        availability = None
+        availability, different = None, list[str]()
         if read is not None:
             availability = self.attempt("measuring availability", lambda: measure(read))
             # What is compared is read here, and hashed for the seal.
-            different = self.attempt("comparing the evidence", lambda: [*disagreements(read)])
-            self._unknown += different or ()
-            self._unknown += evidence.files.lacking(evidence.description.format)
+            different += (
+                self.attempt("comparing the evidence", lambda: [*disagreements(read)]) or ()
+            )
+            different += evidence.files.lacking(evidence.description.format)
+        # What kept a run from its end is told first: what it lacks follows from that.
         self._unknown += self.attempt("the seal", lambda: [*_unfinished(evidence)]) or ()
+        self._unknown += different
         self._unknown += [f"a rule failed: {_last_line(crash)}" for crash in judged.crashes]
         if read is not None:
             self._note_unknown(read, prediction, judged, [why for _, why in unfollowed])

@@ -48,9 +48,10 @@ class FetchSessions:
             if offsets is None:
                 return None
             self._offsets.move_to_end(session_id)
-            offsets.update(named)
+            # A topic that was made again is forgotten by its former id, and named by the new one.
             for key in forgotten:
                 offsets.pop(key, None)
+            offsets.update(named)
             return dict(offsets)
 
     def opened(self, session_id: int, offsets: Mapping[PartitionKey, int | None]) -> None:

@@ -71,7 +71,8 @@ def measure(
         else:
             append_result(file, line)
         answer = "as expected" if line["expected"] else f"NOT as expected: {json.dumps(line)}"
-        say(f"{answer}, {line['seconds']:.1f} s")
+        took = "" if line["seconds"] is None else f", {line['seconds']:.1f} s"
+        say(f"{answer}{took}")
 
     play_cases(
         due, side_by_side=side_by_side, options=options, say=say, say_steps=_quiet, done=judged

@@ -147,6 +147,16 @@ def test_an_unsealed_run_is_unknown(tmp_path: Path) -> None:
     assert "did not finish" in told
 
 
+def test_that_a_run_did_not_end_is_told_before_what_it_lacks(tmp_path: Path) -> None:
+    build = clean_snapshot(clean_run(tmp_path / "run"))
+    build.write_zookeeper()
+    (build.run.path / "observations.jsonl").unlink()
+
+    told = unknown_of(judge(build.run))
+
+    assert told.index("did not finish") < told.index("observations.jsonl is missing")
+
+
 def test_a_run_that_was_changed_after_its_seal_is_unknown(tmp_path: Path) -> None:
     run = clean_snapshot(clean_run(tmp_path / "run")).seal()
     with (run.path / "history.jsonl").open("a") as file:

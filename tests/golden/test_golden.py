@@ -61,6 +61,8 @@ a fetch. 3.3.2-epoch-not-known: a leader refuses fetches of a leader epoch that 
 2.8.2-refuses-to-stop: a broker refuses a StopReplica, and says so before it handles what it was
 answered. 2.8.2-shut-down: a broker that shuts down fetches no partition that it is to follow.
 0.11.0.3-sent-again: a new leader appends nothing but what was sent again, and asks for its epoch.
+3.6.2-made-again-in-session: a topic is made again, and a fetch session forgets it by its former id
+and names it by its new one.
 """
 
 

@@ -117,7 +117,8 @@ def ask(world: World, seen: RequestSeen, lookahead: Lookahead) -> str:
     predicted = exchange.question(world, follower, source, seen.api)
     if predicted is not None and seen.api == FETCH:
         in_session = frozenset[TopicPartition]() if seen.is_full else thread.session or frozenset()
-        wanted = (in_session | frozenset(seen.partitions)) - seen.forgotten
+        # A topic that was made again is named with its new id, and forgotten with the one before.
+        wanted = (in_session - seen.forgotten) | frozenset(seen.partitions)
         sent = exchange.question(
             _with_session(world, follower, source, None if seen.is_full else in_session),
             follower,

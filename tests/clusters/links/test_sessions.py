@@ -20,6 +20,12 @@ def test_a_session_follows_changes_and_forgets():
     assert ask(sessions, 7, 4, {T1: 9}) == {T0: 3, T1: 9}
 
 
+def test_a_topic_that_was_made_again_is_forgotten_and_named_at_once():
+    sessions = FetchSessions()
+    sessions.opened(7, ask(sessions, 0, 0, {T0: 8, T1: 5}))
+    assert ask(sessions, 7, 1, {T0: 0}, forgotten=[T0]) == {T0: 0, T1: 5}
+
+
 def test_a_full_fetch_closes_the_session_that_it_names():
     sessions = FetchSessions()
     sessions.opened(7, ask(sessions, 0, 0, {T0: 0}))
