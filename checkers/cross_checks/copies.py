@@ -53,7 +53,8 @@ def copy_disagreements(evidence: RunEvidence) -> Iterator[str]:
     **Verifies**: that snapshots and Snapshot actions are the same, one for one and within a minute,
     the last one the final one; that those are there which a step takes, for which brokers were
     looked at, or before which something was healed at the end; that each has every broker of the
-    run, with a folder of as many files as were copied, read in the moments before; that the state
+    run, with a folder of as many files as were copied, read in the moments before, running where
+    it had a process when it was looked at; that the state
     of each partition is the one in ZooKeeper's log at the snapshot's zxid, or one that followed
     while it was taken; that nothing lies beside the files that are copied, and an empty last
     segment begins where the records before it end; that each `meta.properties` names its broker
@@ -117,12 +118,16 @@ def _snapshot(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -
     if set(taken.brokers) != set(evidence.description.brokers):
         yield f"snapshot {label!r} has brokers {sorted(taken.brokers)}, not those of the run"
     looked_at = {
-        seen.broker
+        seen.broker: seen.pid is not None
         for _, seen in lines_of(evidence.observed, Broker)
         if seen.why == f"{_WHY}{label}"
     }
-    if looked_at != set(taken.brokers):
+    if looked_at.keys() != taken.brokers.keys():
         yield f"snapshot {label!r}: the brokers {sorted(looked_at)} were looked at"
+    for broker, copied in sorted(taken.brokers.items()):
+        if copied.is_running is not None and looked_at.get(broker) is not copied.is_running:
+            what = "a" if looked_at.get(broker) else "no"
+            yield f"snapshot {label!r}: broker {broker} had {what} process when it was looked at"
     yield from _folders(evidence, taken)
     yield from _foreign_files(evidence, taken)
     yield from _empty_ends(evidence, taken)

@@ -96,3 +96,22 @@ def _converged(run: RunCopy) -> str:
             edit(line)
     run.write_lines(SEEN, lines)
     return run.edit_json("outcome.json", lambda value: edit(value["settle"]))
+
+
+@kind("withdrawn: a follower in sync did not run at the end")
+def _gone(run: RunCopy) -> str:
+    _, state = run.state_of_final()
+    broker = run.pick([each for each in state["isr"] if each != state["leader"]], "follower")
+    label = run.final()
+    lines, seen = run.lines(ACTIONS), run.lines(SEEN)
+    place = next(at for at, line in enumerate(lines) if line["action"].get("label") == label)
+    taken = lines[place]
+    stop = {"broker": broker, "clean": False, "checkpointed": None}
+    lines.insert(place, {**taken, "action": {"event": "StopBroker", **stop}})
+    told = {name: taken[name] for name in ("time", "zxid", "step")}
+    run.write_lines(ACTIONS, lines)
+    run.write_lines(SEEN, [*seen, {**told, "kind": "act", "act": "StopBroker", **stop}])
+    return run.edit_json(
+        f"snapshots/{label}/snapshot.json",
+        lambda value: value["brokers"][str(broker)].update(is_running=False),
+    )

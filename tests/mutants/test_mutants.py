@@ -165,6 +165,12 @@ def test_replicas_that_settling_saw_differ_are_not_hidden_by_another_isr(
     ("runs", "run", "name", "said"),
     [
         (KRAFT, "3.9.1-last-replica", "withdrawn: clean stops were kills", "ended with 143"),
+        (
+            KRAFT,
+            "3.9.1-last-replica",
+            "withdrawn: a follower in sync did not run at the end",
+            "had a process",
+        ),
         (RUNS, "1.1.1", "withdrawn: the leader's files on every in-sync replica at the end", "has"),
     ],
 )

@@ -332,8 +332,9 @@ class RunBuilder:
             marks = "0\n" if mark is None else f"1\n{topic} 0 {mark}\n"
             file = root / f"broker-{broker}" / "replication-offset-checkpoint"
             file.write_text(f"0\n{marks}")
-            state: dict[str, Any] = dict.fromkeys(("pid", "czxid", "session_id", "znode"))
-            looked = Broker(broker=broker, why=f"snapshot {label}", **state)
+            state: dict[str, Any] = dict.fromkeys(("czxid", "session_id", "znode"))
+            pid = 1 if running is None or broker in running else None
+            looked = Broker(broker=broker, why=f"snapshot {label}", pid=pid, **state)
             self.observe(looked, len(self.steps), self.clock)
         brokers = {
             str(broker): {
