@@ -11,10 +11,16 @@ from kchaos.checkers.acts import LoseTail, StaleRequest, StartBroker
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.links import LinkMessage, told_of
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model.follow.observations import FetchAnswered, IsrAnswered, ResponseSeen
+from kchaos.checkers.model.follow.observations import (
+    ControlSent,
+    FetchAnswered,
+    IsrAnswered,
+    ResponseSeen,
+)
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.versions import parse_version
+from kchaos.checkers.model.values.events import TopicCreated, TopicDeleted
 
 Matters = Callable[[RunEvidence], bool]
 
@@ -22,8 +28,8 @@ Matters = Callable[[RunEvidence], bool]
 def not_modelled(evidence: RunEvidence) -> Iterator[str]:
     """Yields each rule that is not followed and may be why a run is not as predicted.
 
-    Besides, who may have forgotten the ids of topics because of a late request, and who may have
-    been shut down by its controller because of one.
+    Besides, who may have forgotten the ids of topics because of a late request, who may have been
+    shut down by its controller because of one, and which topic was made again where that matters.
     """
     starts = (timed.event for timed in evidence.events if isinstance(timed.event, StartBroker))
     releases = {start.release for start in starts}
@@ -47,6 +53,11 @@ def not_modelled(evidence: RunEvidence) -> Iterator[str]:
             f"the run is not as predicted, and a late ControlledShutdown may be why: without links "
             f"nobody sees the requests that the controller sends to broker {broker} because of it"
         )
+    for topic in dict.fromkeys(_made_again(evidence, releases)):
+        yield (
+            f"the run is not as predicted, and KAFKA-9198 may be why: topic {topic} was made "
+            "again, and an append may fail while a Fetch from before waits, which is not followed"
+        )
 
 
 def _forgot_ids(evidence: RunEvidence, releases: Collection[str]) -> Iterator[int]:
@@ -69,12 +80,37 @@ def _asked_to_shut_down(evidence: RunEvidence) -> Iterator[int]:
     It is not predicted, nor that the controller tells such a broker no later leader epoch
     (KafkaController.doControlledShutdown and ReplicaStateMachine, 2.1.1).
     """
-    if evidence.links is not None:
+    if any(isinstance(message.said, ControlSent) for message in evidence.links or ()):
         return
     for timed in evidence.events:
         late = timed.event
         if isinstance(late, StaleRequest) and late.api == "ControlledShutdown":
             yield late.broker
+
+
+def _made_again(evidence: RunEvidence, releases: Collection[str]) -> Iterator[str]:
+    """Yields each topic that was made again where a broker may look at a Fetch from before.
+
+    It does so in an append too, whose partition then fails, and not where another partition of that
+    Fetch ends it first (Partition.appendRecordsToLeader and DelayedFetch.tryComplete, 2.1.1 and
+    2.3.1). Neither is followed.
+    """
+    if not any(map(_fails_on_waiting_fetch, releases)):
+        return
+    deleted: set[str] = set()
+    for timed in evidence.events:
+        match timed.event:
+            case TopicDeleted(topic=topic):
+                deleted.add(topic)
+            case TopicCreated(topic=topic) if topic in deleted:
+                yield topic
+
+
+def _fails_on_waiting_fetch(release: str) -> bool:
+    try:
+        return (2, 1) <= parse_version(release) < (2, 4)
+    except ModelError:
+        return False  # The model says what is wrong with it.
 
 
 def _names_topics_by_ids(release: str) -> bool:

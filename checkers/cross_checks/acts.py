@@ -55,10 +55,10 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
     **Verifies**: that acts and high watermarks in checkpoints, one for one, are in actions and in
     observations, with the same fields (what an act only knew afterwards aside), but for acts of a
-    step that was not possible or that ended the run; that a broker's process ended as its act says;
-    that each DeleteRecords was answered; that each step left its observation, and
-    settling one of each partition; that each broker's first start has the release and settings of
-    run.json and scenario.json.
+    step that was not possible or that ended the run; that no process which an act stops ended by
+    SIGKILL, nor a killed one by SIGTERM; that each DeleteRecords was answered; that each step left
+    its observation, and settling one of each partition; that each broker's first start has the
+    release and settings of run.json and scenario.json.
     **Does not verify**: observations of other kinds, which nothing is judged by.
     """
     if not evidence.files.has(OBSERVATIONS):
@@ -181,7 +181,7 @@ def _deletion(what: object) -> tuple[int, str, int, int] | tuple[()]:
 
 
 def _ended_otherwise(evidence: RunEvidence) -> Iterator[str]:
-    """A process that was killed ends by that signal; one that was asked to stop does not."""
+    """A process that was asked to stop does not end by SIGKILL, nor a killed one by SIGTERM."""
     stops: dict[tuple[int, int], bool] = {}
     for line in evidence.observed:
         match line.what:

@@ -126,8 +126,11 @@ def _snapshot(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -
         yield f"snapshot {label!r}: the brokers {sorted(looked_at)} were looked at"
     for broker, copied in sorted(taken.brokers.items()):
         if copied.is_running is not None and looked_at.get(broker) is not copied.is_running:
-            what = "a" if looked_at.get(broker) else "no"
-            yield f"snapshot {label!r}: broker {broker} had {what} process when it was looked at"
+            said, had = ("runs", "no") if copied.is_running else ("does not run", "a")
+            yield (
+                f"snapshot {label!r} says that broker {broker} {said}, and it had {had} process "
+                "when it was looked at"
+            )
     yield from _folders(evidence, taken)
     yield from _foreign_files(evidence, taken)
     yield from _empty_ends(evidence, taken)

@@ -77,7 +77,8 @@ def _left_since(
     if not isinstance(different, dict) or (partition.topic, partition.partition) in named:
         return
     brokers, batches = different.get("brokers"), different.get("batches") or ()
-    if not isinstance(brokers, list):
+    if brokers is None or not _are_told(brokers, batches):
+        yield f"{OUTCOME}: {partition.name} has 'different' of another shape: {different}"
         return
     for snapshot in evidence.snapshots:
         state = snapshot.state(partition) if snapshot.is_final else None
@@ -89,6 +90,15 @@ def _left_since(
         for broker, batch in zip(brokers, batches, strict=False):
             if batch not in _copied(evidence, snapshot.label, broker, partition, batch):
                 yield f"{OUTCOME}: {where}, and in the last snapshot {broker} has others"
+
+
+def _are_told(brokers: Any, batches: Any) -> bool:
+    """Tell whether settling names brokers, and a batch of each as a list of whole numbers."""
+    are_lists = isinstance(brokers, list) and isinstance(batches, list | tuple)
+    return are_lists and all(
+        isinstance(batch, list) and batch and all(isinstance(value, int) for value in batch)
+        for batch in (*batches, brokers)
+    )
 
 
 def _copied(

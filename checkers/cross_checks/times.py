@@ -17,6 +17,8 @@ _CLOCK_S = 10.0
 """Most seconds by which the clock of this machine may be put during a run."""
 _PUT_BACK_S = 0.05
 """Most seconds by which the clock may be put back before times order nothing any more."""
+_FIRST = 20
+"""So many messages at first say how far the two clocks are apart."""
 _STOPPING_S = 120.0
 """Most seconds for a cluster to stop, and its logs to be copied."""
 _BY_KCHAOS = (ACTIONS, HISTORY, OBSERVATIONS, TIER)
@@ -125,8 +127,10 @@ def _length(evidence: RunEvidence) -> Iterator[str]:
 def _put_back(evidence: RunEvidence) -> Iterator[str]:
     """Times of several files order nothing if the clock that they are of went back."""
     messages = evidence.links or ()
-    least = messages[0].wall_time_s - messages[0].monotonic_s if messages else 0.0
-    for message in messages:
+    # A thread may be kept waiting between its looks at both clocks: one message is no measure.
+    first = (message.wall_time_s - message.monotonic_s for message in messages[:_FIRST])
+    least = min(first, default=0.0)
+    for message in messages[_FIRST:]:
         ahead = message.wall_time_s - message.monotonic_s
         if ahead < least - _PUT_BACK_S:
             yield (
@@ -134,7 +138,6 @@ def _put_back(evidence: RunEvidence) -> Iterator[str]:
                 "not tell what came first"
             )
             return
-        least = min(least, ahead)
 
 
 def _all_times(evidence: RunEvidence) -> dict[str, list[float]]:

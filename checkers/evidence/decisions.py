@@ -16,12 +16,15 @@ from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.given_settings import shortest_lag_s
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.zookeeper import controller_epochs, wanted_replicas
-from kchaos.checkers.model.controller.knowledge import ControllerRelease, RecordedDecisions
+from kchaos.checkers.model.controller.knowledge import (
+    CLOCKS_S,
+    ControllerRelease,
+    RecordedDecisions,
+)
 from kchaos.checkers.model.releases.composition import asks_controller_for_isr, generation_for
+from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.state.world import UNCLEAN
 from kchaos.checkers.model.values.events import Decided
-
-_CLOCKS_S = 0.05
 
 
 def recorded_decisions(evidence: RunEvidence) -> RecordedDecisions:
@@ -46,7 +49,7 @@ def recorded_decisions(evidence: RunEvidence) -> RecordedDecisions:
         releases=_releases(evidence),
         wanted=wanted_replicas(evidence.znode_changes),
         deletions=evidence.deletions,
-        is_open_to_others=evidence.is_open_to_others,
+        may_be_asked_unclean=evidence.is_open_to_others and _takes_unclean_requests(evidence),
         unclean_of_brokers=_unclean_of_brokers(evidence),
     )
 
@@ -61,7 +64,7 @@ def _clean_stops(evidence: RunEvidence) -> dict[int, tuple[float, ...]]:
         if is_late or is_asked or (isinstance(event, StopBroker) and event.clean):
             assert isinstance(event, StaleRequest | AskBrokerToStop | StopBroker)
             begun = timed.time if timed.began is None else timed.began
-            moments[event.broker] = (*moments.get(event.broker, ()), begun - _CLOCKS_S)
+            moments[event.broker] = (*moments.get(event.broker, ()), begun - CLOCKS_S)
     return moments
 
 
@@ -84,7 +87,7 @@ def _offline(
             until = min(restored, default=math.inf)
             for each in event.partitions:
                 times = periods.setdefault((TopicPartition(*each), event.broker), [])
-                times.append((begun - _CLOCKS_S, until))
+                times.append((begun - CLOCKS_S, until))
     return periods
 
 
@@ -117,3 +120,11 @@ def _unclean_of_brokers(evidence: RunEvidence) -> frozenset[bool]:
 
 def _started(evidence: RunEvidence) -> list[StartBroker]:
     return [timed.event for timed in evidence.events if isinstance(timed.event, StartBroker)]
+
+
+def _takes_unclean_requests(evidence: RunEvidence) -> bool:
+    """Tell whether a broker may be of a release with ElectLeaders version 1 (KIP-460, 2.4.0)."""
+    try:
+        return any(parse_version(start.release) >= (2, 4) for start in _started(evidence))
+    except ModelError:
+        return True  # The model says what is wrong with it.

@@ -14,6 +14,7 @@ from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.formats.partition_names import topic_partition
+from kchaos.checkers.model.controller.knowledge import Replicas
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -82,9 +83,6 @@ def topic_deletions(changes: Sequence[ZnodeChange]) -> dict[str, tuple[TopicDele
     for topic, deletion in asked.items():
         done.setdefault(topic, []).append(deletion)
     return {topic: tuple(deletions) for topic, deletions in done.items()}
-
-
-Replicas = tuple[int, ...]
 
 
 def wanted_replicas(

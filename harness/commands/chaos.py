@@ -199,7 +199,8 @@ def _told(line: Line) -> str:
     answers = f"conforms: {words[line['conforms']]}, safe: {words[line['safe']]}"
     why = line["unknown"] or line["reason"]
     more = f"; {json.dumps(why)}" if why else ""
-    place = f", {line['seconds']:.1f} s, {line['run']}" if line["run"] else ""
+    took = "" if line["seconds"] is None else f", {line['seconds']:.1f} s"
+    place = f"{took}, {line['run']}" if line["run"] else ""
     return f"{seed}: {answers}{place}{more}"
 
 

@@ -12,7 +12,7 @@ from kchaos.checkers.judge import judge, rules_of
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.not_modelled import MATTERS, not_modelled
 from kchaos.checkers.rules import Judged
-from tests.golden.stored import BORDERS, unpacked
+from tests.golden.stored import BORDERS, HARD, unpacked
 from tests.support.run_builder import RunBuilder
 
 
@@ -84,3 +84,14 @@ def test_a_run_that_is_not_as_predicted_is_unknown_where_such_a_rule_may_be_why(
     results = judge(run, rules=rules)
     assert results.conforms is None
     assert "KAFKA-13207 may be why" in (results.unknown or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "topics"),
+    [("2.1.1-fetch-waits-over-a-deletion", 2), ("3.6.2-deleted-before", 0), ("1.1.1-deleted", 0)],
+)
+def test_a_topic_that_was_made_again_matters_where_appends_look_at_fetches_from_before(
+    name: str, topics: int, tmp_path: Path
+) -> None:
+    why = [*not_modelled(RunEvidence(unpacked(name, tmp_path, runs=HARD)))]
+    assert len([each for each in why if "KAFKA-9198 may be why" in each]) == topics

@@ -513,6 +513,7 @@ ALLOWED, FORBIDDEN = (
         (True, (ALLOWED, replace(FORBIDDEN, zxid=49)), {}, False),
         (False, (), {"of_brokers": [("<default>", ALLOWED.configuration)]}, True),
         (False, (FORBIDDEN,), {"is_open_to_others": True}, True),
+        (False, (FORBIDDEN,), {"is_open_to_others": True, "release": "2.3.1"}, False),
     ],
     ids=[
         "the brokers'",
@@ -524,6 +525,7 @@ ALLOWED, FORBIDDEN = (
         "forbidden before",
         "given while brokers ran",
         "somebody else may have asked",
+        "nobody can ask a broker of that release",
     ],
 )
 def test_nobody_outside_the_isr_is_elected_against_the_settings(
@@ -533,12 +535,14 @@ def test_nobody_outside_the_isr_is_elected_against_the_settings(
     more: dict[str, Any],
     is_explained: bool,
 ) -> None:
-    start = StartBroker(broker=0, release="2.4.1", unclean_leader_election=of_broker)
+    given = dict(more)
+    release = given.pop("release", "2.4.1")
+    start = StartBroker(broker=0, release=release, unclean_leader_election=of_broker)
     left, back = BrokerUnregistered(broker=0, zxid=60), replace(BACK, zxid=61)
     decisions: list[Decision] = [*of_topic, GONE, SHRUNK, left, back, UNCLEAN]
     in_order = sorted(decisions, key=lambda decision: decision.zxid)
     started = (SimpleNamespace(event=start),)
-    messages = impossible(monkeypatch, *in_order, started=started, **more)
+    messages = impossible(monkeypatch, *in_order, started=started, **given)
     assert [message[:45] for message in messages] == (
         [] if is_explained else ["zxid 70: no controller decides so: leader 2 a"]
     )
@@ -570,6 +574,23 @@ def test_a_controller_takes_any_replica_out_of_the_isr_of_a_topic_that_it_delete
     is_kept = impossible(monkeypatch, out, left_alone)
     for messages_then in (is_over, is_kept):
         assert [message.split(":")[0] for message in messages_then] == ["zxid 21", "zxid 22"]
+
+
+def test_who_leaves_the_isr_of_a_deleted_topic_is_not_known_to_be_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = TopicCreated(topic="u", assignment=((0, 2),), zxid=4)
+    of_deleted = replace(state(5, 0, (0, 2), 1), topic="u")
+    left = BrokerUnregistered(broker=2, zxid=20)
+    taken_out = replace(state(21, 1, (0,), 1), topic="u")
+    elected = replace(state(22, 1, (2,), 1), leader=2)
+    asked = TopicDeletion(topic="u", asked=19, zxid=30, time=30.0)
+    stop = SimpleNamespace(event=StopBroker(broker=0, clean=True), time=19.0, began=None)
+    decisions = (made, of_deleted, left, taken_out, elected)
+    started = (*STARTED, stop)
+    assert impossible(monkeypatch, *decisions, started=started, of_other_topic=[asked]) == []
+    (message,) = impossible(monkeypatch, *decisions, started=started)
+    assert "zxid 22: no controller decides so: leader 2" in message
 
 
 OTHER = TopicCreated(topic="u", assignment=((0,),), zxid=20)

@@ -34,6 +34,9 @@ from kchaos.checkers.model.values.events import (
 )
 
 Replicas = tuple[int, ...]
+"""Brokers that hold a partition, the preferred one first."""
+CLOCKS_S = 0.05
+"""Seconds by which times of ZooKeeper and of acts may be apart."""
 
 
 class ControllerRelease(NamedTuple):
@@ -59,7 +62,8 @@ class RecordedDecisions:
         releases: What controllers of the brokers' releases do; empty where no release is known.
         wanted: From which zxid on a partition may be moving, and to which replicas.
         deletions: By topic, in zxid order.
-        is_open_to_others: Whether somebody else was given the cluster's addresses.
+        may_be_asked_unclean: Whether a client of others may have asked for an unclean election,
+            whatever the settings say (KIP-460).
         unclean_of_brokers: What unclean.leader.election.enable may be for a topic without its own.
     """
 
@@ -76,7 +80,7 @@ class RecordedDecisions:
         default_factory=dict
     )
     deletions: Mapping[str, Sequence[TopicDeletion]] = field(default_factory=dict)
-    is_open_to_others: bool = False
+    may_be_asked_unclean: bool = False
     unclean_of_brokers: frozenset[bool] = frozenset()
 
     def wanted_at(self, partition: TopicPartition, zxid: int) -> tuple[Replicas, ...]:
@@ -85,11 +89,11 @@ class RecordedDecisions:
         return since[-1] if since else ()
 
     def has_failed(self, partition: TopicPartition, broker: int, time: float) -> bool:
-        """Tell whether a log directory with the partition has failed by then, if not for good."""
+        """Tell whether a log directory with the partition has failed by then, restored or not."""
         return any(since <= time for since, _ in self.offline.get((partition, broker), ()))
 
     def is_offline(self, partition: TopicPartition, broker: int, time: float) -> bool:
-        """Tell whether the broker may take the partition's log directory for failed."""
+        """Tell whether the broker's log directory with the partition may have failed just then."""
         periods = self.offline.get((partition, broker), ())
         return any(since <= time <= until for since, until in periods)
 
@@ -111,7 +115,7 @@ class ControllerKnowledge:
     """Knowledge of the present controller, and of the former one, at one zxid.
 
     Attributes:
-        seen: What the run tells beside it.
+        recorded: All decisions of the run, and what bears on their writers.
         registered: Broker to the zxid of its registration.
         ever: Brokers that were registered at any time.
         known_dead: Brokers that the present controller knows to be away.
@@ -131,7 +135,7 @@ class ControllerKnowledge:
             leader's log end when it does, since it need only reach the high watermark.
     """
 
-    seen: RecordedDecisions
+    recorded: RecordedDecisions
     registered: dict[int, int] = field(default_factory=dict)
     ever: set[int] = field(default_factory=set)
     known_dead: set[int] = field(default_factory=set)
@@ -183,7 +187,7 @@ class ControllerKnowledge:
         }
 
     def _assign(self, created: TopicCreated) -> None:
-        deletions = self.seen.deletions.get(created.topic, ())
+        deletions = self.recorded.deletions.get(created.topic, ())
         for number, replicas in enumerate(created.assignment):
             partition = TopicPartition(created.topic, number)
             self.assigned[partition] = replicas
@@ -193,13 +197,14 @@ class ControllerKnowledge:
                 state.zxid < deletion.zxid < created.zxid for deletion in deletions
             ):
                 del self.states[partition]
+                self._keep_to_remove(partition, ())
                 self.earlier.pop(partition, None)
 
     def _note(self, new: PartitionState, time: float) -> None:
         partition = TopicPartition(new.topic, new.partition)
         old = self.states.get(partition)
         is_new_term = old is None or old.leader_epoch != new.leader_epoch
-        if not is_new_term or self.seen.is_being_deleted(new):
+        if not is_new_term or self.recorded.is_being_deleted(new):
             # A leader may have written it while its topic is deleted.
             self.changed[partition] = new.zxid
         self.states[partition] = new
@@ -211,11 +216,24 @@ class ControllerKnowledge:
         gone = [key for key in self.followed_since if key[0] == partition and key[1] not in new.isr]
         for key in gone:
             del self.followed_since[key]
+        if not self.is_former(new.controller_epoch):
+            self._note_brokers(partition, old, new)
+
+    def _note_brokers(
+        self, partition: TopicPartition, old: PartitionState | None, new: PartitionState
+    ) -> None:
+        """Note of which brokers the present controller knows that they live, or that they do not.
+
+        Who leaves an ISR because its topic is deleted, or its partition moves, may be there.
+        """
         elected = new.isr if old is None else (new.leader,) if old.leader != new.leader else ()
         self.known_live |= {
             broker: self.registered[broker] for broker in elected if broker in self.registered
         }
-        if old is not None and is_new_term:
+        leaves_for_others = self.recorded.is_being_deleted(new) or self.recorded.wanted_at(
+            partition, new.zxid
+        )
+        if old is not None and old.leader_epoch != new.leader_epoch and not leaves_for_others:
             out = (set(old.isr) | {old.leader}) - set(new.isr) - {new.leader}
             self.known_dead |= {broker for broker in out if broker not in self.registered}
 
@@ -229,7 +247,7 @@ class ControllerKnowledge:
 
     def is_former(self, controller_epoch: int) -> bool:
         """Tell whether another controller was elected after this epoch was taken."""
-        _, taken = self.seen.epochs.get(controller_epoch, (-1, self.began))
+        _, taken = self.recorded.epochs.get(controller_epoch, (-1, self.began))
         return taken < self.began
 
     def surely_live(self, new: PartitionState, time: float) -> set[int]:
@@ -243,8 +261,8 @@ class ControllerKnowledge:
             broker
             for broker, registered in self.registered.items()
             if known.get(broker) == registered
-            and not self.seen.is_offline(partition, broker, time)
-            and not self.seen.has_asked_to_stop(broker, time)
+            and not self.recorded.is_offline(partition, broker, time)
+            and not self.recorded.has_asked_to_stop(broker, time)
         }
 
     def contexts(
@@ -258,6 +276,9 @@ class ControllerKnowledge:
             new: Of a partition that is assigned.
             time: When it was written.
             surely_live: Brokers that it must have taken for alive.
+
+        Raises:
+            KeyError: The partition is not assigned.
         """
         partition = TopicPartition(new.topic, new.partition)
         assignment, old = self.assigned[partition], self.states.get(partition)
@@ -268,11 +289,15 @@ class ControllerKnowledge:
         away_at_start = frozenset(
             broker
             for broker in (() if is_former else self.away_at_start)
-            if not self.seen.has_failed(partition, broker, time)
+            if not self.recorded.has_failed(partition, broker, time)
         )
-        asked = [each for each in self.seen.clean_stops if self.seen.has_asked_to_stop(each, time)]
+        asked = [
+            each
+            for each in self.recorded.clean_stops
+            if self.recorded.has_asked_to_stop(each, time)
+        ]
         may_elect_again = self._may_elect_again(partition, new)
-        for release in self.seen.releases:
+        for release in self.recorded.releases:
             for is_unclean in sorted(self._may_be_unclean(partition, new)):
                 yield ControllerContext(
                     assignment=assignment,
@@ -280,7 +305,7 @@ class ControllerKnowledge:
                     shutting_down=frozenset(asked),
                     was_away=frozenset(brokers - {*surely_live}),
                     is_unclean=is_unclean,
-                    is_deleting=self.seen.is_being_deleted(new),
+                    is_deleting=self.recorded.is_being_deleted(new),
                     elects_again=release.elects_all_again and may_elect_again,
                     away_at_start=away_at_start,
                     removes_offline_at_start=release.removes_offline_at_start,
@@ -292,10 +317,9 @@ class ControllerKnowledge:
         """Return what unclean.leader.election.enable may have been since the state before.
 
         An election reads the state before, and then the topic's settings (PartitionLeaderSelector,
-        0.10.2.2, and PartitionStateMachine.doElectLeaderForPartitions, 1.1.1 and 3.6.2). A client
-        of others may ask for an unclean election whatever they are (KIP-460).
+        0.10.2.2, and PartitionStateMachine.doElectLeaderForPartitions, 1.1.1 and 3.6.2).
         """
-        if self.seen.is_open_to_others:
+        if self.recorded.may_be_asked_unclean:
             return {False, True}
         old = self.states.get(partition)
         since = -1 if old is None else old.zxid
@@ -305,7 +329,7 @@ class ControllerKnowledge:
         return {
             value
             for setting in settings
-            for value in (self.seen.unclean_of_brokers if setting is None else (setting,))
+            for value in (self.recorded.unclean_of_brokers if setting is None else (setting,))
         }
 
     def _may_elect_again(self, partition: TopicPartition, new: PartitionState) -> bool:

@@ -15,31 +15,39 @@ from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.controller.decisions import LeaderAndIsr, explain
-from kchaos.checkers.model.controller.knowledge import ControllerKnowledge, RecordedDecisions
+from kchaos.checkers.model.controller.knowledge import (
+    CLOCKS_S,
+    ControllerKnowledge,
+    RecordedDecisions,
+)
 from kchaos.checkers.model.releases.rules.kip_537 import LAG
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.prediction import UnexplainedDecision
-
-_CLOCKS_S = 0.05
 
 
 def unexplained(recorded: RecordedDecisions) -> Iterator[UnexplainedDecision]:
     """Yield each partition state that its writer could not have written then, and why.
 
-    **Verifies**: that no ISR names a broker twice; that the controller epoch is one that was given
-    out, never lower than before, and the writer's own where a controller wrote it; that elections
-    are written by controllers, and other changes by a controller or by the leader; that a live
-    follower is not thrown out sooner after the leader's term began than replica.lag.time.max.ms
-    allows. And that a first state and a new leader epoch are what the model's controller decides by
-    something that its writer can have known: so nobody is elected whom it knew to be away, and no
-    leader is taken away and no member thrown out that it knew to live; a reassigned partition
-    moves to the replicas that were asked for; and only after another partition's ISR was changed
-    meanwhile is a partition elected again; and up to 2.2.2 nobody is thrown out without an election
-    who was away already when the controller began. A replica whose log directory a fault made fail
-    counts as away. Nobody from outside the ISR is elected where the topic's own setting, or that of
-    all brokers, was against it ever since the state before. From 2.3.0 on no leader is chosen while
-    an ISR has another member that was away already when the controller began. While a topic is
-    deleted, its controller may besides take any replica out of an ISR.
+    **Verifies**:
+
+    - No ISR names a broker twice, and no write repeats what was there before.
+    - The controller epoch is one that was given out, never lower than before, and the writer's own
+      where a controller wrote it. Elections are written by controllers, and other changes by a
+      controller or by the leader.
+    - A live follower is not thrown out sooner after the leader's term began than
+      replica.lag.time.max.ms allows.
+    - A first state and a new leader epoch are what the model's controller decides by something that
+      its writer can have known. So nobody is elected whom it knew to be away, and no leader is
+      taken away and no member thrown out that it knew to live. A replica whose log directory a
+      fault made fail counts as away.
+    - A reassigned partition moves to the replicas that were asked for. A partition is elected again
+      only after another partition's ISR was changed meanwhile.
+    - Nobody from outside the ISR is elected where the topic's own setting, or that of all brokers,
+      was against it ever since the state before.
+    - Up to 2.2.2 nobody is thrown out without an election who was away already when the controller
+      began. From 2.3.0 on no leader is chosen while an ISR has another such member.
+    - While a topic is deleted its controller may besides take any replica out of an ISR.
+
     **Does not verify**: what only depends on how long a message takes; new leader epochs where no
     broker's release is known.
     """
@@ -91,10 +99,10 @@ def _against_decision(
 ) -> Iterator[str]:
     """Yield a sentence where no controller decides so, whatever it may have known."""
     assignment = known.assigned.get(partition)
-    if assignment is None or not known.seen.releases:
+    if assignment is None or not known.recorded.releases:
         return
     surely_live = known.surely_live(new, time)
-    wanted = known.seen.wanted_at(partition, new.zxid)
+    wanted = known.recorded.wanted_at(partition, new.zxid)
     before = None if old is None else LeaderAndIsr(leader=old.leader, isr=old.isr)
     written = LeaderAndIsr(leader=new.leader, isr=new.isr)
     for context in known.contexts(new, time, surely_live):
@@ -111,7 +119,7 @@ def _against_decision(
 def _against_epoch(
     known: ControllerKnowledge, old: PartitionState | None, new: PartitionState
 ) -> Iterator[str]:
-    epochs = known.seen.epochs
+    epochs = known.recorded.epochs
     if new.written_by is None or not epochs:
         return
     taken = {epoch: broker for epoch, (broker, zxid) in epochs.items() if zxid <= new.zxid}
@@ -124,7 +132,7 @@ def _against_epoch(
     is_own = old is not None and (old.leader, old.leader_epoch) == (new.leader, new.leader_epoch)
     if is_own and writer == new.leader and old is not None and epoch == old.controller_epoch:
         return
-    if is_own and not known.seen.has_alter_isr:
+    if is_own and not known.recorded.has_alter_isr:
         yield f"broker {writer} changed the ISR of broker {new.leader}, who leads"
     if taken[epoch] != writer:
         yield (
@@ -144,14 +152,14 @@ def _against_members_left(known: ControllerKnowledge, new: PartitionState) -> It
     writer is registered as when it became the controller. A member that was out meanwhile does not
     count: a leader that takes a late Fetch may take one in that is away.
     """
-    broker, taken = known.seen.epochs.get(new.controller_epoch, (-1, -1))
+    broker, taken = known.recorded.epochs.get(new.controller_epoch, (-1, -1))
     has_session = known.registered.get(broker, taken) < taken
-    removes = {release.removes_offline_at_start for release in known.seen.releases}
+    removes = {release.removes_offline_at_start for release in known.recorded.releases}
     if taken < known.began or not has_session or removes != {True}:
         return
     for partition, away in sorted(known.to_remove):
         isr = known.states[partition].isr
-        deletions = known.seen.deletions.get(partition.topic, ())
+        deletions = known.recorded.deletions.get(partition.topic, ())
         if len(isr) > 1 and all(deletion.asked > new.zxid for deletion in deletions):
             yield (
                 f"broker {broker} elects broker {new.leader} while broker {away}, which was away "
@@ -167,13 +175,13 @@ def _against_shrinking(
     time: float,
 ) -> Iterator[str]:
     """Yield which followers a leader, or a controller that it asked, threw out too soon."""
-    lag_s = known.seen.lag_s
-    wanted = known.seen.wanted_at(partition, new.zxid)
+    lag_s = known.recorded.lag_s
+    wanted = known.recorded.wanted_at(partition, new.zxid)
     for broker in sorted(set(old.isr) - set(new.isr)):
         since = known.followed_since.get((partition, broker))
         assigned = known.assigned.get(partition, (broker,))
         is_to_stay = all(broker in replicas for replicas in (assigned, *wanted))
-        if is_to_stay and since is not None and time - since < lag_s - _CLOCKS_S:
+        if is_to_stay and since is not None and time - since < lag_s - CLOCKS_S:
             yield (
                 f"broker {broker} was thrown out of the ISR {time - since:.3f} s after its "
                 f"leader's term had begun, and {LAG} is {lag_s:g} s"

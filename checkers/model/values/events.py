@@ -319,7 +319,11 @@ Event = Action | Decision
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """One decision, in the order of ZooKeeper's log; `time` is cut to milliseconds."""
+    """One decision, in the order of ZooKeeper's log.
+
+    Attributes:
+        time: In seconds since the epoch, cut to milliseconds.
+    """
 
     what: Decision
     time: float
