@@ -14,6 +14,7 @@ from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import (
     LeaderAndIsr,
+    PartitionRequest,
     Received,
     Stage,
     StopReplica,
@@ -25,6 +26,9 @@ OFFLINE_STOPPED = "OFFLINE_STOPPED"
 Errors = tuple[tuple[TopicPartition | None, str], ...]
 """Answer of a broker: (partition, or None for the whole request; Kafka's error or "")."""
 _UNKNOWN_EPOCH = "UNKNOWN_LEADER_EPOCH"
+_WITH_EPOCH = PartitionRequest(
+    leader_epoch=0, carries_leader_epoch=True, fetch_offset=0, requested_epoch=-1
+)
 
 
 _OF_A_LEADER = (
@@ -114,7 +118,8 @@ def _fails_on_waiting_fetch(
     2.3.1). A topic that was deleted and made again begins with leader epoch 0. The request fails
     as a whole where it stands: its partitions have their roles, and none is fetched.
     """
-    if not broker.generation.fails_on_waiting_fetch:
+    generation = broker.generation
+    if not generation.fails_on_waiting_fetch or not generation.sees_leader_epoch(_WITH_EPOCH):
         return False
     broker_id = broker.configuration.broker
     states = list(request.states)
