@@ -17,6 +17,7 @@ from kchaos.checkers.model.follow.observations import (
     IsrAnswered,
     ResponseSeen,
 )
+from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.versions import parse_version
@@ -108,7 +109,7 @@ def _made_again(evidence: RunEvidence, releases: Collection[str]) -> Iterator[st
 
 def _fails_on_waiting_fetch(release: str) -> bool:
     try:
-        return (2, 1) <= parse_version(release) < (2, 4)
+        return generation_for(release).fails_on_waiting_fetch
     except ModelError:
         return False  # The model says what is wrong with it.
 

@@ -125,7 +125,10 @@ def _length(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _put_back(evidence: RunEvidence) -> Iterator[str]:
-    """Times of several files order nothing if the clock that they are of went back."""
+    """Times of several files order nothing if the clock that they are of went back.
+
+    The first messages say how far both clocks are apart; later ones are compared with that.
+    """
     messages = evidence.links or ()
     # A thread may be kept waiting between its looks at both clocks: one message is no measure.
     first = (message.wall_time_s - message.monotonic_s for message in messages[:_FIRST])

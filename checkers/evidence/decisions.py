@@ -24,7 +24,7 @@ from kchaos.checkers.model.controller.knowledge import (
 from kchaos.checkers.model.releases.composition import asks_controller_for_isr, generation_for
 from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.state.world import UNCLEAN
-from kchaos.checkers.model.values.events import Decided
+from kchaos.checkers.model.values.events import Decided, Decision
 
 
 def recorded_decisions(evidence: RunEvidence) -> RecordedDecisions:
@@ -36,8 +36,9 @@ def recorded_decisions(evidence: RunEvidence) -> RecordedDecisions:
     """
     return RecordedDecisions(
         decided=tuple(
-            Decided(what=timed.event, time=timed.time)  # type: ignore[arg-type]
+            Decided(what=timed.event, time=timed.time)
             for timed in evidence.decisions
+            if isinstance(timed.event, Decision)
         ),
         epochs=controller_epochs(evidence.znode_changes),
         clean_stops=_clean_stops(evidence),

@@ -14,7 +14,6 @@ from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import (
     LeaderAndIsr,
-    PartitionRequest,
     Received,
     Stage,
     StopReplica,
@@ -26,9 +25,6 @@ OFFLINE_STOPPED = "OFFLINE_STOPPED"
 Errors = tuple[tuple[TopicPartition | None, str], ...]
 """Answer of a broker: (partition, or None for the whole request; Kafka's error or "")."""
 _UNKNOWN_EPOCH = "UNKNOWN_LEADER_EPOCH"
-_WITH_EPOCH = PartitionRequest(
-    leader_epoch=0, carries_leader_epoch=True, fetch_offset=0, requested_epoch=-1
-)
 
 
 _OF_A_LEADER = (
@@ -118,8 +114,7 @@ def _fails_on_waiting_fetch(
     2.3.1). A topic that was deleted and made again begins with leader epoch 0. The request fails
     as a whole where it stands: its partitions have their roles, and none is fetched.
     """
-    generation = broker.generation
-    if not generation.fails_on_waiting_fetch or not generation.sees_leader_epoch(_WITH_EPOCH):
+    if not broker.generation.fails_on_waiting_fetch:
         return False
     broker_id = broker.configuration.broker
     states = list(request.states)

@@ -282,7 +282,7 @@ class Generation:
     answers_nothing_at_once: bool = False
     tells_high_watermark_once: bool = False
     may_refuse_while_told: bool = False
-    fails_on_waiting_fetch: bool = True
+    fails_on_waiting_fetch: bool = False
     waits_outside_isr: Callable[[int, frozenset[int]], bool]
     needed_for_isr: Callable[[Replica], int]
     may_join_isr: Callable[[int, frozenset[int]], bool]

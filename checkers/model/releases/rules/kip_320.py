@@ -76,6 +76,7 @@ KIP_320 = Rule(
     change=lambda known: replace(
         known,
         sees_leader_epoch=see_epoch_outside_sessions,
+        fails_on_waiting_fetch=True,
         refuse_epoch=refuse_other_epoch,
         skips_known_leader=never_skip,
         asks_for_epoch=ask_for_known_epoch,
