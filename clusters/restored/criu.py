@@ -60,7 +60,9 @@ def why_not() -> str:
 
 @cache
 def version() -> str:
-    """Return CRIU's version, such as ``4.1.1``; "" where none is told."""
+    """Return CRIU's version, such as ``4.1.1``; "" where there is no criu, or it names none."""
+    if shutil.which("criu") is None:
+        return ""
     told = re.search(r"Version: (\S+)", _criu(["--version"]).stdout)
     return told[1] if told else ""
 
