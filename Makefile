@@ -40,11 +40,12 @@ examples: ## all examples that tests of drawn acts, segments and types draw; CI 
 	KCHAOS_ALL_EXAMPLES=1 $(PYTEST) tests/checkers/model/explore/test_drawn_acts.py \
 		tests/checkers/segments tests/mutants/test_types.py -m "$(NO_JVM)"
 
-coverage: ## what stored runs go through of the model: writes docs/coverage.md
+coverage: ## what stored runs go through of the model: writes build/coverage.md
 	mkdir -p build
 	$(MEASURED) --cov-report json:build/stored.json tests/golden tests/cases
 	$(MEASURED) --cov-report json:build/changed.json --cov-append $(CHANGED)
 	$(PYTHON) -m tests.coverage_page build/stored.json build/changed.json
 
 pages: ## the pages for people, in build/pages/; a link that leads nowhere is refused
+	$(PYTHON) -m tests.built_pages
 	$(PYTHON) -m mkdocs build --strict

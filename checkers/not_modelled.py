@@ -41,7 +41,7 @@ def not_modelled(evidence: RunEvidence) -> Iterator[str]:
             how = "after" if rule.followed == "always" else "before"
             yield (
                 f"the run is not as predicted, and {rule.name} may be why: {', '.join(there)} is "
-                f"predicted as it is {how} that change (docs/rules.md)"
+                f"predicted as it is {how} that change (kchaos versions)"
             )
 
     for broker in dict.fromkeys(_forgot_ids(evidence, releases)):

@@ -9,7 +9,7 @@ import pytest
 
 from kchaos.harness.run.scenario import read_scenario
 from kchaos.harness.run.steps_checked import check_steps
-from tests import reference, report_picture
+from tests import built_pages, reference, report_picture
 
 ROOT = Path(__file__).parent.parent
 
@@ -28,6 +28,7 @@ def test_the_picture_in_the_readme_is_what_a_report_draws() -> None:
 
 
 def test_the_pages_are_built_and_no_link_leads_nowhere(tmp_path: Path) -> None:
+    built_pages.write()
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -55,17 +56,3 @@ def test_the_roll_of_the_page_about_upgrades_can_be_collected(pytester: pytest.P
     done = pytester.runpytest_subprocess("-q", "--strict-markers", "--collect-only")
 
     done.stdout.fnmatch_lines(["*::test_a_roll_keeps_what_was_promised"])
-
-
-def test_the_runs_of_four_releases_add_up() -> None:
-    text = (ROOT / "docs/nightly.md").read_text()
-    table = text.partition("| mix, with gates and without |")[2].partition("| counted by release |")
-    rows = [
-        [int(cell) for cell in row.strip("|").split("|")[1:]]
-        for row in table[0].splitlines()[2:]
-        if row
-    ]
-    told = [int(cell) for cell in table[2].splitlines()[0].strip("| ").split("|")]
-    assert all(sum(row[:-1]) == row[-1] for row in rows)
-    assert [sum(column) for column in zip(*rows, strict=True)] == told
-    assert f"{told[-1] + 176:,} runs at least" in text

@@ -27,7 +27,7 @@ PROPERTIES = (
     "--without",
     multiple=True,
     metavar="RULE",
-    help="What the release would do without a fix, as docs/rules.md names it; may be repeated.",
+    help="What the release would do without a fix, by its name; may be repeated.",
 )
 @click.option(
     "--with",

@@ -35,7 +35,7 @@ class Rule:
             for any.
         source: The class of Kafka that has it.
         tag: A release in which that class was read.
-        meaning: A sentence or two, for docs/rules.md.
+        meaning: A sentence or two, for the page of rules.
         probes: How it is found in Kafka's source; all must hold, and the first says where.
         change: A generation to the same one with the decision points that the rule replaces; None
             where no decision point has it.

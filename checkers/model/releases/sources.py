@@ -6,15 +6,13 @@ GIT_DIR is a clone of Kafka's repository, a bare one or the .git folder of a che
 tags. A release that has no tag there is read from the source jars that Kafka publishes, such as
 org.apache.kafka:kafka_2.13:3.9.1:sources, under a folder in Maven's layout (`--jars`). The command
 prints a table, compares it with the releases that each rule says, and ends with 1 where they
-differ, with 2 where nothing could be looked up. With `--write` it also writes the page and the data
-that are made from the table.
+differ, with 2 where nothing could be looked up. With `--write` it also writes `compared.json`.
 """
 
 import argparse
 import json
 import subprocess
 import sys
-import textwrap
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,7 +22,7 @@ from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.model.releases.probes import SourceLine, find
 from kchaos.checkers.model.releases.rule import Rule
-from kchaos.checkers.model.releases.versions import LOOKED_UP, line_of, parse_version, runs
+from kchaos.checkers.model.releases.versions import LOOKED_UP, parse_version, runs
 
 COMPARED_FILE = Path(__file__).with_name("compared.json")
 
@@ -154,67 +152,6 @@ def _jar_texts(jars: Path, release: str, paths: Iterable[str]) -> dict[str, str]
     return texts
 
 
-_PREDICTED = {
-    "elsewhere": "no decision point of its own; releases differ by other means",
-    "always": "predicted as if every release had it",
-    "never": "left out: predicted as if no release had it",
-}
-
-
-def page(rules: Iterable[Rule], survey: SourcesRead) -> str:
-    """Return docs/rules.md: each rule with its meaning, its releases and where it was found."""
-    jars = [release for release, source in survey.read_at.items() if source != "tag"]
-    paragraphs = [
-        "# Which release has which rule",
-        "Written by `python -m kchaos.checkers.model.releases.sources GIT_DIR --jars DIR --write "
-        "docs/rules.md`; do not edit.",
-        f"Each rule was looked up in the source of every release from {LOOKED_UP[0]} to "
-        f"{LOOKED_UP[-1]} ({len(survey.read_at)} of {len(LOOKED_UP)}). It was looked up by the "
-        "identifiers in its module of `checkers/model/releases/rules/`. The source is that of the "
-        f"release's tag, or of the jars that Kafka publishes for {', '.join(jars) or 'none'}. That "
-        "the identifiers are there is looked up. What they do was read by a person, and only what "
-        "[kafka.md](kafka.md) calls seen was seen on real brokers.",
-        'A range that ends with "on" goes on to the last release in this list. A place is named '
-        "for the first release of each line.",
-    ]
-    for rule in rules:
-        places = survey.places[rule.name]
-        facts = [f"- Releases: {runs(tuple(places))}"]
-        if rule.protocol:
-            facts.append(f"- Inter-broker protocol: {rule.protocol} and later")
-        facts.append(f"- Read in {rule.source}, {rule.tag}")
-        facts.append(f"- Found at (release:line): {_firsts(places)}")
-        facts.append(f"- In the model: {_predicted(rule)}")
-        wrapped = (textwrap.fill(fact, 100, subsequent_indent="  ") for fact in facts)
-        paragraphs += [f"## {rule.name}", rule.meaning, "\n".join(wrapped)]
-    return "\n\n".join(_wrapped(paragraph) for paragraph in paragraphs) + "\n"
-
-
-def _predicted(rule: Rule) -> str:
-    if rule.change is not None:
-        return "a decision of its own, which `--without` switches off"
-    assert rule.followed is not None
-    return _PREDICTED[rule.followed]
-
-
-def _wrapped(paragraph: str) -> str:
-    if "\n" in paragraph or paragraph.startswith(("#", "-")):
-        return paragraph
-    return textwrap.fill(paragraph, 100, break_on_hyphens=False, break_long_words=False)
-
-
-def _firsts(places: Mapping[str, SourceLine]) -> str:
-    """Return where a rule is at the first release of each line, the file named when it changes."""
-    files: dict[str, list[str]] = {}
-    lines: set[tuple[int, ...]] = set()
-    for release, place in places.items():
-        line = line_of(parse_version(release))
-        if line not in lines:
-            files.setdefault(place.file, []).append(f"{release}:{place.line}")
-        lines.add(line)
-    return "; ".join(f"{file} {', '.join(at)}" for file, at in files.items())
-
-
 def compared(survey: SourcesRead) -> str:
     """Return what `status` reads, as JSON: how each release was read, who has each rule."""
     document = {
@@ -231,7 +168,7 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("git_dir", type=Path, help="git directory of a clone of Kafka, with tags")
     parser.add_argument("--jars", type=Path, help="folder in Maven's layout with the source jars")
-    parser.add_argument("--write", type=Path, help="the page to write, docs/rules.md")
+    parser.add_argument("--write", action="store_true", help="write compared.json anew")
     options = parser.parse_args(arguments)
     try:
         survey = look_up(EVERY_RULE, options.git_dir, options.jars)
@@ -245,9 +182,8 @@ def main(arguments: list[str]) -> int:
     said = differences(EVERY_RULE, survey)
     print("\n".join(said) or "what the rules declare is what the source has")
     if options.write and (said or unread):
-        print(f"{options.write} is not written: every release must be read and agree")
+        print("compared.json is not written: every release must be read and agree")
     elif options.write:
-        options.write.write_text(page(EVERY_RULE, survey), encoding="utf-8")
         COMPARED_FILE.write_text(compared(survey), encoding="utf-8")
     return 1 if said else 0
 

@@ -13,7 +13,6 @@ from kchaos.checkers.model.releases.probes import Probe, SourceLine, find
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.sources import SourcesRead, differences, look_up, table
 
-PAGE = Path(__file__).parents[3] / "docs/rules.md"
 CACHE = ("storage/src/main/java/kafka/Cache.java", "core/src/main/scala/kafka/Cache.scala")
 NEW, OLD = CACHE
 
@@ -155,12 +154,3 @@ def test_a_rule_is_looked_up_in_the_class_that_it_names() -> None:
         of_class = [path for path in probed if path.rpartition(".")[0].endswith(file)]
         assert of_class != [], rule.name
         assert find(rule.probes, {}) is None, rule.name
-
-
-def test_the_page_says_how_each_rule_is_predicted() -> None:
-    said = {
-        rule.name: text.rpartition("- In the model: ")[2].split("\n")[0]
-        for rule, text in zip(EVERY_RULE, PAGE.read_text().split("\n## ")[1:], strict=True)
-    }
-    assert said["KIP-101"] == "a decision of its own, which `--without` switches off"
-    assert said["KIP-537"] == "no decision point of its own; releases differ by other means"
