@@ -5,7 +5,8 @@ it is judged to be. A golden run that exists is played once more only with `--ag
 `--expected` nothing is played: what is written down about the stored runs is replaced by what the
 present model says; read the difference before it is committed. With `--border` a run that was
 played already is stored among those at the borders of rules, with `--setting` among those with
-settings that the model follows, with `--entry` as the stored run of its entry. With `--case` a case
+settings that the model follows, with `--other` among those with evidence that the scenario has not,
+with `--entry` as the stored run of its entry. With `--case` a case
 of `tests/cases` is played on its newest release and stored beside the case.
 """
 
@@ -21,6 +22,7 @@ from tests.golden.scenario import scenario_of
 from tests.golden.stored import (
     BORDERS,
     ENTRIES,
+    OTHERS,
     RELEASES,
     RUNS,
     SETTINGS,
@@ -39,6 +41,7 @@ def main() -> None:
     parser.add_argument("--expected", action="store_true", help="judge the stored runs again")
     parser.add_argument("--border", nargs=2, metavar=("NAME", "RUN"), help="store this run")
     parser.add_argument("--setting", nargs=2, metavar=("NAME", "RUN"), help="store this run")
+    parser.add_argument("--other", nargs=2, metavar=("NAME", "RUN"), help="store this run")
     parser.add_argument("--entry", nargs=2, metavar=("NAME", "RUN"), help="store this run")
     parser.add_argument("--case", action="append", metavar="NAME", help="play it and store the run")
     parser.add_argument("--runs-dir", type=Path, default=Path("kchaos-runs"))
@@ -46,6 +49,7 @@ def main() -> None:
     for stored, runs in (
         (given.border, BORDERS),
         (given.setting, SETTINGS),
+        (given.other, OTHERS),
         (given.entry, ENTRIES),
     ):
         if stored:

@@ -104,16 +104,21 @@ def handle_answer(world: World, broker_id: int, leader: int, answer: Answer) -> 
 
 
 def _exits(world: World, broker_id: int, reset: OffsetReset) -> bool:
-    """Let a broker that has more than its leader end itself, where its release does."""
+    """Let a broker that has more than its leader end itself, where its release does.
+
+    An end that hangs closes the broker's sockets, and waits for the thread that called it: nothing
+    is written any more, and the process lives on.
+    """
     broker = world.broker(broker_id)
     assert broker is not None
     allows_unclean = world.allows_unclean_election(reset.partition.topic, [broker])
     if not broker.generation.exits_on_shorter_leader(allows_unclean):
         return False
-    process.stop(world, broker_id, is_clean=True)
+    hangs = broker.generation.hangs_at_exit
+    process.stop(world, broker_id, is_clean=not hangs)
     ended = world.broker(broker_id)
     assert ended is not None
-    world.put_broker(broker_id, replace(ended, has_exited=True))
+    world.put_broker(broker_id, replace(ended, has_exited=True, hangs=hangs))
     return True
 
 

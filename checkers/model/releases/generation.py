@@ -220,6 +220,7 @@ class Generation:
             asked) to what becomes of both at a FENCED_LEADER_EPOCH.
         exits_on_shorter_leader: (whether unclean elections are on) to whether a broker ends itself
             when a leader's log is shorter than its own.
+        hangs_at_exit: Whether it waits for its own fetcher thread then, and its process never ends.
 
     A replica of a tiered log (KIP-405):
 
@@ -321,6 +322,7 @@ class Generation:
     stop_after_failed_append: Callable[[FetcherThread, Failed, TopicPartition], Stopped]
     stop_when_fenced: Callable[[FetcherThread, Failed, TopicPartition, int], Stopped]
     exits_on_shorter_leader: Callable[[bool], bool]
+    hangs_at_exit: bool = False
 
     highest_remote_offset: Callable[[Entries, int, tuple[RemoteSegment, ...]], int]
     sets_local_start: bool = False

@@ -227,7 +227,7 @@ def _stop(world: World, event: StopBroker) -> None:
     process.stop(world, event.broker, is_clean=event.clean, checkpointed=checkpointed)
     stopped = world.broker(event.broker)
     assert stopped is not None
-    world.put_broker(event.broker, replace(stopped, has_exited=False))
+    world.put_broker(event.broker, replace(stopped, has_exited=False, hangs=False))
 
 
 def fail_directory(world: World, event: FailLogDirectory) -> None:

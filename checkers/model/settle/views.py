@@ -44,8 +44,8 @@ def _predicted(
         log_start_offset=max(log.log_start_offset, log.local_start_offset, began),
         leader_epoch=replica.leader_epoch,
         fetcher=_fetcher(world, broker_id, broker, partition, replica),
-        is_running=broker.is_running,
-        is_hosted=replica.is_hosted,
+        is_running=broker.is_running or broker.hangs,
+        is_hosted=replica.is_hosted or broker.hangs,
         is_high_watermark_pinned=broker.is_running and checkpoint.is_observed and not older,
         may_keep_dropped_epochs=broker.generation.file_may_hold(
             (*entries, _DROPPED), replica.entries

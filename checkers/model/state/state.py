@@ -101,6 +101,8 @@ class Broker:
 
     Attributes:
         has_exited: The process ended itself (KAFKA-7414).
+        hangs: It waits for its own end for ever: nothing is left of it but the process
+            (KAFKA-4039).
         live: The brokers in its metadata cache, from the last UpdateMetadata.
         told: The partitions in its metadata cache, which a Fetch may ask for; None where that is
             taken for granted.
@@ -117,6 +119,7 @@ class Broker:
     is_paused: bool = False
     was_stopped_cleanly: bool = True
     has_exited: bool = False
+    hangs: bool = False
     live: frozenset[int] = frozenset()
     told: frozenset[TopicPartition] | None = None
     controller_epoch: int = 0

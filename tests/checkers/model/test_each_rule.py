@@ -386,6 +386,15 @@ TRUNCATION = {
     ),
     "KIP-279": Shown(release="2.0.0", look=N20, old=False, new=True),
     "OffsetForLeaderEpoch v1": Shown(release="2.0.0", look=N20, old=False, new=True),
+    "KAFKA-4039": Shown(
+        release="0.11.0.3",
+        message_format="0.10.2",
+        look=predicted(
+            shorter_leader("0.11.0.3"), lambda prediction: replica(prediction, 1).is_running
+        ),
+        old=True,
+        new=False,
+    ),
     "KAFKA-7414": Shown(
         release="2.0.0",
         message_format="0.10.2",

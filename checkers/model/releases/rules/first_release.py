@@ -304,6 +304,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         stop_after_failed_append=end_thread,
         stop_when_fenced=ask_again_when_fenced,
         exits_on_shorter_leader=exit_unless_unclean,
+        hangs_at_exit=True,
         highest_remote_offset=highest_of_latest_epoch,
         isr_without=leave_isr,
         sees_bounce=see_no_bounce,
