@@ -1,7 +1,11 @@
-"""The recipes for CI: their syntax, and each command with its options."""
+"""The recipes for CI: their syntax, each command with its options, and how they install kchaos."""
 
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +17,10 @@ from kchaos.harness.commands.cli import cli
 from kchaos.harness.commands.nightly import Night
 
 yaml = pytest.importorskip("yaml")
-RECIPES = sorted((Path(__file__).parents[2] / "docs/ci").glob("*.yml"))
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted((ROOT / "docs/ci").glob("*.yml"))
+JENKINSFILE = ROOT / "docs/ci/Jenkinsfile"
+ALL = (*RECIPES, JENKINSFILE)
 _OF_THE_MACHINE = re.compile(r"\$\{\{[^}]*\}\}|\$[A-Z_]+")
 _SHELL = ("||", "&&", ">", ">>", "|", ";")
 
@@ -31,10 +38,20 @@ def scripts(value: Any, name: str = "") -> Iterator[str]:
             yield from value.splitlines()
 
 
+def shell_lines(recipe: Path) -> list[str]:
+    """Return each line that the recipe gives to a shell."""
+    text = recipe.read_text()
+    if recipe == JENKINSFILE:
+        quoted = re.findall(r'sh (?:"""(.*?)"""|\'([^\']*)\')', text, re.DOTALL)
+        lines = [line for pair in quoted for line in "".join(pair).splitlines()]
+        return [line.strip().replace(".venv/bin/", "") for line in lines if line.strip()]
+    return list(scripts(yaml.safe_load(text)))
+
+
 def kchaos_lines(recipe: Path) -> list[list[str]]:
     """The words of each kchaos command, up to what is the shell's."""
     lines = []
-    for line in scripts(yaml.safe_load(recipe.read_text())):
+    for line in shell_lines(recipe):
         words = shlex.split(_OF_THE_MACHINE.sub("1", line))
         if words[:1] == ["kchaos"]:
             end = next((at for at, word in enumerate(words) if word in _SHELL), len(words))
@@ -46,7 +63,30 @@ def test_there_is_a_recipe_for_each() -> None:
     assert [recipe.name for recipe in RECIPES] == ["github-actions.yml", "gitlab-ci.yml"]
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+@pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.stem)
+def test_each_recipe_installs_kchaos_from_one_address(recipe: Path) -> None:
+    install = [line for line in shell_lines(recipe) if "pip install" in line]
+    assert install != []
+    assert all(line.endswith('pip install "$KCHAOS"') for line in install)
+    assert re.search(r"KCHAOS(:| =) '?git\+https://\S+/kchaos@main", recipe.read_text())
+
+
+@pytest.mark.slow
+def test_the_line_that_installs_kchaos_installs_it(tmp_path: Path) -> None:
+    """A copy of the checkout stands for the address, and pip needs no network for kchaos itself."""
+    copy = tmp_path / "kchaos"
+    ignored = shutil.ignore_patterns(".*", "build", "*.egg-info", "tests", "kchaos-runs")
+    shutil.copytree(ROOT, copy, symlinks=True, ignore=ignored)
+    pip = f'{shlex.quote(sys.executable)} -m pip install "$KCHAOS"'
+    command = f"{pip} -q --no-deps --no-build-isolation --no-index --no-compile --target installed"
+    environment = {**os.environ, "KCHAOS": str(copy)}
+
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path, env=environment)
+
+    assert (tmp_path / "installed/kchaos/harness/commands/cli.py").is_file()
+
+
+@pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.stem)
 def test_each_command_of_a_recipe_is_one_of_kchaos(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,7 +101,7 @@ def test_each_command_of_a_recipe_is_one_of_kchaos(
         command.make_context(name, arguments)
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+@pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.stem)
 def test_an_option_that_does_not_exist_would_be_noticed(recipe: Path) -> None:
     (name, *arguments), *_ = kchaos_lines(recipe)
     command = cli.get_command(click.Context(cli), name)
