@@ -1,32 +1,22 @@
 """The judge: from a run directory alone to results, and to a judgement beside the evidence."""
 
-import itertools
-import math
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from functools import cache
 from importlib.metadata import version
 from typing import Any, TypeVar
 
-from kchaos.checkers.acts import Hold, StartBroker, TopicPartition
 from kchaos.checkers.availability import Availability, bounds_not_measured, bounds_of, measure
 from kchaos.checkers.cross_checks import disagreements
 from kchaos.checkers.errors import CheckError, ModelError
-from kchaos.checkers.evidence.about import SCENARIO, Outcome
+from kchaos.checkers.evidence.about import Outcome
 from kchaos.checkers.evidence.assembling import run_evidence
-from kchaos.checkers.evidence.clients import CLIENTS
-from kchaos.checkers.evidence.given_settings import given_settings
-from kchaos.checkers.evidence.history import Operation
-from kchaos.checkers.evidence.run import DELETING, RunEvidence
+from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.fingerprint import with_fingerprints
-from kchaos.checkers.formats.api_keys import FOLLOWED
 from kchaos.checkers.garbage import no_garbage_collection
-from kchaos.checkers.model.releases.status import status
-from kchaos.checkers.model.values.events import TopicCreated
 from kchaos.checkers.model.values.prediction import EmptiedBy, Prediction
-from kchaos.checkers.not_modelled import not_modelled
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import Results
 from kchaos.checkers.rules import Judged, apply_rules, joined
@@ -36,13 +26,25 @@ from kchaos.checkers.rules.client_anomalies import client_anomalies, not_known
 from kchaos.checkers.rules.demoted import acknowledged_after_demotion
 from kchaos.checkers.rules.echoes import with_consequences
 from kchaos.checkers.rules.fenced import elected_while_fenced
-from kchaos.checkers.rules.foreign import FOREIGN, foreign_at_links, told_once
+from kchaos.checkers.rules.foreign import foreign_at_links, told_once
 from kchaos.checkers.rules.ghosts import ghosts
 from kchaos.checkers.rules.logged import logged_errors
 from kchaos.checkers.rules.out_of_sync import out_of_sync
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.checkers.settings import not_followed
-from kchaos.checkers.verdict import NOT_PREDICTED, Unknown, Verdict, find_witnesses, verdict
+from kchaos.checkers.unknown import (
+    BOTH,
+    CONFORMANCE,
+    RULES,
+    SEALED,
+    Cause,
+    Judgement,
+    Reason,
+    deleted_by_others,
+    in_order,
+    not_read_by_links,
+    reasons,
+)
+from kchaos.checkers.verdict import NOT_PREDICTED, Verdict, find_witnesses, verdict
 from kchaos.checkers.witness import Witness
 
 _T = TypeVar("_T")
@@ -76,7 +78,7 @@ def judge(
     prediction, judged = None, None
     if read is not None:
         if not read.is_kraft:
-            prediction = judging.attempt("the model", lambda: predict(read), only_conformance=True)
+            prediction = judging.attempt("the model", lambda: predict(read), opens=CONFORMANCE)
         apply = rules or rules_of
         judged = judging.attempt("the rules", lambda: apply(read, prediction))
     return judging.results(read, prediction, judged or Judged())
@@ -154,39 +156,36 @@ class _Judging:
     def __init__(self, evidence: RunEvidence) -> None:
         self._evidence = evidence
         self._crashes: list[str] = []
-        self._unknown: list[str] = []
-        self._safety: list[str] = []
-        self._conformance: list[str] = []
-        self._unless_unsafe: list[str] = []
+        self._reasons: list[Reason] = []
 
     def attempt(
-        self, what: str, attempt: Callable[[], _T], *, only_conformance: bool = False
+        self, what: str, attempt: Callable[[], _T], *, opens: frozenset[Question] = BOTH
     ) -> _T | None:
-        """Return the result of the attempt; None if it fails, and then the run is unknown."""
-        reasons = self._conformance if only_conformance else self._unknown
+        """Return the result of the attempt; None if it fails, which is a reason."""
         try:
             return attempt()
         except ModelError as error:
             self._crashes.append(traceback.format_exc())
-            reasons.append(f"{what} failed: {error!r}")
-            return None
+            self._failed(f"{what} failed: {error!r}", opens, Cause.NOT_FOLLOWED)
         except CheckError as error:
             # The evidence is damaged, as the message says; no checker failed.
-            reasons.append(f"{what} failed: {error}")
-            return None
+            self._failed(f"{what} failed: {error}", opens, Cause.EVIDENCE)
         except Exception as error:  # noqa: BLE001 - whatever fails here makes the run unknown
             self._crashes.append(traceback.format_exc())
-            reasons.append(f"{what} failed: {error!r}")
-            return None
+            self._failed(f"{what} failed: {error!r}", opens, Cause.NOT_FOLLOWED)
+        return None
+
+    def _failed(self, sentence: str, opens: frozenset[Question], cause: Cause) -> None:
+        self._reasons.append(Reason(sentence=sentence, cause=cause, opens=opens))
 
     def results(
         self, read: RunEvidence | None, prediction: Prediction | None, judged: Judged
     ) -> Results:
         """Everything put together; `read` is None where the evidence could not be read."""
-        unfollowed = [] if read is None else [*_deleted_by_others(read)]
-        partitions = {partition for partition, _ in unfollowed}
-        partitions |= set() if read is None else {*read.unfollowed_clients}
-        told = told_once(judged.findings, unfollowed=partitions)
+        deleted = [] if read is None else [*deleted_by_others(read)]
+        unfollowed = {partition for partition, _ in deleted}
+        unfollowed |= set() if read is None else {*read.unfollowed_clients}
+        told = told_once(judged.findings, unfollowed=unfollowed)
         judged = replace(judged, findings=with_consequences(told, prediction))
         evidence = self._evidence
         described, expectation = evidence.description, evidence.scenario.expectation
@@ -201,12 +200,17 @@ class _Judging:
                 self.attempt("comparing the evidence", lambda: [*disagreements(read)]) or ()
             )
             different += evidence.files.lacking(evidence.description.format)
+        judgement = Judgement(
+            evidence=evidence, prediction=prediction, findings=judged.findings, deleted=deleted
+        )
         # What kept a run from its end is told first: what it lacks follows from that.
-        self._unknown += self.attempt("the seal", lambda: [*_unfinished(evidence)]) or ()
-        self._unknown += different
-        self._unknown += [f"a rule failed: {_last_line(crash)}" for crash in judged.crashes]
+        self._reasons += self.attempt("the seal", lambda: [*reasons(judgement, SEALED)]) or ()
+        for sentence in different:
+            self._failed(sentence, BOTH, Cause.EVIDENCE)
+        for crash in judged.crashes:
+            self._failed(f"a rule failed: {_last_line(crash)}", BOTH, Cause.NOT_FOLLOWED)
         if read is not None:
-            self._note_unknown(read, prediction, judged, [why for _, why in unfollowed])
+            self._reasons += self.attempt("the reasons", lambda: [*reasons(judgement, RULES)]) or ()
         builds = self.attempt("the builds", lambda: evidence.builds)
         ran = self.attempt("what brokers ran", lambda: _ran(evidence)) or ""
         outcome = self.attempt("the outcome", lambda: evidence.outcome)
@@ -239,35 +243,6 @@ class _Judging:
             availability=availability,
         )
 
-    def _note_unknown(
-        self,
-        read: RunEvidence,
-        prediction: Prediction | None,
-        judged: Judged,
-        unfollowed: Sequence[str],
-    ) -> None:
-        """Notes what keeps safety or conformance from being known, as the evidence has it."""
-        self._unknown += _unusable(read)
-        self._safety += [*_unsettled(read), *_licensed(read)]
-        foreign = [*_foreign(judged.findings), *dict.fromkeys(unfollowed)]
-        self._unless_unsafe += foreign or _untraceable(read, prediction)
-        self._unless_unsafe += _unseen(read)
-        if not read.is_kraft:
-            self._conformance += _undecided(read)
-            self._conformance += _unlinked(read)
-            given = self.attempt("the settings", lambda: [*_not_followed(read)])
-            self._conformance += given or ()
-            self._conformance += _not_compared(read, judged.findings)
-            self._conformance += foreign
-            self._conformance += _unfollowed(read)
-            self._conformance += _unexplained_by_ours(read, prediction)
-        if read.is_tiered:
-            deleted = [*_deleted(read)]
-            self._safety += [*_unread(read, prediction), *deleted]
-            self._conformance += deleted
-        if prediction is not None:
-            self._conformance += _unpredicted(read, prediction)
-
     def _verdict(
         self,
         expectation: Any,
@@ -275,14 +250,6 @@ class _Judging:
         witnesses: tuple[Witness, ...],
         bounds: tuple[str, ...],
     ) -> Verdict:
-        unknown = Unknown(
-            run=tuple(self._unknown),
-            safety=tuple(self._safety),
-            conformance=tuple(self._conformance),
-            unless_unsafe=tuple(self._unless_unsafe),
-            not_predicted=NOT_PREDICTED if self._evidence.is_kraft else "",
-            bounds=bounds,
-        )
         answer = self.attempt(
             "the verdict",
             lambda: verdict(
@@ -290,7 +257,9 @@ class _Judging:
                 judged.predicted_findings,
                 expectation=expectation,
                 witnesses=witnesses,
-                unknown=unknown,
+                reasons=self._reasons,
+                not_predicted=NOT_PREDICTED if self._evidence.is_kraft else "",
+                bounds=bounds,
             ),
         )
         return answer or Verdict(
@@ -298,7 +267,7 @@ class _Judging:
             safe=None,
             expected=False,
             reason="the expectation cannot be read",
-            unknown="; ".join(self._unknown),
+            unknown="; ".join(in_order(self._reasons)),
             expectation_from="scenario",
         )
 
@@ -308,272 +277,9 @@ def _own_version() -> str:
     return version("kchaos")
 
 
-def _unfinished(evidence: RunEvidence) -> Iterator[str]:
-    """Yields what keeps the evidence as a whole from being trusted."""
-    yield from evidence.files.broken_seal()
-    if evidence.outcome.unknown:
-        yield evidence.outcome.unknown
-    elif not evidence.outcome.finished:
-        yield "the run did not finish: outcome.json does not say that it did"
-
-
-def _unusable(evidence: RunEvidence) -> Iterator[str]:
-    """Yields what the evidence lacks for an answer to either question."""
-    if not any(map(_is_acknowledged, evidence.operations)):
-        yield "no write of the scenario was acknowledged, so this run cannot show a loss"
-    if not any(snapshot.is_final for snapshot in evidence.snapshots):
-        yield "there is no snapshot of the end"
-    for snapshot in evidence.snapshots:
-        for broker, seen in snapshot.brokers.items():
-            if not seen.stable:
-                yield f"snapshot {snapshot.label}: broker {broker}'s files never stood still"
-
-
-def _undecided(evidence: RunEvidence) -> Iterator[str]:
-    if not any(evidence.run.path.glob("zookeeper/member-*/log.*")):
-        yield "there is no transaction log of ZooKeeper: what was decided is not known"
-
-
-def _is_acknowledged(operation: Operation) -> bool:
-    # A probe is written after all faults: it had nothing to survive.
-    is_write = operation.function == "produce" and not operation.is_probe
-    return is_write and operation.outcome == "ok"
-
-
-def _unsettled(evidence: RunEvidence) -> Iterator[str]:
-    if evidence.outcome.finished and evidence.outcome.settle is None:
-        yield "outcome.json has no settle record: whether replication goes on is unknown"
-
-
-def _licensed(evidence: RunEvidence) -> Iterator[str]:
-    """Yields which settings let brokers lose records, by scenario.json alone."""
-    has_files = any(evidence.run.path.glob("brokers/*/server.properties"))
-    if evidence.description.format > 1 or has_files or evidence.is_tiered:
-        return
-    for name, value in evidence.broker_properties.items():
-        is_unclean = name == "unclean.leader.election.enable" and value != "false"
-        if is_unclean or name.removeprefix("log.") in DELETING:
-            yield f"only {SCENARIO} says {name}={value}: the run has no broker's own settings"
-
-
-def _not_followed(evidence: RunEvidence) -> Iterator[str]:
-    """Yields each setting with which brokers may do what the model does not follow."""
-    for given in dict.fromkeys(given_settings(evidence)):
-        why = not_followed(
-            given.name, given.value, is_tiered=given.is_tiered, while_it_ran=given.while_it_ran
-        )
-        if why:
-            yield (
-                f"{given.owner} was given {given.name}={given.value}, which the model does not "
-                f"follow: {why}"
-            )
-
-
-def _unlinked(evidence: RunEvidence) -> Iterator[str]:
-    if evidence.description.format == 1 and not evidence.is_linked:
-        yield "the run says that there were no links, and has no broker's own settings to show it"
-    if evidence.is_linked and evidence.rounds is None:
-        yield (
-            "links.jsonl is missing although the cluster was linked: which questions for leader "
-            "epochs were asked is unknown"
-        )
-
-
-def _not_compared(evidence: RunEvidence, findings: Iterable[Finding]) -> Iterator[str]:
-    """Yields why a run that is not as predicted may be what its release does all the same."""
-    if not _is_unlike(findings):
-        return
-    starts = (timed.event for timed in evidence.events if isinstance(timed.event, StartBroker))
-    for release in sorted({start.release for start in starts}):
-        if not status(release).compared:
-            yield (
-                f"the run is not as predicted, but nobody compared the source of {release} with "
-                "the model's rules. kchaos versions shows of which releases that was done"
-            )
-    yield from not_modelled(evidence)
-
-
-def _is_unlike(findings: Iterable[Finding]) -> bool:
-    return any(finding.question is Question.CONFORMANCE for finding in findings)
-
-
-def _unpredicted(evidence: RunEvidence, prediction: Prediction) -> Iterator[str]:
-    if prediction.limit:
-        yield f"the model gave up following the run: {prediction.limit}"
-    held = {timed.event.api for timed in evidence.actions if isinstance(timed.event, Hold)}
-    for api in sorted(held - FOLLOWED):
-        yield f"requests of {api} were held, which the model does not follow"
-    if not prediction.states and not evidence.is_tiered:
-        for topic in sorted({partition.topic for partition in evidence.partitions}):
-            if evidence.retains_less(topic):
-                yield (
-                    f"brokers may delete records of {topic}, and without links nobody knows when "
-                    "they did: have links, or keep what is written"
-                )
-    for snapshot in evidence.snapshots:
-        if snapshot.label not in prediction.snapshots:
-            yield (
-                f"the model was not told of snapshot {snapshot.label!r}: actions.jsonl lacks "
-                "its Snapshot"
-            )
-
-
-def _foreign(findings: Iterable[Finding]) -> Iterator[str]:
-    for finding in findings:
-        if finding.kind == FOREIGN:
-            yield (
-                f"{finding.message}: what was acknowledged to them may be lost, and the model "
-                "cannot predict what they did. Write by steps alone, or judge a run without them"
-            )
-
-
 def _ran(evidence: RunEvidence) -> str:
     """Releases of brokers, where there were more than one; else ""."""
     return evidence.ran if len(evidence.started_as) + len(evidence.rolled_to) > 1 else ""
-
-
-def _deleted_by_others(evidence: RunEvidence) -> Iterator[tuple[TopicPartition, str]]:
-    """Yields partitions of which others deleted something, each with a sentence."""
-    names = {
-        TopicPartition(timed.event.topic, number)
-        for timed in evidence.events
-        if isinstance(timed.event, TopicCreated)
-        for number in range(len(timed.event.assignment))
-    }
-    for partition in sorted(names):
-        for deletion in evidence.deletions.get(partition.topic, ()):
-            # A deletion excuses the loss of records that were acknowledged before. Without a
-            # prediction nothing else matters.
-            is_followed = evidence.is_kraft or (evidence.is_linked and not evidence.is_tiered)
-            if deletion.time < math.inf and is_followed:
-                continue
-            what = "is to be deleted" if deletion.time == math.inf else "was deleted"
-            what += "" if deletion.is_gone or deletion.time == math.inf else " and made again"
-            yield (
-                partition,
-                f"topic {partition.topic} {what} (zxid {deletion.zxid}): the model does not follow "
-                "that",
-            )
-        offset = evidence.deleted_until.get(partition)
-        if offset and not evidence.may_delete(partition.topic):
-            yield (
-                partition,
-                f"a client had the records of {partition.name} below offset "
-                f"{offset} deleted (DeleteRecords): the model does not follow that",
-            )
-
-
-def _unseen(evidence: RunEvidence) -> Iterator[str]:
-    """Yields what links in front of brokers could not read of what clients were promised."""
-    if evidence.clients is None:
-        return
-    if not evidence.files.has(CLIENTS):
-        yield f"{CLIENTS} is missing although links were to record what clients did"
-    if not evidence.said_alone:
-        yield from _unread_by_links(evidence)
-    # Else the test says it in place of the links; see `_untraceable` and `_not_checked`.
-
-
-def _unread_by_links(evidence: RunEvidence) -> Iterator[str]:
-    unseen = () if evidence.clients is None else evidence.clients.unseen
-    for sentence in itertools.islice(unseen, _MOST_SAID):
-        yield f"{sentence}: what was promised there may be lost"
-
-
-def _unfollowed(evidence: RunEvidence) -> Iterator[str]:
-    """Yields what clients of others wrote that the model is not told."""
-    for partition, why in sorted(evidence.unfollowed_clients.items())[:_MOST_SAID]:
-        yield (f"clients of others wrote to {partition.name} what the model does not follow: {why}")
-
-
-def _untraceable(evidence: RunEvidence, prediction: Prediction | None) -> Iterator[str]:
-    """Yields where a client that was given the addresses may have lost what nothing shows.
-
-    What is acknowledged with acks=all while followers are in sync passes a link. What only one
-    replica had is on its disk at the end, unless an unclean election or a fault took it. The model
-    does not follow writes of which a test says it: these are compared with the links alone.
-    """
-    is_seen = evidence.clients is not None and not (evidence.said_alone and evidence.clients.unseen)
-    if not evidence.is_open_to_others or is_seen:
-        return
-    given = "somebody was given the cluster's addresses, and"
-    is_followed = prediction is not None and prediction.states and not prediction.limit
-    if evidence.said_alone:
-        is_followed = evidence.links is not None
-    if not is_followed:
-        yield f"{given} without links that were followed nobody knows what they wrote and lost"
-        return
-    for partition in evidence.partitions:
-        taken = (
-            excuse for excuse in evidence.excuses(partition) if excuse.kind != "topic-deletion"
-        )
-        for excuse in itertools.islice(taken, 1):
-            what = excuse.kind.replace("-", " ")
-            yield (
-                f"{given} what they wrote to {partition.name}, if anything, may be "
-                f"gone without a trace: {what} of broker {excuse.broker}"
-            )
-
-
-def _unexplained_by_ours(evidence: RunEvidence, prediction: Prediction | None) -> Iterator[str]:
-    """Yields where clients of others may be why no state explains an observation."""
-    is_unexplained = prediction is not None and prediction.emptied_by is not None
-    if evidence.clients is not None and not evidence.unfollowed_clients:
-        return
-    if evidence.is_open_to_others and is_unexplained:
-        yield (
-            "somebody was given the cluster's addresses, and what no state explains may come of "
-            "their writes"
-        )
-
-
-def _unread(evidence: RunEvidence, prediction: Prediction | None) -> Iterator[str]:
-    """Yields of which tiered logs it is not known what readers get, or should get."""
-    known = set() if prediction is None else {read.operation for read in prediction.reads}
-    for reading in evidence.tier_readings:
-        if reading.operation not in known:
-            yield f"the model does not say what reading {reading.operation} should have got"
-    yield from _not_read(evidence)
-
-
-def _not_read(evidence: RunEvidence) -> Iterator[str]:
-    """Yields from which possible leaders nobody read at the end: the leader, and who is in sync."""
-    ended = len(evidence.scenario.steps)
-    read = {
-        (reading.topic, reading.partition, reading.broker)
-        for reading in evidence.tier_readings
-        if reading.step >= ended
-    }
-    tiered = [
-        partition for partition in evidence.partitions if evidence.is_tiered_topic(partition.topic)
-    ]
-    for last in (snapshot for snapshot in evidence.snapshots if snapshot.is_final):
-        for partition in tiered:
-            log = f"the tiered log of {partition.name}"
-            state = last.state(partition)
-            if state is None or state.leader < 0:
-                yield f"nobody has read {log}, which has no leader"
-                continue
-            for broker in sorted({*state.isr, state.leader}):
-                copied = last.brokers.get(broker)
-                is_gone = copied is not None and copied.is_running is False
-                if (*partition, broker) not in read and not is_gone:
-                    yield f"nobody has read {log} from broker {broker} at the end"
-
-
-def _deleted(evidence: RunEvidence) -> Iterator[str]:
-    """Yields of which logs retention deleted remote segments, so that their starts moved."""
-    for partition in sorted(
-        {
-            remote_event.partition
-            for remote_event in evidence.remote_events
-            if not remote_event.is_copy
-        }
-    ):
-        yield (
-            f"segments of {partition.name} were deleted from the remote tier: where "
-            "its logs begin since then, and what readers get, the model does not follow"
-        )
 
 
 def _not_checked(evidence: RunEvidence | None) -> Iterator[str]:
@@ -589,7 +295,7 @@ def _not_checked(evidence: RunEvidence | None) -> Iterator[str]:
             f"what clients were answered of which the test alone says it ({records} records). No "
             "link saw it, and of what it does not say nobody knows whether it was lost"
         )
-        yield from _unread_by_links(evidence)
+        yield from not_read_by_links(evidence)
     yield from not_known(evidence)
     yield from NOT_COMPARED
 

@@ -37,6 +37,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import UNAVAILABLE, Finding, Question
 from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.checkers.rules.offsets import in_words
+from kchaos.checkers.unknown import Reason, in_order
 from kchaos.checkers.witness import Witness, witness_of
 
 NOT_PREDICTED = (
@@ -46,29 +47,6 @@ NOT_PREDICTED = (
 """Why conformance of a run with KRaft is unknown."""
 BOUNDS_UNKNOWN = "a bound of availability was not measured"
 """Why a run is not as expected that kept all its bounds, as far as they were measured."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unknown:
-    """Why a question cannot be answered; empty where it can.
-
-    Attributes:
-        run: Reasons that leave both questions open.
-        safety: Reasons that leave only safety open.
-        conformance: Reasons that leave only conformance open.
-        unless_unsafe: Reasons for which safety cannot be affirmed. A finding that denies it stands.
-        not_predicted: Why nothing at all is predicted of such a cluster, or "". Conformance is
-            unknown then, and what is expected is expected of safety alone.
-        bounds: Bounds of availability that could not be measured: whether the run is as expected
-            is not known.
-    """
-
-    run: tuple[str, ...] = ()
-    safety: tuple[str, ...] = ()
-    conformance: tuple[str, ...] = ()
-    unless_unsafe: tuple[str, ...] = ()
-    not_predicted: str = ""
-    bounds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +90,9 @@ def verdict(
     *,
     expectation: Mapping[str, Any] | None,
     witnesses: Sequence[Witness],
-    unknown: Unknown,
+    reasons: Sequence[Reason] = (),
+    not_predicted: str = "",
+    bounds: Sequence[str] = (),
 ) -> Verdict:
     """The answers to both questions, and whether they are the expected ones.
 
@@ -123,27 +103,30 @@ def verdict(
     denies it needs no prediction, and is expected as those about safety are; without an expectation
     in the scenario the run must be safe and have no such finding.
     A bound of availability that was passed, or not measured, is not as expected.
+
+    Args:
+        reasons: Why questions cannot be answered.
+        not_predicted: Why nothing at all is predicted of such a cluster, or "". Conformance cannot
+            be affirmed then, and what is expected is expected of safety alone.
+        bounds: Bounds of availability that could not be measured: whether the run is as expected
+            is not known.
+
     **Does not verify**: other findings that answer neither question, `permitted-loss` for one.
     """
     expectation = _of_findings(expectation)
     findings = list(findings)
-    is_predicted = not unknown.not_predicted
-    conforms = _answer(findings, Question.CONFORMANCE, (*unknown.run, *unknown.conformance))
+    is_predicted = not not_predicted
+    conforms = _answer(findings, Question.CONFORMANCE, reasons)
     if conforms and not is_predicted:
         conforms = None
-    safe = _answer(findings, Question.SAFETY, (*unknown.run, *unknown.safety))
-    if safe and unknown.unless_unsafe:
-        safe = None
-    reasons = [*unknown.run, *unknown.safety, *unknown.conformance, *unknown.unless_unsafe]
-    reasons += unknown.bounds
+    safe = _answer(findings, Question.SAFETY, reasons)
+    why = [*in_order(reasons), *bounds]
     if not is_predicted and conforms is None:
-        reasons.append(unknown.not_predicted)
+        why.append(not_predicted)
     missing = [str(dict(witness.wanted)) for witness in witnesses if not witness.found]
     if safe and missing:
         safe = None
-        reasons.append(
-            f"safe, but nothing shows that the mechanism ran: no {' and no '.join(missing)}"
-        )
+        why.append(f"safe, but nothing shows that the mechanism ran: no {' and no '.join(missing)}")
     reason = _unexpected(
         findings,
         list(predicted_findings),
@@ -152,7 +135,7 @@ def verdict(
         safe,
         (Question.SAFETY,) if is_predicted else (Question.SAFETY, Question.CONFORMANCE),
     )
-    if not reason and unknown.bounds:
+    if not reason and bounds:
         reason = BOUNDS_UNKNOWN
     if not reason and missing:
         reason = f"not reproduced: unsafe, but without its witness {' and '.join(missing)}"
@@ -161,7 +144,7 @@ def verdict(
         safe=safe,
         expected=not reason,
         reason=reason,
-        unknown="; ".join(dict.fromkeys(reasons)) or None,
+        unknown="; ".join(dict.fromkeys(why)) or None,
         expectation_from=_source(expectation, is_predicted),
     )
 
@@ -218,10 +201,15 @@ def finding_key(finding: Finding) -> FindingKey:
     )
 
 
-def _answer(findings: Iterable[Finding], question: Question, unknown: Sequence[str]) -> bool | None:
-    if unknown:
-        return None
-    return all(finding.question is not question for finding in findings)
+def _answer(
+    findings: Iterable[Finding], question: Question, reasons: Iterable[Reason]
+) -> bool | None:
+    """Return False for a finding that every reason lets stand, else None for any reason."""
+    open_by = [reason for reason in reasons if question in reason.opens]
+    against = (finding for finding in findings if finding.question is question)
+    if any(all(reason.lets_stand(finding) for reason in open_by) for finding in against):
+        return False
+    return None if open_by else True
 
 
 def _unexpected(

@@ -6,8 +6,9 @@ import pytest
 
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.findings import Finding
-from kchaos.checkers.verdict import Unknown, Verdict, find_witnesses, verdict
+from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.unknown import BOTH, CONFORMANCE, SAFETY, Cause, Reason
+from kchaos.checkers.verdict import Verdict, find_witnesses, verdict
 from kchaos.checkers.witness import Witness
 from tests.support.run_builder import RunBuilder
 
@@ -39,20 +40,26 @@ SEEN = Witness(wanted={"round": {"end_offset": 21}}, found=True, seen="a round")
 MISSED = Witness(wanted={"round": {"end_offset": 21}}, found=False, seen="no rounds")
 
 
+def open_by(sentence: str, opens: frozenset[Question], *, may_be_denied: bool = False) -> Reason:
+    return Reason(sentence=sentence, cause=Cause.EVIDENCE, opens=opens, may_be_denied=may_be_denied)
+
+
 def judged(
     findings: Sequence[Finding],
     *,
     predicted: Sequence[Finding] = (),
     expectation: Mapping[str, Any] | None = None,
     witnesses: Sequence[Witness] = (),
-    unknown: Unknown | None = None,
+    reasons: Sequence[Reason] = (),
+    not_predicted: str = "",
 ) -> Verdict:
     return verdict(
         findings,
         predicted,
         expectation=expectation,
         witnesses=witnesses,
-        unknown=unknown or Unknown(),
+        reasons=reasons,
+        not_predicted=not_predicted,
     )
 
 
@@ -121,20 +128,39 @@ def test_green_without_its_witness_is_unknown() -> None:
 
 
 def test_what_makes_the_run_unknown_answers_neither_question_whatever_was_found() -> None:
-    answer = judged([DIVERGENCE], expectation=UNSAFE, unknown=Unknown(run=("a gate timed out",)))
+    answer = judged([DIVERGENCE], expectation=UNSAFE, reasons=[open_by("a gate timed out", BOTH)])
 
     assert (answer.conforms, answer.safe, answer.expected) == (None, None, False)
     assert answer.unknown == "a gate timed out"
 
 
+def test_a_reason_that_may_be_denied_leaves_a_finding_its_answer_and_affirms_nothing() -> None:
+    reasons = [open_by("nobody saw what they wrote", SAFETY, may_be_denied=True)]
+
+    assert judged([DIVERGENCE], reasons=reasons).safe is False
+    assert judged([], reasons=reasons).safe is None
+
+
+def test_a_finding_must_stand_against_every_reason() -> None:
+    reasons = [
+        open_by("nobody saw what they wrote", SAFETY, may_be_denied=True),
+        open_by("nobody settled", SAFETY),
+    ]
+
+    answer = judged([DIVERGENCE], reasons=reasons)
+
+    assert answer.safe is None
+    assert answer.unknown == "nobody settled; nobody saw what they wrote"
+
+
 def test_a_model_that_failed_leaves_safety_answered() -> None:
-    answer = judged([], expectation=SAFE, unknown=Unknown(conformance=("the model failed",)))
+    answer = judged([], expectation=SAFE, reasons=[open_by("the model failed", CONFORMANCE)])
 
     assert (answer.conforms, answer.safe, answer.expected) == (None, True, False)
 
 
 def test_what_leaves_only_safety_open_answers_conformance() -> None:
-    answer = judged([DIVERGENCE], expectation=UNSAFE, unknown=Unknown(safety=("nobody settled",)))
+    answer = judged([DIVERGENCE], expectation=UNSAFE, reasons=[open_by("nobody settled", SAFETY)])
 
     assert (answer.conforms, answer.safe, answer.expected) == (True, None, False)
     assert answer.unknown == "nobody settled"
@@ -284,7 +310,7 @@ def test_a_witness_of_another_form_is_refused(wrong: Mapping[str, Any], tmp_path
         witnesses(build, wrong)
 
 
-NOTHING_PREDICTED = Unknown(not_predicted="nothing is predicted of such a cluster")
+NOTHING_PREDICTED = "nothing is predicted of such a cluster"
 OF_CONFORMANCE = {
     "safe": True,
     "findings": [{"kind": "not-as-predicted", "brokers": [1]}],
@@ -294,19 +320,19 @@ OF_CONFORMANCE = {
 
 
 def test_where_nothing_is_predicted_a_finding_denies_conformance_and_none_affirms_it() -> None:
-    denied = judged([NOT_AS_PREDICTED], unknown=NOTHING_PREDICTED)
-    open_one = judged([], unknown=NOTHING_PREDICTED)
+    denied = judged([NOT_AS_PREDICTED], not_predicted=NOTHING_PREDICTED)
+    open_one = judged([], not_predicted=NOTHING_PREDICTED)
 
     assert (denied.conforms, denied.safe, denied.expected) == (False, True, False)
     assert denied.unknown is None
     assert denied.reason == "found and not expected: not-as-predicted of t-0 on brokers [1]"
     assert (open_one.conforms, open_one.safe, open_one.expected) == (None, True, True)
-    assert open_one.unknown == NOTHING_PREDICTED.not_predicted
+    assert open_one.unknown == NOTHING_PREDICTED
 
 
 def test_where_nothing_is_predicted_an_entry_may_expect_a_finding_about_conformance() -> None:
-    shown = judged([NOT_AS_PREDICTED], expectation=OF_CONFORMANCE, unknown=NOTHING_PREDICTED)
-    missed = judged([], expectation=OF_CONFORMANCE, unknown=NOTHING_PREDICTED)
+    shown = judged([NOT_AS_PREDICTED], expectation=OF_CONFORMANCE, not_predicted=NOTHING_PREDICTED)
+    missed = judged([], expectation=OF_CONFORMANCE, not_predicted=NOTHING_PREDICTED)
 
     assert (shown.conforms, shown.safe, shown.expected) == (False, True, True)
     assert missed.reason == "expected and not found: not-as-predicted on brokers [1]"

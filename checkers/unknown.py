@@ -1,0 +1,455 @@
+"""Reasons why an answer is unknown: each with its sentence, its cause, and what it leaves open.
+
+`RULES` has every reason that the evidence and the prediction of a run can give, by the question
+that it leaves open. Whatever fails while a run is judged is a `Reason` as well.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from kchaos.checkers.acts import Hold, StartBroker, TopicPartition
+from kchaos.checkers.evidence.about import SCENARIO
+from kchaos.checkers.evidence.clients import CLIENTS
+from kchaos.checkers.evidence.given_settings import given_settings
+from kchaos.checkers.evidence.run import DELETING, RunEvidence
+from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.formats.api_keys import FOLLOWED
+from kchaos.checkers.model.releases.status import status
+from kchaos.checkers.model.values.events import TopicCreated
+from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.not_modelled import not_modelled
+from kchaos.checkers.rules.foreign import FOREIGN
+from kchaos.checkers.settings import not_followed
+
+_MOST_SHOWN = 5
+
+
+class Cause(Enum):
+    """The three kinds of unknown."""
+
+    EVIDENCE = "evidence is missing or contradicts itself"
+    NOT_FOLLOWED = "the model does not follow something"
+    BOUND = "the model found no explanation within its bound"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why a question cannot be answered.
+
+    Attributes:
+        sentence: For people.
+        cause: Which kind of unknown it is.
+        opens: The questions that it leaves open.
+        may_be_denied: Whether a finding answers the question all the same. Only that the run is
+            safe, or conforms, cannot be said then.
+        partitions: The partitions that it can touch; empty for all.
+    """
+
+    sentence: str
+    cause: Cause
+    opens: frozenset[Question]
+    may_be_denied: bool = False
+    partitions: frozenset[TopicPartition] = frozenset()
+
+    def lets_stand(self, finding: Finding) -> bool:
+        """Return whether the finding answers its question in spite of this reason."""
+        return finding.question not in self.opens or self.may_be_denied
+
+
+BOTH = frozenset({Question.SAFETY, Question.CONFORMANCE})
+SAFETY = frozenset({Question.SAFETY})
+CONFORMANCE = frozenset({Question.CONFORMANCE})
+_ORDER = ((BOTH, False), (SAFETY, False), (CONFORMANCE, False), (SAFETY, True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A run while it is judged: its evidence, what was predicted of it and what the rules found.
+
+    Attributes:
+        deleted: Partitions of which others deleted something, each with a sentence.
+    """
+
+    evidence: RunEvidence
+    prediction: Prediction | None
+    findings: Sequence[Finding]
+    deleted: Sequence[tuple[TopicPartition, str]] = ()
+
+
+Sentences = Callable[[Judgement], Iterator[str]]
+Table = Mapping[tuple[frozenset[Question], bool], Sequence[tuple[Cause, Sentences]]]
+
+
+def reasons(judgement: Judgement, table: Table) -> Iterator[Reason]:
+    """Yield every reason that the run gives, in the order of the table."""
+    for (opens, may_be_denied), rules in table.items():
+        if opens == CONFORMANCE and judgement.evidence.is_kraft:
+            continue  # Nothing is predicted there: `verdict.NOT_PREDICTED`.
+        for cause, sentences in rules:
+            for sentence in sentences(judgement):
+                yield Reason(
+                    sentence=sentence, cause=cause, opens=opens, may_be_denied=may_be_denied
+                )
+
+
+def in_order(reasons: Sequence[Reason]) -> Iterator[str]:
+    """Yield each sentence once, those that leave both questions open first."""
+    for opens, may_be_denied in _ORDER:
+        for reason in reasons:
+            if (reason.opens, reason.may_be_denied) == (opens, may_be_denied):
+                yield reason.sentence
+
+
+# What keeps the evidence as a whole from being trusted.
+
+
+def broken_seal(judgement: Judgement) -> Iterator[str]:
+    """Yield what is wrong with the seal."""
+    yield from judgement.evidence.files.broken_seal()
+
+
+def ended_early(judgement: Judgement) -> Iterator[str]:
+    """Yield why the run did not come to its end."""
+    outcome = judgement.evidence.outcome
+    if outcome.unknown:
+        yield outcome.unknown
+    elif not outcome.finished:
+        yield "the run did not finish: outcome.json does not say that it did"
+
+
+def nothing_acknowledged(judgement: Judgement) -> Iterator[str]:
+    """Yield that no write can have been lost. A probe is written after all faults."""
+    if not any(
+        operation.function == "produce" and not operation.is_probe and operation.outcome == "ok"
+        for operation in judgement.evidence.operations
+    ):
+        yield "no write of the scenario was acknowledged, so this run cannot show a loss"
+
+
+def no_final_snapshot(judgement: Judgement) -> Iterator[str]:
+    """Yield that nobody copied the replicas at the end."""
+    if not any(snapshot.is_final for snapshot in judgement.evidence.snapshots):
+        yield "there is no snapshot of the end"
+
+
+def moving_files(judgement: Judgement) -> Iterator[str]:
+    """Yield each broker whose files changed while they were copied."""
+    for snapshot in judgement.evidence.snapshots:
+        for broker, copied in snapshot.brokers.items():
+            if not copied.stable:
+                yield f"snapshot {snapshot.label}: broker {broker}'s files never stood still"
+
+
+# What safety alone needs.
+
+
+def no_settle_record(judgement: Judgement) -> Iterator[str]:
+    """Yield that nobody looked whether replication goes on."""
+    outcome = judgement.evidence.outcome
+    if outcome.finished and outcome.settle is None:
+        yield "outcome.json has no settle record: whether replication goes on is unknown"
+
+
+def deleting_by_scenario_alone(judgement: Judgement) -> Iterator[str]:
+    """Yield each setting that lets brokers lose records and that only scenario.json names."""
+    evidence = judgement.evidence
+    has_files = any(evidence.run.path.glob("brokers/*/server.properties"))
+    if evidence.description.format > 1 or has_files or evidence.is_tiered:
+        return
+    for name, value in evidence.broker_properties.items():
+        is_unclean = name == "unclean.leader.election.enable" and value != "false"
+        if is_unclean or name.removeprefix("log.") in DELETING:
+            yield f"only {SCENARIO} says {name}={value}: the run has no broker's own settings"
+
+
+def tier_not_predicted(judgement: Judgement) -> Iterator[str]:
+    """Yield each reading of a tiered log that the model says nothing about."""
+    evidence, prediction = judgement.evidence, judgement.prediction
+    if not evidence.is_tiered:
+        return
+    predicted = set() if prediction is None else {read.operation for read in prediction.reads}
+    for reading in evidence.tier_readings:
+        if reading.operation not in predicted:
+            yield f"the model does not say what reading {reading.operation} should have got"
+
+
+def tier_not_read(judgement: Judgement) -> Iterator[str]:
+    """Yield from which possible leaders nobody read at the end: the leader, and who is in sync."""
+    evidence = judgement.evidence
+    ended = len(evidence.scenario.steps)
+    read = {
+        (reading.topic, reading.partition, reading.broker)
+        for reading in evidence.tier_readings
+        if reading.step >= ended
+    }
+    tiered = [
+        partition for partition in evidence.partitions if evidence.is_tiered_topic(partition.topic)
+    ]
+    for last in (snapshot for snapshot in evidence.snapshots if snapshot.is_final):
+        for partition in tiered:
+            log = f"the tiered log of {partition.name}"
+            state = last.state(partition)
+            if state is None or state.leader < 0:
+                yield f"nobody has read {log}, which has no leader"
+                continue
+            for broker in sorted({*state.isr, state.leader}):
+                copied = last.brokers.get(broker)
+                is_gone = copied is not None and copied.is_running is False
+                if (*partition, broker) not in read and not is_gone:
+                    yield f"nobody has read {log} from broker {broker} at the end"
+
+
+def remote_deletions(judgement: Judgement) -> Iterator[str]:
+    """Yield of which logs retention deleted remote segments, so that their starts moved."""
+    events = judgement.evidence.remote_events if judgement.evidence.is_tiered else ()
+    for partition in sorted({event.partition for event in events if not event.is_copy}):
+        yield (
+            f"segments of {partition.name} were deleted from the remote tier: where "
+            "its logs begin since then, and what readers get, the model does not follow"
+        )
+
+
+# What conformance alone needs.
+
+
+def no_decisions(judgement: Judgement) -> Iterator[str]:
+    """Yield that the log of ZooKeeper's transactions is missing."""
+    if not any(judgement.evidence.run.path.glob("zookeeper/member-*/log.*")):
+        yield "there is no transaction log of ZooKeeper: what was decided is not known"
+
+
+def no_messages(judgement: Judgement) -> Iterator[str]:
+    """Yield that messages between brokers are missing."""
+    evidence = judgement.evidence
+    if evidence.description.format == 1 and not evidence.is_linked:
+        yield "the run says that there were no links, and has no broker's own settings to show it"
+    if evidence.is_linked and evidence.rounds is None:
+        yield (
+            "links.jsonl is missing although the cluster was linked: which questions for leader "
+            "epochs were asked is unknown"
+        )
+
+
+def settings_not_followed(judgement: Judgement) -> Iterator[str]:
+    """Yield each setting with which brokers may do what the model does not follow."""
+    for given in dict.fromkeys(given_settings(judgement.evidence)):
+        why = not_followed(
+            given.name, given.value, is_tiered=given.is_tiered, while_it_ran=given.while_it_ran
+        )
+        if why:
+            yield (
+                f"{given.owner} was given {given.name}={given.value}, which the model does not "
+                f"follow: {why}"
+            )
+
+
+def rules_not_compared(judgement: Judgement) -> Iterator[str]:
+    """Yield why a run that is not as predicted may be what its release does all the same."""
+    if not any(finding.question is Question.CONFORMANCE for finding in judgement.findings):
+        return
+    evidence = judgement.evidence
+    starts = (timed.event for timed in evidence.events if isinstance(timed.event, StartBroker))
+    for release in sorted({start.release for start in starts}):
+        if not status(release).compared:
+            yield (
+                f"the run is not as predicted, but nobody compared the source of {release} with "
+                "the model's rules. kchaos versions shows of which releases that was done"
+            )
+    yield from not_modelled(evidence)
+
+
+def clients_not_followed(judgement: Judgement) -> Iterator[str]:
+    """Yield what clients of others wrote that the model is not told."""
+    for partition, why in sorted(judgement.evidence.unfollowed_clients.items())[:_MOST_SHOWN]:
+        yield (f"clients of others wrote to {partition.name} what the model does not follow: {why}")
+
+
+def perhaps_by_others(judgement: Judgement) -> Iterator[str]:
+    """Yield that clients of others may be why no state explains an observation."""
+    evidence, prediction = judgement.evidence, judgement.prediction
+    is_unexplained = prediction is not None and prediction.emptied_by is not None
+    if evidence.clients is not None and not evidence.unfollowed_clients:
+        return
+    if evidence.is_open_to_others and is_unexplained:
+        yield (
+            "somebody was given the cluster's addresses, and what no state explains may come of "
+            "their writes"
+        )
+
+
+def search_gave_up(judgement: Judgement) -> Iterator[str]:
+    """Yield the bound that ended the search."""
+    if judgement.prediction is not None and judgement.prediction.limit:
+        yield f"the model gave up following the run: {judgement.prediction.limit}"
+
+
+def holds_not_followed(judgement: Judgement) -> Iterator[str]:
+    """Yield each kind of request that was held although the model has none of it."""
+    if judgement.prediction is None:
+        return
+    acts = judgement.evidence.actions
+    held = {timed.event.api for timed in acts if isinstance(timed.event, Hold)}
+    for api in sorted(held - FOLLOWED):
+        yield f"requests of {api} were held, which the model does not follow"
+
+
+def deletions_without_links(judgement: Judgement) -> Iterator[str]:
+    """Yield each topic whose brokers deleted records at a time that nothing shows."""
+    evidence, prediction = judgement.evidence, judgement.prediction
+    if prediction is None or prediction.states or evidence.is_tiered:
+        return
+    for topic in sorted({partition.topic for partition in evidence.partitions}):
+        if evidence.retains_less(topic):
+            yield (
+                f"brokers may delete records of {topic}, and without links nobody knows when "
+                "they did: have links, or keep what is written"
+            )
+
+
+def snapshots_not_predicted(judgement: Judgement) -> Iterator[str]:
+    """Yield each snapshot of which actions.jsonl has no act."""
+    if judgement.prediction is None:
+        return
+    for snapshot in judgement.evidence.snapshots:
+        if snapshot.label not in judgement.prediction.snapshots:
+            yield (
+                f"the model was not told of snapshot {snapshot.label!r}: actions.jsonl lacks "
+                "its Snapshot"
+            )
+
+
+# What others did beside the scenario.
+
+
+def foreign_writes(judgement: Judgement) -> Iterator[str]:
+    """Yield what others wrote, or else deleted."""
+    for finding in judgement.findings:
+        if finding.kind == FOREIGN:
+            yield (
+                f"{finding.message}: what was acknowledged to them may be lost, and the model "
+                "cannot predict what they did. Write by steps alone, or judge a run without them"
+            )
+    yield from dict.fromkeys(sentence for _, sentence in judgement.deleted)
+
+
+def deleted_by_others(evidence: RunEvidence) -> Iterator[tuple[TopicPartition, str]]:
+    """Yield partitions of which others deleted something, each with a sentence."""
+    names = {
+        TopicPartition(timed.event.topic, number)
+        for timed in evidence.events
+        if isinstance(timed.event, TopicCreated)
+        for number in range(len(timed.event.assignment))
+    }
+    for partition in sorted(names):
+        for deletion in evidence.deletions.get(partition.topic, ()):
+            # A deletion excuses the loss of records that were acknowledged before. Without a
+            # prediction nothing else matters.
+            is_followed = evidence.is_kraft or (evidence.is_linked and not evidence.is_tiered)
+            if deletion.time < math.inf and is_followed:
+                continue
+            what = "is to be deleted" if deletion.time == math.inf else "was deleted"
+            what += "" if deletion.is_gone or deletion.time == math.inf else " and made again"
+            yield (
+                partition,
+                f"topic {partition.topic} {what} (zxid {deletion.zxid}): the model does not follow "
+                "that",
+            )
+        offset = evidence.deleted_until.get(partition)
+        if offset and not evidence.may_delete(partition.topic):
+            yield (
+                partition,
+                f"a client had the records of {partition.name} below offset "
+                f"{offset} deleted (DeleteRecords): the model does not follow that",
+            )
+
+
+def lost_without_trace(judgement: Judgement) -> Iterator[str]:
+    """Yield where a client that was given the addresses may have lost what nothing shows.
+
+    What is acknowledged with acks=all while followers are in sync passes a link. What only one
+    replica had is on its disk at the end, unless an unclean election or a fault took it. The model
+    does not follow writes of which a test says it: these are compared with the links alone.
+    """
+    evidence, prediction = judgement.evidence, judgement.prediction
+    is_seen = evidence.clients is not None and not (evidence.said_alone and evidence.clients.unseen)
+    if not evidence.is_open_to_others or is_seen or any(foreign_writes(judgement)):
+        return
+    given = "somebody was given the cluster's addresses, and"
+    is_followed = prediction is not None and prediction.states and not prediction.limit
+    if evidence.said_alone:
+        is_followed = evidence.links is not None
+    if not is_followed:
+        yield f"{given} without links that were followed nobody knows what they wrote and lost"
+        return
+    for partition in evidence.partitions:
+        taken = (
+            excuse for excuse in evidence.excuses(partition) if excuse.kind != "topic-deletion"
+        )
+        for excuse in itertools.islice(taken, 1):
+            what = excuse.kind.replace("-", " ")
+            yield (
+                f"{given} what they wrote to {partition.name}, if anything, may be "
+                f"gone without a trace: {what} of broker {excuse.broker}"
+            )
+
+
+def promises_not_read(judgement: Judgement) -> Iterator[str]:
+    """Yield what links in front of brokers could not read of what clients were promised.
+
+    Where a test says it in place of the links, `lost_without_trace` has the rest.
+    """
+    evidence = judgement.evidence
+    if evidence.clients is None:
+        return
+    if not evidence.files.has(CLIENTS):
+        yield f"{CLIENTS} is missing although links were to record what clients did"
+    if not evidence.said_alone:
+        yield from not_read_by_links(evidence)
+
+
+def not_read_by_links(evidence: RunEvidence) -> Iterator[str]:
+    """Yield the first messages of clients that links could not read."""
+    unseen = () if evidence.clients is None else evidence.clients.unseen
+    for sentence in itertools.islice(unseen, _MOST_SHOWN):
+        yield f"{sentence}: what was promised there may be lost"
+
+
+SEALED: Table = {(BOTH, False): ((Cause.EVIDENCE, broken_seal), (Cause.EVIDENCE, ended_early))}
+"""What may give a reason of a run whose evidence cannot be read, as of any other."""
+RULES: Table = {
+    (BOTH, False): (
+        (Cause.EVIDENCE, nothing_acknowledged),
+        (Cause.EVIDENCE, no_final_snapshot),
+        (Cause.EVIDENCE, moving_files),
+    ),
+    (SAFETY, False): (
+        (Cause.EVIDENCE, no_settle_record),
+        (Cause.EVIDENCE, deleting_by_scenario_alone),
+        (Cause.NOT_FOLLOWED, tier_not_predicted),
+        (Cause.EVIDENCE, tier_not_read),
+        (Cause.NOT_FOLLOWED, remote_deletions),
+    ),
+    (CONFORMANCE, False): (
+        (Cause.EVIDENCE, no_decisions),
+        (Cause.EVIDENCE, no_messages),
+        (Cause.NOT_FOLLOWED, settings_not_followed),
+        (Cause.NOT_FOLLOWED, rules_not_compared),
+        (Cause.NOT_FOLLOWED, foreign_writes),
+        (Cause.NOT_FOLLOWED, clients_not_followed),
+        (Cause.NOT_FOLLOWED, perhaps_by_others),
+        (Cause.NOT_FOLLOWED, remote_deletions),
+        (Cause.BOUND, search_gave_up),
+        (Cause.NOT_FOLLOWED, holds_not_followed),
+        (Cause.NOT_FOLLOWED, deletions_without_links),
+        (Cause.EVIDENCE, snapshots_not_predicted),
+    ),
+    (SAFETY, True): (
+        (Cause.NOT_FOLLOWED, foreign_writes),
+        (Cause.EVIDENCE, lost_without_trace),
+        (Cause.EVIDENCE, promises_not_read),
+    ),
+}
+"""What may give a reason, by the questions that it leaves open, and whether findings deny them."""
