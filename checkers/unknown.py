@@ -418,7 +418,7 @@ def not_read_by_links(evidence: RunEvidence) -> Iterator[str]:
 
 
 SEALED: Table = {(BOTH, False): ((Cause.EVIDENCE, broken_seal), (Cause.EVIDENCE, ended_early))}
-"""What may give a reason of a run whose evidence cannot be read, as of any other."""
+"""Reasons of a run whose evidence cannot be read, as of any other."""
 RULES: Table = {
     (BOTH, False): (
         (Cause.EVIDENCE, nothing_acknowledged),
@@ -452,4 +452,4 @@ RULES: Table = {
         (Cause.EVIDENCE, promises_not_read),
     ),
 }
-"""What may give a reason, by the questions that it leaves open, and whether findings deny them."""
+"""Reasons by the questions that they leave open, and whether findings answer all the same."""
