@@ -233,6 +233,12 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     ),
     (
         _C,
+        "not-explained",
+        "an observation behind which a search found no state, before it was given up: a suspect",
+        (),
+    ),
+    (
+        _C,
         "acknowledged-after-demotion",
         "a broker acknowledged a write after it had read that it leads no more (KRaft)",
         (),

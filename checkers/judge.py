@@ -1,5 +1,6 @@
 """The judge: from a run directory alone to results, and to a judgement beside the evidence."""
 
+import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
@@ -50,6 +51,9 @@ from kchaos.checkers.witness import Witness
 _T = TypeVar("_T")
 Predict = Callable[[RunEvidence], Prediction]
 _MOST_SAID = 5
+_POSSIBLE, _SEEN_SO_FAR = ", possible was ", ", seen so far: "
+_NUMBERED = re.compile(r"[\w.-]*\d[\w.-]*")
+"""What differs between two runs of one bug: names and offsets."""
 _FROM_RUN = ("entry", "case", "release", "driver", "seed")
 Rules = Callable[[RunEvidence, Prediction | None], Judged]
 
@@ -108,7 +112,7 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
     yield from unavailable(evidence)
     yield from client_anomalies(evidence)
     if prediction is not None and prediction.emptied_by is not None:
-        yield _emptied(prediction.emptied_by)
+        yield _emptied(prediction.emptied_by, is_suspect=bool(prediction.limit))
     for decision in prediction.unexplained if prediction is not None else ():
         yield Finding(
             kind="decision-not-allowed",
@@ -141,12 +145,24 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
             )
 
 
-def _emptied(by: EmptiedBy) -> Finding:
+def _emptied(by: EmptiedBy, *, is_suspect: bool) -> Finding:
     is_decision = by.source.startswith("zxid")
+    kind = "decision-not-allowed" if is_decision else "not-as-predicted"
+    message = f"{by.source}: {by.why}"
+    if is_suspect:
+        kind = "not-explained"
+        message = f"not explained: {message.replace(_POSSIBLE, _SEEN_SO_FAR)}; not proved"
+    elif not by.is_proved:
+        message += "; searches in three orders came no further"
     return Finding(
-        kind="decision-not-allowed" if is_decision else "not-as-predicted",
-        message=f"{by.source}: {by.why}",
-        evidence={"what": "observation", "kind": by.what, "source": by.source},
+        kind=kind,
+        message=message,
+        evidence={
+            "what": "observation",
+            "kind": by.what,
+            "source": by.source,
+            "reason": _NUMBERED.sub("_", by.why.partition(_POSSIBLE)[0]),
+        },
     )
 
 

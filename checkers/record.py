@@ -32,7 +32,7 @@ from kchaos.checkers.model.follow.observations import (
     ResponseSeen,
     Seen,
 )
-from kchaos.checkers.model.follow.search import MOST_STATES
+from kchaos.checkers.model.follow.search import PATIENCE
 from kchaos.checkers.model.values.events import Decided, Decision, Produce, RemoteCopy, Snapshot
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.segments.errors import SegmentError
@@ -44,7 +44,7 @@ _FROM_BEGIN = (StartBroker, ResumeBroker, HealLink, FailLogDirectory)
 """Acts that are at work before they are done."""
 
 
-def predict_run(evidence: RunEvidence, *, most_states: int = MOST_STATES) -> Prediction:
+def predict_run(evidence: RunEvidence, *, patience: int = PATIENCE) -> Prediction:
     """Return what the model predicts of a run: by following its links, or without links by events.
 
     Without links, or where they saw no control request, nothing says in which order brokers worked,
@@ -59,7 +59,7 @@ def predict_run(evidence: RunEvidence, *, most_states: int = MOST_STATES) -> Pre
     if record is None or not any(isinstance(item.what, ControlSent) for item in record.seen):
         timeline = tuple(timed.event for timed in evidence.events)
         return predict(timeline, decisions=recorded_decisions(evidence))
-    return follow(record, most_states=most_states)
+    return follow(record, patience=patience)
 
 
 def record_of(evidence: RunEvidence) -> Record:

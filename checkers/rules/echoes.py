@@ -16,15 +16,17 @@ def with_consequences(
     """The same findings; what only follows from an unexplained observation is in its evidence.
 
     After that observation the rest is predicted as if the cluster had been left alone. A difference
-    from it is no fact of its own. What a snapshot shows that was explained before is one.
+    from it is no fact of its own. What a snapshot shows that was explained before is one. Of a
+    suspect nothing follows: the search was given up there.
     """
     findings = tuple(findings)
     if prediction is None or prediction.emptied_by is None:
         return findings
     explained = frozenset(prediction.emptied_by.explained)
     consequences = [finding for finding in findings if _follows(finding, explained)]
+    told = [] if prediction.limit else consequences
     return tuple(
-        _with(finding, consequences) if _is_observation(finding) else finding
+        _with(finding, told) if _is_observation(finding) else finding
         for finding in findings
         if finding not in consequences
     )

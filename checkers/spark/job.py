@@ -41,7 +41,7 @@ from kchaos.checkers.errors import SparkError
 from kchaos.checkers.evidence.partition import BEFORE, KEY_COLUMNS, OBSERVED, PREDICTED
 from kchaos.checkers.folders import WORKING, held, plain, remove_abandoned_in
 from kchaos.checkers.json_form import from_json
-from kchaos.checkers.model.follow.search import MOST_STATES
+from kchaos.checkers.model.follow.search import PATIENCE
 from kchaos.checkers.packs import SUFFIX
 from kchaos.checkers.results import Results
 from kchaos.checkers.spark.batch_source import NAME, BatchSource
@@ -114,7 +114,7 @@ def judge_runs(
     class_archive: Path | None = None,
     whole_bytes: int = PART_BYTES,
     part_bytes: int = PART_BYTES,
-    most_states: int = MOST_STATES,
+    patience: int = PATIENCE,
     early: int | None = None,
     progress: Callable[[int, int], None] = lambda _ended, _runs: None,
 ) -> SparkJudgement:
@@ -128,8 +128,8 @@ def judge_runs(
         master: See `spark_context`, like `java_home` and `class_archive`.
         whole_bytes: A run whose segments have more bytes is split over several tasks.
         part_bytes: About how many bytes of segments one task reads.
-        most_states: How many states of a run the model looks at before it gives up, so that
-            conformance is unknown.
+        patience: How many states may explain no more of a run until the model gives up,
+            and conformance is unknown.
         early: How many processes may judge runs of this machine's disks while Spark starts on it,
             by the same function as Spark's tasks, which then get the rest. There are no more of
             them than threads of Spark. None for as many as this process has cores.
@@ -149,7 +149,7 @@ def judge_runs(
             log=folder / LOG,
             whole_bytes=whole_bytes,
             part_bytes=part_bytes,
-            most_states=most_states,
+            patience=patience,
         )
         with (
             _early(work, master, early) as judges,
@@ -169,7 +169,7 @@ class _Work:
     Attributes:
         tables: The folder of the tables.
         log: What Spark prints goes there.
-        whole_bytes: As of `judge_runs`, like `part_bytes` and `most_states`.
+        whole_bytes: As of `judge_runs`, like `part_bytes` and `patience`.
     """
 
     places: Sequence[Place]
@@ -177,7 +177,7 @@ class _Work:
     log: Path
     whole_bytes: int
     part_bytes: int
-    most_states: int
+    patience: int
 
     @property
     def runs(self) -> list[Run]:
@@ -190,7 +190,7 @@ class _Work:
         # Where tables go to a store no run is split over tasks, which would share a disk.
         most_bytes = sys.maxsize if isinstance(self.tables, StoredPlace) else self.whole_bytes
         return functools.partial(
-            whole_runs, most_states=self.most_states, most_bytes=most_bytes, folder=self.tables
+            whole_runs, patience=self.patience, most_bytes=most_bytes, folder=self.tables
         )
 
 
@@ -350,7 +350,7 @@ def _split(context: SparkContext, large: Sequence[tuple[int, Path]], work: _Work
         .load()
     )
     predicted = runs.mapInArrow(
-        functools.partial(predicted_batches, most_states=work.most_states), ddl(BATCH_TABLE)
+        functools.partial(predicted_batches, patience=work.patience), ddl(BATCH_TABLE)
     )
     names = [path.name for _, path in large]
     batches = _added(observed.unionByName(predicted), folder, BATCHES, names)
@@ -363,7 +363,7 @@ def _split(context: SparkContext, large: Sequence[tuple[int, Path]], work: _Work
     results = (
         findings.unionByName(runs, allowMissingColumns=True)
         .groupBy("run")
-        .applyInArrow(results_with(work.most_states), ddl(RESULT_TABLE))
+        .applyInArrow(results_with(work.patience), ddl(RESULT_TABLE))
         .sortWithinPartitions("position")
     )
     _added(results, folder, RESULTS, names)

@@ -27,7 +27,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.folders import held, remove_abandoned_in
 from kchaos.checkers.json_form import members
 from kchaos.checkers.judge import Rules, about_the_run, judge
-from kchaos.checkers.model.follow.search import MOST_STATES
+from kchaos.checkers.model.follow.search import PATIENCE
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.packs import SUFFIX, run_at
 from kchaos.checkers.record import predict_run
@@ -106,21 +106,21 @@ class PartFailure(Exception):
         return str(self)
 
 
-def predicted_batches(batches: Iterator[Any], *, most_states: int) -> Iterator[Any]:
+def predicted_batches(batches: Iterator[Any], *, patience: int) -> Iterator[Any]:
     """Yields, for rows with a run's path, its predicted batches and contexts as rows."""
     for batch in batches:
         for path in batch.column("path").to_pylist():
-            yield _table_of(Path(path), most_states)
+            yield _table_of(Path(path), patience)
 
 
-def _table_of(path: Path, most_states: int) -> Any:
+def _table_of(path: Path, patience: int) -> Any:
     try:
-        return record_batch(BATCH_TABLE, run_rows(path, most_states=most_states))
+        return record_batch(BATCH_TABLE, run_rows(path, patience=patience))
     except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
         return record_batch(BATCH_TABLE, [error_row(path.name, told_error(error))])
 
 
-def run_rows(path: Path, *, most_states: int = MOST_STATES) -> Iterator[dict[str, Any]]:
+def run_rows(path: Path, *, patience: int = PATIENCE) -> Iterator[dict[str, Any]]:
     """Yields the context rows and predicted batch rows of one run, or one row for an error.
 
     A run whose evidence cannot be read has no rows: `judge` fails at the same place and says so. A
@@ -132,7 +132,7 @@ def run_rows(path: Path, *, most_states: int = MOST_STATES) -> Iterator[dict[str
     except Exception:  # noqa: BLE001 - `results_row` reads the same and reports it
         return
     try:
-        prediction = predict_run(evidence, most_states=most_states)
+        prediction = predict_run(evidence, patience=patience)
     except Exception:  # noqa: BLE001 - likewise
         prediction = None
     labels = [snapshot.label for snapshot in evidence.snapshots]
@@ -160,7 +160,7 @@ def judge_group(key: tuple[Any, ...], table: Any) -> Any:
     return pa.Table.from_batches([rows])
 
 
-def results_with(most_states: int) -> Callable[[tuple[Any, ...], Any], Any]:
+def results_with(patience: int) -> Callable[[tuple[Any, ...], Any], Any]:
     """The task that makes the results of one run, from its row and the rows of what rules said."""
 
     def results_of_group(key: tuple[Any, ...], table: Any) -> Any:
@@ -169,7 +169,7 @@ def results_with(most_states: int) -> Callable[[tuple[Any, ...], Any], Any]:
         rows = table.to_pylist()
         own = next(row for row in rows if row["path"] is not None)
         said = [row for row in rows if row["path"] is None]
-        result = results_row(own["position"], Path(own["path"]), said, most_states=most_states)
+        result = results_row(own["position"], Path(own["path"]), said, patience=patience)
         return pa.Table.from_batches([record_batch(RESULT_TABLE, [result])])
 
     return results_of_group
@@ -180,7 +180,7 @@ def results_row(
     path: Path,
     said: Sequence[Mapping[str, Any]],
     *,
-    most_states: int = MOST_STATES,
+    patience: int = PATIENCE,
 ) -> dict[str, Any]:
     """The results of one run as a row; unknown, with the reason, for what is no run at all.
 
@@ -189,14 +189,14 @@ def results_row(
     """
     start = _start(position, path)
     try:
-        row = _row_of(start, _judged(path, _rules_from(said), most_states))
+        row = _row_of(start, _judged(path, _rules_from(said), patience))
         record_batch(RESULT_TABLE, [row])
     except Exception as error:  # noqa: BLE001 - one run's fault must not end the others' judging
         return _not_judged(start, error)
     return row
 
 
-def whole_runs(share: Share, *, most_states: int, most_bytes: int, folder: Place) -> Iterator[Told]:
+def whole_runs(share: Share, *, patience: int, most_bytes: int, folder: Place) -> Iterator[Told]:
     """Judges runs; yields the positions of those that it left alone, or why there are no tables.
 
     Each run is read and followed once, here, and its rows are written once, here: into the tables
@@ -208,7 +208,7 @@ def whole_runs(share: Share, *, most_states: int, most_bytes: int, folder: Place
     try:
         with _Written(folder, number) as written:
             for position, place in runs:
-                of_run = _whole_run(position, place_of(place), most_states, most_bytes)
+                of_run = _whole_run(position, place_of(place), patience, most_bytes)
                 if of_run is None:
                     yield position
                 else:
@@ -319,14 +319,14 @@ def _taken_or_unknown(of_run: Rows) -> Rows:
     return of_run
 
 
-def _whole_run(position: int, place: Place, most_states: int, most_bytes: int) -> Rows | None:
+def _whole_run(position: int, place: Place, patience: int, most_bytes: int) -> Rows | None:
     """The run's rows for each table; None for a larger run on a disk."""
     if isinstance(place, Path) and segment_bytes(place) > most_bytes:
         return None
     start = _start(position, place)
     try:
         with run_at(place) as path:
-            return _rows_of_run(start, path, most_states)
+            return _rows_of_run(start, path, patience)
     except Exception as error:  # noqa: BLE001 - the run becomes unknown, and the others go on
         return _without_rows(start, error)
 
@@ -339,9 +339,9 @@ def _without_rows(start: Mapping[str, Any], error: Exception) -> Rows:
     return {BATCHES: [], FINDINGS: [], RESULTS: [_not_judged(start, error)]}
 
 
-def _rows_of_run(start: Mapping[str, Any], path: Path, most_states: int) -> Rows:
+def _rows_of_run(start: Mapping[str, Any], path: Path, patience: int) -> Rows:
     rows: dict[str, list[dict[str, Any]]] = {BATCHES: [], FINDINGS: []}
-    results = _judged(path, _rules_into(rows, path.name), most_states)
+    results = _judged(path, _rules_into(rows, path.name), patience)
     rows[FINDINGS] = with_fingerprints(rows[FINDINGS], results.findings)
     return rows | {RESULTS: [_row_of(start, results)]}
 
@@ -385,8 +385,8 @@ def _rules_into(rows: Mapping[str, list[dict[str, Any]]], run: str) -> Rules:
     return rules
 
 
-def _judged(path: Path, rules: Rules, most_states: int) -> Results:
-    predict = functools.partial(predict_run, most_states=most_states)
+def _judged(path: Path, rules: Rules, patience: int) -> Results:
+    predict = functools.partial(predict_run, patience=patience)
     return judge(RunDirectory.open(path), predict=predict, rules=rules)
 
 

@@ -176,5 +176,5 @@ def test_a_run_that_is_not_as_expected_is_not_stored(tmp_path: Path) -> None:
 def test_a_run_that_is_hard_to_follow_is_explained_within_a_few_states(
     release: str,
 ) -> None:
-    prediction = follow(recorded(release, runs=HARD), most_states=6_000)
+    prediction = follow(recorded(release, runs=HARD), patience=6_000)
     assert (prediction.limit, prediction.emptied_by) == ("", None)

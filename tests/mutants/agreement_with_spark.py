@@ -48,7 +48,7 @@ def _disagreements(made: Sequence[tuple[str, RunDirectory]]) -> list[str]:
             output=Path(folder) / "spark",
             java_home=java_home,
             class_archive=spark_archive(java_home),
-            most_states=FEW_STATES,
+            patience=FEW_STATES,
             early=0,
         )
         told = {result.run: result for result in judgement.results}

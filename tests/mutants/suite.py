@@ -121,7 +121,7 @@ def judged_mutants(
     if not original.expected:
         raise ValueError(f"{run.name} is not as expected: {said(original)}; store it anew")
     followed = original.prediction.states if original.prediction is not None else 0
-    predict = predict_once(run, original, most_states=max(FEW_STATES, followed * 3 // 2))
+    predict = predict_once(run, original, patience=max(FEW_STATES, followed * 3 // 2))
     for kind, place, mutant in chain([first], made):
         begun = time.perf_counter()
         results, why = judge_path(
@@ -179,23 +179,23 @@ def share(times: int, of: int) -> str:
 
 def predict_few(evidence: RunEvidence) -> Prediction:
     """Return what the model predicts with few states."""
-    return predict_run(evidence, most_states=FEW_STATES)
+    return predict_run(evidence, patience=FEW_STATES)
 
 
-def predict_once(run: RunDirectory, original: Results, *, most_states: int) -> Predict:
+def predict_once(run: RunDirectory, original: Results, *, patience: int) -> Predict:
     """The model for mutants of a run: what it is told as of the run itself it predicted already.
 
     Args:
         run: It has links.
         original: Its results.
-        most_states: For a mutant of which the model is told something else.
+        patience: For a mutant of which the model is told something else.
     """
     whole, prediction = record_of(RunEvidence(run)), original.prediction
 
     def predict(evidence: RunEvidence) -> Prediction:
         if prediction is not None and evidence.links is not None and record_of(evidence) == whole:
             return prediction
-        return predict_run(evidence, most_states=most_states)
+        return predict_run(evidence, patience=patience)
 
     return predict
 

@@ -6,11 +6,16 @@ orders is searched: when a leader looked at its log, when a broker handled a con
 follower handled an answer. Each observation lets only those states go on that could be seen so. If
 no state is left the run is not one that the model allows, and the observation that left none is
 named, with what was possible before it.
+
+A search that comes no further for some thousand states begins anew shortly before its furthest
+point, in another order. Where two such searches come no further either, the observation behind that
+point is taken as one that no state explains. Otherwise it is a suspect, and not proved.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
+from random import Random
 from typing import NamedTuple
 
 from kchaos.checkers.errors import ModelError
@@ -47,12 +52,16 @@ CLOCKS_AGREE_S = 0.015
 ZooKeeper's are cut to milliseconds, and a link writes a message down before it sends it on.
 """
 _MOST_REASONS = 200
-_PATIENCE = 500
+_UNTIL_UNLIKELY = 500
 """States that may explain no more of a run until an unlikely branch is searched."""
-_PATIENCE_IF_REFUTED = 2 * _PATIENCE
+_IF_REFUTED = 1_000
 """States that may do so once it is known that nothing explains the record."""
-MOST_STATES = 60_000
-"""States that may be looked at for one run until the answer is unknown."""
+PATIENCE = 4_000
+"""States that may do so until a search begins anew in another order, which has half of them."""
+_BACK = (20, 100, 500)
+"""How many observations and decisions before the furthest point the next searches begin."""
+_CONFIRMED_BY = 2
+"""Searches in another order that confirm a suspect if they come no further, one after the other."""
 
 
 class _Node(NamedTuple):
@@ -82,30 +91,37 @@ def follow(
     record: Record,
     *,
     generations: Mapping[int, Generation] | None = None,
-    most_states: int = MOST_STATES,
+    patience: int = PATIENCE,
 ) -> Prediction:
     """Return what the model predicts of a run that was seen like this.
 
-    `Prediction.emptied_by` names the observation after which no state was possible, and
-    `Prediction.limit` says that the search was given up. After either the rest is predicted as if
-    the cluster had been left alone after each event, so that it can be shown.
+    `Prediction.emptied_by` names the observation after which no state was possible. Where
+    `Prediction.limit` says that the search was given up, it names a suspect. The rest is predicted
+    then as if the cluster had been left alone after each event, so that it can be shown.
+
+    Args:
+        record: What was seen.
+        generations: In place of what `StartBroker` says.
+        patience: How many states may explain no more of the run; see `PATIENCE`.
 
     Raises:
         ModelError: The record has an event that no state allows, such as the start of a broker
             that runs.
     """
-    search = _Search(record, generations or {}, most_states)
+    search = _Search(record, generations or {}, patience)
     last = search.run()
     limit = ""
     emptied: EmptiedBy | None = None
     if not search.is_complete:
+        emptied = search.emptied_by()
         if search.gave_up and not search.is_refuted:
-            limit = (
-                f"{most_states} states were looked at and none explains the whole run; snapshots "
-                "or AwaitQuiet between its acts leave fewer to look at"
-            )
-        else:
-            emptied = search.emptied_by()
+            emptied = replace(emptied, is_proved=False)
+            if search.confirmed < _CONFIRMED_BY:
+                limit = (
+                    f"of {search.looked_at} states none explains what comes before "
+                    f"{emptied.source or emptied.what} and then that; snapshots or AwaitQuiet "
+                    "between its acts leave fewer to look at"
+                )
     steps: list[_Step] = []
     at: _Step | None = last
     while at is not None:
@@ -151,10 +167,16 @@ class _Search:
 
     Unlikely branches are searched last: of these the one first that explains the most, and of equal
     ones the newest.
+
+    Attributes:
+        is_complete: Whether a state explains the whole record.
+        gave_up: Whether the last search ended with states that were not looked at.
+        confirmed: How many searches in another order, one after the other, came no further.
+        looked_at: How many states were looked at.
     """
 
     def __init__(
-        self, record: Record, generations: Mapping[int, Generation], most_states: int
+        self, record: Record, generations: Mapping[int, Generation], patience: int
     ) -> None:
         self.record = record
         self.generations = generations
@@ -162,60 +184,104 @@ class _Search:
         self.refuted_decision = first_refuted_decision(record)
         self.refuted = first_refuted(record, self.lookahead, self.refuted_decision, generations)
         self.is_refuted = self.refuted is not None or self.refuted_decision is not None
-        self.is_complete = False
         self.gave_up = False
+        self.confirmed = 0
         self.looked_at = 0
-        self._most_states = most_states
+        self._patience = patience
+        self._progress = 0
+        deletes = {("deletes", topic): True for topic in record.deleting}
+        self._furthest = _Step(_Node(0, 0, EMPTY.changed(deletes)), (), None)
         self._deepest: list[_Node] = []
         self._dead_ends: list[_Step] = []
+        self.is_complete = self._is_end(self._furthest.node)
+        self._has_ended = self.is_complete
 
     def run(self) -> _Step:
         """Return the step that explains the whole record, or one that explains most of it."""
-        deletes = {("deletes", topic): True for topic in self.record.deleting}
-        first = _Step(_Node(0, 0, EMPTY.changed(deletes)), (), None)
-        visited = {first.node}
-        stack = [self._next(first)]
+        self.is_complete = self._is_end(self._furthest.node)
+        self._search_depth_first()
+        for back in _BACK:
+            if not self.gave_up or self.is_refuted or self.confirmed == _CONFIRMED_BY:
+                break
+            before = _depth(self._furthest.node)
+            self._search_anew(back)
+            self.confirmed = self.confirmed + 1 if _depth(self._furthest.node) == before else 0
+        return self._furthest
+
+    def _search_depth_first(self) -> None:
+        stack = [self._next(self._furthest)]
+        visited = {self._furthest.node}
         late: list[tuple[int, int, _Step]] = []
-        deepest, stalled, progress = first, 0, 0
-        while stack or late:
-            if late and (not stack or stalled >= _PATIENCE):
+        since = 0
+        while (stack or late) and not self._is_over(self._patience):
+            since = max(since, self._progress)
+            if late and (not stack or self.looked_at - since >= _UNTIL_UNLIKELY):
                 stack.append(self._next(heappop(late)[-1]))
-                stalled = 0
+                since = self.looked_at
             following = next(stack[-1], None)
             if following is None:
                 stack.pop()
-                continue
-            if following.node in visited:
-                continue
-            visited.add(following.node)
-            self.looked_at += 1
-            stalled += 1
-            if following.dead_end:
-                self._dead_ends.append(following)
-            elif _depth(following.node) >= _depth(deepest.node):
-                if _depth(following.node) > _depth(deepest.node):
-                    deepest, stalled, progress = following, 0, self.looked_at
-                    self._deepest = []
-                self._deepest.append(following.node)
-            if self._is_end(following.node):
-                self.is_complete = True
-                return following
-            self.gave_up = self._gives_up(progress)
-            if self._is_refuted(following.node) or self.gave_up:
-                break
-            if following.dead_end:
-                continue
-            if following.is_late:
-                heappush(late, (-_depth(following.node), -self.looked_at, following))
-            else:
-                stack.append(self._next(following))
-        self.is_complete = self._is_end(deepest.node)
-        return deepest
+            elif following.node not in visited:
+                visited.add(following.node)
+                self._look_at(following)
+                if following.is_late and not following.dead_end:
+                    heappush(late, (-_depth(following.node), -self.looked_at, following))
+                elif not following.dead_end:
+                    stack.append(self._next(following))
 
-    def _gives_up(self, progress: int) -> bool:
-        """Tell whether enough was looked at, as much as `progress` for what is explained by now."""
-        is_beyond = self.looked_at - progress >= _PATIENCE_IF_REFUTED
-        return self.looked_at >= self._most_states or (self.is_refuted and is_beyond)
+    def _search_anew(self, back: int) -> None:
+        """Search from some observations before the furthest point, in an order that is drawn.
+
+        What explains the most goes first, likely or not, and of equal states the newest.
+        """
+        step, draw = self._furthest, Random(back)
+        least = _depth(step.node) - back
+        while step.before is not None and _depth(step.node) > least:
+            step = step.before
+        self.gave_up, self._progress = False, self.looked_at
+        visited = {step.node}
+        branches: list[tuple[int, int, Iterator[_Step]]] = []
+
+        def branch(step: _Step) -> None:
+            following = [*self._next(step)]
+            draw.shuffle(following)
+            heappush(branches, (-_depth(step.node), -self.looked_at, iter(following)))
+
+        branch(step)
+        while branches and not self._is_over(self._patience // 2):
+            following = next(branches[0][-1], None)
+            if following is None:
+                heappop(branches)
+            elif following.node not in visited:
+                visited.add(following.node)
+                self._look_at(following)
+                if not following.dead_end:
+                    branch(following)
+        # All that was left here is not all that there is.
+        self.gave_up = not self.is_complete
+
+    def _look_at(self, following: _Step) -> None:
+        """Count a new state, and note how far it explains the record."""
+        self.looked_at += 1
+        node = following.node
+        if following.dead_end:
+            self._dead_ends.append(following)
+        elif _depth(node) >= _depth(self._furthest.node):
+            if _depth(node) > _depth(self._furthest.node):
+                self._furthest, self._progress = following, self.looked_at
+                self._deepest = []
+            self._deepest.append(node)
+        self.is_complete = self._is_end(node)
+        self._has_ended = self.is_complete or self._is_refuted(node)
+
+    def _is_over(self, patience: int) -> bool:
+        """Tell whether a search ends: with the record, or since nothing more is explained."""
+        if self._has_ended:
+            return True
+        if self.is_refuted:
+            patience = min(patience, _IF_REFUTED)
+        self.gave_up = self.looked_at - self._progress >= patience
+        return self.gave_up
 
     def emptied_by(self) -> EmptiedBy:
         """Return what nothing explains after the states that explain the most, and why not."""

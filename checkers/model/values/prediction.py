@@ -238,6 +238,8 @@ class EmptiedBy:
         why: What was seen, and what was possible in the states that explain the most.
         is_pending: Whether all that stood in the way was a step that had not happened yet.
         explained: Label and broker of each copy that was explained before, sorted.
+        is_proved: Whether every way to explain it was looked at. Else it is the observation behind
+            which no search came.
     """
 
     source: str
@@ -245,6 +247,7 @@ class EmptiedBy:
     why: str
     is_pending: bool = False
     explained: tuple[tuple[str, int], ...] = ()
+    is_proved: bool = field(default=True, metadata=SOMETIMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,7 +279,8 @@ class Prediction:
     Attributes:
         disallowed: Decisions that contradict what replicas held, or the decisions before.
         unexplained: Decisions that their writer could not take, whatever replicas held.
-        emptied_by: Of a run that was followed, the observation that no state explains.
+        emptied_by: Of a run that was followed, the observation that no state explains; with
+            `limit` a suspect.
         limit: Why a run was not followed to its end, or "".
         states: How many states were looked at.
         reads: What each reader of a tiered log gets.

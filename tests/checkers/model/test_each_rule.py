@@ -148,7 +148,7 @@ def explains(name: str) -> Look:
     def look(known: Generation) -> bool:
         record = recorded(name, runs=HARD)
         generations = dict.fromkeys(range(4), known)
-        prediction = follow(record, generations=generations, most_states=6_000)
+        prediction = follow(record, generations=generations, patience=6_000)
         return not prediction.limit and prediction.emptied_by is None
 
     return look

@@ -179,7 +179,7 @@ def test_a_search_that_refutes_ends_at_the_same_observation_as_one_that_does_not
         followed = follow(each)
         with monkeypatch.context() as patched:
             patched.setattr(search, "first_refuted", lambda *_: None)
-            whole = follow(each, most_states=8_000)
+            whole = follow(each, patience=8_000)
         if whole.limit:
             continue
         compared += 1
@@ -204,7 +204,7 @@ def test_a_leader_epoch_that_nobody_wrote_is_missed_before_the_record_is_searche
     assert index is not None
     assert changed_run.decided[index].what.leader_epoch == 8  # type: ignore[union-attr]
 
-    prediction = follow(changed_run, most_states=2_000)
+    prediction = follow(changed_run, patience=2_000)
     assert prediction.emptied_by is not None
     assert prediction.emptied_by.why == "leader epoch went from 6 to 8, not one up"
 
@@ -282,7 +282,7 @@ def test_a_decision_that_is_left_out_is_missed_before_the_record_is_searched(
     assert first_refuted_decision(whole) is None
     like_it = [index for index, decided in enumerate(whole.decided) if left_out(decided.what)]
 
-    prediction = follow(without_decision(whole, like_it[at]), most_states=4_000)
+    prediction = follow(without_decision(whole, like_it[at]), patience=4_000)
 
     assert prediction.emptied_by is not None
     assert said in prediction.emptied_by.why
@@ -310,7 +310,7 @@ def test_the_first_high_watermark_on_a_connection_that_is_left_out_is_missed() -
     assert isinstance(answer, ResponseSeen)
     assert first_refuted(whole, Lookahead(whole)) is None
 
-    prediction = follow(without(whole, left_out), most_states=3_000)
+    prediction = follow(without(whole, left_out), patience=3_000)
 
     assert prediction.emptied_by is not None
     assert (
@@ -346,9 +346,9 @@ def test_a_fetch_that_moves_the_high_watermark_is_not_answered_unseen(
         for index, item in enumerate(whole.seen)
         if isinstance(item.what, ResponseSeen) and item.what.number == number
     )
-    prediction = follow(without(whole, at), most_states=1_000)
+    prediction = follow(without(whole, at), patience=1_000)
     monkeypatch.setattr(Unanswered, "refutes", lambda *_: "")
-    before = follow(without(whole, at), most_states=1_000)
+    before = follow(without(whole, at), patience=1_000)
 
     assert prediction.emptied_by is not None
     assert "would have told broker" in prediction.emptied_by.why
@@ -642,7 +642,7 @@ def test_a_decision_that_is_missed_ends_a_search_that_does_not_come_to_it() -> N
     changed_run = replace(whole, decided=decided)
     assert first_refuted_decision(changed_run) == 16
 
-    prediction = follow(changed_run, most_states=5_000)
+    prediction = follow(changed_run, patience=5_000)
 
     assert prediction.emptied_by is not None
     assert "the znode's version went from 2 to 4" in prediction.emptied_by.why
@@ -684,7 +684,7 @@ def test_a_high_watermark_that_no_answer_told_is_missed_before_the_record_is_sea
 
     answers = (at for at, item in enumerate(whole.seen) if isinstance(item.what, ResponseSeen))
     changed_run = next(filter(is_missed, (without(whole, at) for at in answers)))
-    prediction = follow(changed_run, most_states=2_000)
+    prediction = follow(changed_run, patience=2_000)
     assert prediction.emptied_by is not None
     assert said in prediction.emptied_by.why
 
@@ -722,10 +722,10 @@ def test_a_fetcher_that_goes_on_without_an_answer_is_found_within_a_few_states(
     whole = recorded(name, runs=HARD)
     changed_run = without(whole, index_of(whole, number))
 
-    prediction = follow(changed_run, most_states=1_000)
+    prediction = follow(changed_run, patience=1_000)
     monkeypatch.setattr(search, "first_refuted", lambda *_: None)
     monkeypatch.setattr(search, "never_answered", lambda *_: "")
-    before = follow(changed_run, most_states=1_000)
+    before = follow(changed_run, patience=1_000)
 
     assert prediction.emptied_by is not None
     assert said in prediction.emptied_by.why
@@ -734,7 +734,7 @@ def test_a_fetcher_that_goes_on_without_an_answer_is_found_within_a_few_states(
 
 def test_an_answer_to_a_fetch_that_repeated_the_last_is_looked_at() -> None:
     whole = recorded("1.1.1-deleted", runs=HARD)
-    prediction = follow(without(whole, index_of(whole, "p3")), most_states=1_000)
+    prediction = follow(without(whole, index_of(whole, "p3")), patience=1_000)
     assert prediction.emptied_by is not None
     assert (prediction.emptied_by.what, prediction.states < 1_000) == ("ResponseSeen", True)
     assert "no produce that was sent by then can be at offset 0" in prediction.emptied_by.why
@@ -742,7 +742,7 @@ def test_an_answer_to_a_fetch_that_repeated_the_last_is_looked_at() -> None:
 
 def test_unanswered_writes_that_no_copy_shows_are_tried_last() -> None:
     whole = recorded("2.0.1-unanswered-writes", runs=HARD)
-    prediction = follow(without(whole, index_of(whole, "record-11")), most_states=2_000)
+    prediction = follow(without(whole, index_of(whole, "record-11")), patience=2_000)
     assert (prediction.limit, prediction.emptied_by) == ("", None)
 
 
@@ -768,7 +768,7 @@ def test_a_batch_and_a_high_watermark_that_no_leader_had_are_missed(
 ) -> None:
     """Without that one took 5,768 states, and 60,000 did not suffice for the other."""
     whole = recorded(name, runs=HARD)
-    prediction = follow(without(whole, index_of(whole, left_out)), most_states=1_000)
+    prediction = follow(without(whole, index_of(whole, left_out)), patience=1_000)
 
     assert prediction.emptied_by is not None
     assert said in prediction.emptied_by.why
@@ -953,9 +953,9 @@ def test_what_was_answered_unseen_is_answered_before_that_would_be_seen(
     """A new high watermark is left out; the links do not record an answer with the old one."""
     whole = recorded(name, runs=HARD)
     changed_run = without(whole, index_of(whole, number))
-    prediction = follow(changed_run, most_states=2_000)
+    prediction = follow(changed_run, patience=2_000)
     monkeypatch.setattr(search, "never_answered", lambda *_: "")
-    before = follow(changed_run, most_states=2_000)
+    before = follow(changed_run, patience=2_000)
 
     assert (prediction.limit, prediction.emptied_by) == ("", None)
     assert before.limit
@@ -990,7 +990,7 @@ def test_a_term_of_a_leader_ends_where_it_is_told_so_before_a_later_message() ->
 def test_what_is_left_out_of_a_hard_run_is_found_within_a_few_states(kind: type, said: str) -> None:
     whole = recorded("2.5.1", runs=HARD)
     items = [at for at, item in enumerate(whole.seen) if isinstance(item.what, kind)]
-    told = [follow(without(whole, at), most_states=5_000) for at in items[4:40:6]]
+    told = [follow(without(whole, at), patience=5_000) for at in items[4:40:6]]
     whys = [each.emptied_by.why for each in told if each.emptied_by is not None]
     assert any(said in why for why in whys)
 
@@ -1014,7 +1014,7 @@ def test_a_checkpoint_that_no_answer_or_produce_explains_is_missed_before_the_re
 ) -> None:
     """Without that one took 8,668 states, and 60,000 did not suffice for the others."""
     whole = recorded(name, runs=HARD)
-    prediction = follow(without(whole, index_of(whole, left_out)), most_states=2_000)
+    prediction = follow(without(whole, index_of(whole, left_out)), patience=2_000)
 
     assert prediction.emptied_by is not None
     assert prediction.emptied_by.what == "HighWatermarkObserved"
@@ -1060,7 +1060,7 @@ def test_an_answer_that_is_kept_at_a_link_is_missed_where_its_connection_goes_on
     assert isinstance(answer, ResponseSeen)
     assert answer.fate is Fate.WAITS
 
-    prediction = follow(without(whole, left_out), most_states=2_000)
+    prediction = follow(without(whole, left_out), patience=2_000)
 
     assert prediction.emptied_by is not None
     assert "no answer was seen to the Fetch that broker 4 sent" in prediction.emptied_by.why

@@ -197,7 +197,7 @@ def test_a_process_that_is_daemonic_or_has_threads_is_not_copied(
     from kchaos.checkers.spark import job
 
     ours, theirs = multiprocessing.get_context("fork").Pipe()
-    of_a_job = {"whole_bytes": 1, "part_bytes": 1, "most_states": 1}
+    of_a_job = {"whole_bytes": 1, "part_bytes": 1, "patience": 1}
     work = job._Work(
         places=[tmp_path / name for name in "abc"],
         tables=tmp_path / "out",

@@ -10,7 +10,7 @@ import pytest
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.judge import judge
-from kchaos.checkers.model.follow.search import MOST_STATES
+from kchaos.checkers.model.follow.search import PATIENCE
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import results_to_json
 from kchaos.checkers.rules import Judged
@@ -35,7 +35,7 @@ def of_run(
     position: int, path: Path, *, most_bytes: int = PART_BYTES
 ) -> dict[str, list[dict[str, Any]]]:
     """The rows of one run as they are written, by table."""
-    made = tasks._whole_run(position, path, MOST_STATES, most_bytes)
+    made = tasks._whole_run(position, path, PATIENCE, most_bytes)
     assert made is not None
     return {table: rows.to_pylist() for table, rows in tasks._batches_of_runs([made]).items()}
 
@@ -107,7 +107,7 @@ def test_a_run_with_larger_segments_is_left_to_several_tasks(tmp_path: Path) -> 
     run = unpacked("1.1.1", tmp_path)
     size = tasks.segment_bytes(run.path)
     assert size > 0
-    assert tasks._whole_run(1, run.path, MOST_STATES, size - 1) is None
+    assert tasks._whole_run(1, run.path, PATIENCE, size - 1) is None
     assert len(of_run(1, run.path, most_bytes=size)[BATCHES]) > 1
 
 
@@ -152,7 +152,7 @@ RUNS = [(number, f"/nowhere/{number}") for number in range(3)]
 
 
 def judged(runs: Iterable[tuple[int, str]], folder: Place, **bounds: int) -> list[tasks.Told]:
-    bounds = {"most_states": MOST_STATES, "most_bytes": PART_BYTES} | bounds
+    bounds = {"patience": PATIENCE, "most_bytes": PART_BYTES} | bounds
     return [*tasks.whole_runs((0, runs), folder=folder, **bounds)]
 
 
