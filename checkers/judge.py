@@ -53,7 +53,7 @@ Predict = Callable[[RunEvidence], Prediction]
 _MOST_SAID = 5
 _POSSIBLE, _SEEN_SO_FAR = ", possible was ", ", seen so far: "
 _NUMBERED = re.compile(r"[\w.-]*\d[\w.-]*")
-"""What differs between two runs of one bug: names and offsets."""
+"""Names and offsets: they differ between two runs of one bug."""
 _FROM_RUN = ("entry", "case", "release", "driver", "seed")
 Rules = Callable[[RunEvidence, Prediction | None], Judged]
 

@@ -59,7 +59,7 @@ _IF_REFUTED = 1_000
 PATIENCE = 4_000
 """States that may do so until a search begins anew in another order, which has half of them."""
 _BACK = (20, 100, 500)
-"""How many observations and decisions before the furthest point the next searches begin."""
+"""Observations and decisions before the furthest point, from where the next searches begin."""
 _CONFIRMED_BY = 2
 """Searches in another order that confirm a suspect if they come no further, one after the other."""
 
