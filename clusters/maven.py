@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from kchaos.clusters.cache import staging
 from kchaos.clusters.digests import read_sha256_of
-from kchaos.clusters.errors import MachineError, ReleaseError
+from kchaos.clusters.errors import MachineError, ReleaseError, UntrustedCertificate, is_untrusted
 from kchaos.clusters.pinned_jars import is_pinned, pinned, refuse_other_jars
 
 LOCK_FILE = "jgo.lock.toml"
@@ -124,6 +124,8 @@ def fetch(
         asked = f"did you mean {meant}" if meant else "is there such a release"
         raise ReleaseError(f"{name} cannot be had: {error}; {asked}?") from error
     except (OSError, ElementTree.ParseError) as error:
+        if is_untrusted(error):
+            raise UntrustedCertificate(name) from error
         raise MachineError(
             f"{name} could not be fetched: {error}; check the network, Maven's mirror in "
             "settings.xml and the free space"

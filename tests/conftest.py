@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.needed import Needed, lack
 from tests.support.second_tries import SecondTries
 
 if TYPE_CHECKING:
@@ -28,19 +29,18 @@ if TYPE_CHECKING:
 ReleaseCluster = Callable[[str], "JvmCluster"]
 
 
-# Set by .ci/run, where a test run without Docker is none.
-_REQUIRED = "KCHAOS_REQUIRE_DOCKER"
 _UNIT_TIMEOUT_S, _SLOW_TIMEOUT_S, _CLUSTER_TIMEOUT_S = 120, 600, 900
 _TESTS = Path(__file__).parent
 _IN_MEMORY, _TESTS_NEED_BYTES = Path("/dev/shm"), 1 << 28
 _NOT, _ONLY_NOT = re.compile(r"not (\w+)"), re.compile(r"not \w+( and not \w+)*")
 _OF_MODULE = re.compile(r"^pytestmark = .*", re.MULTILINE)
 _MARK = re.compile(r"\bpytest\.mark\.(\w+)")
-_WHY_NO_DOCKER = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give tests on clusters a second try (`tests/support/second_tries.py`).
+
+    Skip tests that lack a program (`tests/support/needed.py`).
 
     Let Ctrl-C reach the processes that tests start; a shell's background jobs ignore it.
     pytest-xdist would begin with the largest groups, and tests that share a release's cluster
@@ -57,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getini("tmp_path_retention_policy") == "failed" and can_be_worked_in(_IN_MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
     config.pluginmanager.register(SecondTries(config))
+    config.pluginmanager.register(Needed())
     config.option.loadscopereorder = False
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -132,7 +133,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip Docker's tests without an engine, and say so at the end.
+    """Set how long each test may take, which tests one process runs, and their order.
 
     Tests that share a cluster, a Spark session or something else that is made once are run by one
     process. Those that share a release's cluster are run one after another, and last: few clusters
@@ -154,15 +155,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(_seconds_for(item)))
         if shared_by(item):
             item.add_marker(pytest.mark.xdist_group(shared_by(item)))
-    docker = [item for item in items if item.get_closest_marker("docker") is not None]
-    if docker and "docker" not in marks_left_out(config):
-        why = why_no_docker()
-        if why and os.environ.get(_REQUIRED):
-            raise pytest.UsageError(f"{_REQUIRED} is set, and Docker cannot be used: {why}")
-        config.stash[_WHY_NO_DOCKER] = why
-        for item in docker:
-            if why:
-                item.add_marker(pytest.mark.skip(reason=why))
     shared = [item for item in items if "release_cluster" in getattr(item, "fixturenames", ())]
     if shared:
         last = {*shared}
@@ -197,30 +189,6 @@ def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
         ordered += computing[begun:end]
         begun = end
     return ordered or computing
-
-
-def why_no_docker() -> str:
-    """Why no test can use Docker; empty when an engine answers."""
-    from kchaos.clusters.docker_driver.engine import connect
-    from kchaos.clusters.errors import MachineError
-
-    try:
-        connect(timeout_s=10).close()
-    except MachineError as error:
-        return str(error)
-    return ""
-
-
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """A test run without Docker is a smaller one, which nobody shall overlook."""
-    why = config.stash.get(_WHY_NO_DOCKER, "")
-    if why:
-        terminalreporter.section("DOCKER'S TESTS WERE SKIPPED", sep="!", red=True, bold=True)
-        terminalreporter.write_line(f"No test of the Docker driver was run: {why}.")
-        terminalreporter.write_line(
-            "On Debian, as root, .ci/run gets an engine by itself; by hand: apt-get install "
-            "docker.io mmdebstrap, then dockerd --storage-driver=overlay2."
-        )
 
 
 def _waits(item: pytest.Item) -> bool:
@@ -297,14 +265,27 @@ def machine_cache(_machine_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.fixture(scope="session")
 def docker_base() -> None:
-    """Docker's base image. The first process makes it if it can neither be found nor pulled."""
+    """Docker's base image. The first process makes it if it can neither be found nor pulled.
+
+    An engine that cannot have it, or runs no container of it, is as none.
+    """
     from kchaos.clusters.cache import locked
     from kchaos.clusters.docker_driver.base_image import ensure_base_image
-    from kchaos.clusters.docker_driver.engine import connect
+    from kchaos.clusters.docker_driver.engine import connect, speaking
     from kchaos.clusters.docker_driver.options import base_image
+    from kchaos.clusters.errors import MachineError
 
-    with contextlib.closing(connect()) as api, locked("base image of tests"):
-        ensure_base_image(api, base_image())
+    try:
+        with contextlib.closing(connect()) as api, locked("base image of tests"):
+            ensure_base_image(api, base_image())
+            with speaking(f"no container of {base_image()} runs"):
+                container = api.create_container(base_image(), ["true"])
+                try:
+                    api.start(container)
+                finally:
+                    api.remove_container(container, force=True)
+    except MachineError as error:
+        lack("docker", str(error))
 
 
 @pytest.fixture(scope="session")

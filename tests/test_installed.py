@@ -15,7 +15,7 @@ import pytest
 
 from tests.golden.stored import unpacked
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.needs("git")]
 
 ROOT = Path(__file__).parent.parent
 NAMES = ("harness", "tests", "checkers", "clusters", "faults")

@@ -42,6 +42,13 @@ _QUIETLY = 'exec "$@" </dev/null >/dev/null 2>&1'
 @cache
 def why_not() -> str:
     """Return why no process can be restored on this machine, and what to do; "" if it can."""
+    try:
+        return _why_not()
+    except ClusterError as error:
+        return f"{error}: {_INSTALL}"
+
+
+def _why_not() -> str:
     if os.geteuid() != 0:
         return "CRIU restores processes for root only: run as root"
     if shutil.which("criu") is None:
@@ -174,3 +181,5 @@ def _criu(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
         raise ClusterError(
             f"criu {arguments[0]} has not ended after {_TIMEOUT_S:.0f} s"
         ) from expired
+    except OSError as error:
+        raise ClusterError(f"criu cannot be started ({error})") from error

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kchaos.checkers.evidence.about import marked
+from kchaos.checkers.results import reason_of
 from kchaos.clusters.ready import fetch
 from kchaos.clusters.releases import Mode, release_of
 from kchaos.harness.commands.children import play_each
@@ -197,8 +198,8 @@ def _told(line: Line) -> str:
     release = marked(str(line["release"]), str(line.get("build", "")))
     seed = f"seed {line['seed']} on {release}"
     answers = f"conforms: {words[line['conforms']]}, safe: {words[line['safe']]}"
-    why = line["unknown"] or line["reason"]
-    more = f"; {json.dumps(why)}" if why else ""
+    reason = reason_of(line)
+    more = f"; {json.dumps(reason)}" if reason else ""
     took = "" if line["seconds"] is None else f", {line['seconds']:.1f} s"
     place = f"{took}, {line['run']}" if line["run"] else ""
     return f"{seed}: {answers}{place}{more}"

@@ -10,7 +10,7 @@ from typing import Any
 from kchaos.checkers.errors import CheckError, RunDirectoryError
 from kchaos.checkers.judge import judge
 from kchaos.checkers.packs import run_at
-from kchaos.checkers.results import LINE_FIELDS, Results, results_line, write_judgement
+from kchaos.checkers.results import LINE_FIELDS, Results, reason_of, results_line, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.store import Place, StoredPlace
 from kchaos.clusters.class_archive import spark_archive
@@ -233,8 +233,8 @@ def _with_spark(
     )
     say(f"batches, findings and results as Parquet: {judgement.output}")
     for run, result in zip(runs, judgement.results, strict=True):
-        if result.unknown or result.reason:
-            say(f"{result.run}: {result.unknown or result.reason}")
+        if reason := reason_of(results_line(result)):
+            say(f"{result.run}: {reason}")
         yield _line_of_spark(run, result)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kchaos.checkers.errors import StoreError
-from kchaos.checkers.results import is_unknown
+from kchaos.checkers.results import is_unknown, reason_of
 from kchaos.checkers.store import Place, StoredPlace
 from kchaos.clusters.drivers import why_no_slow_disk
 from kchaos.clusters.errors import MachineError
@@ -190,11 +190,11 @@ class _Course:
             append([rows_of(place)], self.folder / _ROWS)
         self.lines.append(line)
         self.done(line)
-        why = f"; {line['unknown']}" if line["unknown"] else ""
+        reason = reason_of(line)
         words = {True: "yes", False: "no", None: "unknown"}
         self.say(
             f"{len(self.lines)}: {line['run']}: conforms: {words[line['conforms']]}, "
-            f"safe: {words[line['safe']]}{why}"
+            f"safe: {words[line['safe']]}{f'; {reason}' if reason else ''}"
         )
         self._prune()
 

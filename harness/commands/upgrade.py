@@ -145,7 +145,7 @@ def play_upgrade(
         told = _signed(wanted, [runs[number] for number in sorted(runs)], seed, digests)
         write_sign_off(told, folder)
         last = told.runs[sorted(runs).index(scenario.seed)]
-        why = f": {last.unknown}" if last.unknown else ""
+        why = f": {last.why}" if last.why else ""
         say(f"{len(runs)} of {len(scenarios)}: seed {scenario.seed} is {last.answer}{why}")
         done(line)
 

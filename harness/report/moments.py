@@ -5,16 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
+from kchaos.checkers.evidence.faults import ActedFault, acted_faults
 from kchaos.checkers.evidence.history import Operation
-from kchaos.checkers.evidence.observed import Observed, lines_of
+from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.formats.point_hit import PointHit
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.checkers.observations import (
-    Act,
     GaveUp,
-    Healed,
-    Injected,
     LeaderTold,
     ReassignedAgain,
     SettleOutcome,
@@ -61,7 +59,10 @@ class FaultSpan:
 
     Attributes:
         what: The fault with what it was aimed at.
-        healed: Seconds since 1970, or None if it never was.
+        injected: When the act began that caused its effect, in seconds since 1970.
+        ended: When its effect ended: a process that it had ended or paused runs again. None while
+            it acts.
+        healed: When recovery was seen, or None if it never was.
         lasts: False for a fault that leaves nothing to heal, such as an election; then `healed` is
             when its effect was seen.
     """
@@ -69,8 +70,13 @@ class FaultSpan:
     name: str
     what: str
     injected: float
+    ended: float | None
     healed: float | None
     lasts: bool = True
+
+    def acted_at(self, time: float) -> bool:
+        """Tell whether its effect lasted then, both ends included."""
+        return self.injected <= time and (self.ended is None or time <= self.ended)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,41 +107,28 @@ def faults_of(loaded: Loaded) -> tuple[FaultSpan, ...]:
 
     A fault that does not last left nothing to heal.
     """
-    specs = _fault_specs(loaded)
-    # "injected" is written once the effect was seen; what caused the effect is the act before it.
-    acted: dict[int, float] = {}
-    opened: list[tuple[Observed, Injected, float | None]] = []
-    for line in loaded.evidence.observed:
-        match line.what:
-            case Act():
-                acted.setdefault(line.step, line.time)
-            case Injected() as fault:
-                opened.append((line, fault, None))
-            case Healed(name=name):
-                for index, (seen, fault, healed) in enumerate(opened):
-                    if fault.name == name and healed is None:
-                        opened[index] = (seen, fault, line.time)
+    steps = _specs(loaded)
     return tuple(
-        _fault(line.time, fault, healed, acted.get(line.step), specs)
-        for line, fault, healed in opened
+        FaultSpan(
+            name=span.injected.name,
+            what=_fault_text(span, steps),
+            injected=span.began,
+            ended=span.ended,
+            healed=span.healed if span.injected.lasting else span.seen,
+            lasts=span.injected.lasting,
+        )
+        for span in acted_faults(loaded.evidence.observed)
     )
 
 
-def _fault(
-    seen: float,
-    fault: Injected,
-    healed: float | None,
-    acted: float | None,
-    specs: Mapping[str, str],
-) -> FaultSpan:
-    lasts = healed is not None or fault.lasting
-    return FaultSpan(
-        name=fault.name,
-        what=specs.get(fault.name, fault.fault),
-        injected=seen if acted is None else min(acted, seen),
-        healed=healed if lasts else seen,
-        lasts=lasts,
-    )
+def _fault_text(span: ActedFault, steps: Sequence[Mapping[str, Any]]) -> str:
+    """Return a fault with what it was aimed at, as its own step says; else its class."""
+    step = steps[span.step] if 0 <= span.step < len(steps) else {}
+    fault = step.get("fault")
+    if step.get("step") != "Inject" or not isinstance(fault, Mapping):
+        return span.injected.fault
+    rest = {key: value for key, value in fault.items() if key not in ("fault", "timeout_s")}
+    return f"{fault.get('fault')}{_plain(rest) if rest else ''}"
 
 
 def writes_of(loaded: Loaded) -> tuple[WriteSpan, ...]:
@@ -209,11 +202,7 @@ def moments(
     return tuple(
         replace(
             moment,
-            faults=tuple(
-                fault.name
-                for fault in faults
-                if fault.injected <= moment.time <= (fault.healed or float("inf"))
-            ),
+            faults=tuple(fault.name for fault in faults if fault.acted_at(moment.time)),
         )
         for moment in all_moments
     )
@@ -277,16 +266,6 @@ def _plain(value: Any) -> str:
         inside = (f"{key}={_plain(item)}" for key, item in value.items() if item not in (None, ""))
         return "(" + ", ".join(inside) + ")"
     return str(value)
-
-
-def _fault_specs(loaded: Loaded) -> dict[str, str]:
-    specs = {}
-    for step in _specs(loaded):
-        fault = step.get("fault")
-        if step.get("step") == "Inject" and isinstance(fault, Mapping):
-            rest = {key: value for key, value in fault.items() if key not in ("fault", "timeout_s")}
-            specs[str(step.get("name"))] = f"{fault.get('fault')}{_plain(rest) if rest else ''}"
-    return specs
 
 
 def _of_faults(faults: Iterable[FaultSpan]) -> Iterable[Moment]:

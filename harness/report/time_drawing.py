@@ -401,7 +401,7 @@ def _fault_box(fault: FaultSpan, axis: TimeAxis, ended_at: float, started_at: fl
         until = f"healed at {fault.healed - started_at:.3f} s"
     return Box(
         x=round(x, 3),
-        width=round(max(0.4, axis.place(fault.healed or ended_at) - x), 3),
+        width=round(max(0.4, axis.place(fault.ended or ended_at) - x), 3),
         label=fault.name,
         title=f"{fault.name}: {fault.what}, injected at {fault.injected - started_at:.3f} s, "
         f"{until}",

@@ -44,10 +44,12 @@ def _log(fields: Mapping[str, Any]) -> str:
 
 
 def _link(fields: Mapping[str, Any]) -> str:
+    # A link has the source and the target of the request; its answer goes back.
     direction = fields.get("direction", "message")
+    begin, end = ("target", "source") if direction == "response" else ("source", "target")
     route = ""
     if "source" in fields or "target" in fields:
-        route = f" from {_broker(fields, 'source')} to {_broker(fields, 'target')}"
+        route = f" from {_broker(fields, begin)} to {_broker(fields, end)}"
     rest = _rest(fields, "direction", "source", "target", "api")
     return f"{fields.get('api', 'a')} {direction}{route}{rest}"
 

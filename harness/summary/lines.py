@@ -9,6 +9,9 @@ from typing import Any
 
 from kchaos.checkers.availability import Availability, OutageKind
 from kchaos.checkers.errors import RunDirectoryError
+from kchaos.checkers.evidence.faults import acted_faults
+from kchaos.checkers.evidence.observed import Observed
+from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import KINDS, Question
 from kchaos.checkers.json_form import from_json
 from kchaos.checkers.packs import SUFFIX, run_at
@@ -81,7 +84,7 @@ def line_of(path: Path) -> dict[str, Any]:
             | {
                 "findings": _findings(judged.get("findings") or ()),
                 "gates": _gates(observed),
-                "faults": _faults(observed),
+                "faults": _faults(RunEvidence(run).observed),
                 "waited_s": outcome.get("waited_s"),
                 "report": REPORT if (path / REPORT).is_file() else None,
                 "service": _service(judged.get("availability")),
@@ -301,27 +304,16 @@ def _after(
         yield {"time": ends.get(steps[-1]["step"], steps[-1]["time"])}
 
 
-def _faults(observed: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+def _faults(observed: Sequence[Observed]) -> list[list[Any]]:
     if not observed:
         return []
-    first, last = observed[0]["time"], observed[-1]["time"]
+    first, last = observed[0].time, observed[-1].time
     long = max(last - first, 0.001)
-    healed = {
-        observation["name"]: observation["time"]
-        for observation in observed
-        if observation["kind"] == "healed"
-    }
-    faults = []
-    for observation in observed:
-        if observation["kind"] == "injected":
-            end = (
-                healed.get(observation["name"], last)
-                if observation.get("lasting")
-                else observation["time"]
-            )
-            part = [
-                round((when - first) / long, 4)
-                for when in (observation["time"], max(end, observation["time"]))
-            ]
-            faults.append([f"{observation['fault']} {observation['name']}", *part])
-    return faults
+    return [
+        [
+            f"{span.injected.fault} {span.injected.name}",
+            round((span.began - first) / long, 6),
+            round(((last if span.ended is None else span.ended) - first) / long, 6),
+        ]
+        for span in acted_faults(observed)
+    ]

@@ -27,9 +27,10 @@ from typing import Any
 
 from kchaos.checkers.availability import Availability, FaultAvailability
 from kchaos.checkers.errors import CheckError, RunDirectoryError
+from kchaos.checkers.evidence.faults import acted_faults
 from kchaos.checkers.evidence.observed import Observed, lines_of
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.observations import Healed, Injected, StepBegun
+from kchaos.checkers.observations import StepBegun
 from kchaos.checkers.packs import SUFFIX, run_at
 from kchaos.checkers.results import Results, read_judgement
 from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
@@ -503,16 +504,15 @@ def _faults(
 ) -> Iterator[dict[str, Any]]:
     """Yields a row for each fault; `service` has them in the same order, or is empty."""
     of_each = iter(service)
-    healed = {fault.name: line.time for line, fault in lines_of(observed, Healed)}
-    for line, fault in lines_of(observed, Injected):
+    for span in acted_faults(observed):
         after = next(of_each, None)
         yield {
-            "name": fault.name,
-            "fault": fault.fault,
-            "step": line.step,
-            "lasting": fault.lasting,
-            "injected": _when(line.time),
-            "healed": _when(healed.get(fault.name)) if fault.lasting else None,
+            "name": span.injected.name,
+            "fault": span.injected.fault,
+            "step": span.step,
+            "lasting": span.injected.lasting,
+            "injected": _when(span.seen),
+            "healed": _when(span.healed),
             "is_back": None if after is None else after.is_back,
             "service_back_s": None if after is None else after.service_back_s,
         }

@@ -108,7 +108,7 @@ def reason(told: SignOff) -> str:
         )
     if told.answer == UNKNOWN:
         missing = told.wanted - runs
-        why = next((run.unknown for run in told.runs if run.answer == UNKNOWN), "")
+        why = next((run.why for run in told.runs if run.answer == UNKNOWN), "")
         words = [f"{_counted(told, UNKNOWN)} unknown"] * bool(told.count(UNKNOWN))
         words += [f"{missing} of {told.wanted} runs were not played"] * (missing > 0)
         return f"{', and '.join(words)}, so nobody can say{f': {why}' if why else ''}."

@@ -133,6 +133,14 @@ class RunOfUpgrade:
         return UNKNOWN if self.unknown or self.safe is None or self.conforms is None else GREEN
 
     @property
+    def why(self) -> str:
+        """Reason of a red or unknown answer; "" of a green one."""
+        if self.answer == RED:
+            kinds = sorted({finding.kind for finding in self.findings})
+            return f"by {', '.join(kinds) or 'what the model predicts'}"
+        return self.unknown
+
+    @property
     def kept(self) -> int | None:
         """Of the promised records those that are there; None where safety is unknown."""
         return None if self.safe is None else self.promised - self.lost

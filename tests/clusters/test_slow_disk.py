@@ -14,7 +14,6 @@ from kchaos.clusters.disk import mounting
 from kchaos.clusters.disk.mounting import Disk, remedy
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.unmounting import unmount_below
-from tests.support.slow_disks import needs_disk
 
 READ = "import sys; print(len(open(sys.argv[1], 'rb').read()))"
 FLUSH = "import os, sys; f = open(sys.argv[1], 'ab'); f.write(b'x'); f.flush(); os.fsync(f)"
@@ -41,7 +40,7 @@ def run(code: str, file: Path) -> str:
 
 
 @pytest.mark.slow
-@needs_disk
+@pytest.mark.needs("fuse")
 def test_what_reads_without_the_page_cache_waits_each_time(gate: Gate, tmp_path: Path) -> None:
     disk = served(gate, tmp_path, "disk-read")
     act = HoldPoint(name="d", broker=1, point="disk-read", manner="delay", delay_ms=20)
@@ -60,7 +59,7 @@ def test_what_reads_without_the_page_cache_waits_each_time(gate: Gate, tmp_path:
 
 
 @pytest.mark.slow
-@needs_disk
+@pytest.mark.needs("fuse")
 def test_behind_the_page_cache_only_a_flush_comes_to_the_disk(gate: Gate, tmp_path: Path) -> None:
     disk = served(gate, tmp_path, "cached-disk-read", "cached-disk-flush")
     file = disk.mount / "t-0" / "0.log"
@@ -78,7 +77,7 @@ def test_behind_the_page_cache_only_a_flush_comes_to_the_disk(gate: Gate, tmp_pa
 
 
 @pytest.mark.slow
-@needs_disk
+@pytest.mark.needs("fuse")
 def test_what_is_only_in_the_page_cache_is_seen_in_the_files(gate: Gate, tmp_path: Path) -> None:
     disk = served(gate, tmp_path, "cached-disk-flush")
     try:
@@ -90,7 +89,7 @@ def test_what_is_only_in_the_page_cache_is_seen_in_the_files(gate: Gate, tmp_pat
 
 
 @pytest.mark.slow
-@needs_disk
+@pytest.mark.needs("fuse")
 def test_a_disk_whose_server_was_killed_is_unmounted(gate: Gate, tmp_path: Path) -> None:
     disk = served(gate, tmp_path, "disk-read")
     assert disk._process is not None
@@ -103,7 +102,7 @@ def test_a_disk_whose_server_was_killed_is_unmounted(gate: Gate, tmp_path: Path)
     assert os.listdir(disk.mount) == []
 
 
-@needs_disk
+@pytest.mark.needs("fuse")
 def test_gc_unmounts_the_disk_of_a_dead_owner(
     gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,7 @@ def acting_text(story: Story, time: float) -> str:
     acting = [
         (fault.what.partition("(")[0], _aimed_at(fault))
         for fault in story.faults
-        if fault.lasts and fault.injected <= time <= (fault.healed or float("inf"))
+        if fault.lasts and fault.acted_at(time)
     ]
     acting.sort(key=lambda fault: not set(story.finding.brokers) & set(fault[1]))
     names = [

@@ -89,6 +89,7 @@ def _git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
 
 
+@pytest.mark.needs("git")
 def test_a_tag_is_read_from_git_and_what_has_none_from_the_source_jars(
     tmp_path: Path, rules: tuple[Rule, ...]
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_tag_is_read_from_git_and_what_has_none_from_the_source_jars(
     assert table(looked_up).splitlines()[1].endswith("?.x?????? 3.8.1")
 
 
+@pytest.mark.needs("git")
 def test_a_folder_that_is_no_repository_is_an_error(
     tmp_path: Path, rules: tuple[Rule, ...]
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_folder_that_is_no_repository_is_an_error(
         look_up(rules, tmp_path, None)
 
 
+@pytest.mark.needs("git")
 def test_the_command_says_what_it_could_not_read_and_ends_with_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

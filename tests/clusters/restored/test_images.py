@@ -24,7 +24,6 @@ from kchaos.clusters.restored.cluster import RestoringHost
 from kchaos.clusters.restored.image import ImageKey, WantedJvm, restored
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
-from tests.support.restoring import needs_criu
 
 
 @pytest.fixture
@@ -111,7 +110,7 @@ def test_an_older_criu_is_refused_even_where_it_works(monkeypatch: pytest.Monkey
     criu.why_not.cache_clear()
 
 
-@needs_criu
+@pytest.mark.needs("criu")
 def test_a_cache_in_which_java_finds_no_class_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,7 +191,7 @@ def test_a_process_that_is_given_up_while_it_is_made_is_ended(tmp_path: Path) ->
     )
 
 
-@needs_criu
+@pytest.mark.needs("criu")
 def test_an_image_that_is_broken_is_named(node: Node, tmp_path: Path) -> None:
     folder = tmp_path / "broker-0"
     (folder / "image").mkdir(parents=True)
@@ -230,7 +229,7 @@ def test_a_connection_is_seen_until_it_is_closed() -> None:
     assert criu.sockets(0) == []
 
 
-@needs_criu
+@pytest.mark.needs("criu")
 def test_a_process_is_written_down_when_it_has_closed_its_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

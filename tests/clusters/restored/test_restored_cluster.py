@@ -24,9 +24,8 @@ from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.run.runner import RunOptions, play
-from tests.support.restoring import needs_criu
 
-pytestmark = [pytest.mark.cluster, needs_criu]
+pytestmark = [pytest.mark.cluster, pytest.mark.needs("criu")]
 
 OURS = os.readlink("/proc/self/ns/pid")
 HANG = """

@@ -499,9 +499,10 @@ def test_faults_on_the_brokers_of_the_finding_are_named_first(tmp_path: Path) ->
         for name, broker in (("a", 5), ("b", 6), ("c", 7), ("d", 0))
     ]
     build = diverged(tmp_path / "run")
+    first = len(build.steps)
     build.steps += steps
-    for name in "abcd":
-        build.observe(injected(name, "PauseBroker"), -1)
+    for number, name in enumerate("abcd"):
+        build.observe(injected(name, "PauseBroker"), first + number)
     build.state(1, 4, [0, 1])
     for name in "abcd":
         build.observe(Healed(name=name), -1)

@@ -1,9 +1,7 @@
 """The picture of a run: lanes of brokers, cuts between them, and the messages that decided it."""
 
 import json
-import os
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +28,7 @@ from kchaos.harness.report.time_drawing import (
     _write_boxes,
 )
 from tests.golden.stored import unpacked
+from tests.support.needed import BROWSER_FLAGS, browser
 from tests.support.report_runs import Page, diverged
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -201,11 +200,6 @@ def a_write(operation: str, at: float, outcome: str) -> WriteSpan:
     )
 
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
-# Set by .ci/run, where a test that is skipped would not be missed.
-_REQUIRED = "KCHAOS_REQUIRE_BROWSER"
-if BROWSER is None and os.environ.get(_REQUIRED):
-    raise RuntimeError(f"{_REQUIRED} is set, and no chromium is here: install the package chromium")
 BY_HAND = """
 <script>
 const seen = {}, badge = [...pane.querySelectorAll(".badge")].pop();
@@ -252,18 +246,14 @@ document.body.innerHTML = `<pre>${encodeURIComponent(JSON.stringify(seen))}</pre
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    BROWSER is None, reason="NO CHROMIUM IS HERE, so the picture is tried in no browser"
-)
+@pytest.mark.needs("chromium")
 def test_wheel_keys_and_pointer_do_in_a_browser_what_the_page_says(
     divergence: RunDirectory, tmp_path: Path
 ) -> None:
     page = tmp_path / "report.html"
     page.write_text(render(divergence).replace("</body>", BY_HAND + "</body>"), encoding="utf-8")
-    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-    flags += ["--no-first-run", "--disable-background-networking"]
     places = [f"--user-data-dir={tmp_path / 'browser'}", "--dump-dom", page.as_uri()]
-    command = [str(BROWSER), *flags, *places]
+    command = [str(browser()), *BROWSER_FLAGS, *places]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     (text,) = re.findall("<pre>(.*?)</pre>", done.stdout)
     seen = json.loads(unquote(text))
