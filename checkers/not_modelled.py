@@ -20,7 +20,6 @@ from kchaos.checkers.model.follow.observations import (
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.model.releases.rule import Rule
-from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.values.events import TopicCreated, TopicDeleted
 
 Matters = Callable[[RunEvidence], bool]
@@ -29,8 +28,8 @@ Matters = Callable[[RunEvidence], bool]
 def not_modelled(evidence: RunEvidence) -> Iterator[str]:
     """Yields each rule that is not followed and may be why a run is not as predicted.
 
-    Besides, who may have forgotten the ids of topics because of a late request, who may have been
-    shut down by its controller because of one, and which topic was made again where that matters.
+    Besides, who may have been shut down by its controller because of a late request, and which
+    topic was made again where that matters.
     """
     starts = (timed.event for timed in evidence.events if isinstance(timed.event, StartBroker))
     releases = {start.release for start in starts}
@@ -44,11 +43,6 @@ def not_modelled(evidence: RunEvidence) -> Iterator[str]:
                 f"predicted as it is {how} that change (kchaos versions)"
             )
 
-    for broker in dict.fromkeys(_forgot_ids(evidence, releases)):
-        yield (
-            f"the run is not as predicted, and a late UpdateMetadata without topic ids may be why: "
-            f"broker {broker} forgets them, which is not followed"
-        )
     for broker in dict.fromkeys(_asked_to_shut_down(evidence)):
         yield (
             f"the run is not as predicted, and a late ControlledShutdown may be why: without links "
@@ -59,20 +53,6 @@ def not_modelled(evidence: RunEvidence) -> Iterator[str]:
             f"the run is not as predicted, and KAFKA-9198 may be why: topic {topic} was made "
             "again, and an append may fail while a Fetch from before waits, which is not followed"
         )
-
-
-def _forgot_ids(evidence: RunEvidence, releases: Collection[str]) -> Iterator[int]:
-    """Yields who took a late UpdateMetadata of a version without topic ids (before 7, KIP-516).
-
-    Followers name topics by ids from 3.1 on, and kafka.server.metadata.ZkMetadataCache forgets the
-    ids of topics that come without (updateMetadata, 3.8.0).
-    """
-    if not any(_names_topics_by_ids(release) for release in releases):
-        return
-    for timed in evidence.events:
-        late = timed.event
-        if isinstance(late, StaleRequest) and late.api == "UpdateMetadata" and late.version < 7:
-            yield late.target
 
 
 def _asked_to_shut_down(evidence: RunEvidence) -> Iterator[int]:
@@ -110,13 +90,6 @@ def _made_again(evidence: RunEvidence, releases: Collection[str]) -> Iterator[st
 def _fails_on_waiting_fetch(release: str) -> bool:
     try:
         return generation_for(release).fails_on_waiting_fetch
-    except ModelError:
-        return False  # The model says what is wrong with it.
-
-
-def _names_topics_by_ids(release: str) -> bool:
-    try:
-        return parse_version(release) >= (3, 1)
     except ModelError:
         return False  # The model says what is wrong with it.
 

@@ -13,7 +13,7 @@ from kchaos.checkers.acts import (
     StopBroker,
     TopicPartition,
 )
-from kchaos.checkers.errors import ModelError
+from kchaos.checkers.errors import CheckpointError, ModelError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.decisions import recorded_decisions
 from kchaos.checkers.evidence.given_settings import shortest_fetch_timeout_s, shortest_lag_s
@@ -273,6 +273,10 @@ def _files(
         return None  # The rules say so; it cannot choose between states.
     if contents is None:
         return None
+    try:
+        topic_id = evidence.copied.topic_id(label, broker, partition)
+    except CheckpointError:
+        topic_id = ""  # `cross_checks.copies` says so.
     return Files(
         batches=tuple(
             (batch.base_offset, batch.last_offset, batch.leader_epoch, batch.magic)
@@ -280,6 +284,7 @@ def _files(
         ),
         epoch_entries=evidence.copied.epoch_entries(label, broker, partition),
         local_start=_local_start(evidence, label, broker, partition),
+        topic_id=topic_id,
     )
 
 

@@ -18,12 +18,11 @@ from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.actions import TimedEvent, is_internal
 from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.evidence.snapshots import REMOTE, StateSeen, TakenSnapshot, folder_of
+from kchaos.checkers.evidence.snapshots import METADATA, REMOTE, StateSeen, TakenSnapshot, folder_of
 from kchaos.checkers.formats.checkpoints import (
     HIGH_WATERMARKS,
     RECOVERY_POINTS,
     parse_meta_properties,
-    parse_partition_metadata,
 )
 from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.model.values.events import PartitionState, Snapshot, TopicCreated
@@ -38,7 +37,6 @@ _OF_PARTITIONS = re.compile(
     r"[0-9]{20}\.(log|index|timeindex|txnindex|snapshot)|leader-epoch-checkpoint|partition\.metadata"
     r"|remote_log_snapshot"  # Of a tiered log, in 3.6 (FileBasedRemoteLogMetadataCache).
 )
-_METADATA = "partition.metadata"
 _ALWAYS = (_META, HIGH_WATERMARKS, RECOVERY_POINTS)
 """Files that a broker makes when it starts, in every release."""
 _BEFORE_HEALING = "before-healing"
@@ -285,17 +283,15 @@ def _named_otherwise(
             if known and said.get("cluster.id", known) != known:
                 yield f"{name} is of cluster {said['cluster.id']}, not {known}"
     for directory in itertools.chain.from_iterable(map(subdirectories, folders)):
-        name = f"snapshots/{label}/{directory.parent.name}/{directory.name}/{_METADATA}"
-        if not os.path.isfile(os.path.join(root, name)):
-            continue
+        name = f"snapshots/{label}/{directory.parent.name}/{directory.name}/{METADATA}"
         partition = topic_partition(directory.name)
         try:
-            stated = parse_partition_metadata(_text(evidence, name), file=name).topic_id
+            stated = evidence.copied.topic_id_in(directory)
         except CheckpointError as error:
             yield str(error)
         else:
             named = topic_ids.get(partition[0]) if partition else None
-            if named is not None and stated not in named:
+            if named is not None and stated and stated not in named:
                 where = "the metadata log" if evidence.is_kraft else "ZooKeeper"
                 yield f"{name} says topic id {stated}, and {where} {' and '.join(sorted(named))}"
 

@@ -229,6 +229,7 @@ def _request_seen(
                 leader_epoch=epoch,
                 last_fetched_epoch=entry.get("last_fetched_epoch"),
                 log_start_offset=_start(entry),
+                topic_id=entry.get("topic_id", ""),
             )
         elif message.api == "ListOffsets":
             asked[partition] = OffsetAsked(timestamp=entry["timestamp"], leader_epoch=epoch)
@@ -373,6 +374,11 @@ def _control_sent(message: LinkMessage, detail: _Detail, target: int) -> Control
             for partition, entry in _entries(detail)
             if entry.get("leader") == _WHILE_DELETED
         ),
+        topic_ids={
+            partition.topic: entry["topic_id"]
+            for partition, entry in _entries(detail)
+            if entry.get("topic_id")
+        },
         stopped=stopped,
     )
 

@@ -16,6 +16,7 @@ from kchaos.checkers.formats.checkpoints import (
     RECOVERY_POINTS,
     joined_offsets,
     parse_offset_checkpoint,
+    parse_partition_metadata,
 )
 from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.json_form import SOMETIMES
@@ -27,6 +28,7 @@ from kchaos.checkers.segments.directory import (
     segment_files,
 )
 
+METADATA = "partition.metadata"
 REMOTE = "remote"
 """The folder of a snapshot that has the remote store of tiered logs."""
 EpochEntries = tuple[tuple[int, int], ...]
@@ -143,6 +145,7 @@ class CopiedFiles:
     _listed: dict[Path, frozenset[str]] = field(default_factory=dict)
     _directories: dict[tuple[str, int, TopicPartition], Path] = field(default_factory=dict)
     _segments: dict[Path, tuple[Path, ...]] = field(default_factory=dict)
+    _topic_ids: dict[Path, str] = field(default_factory=dict)
 
     def replicas(self, label: str, brokers: Iterable[int]) -> Iterator[tuple[int, TopicPartition]]:
         """Yields each broker with each partition of which a snapshot has a directory."""
@@ -201,6 +204,25 @@ class CopiedFiles:
         if entries is None:
             return None
         return tuple((entry.leader_epoch, entry.start_offset) for entry in entries)
+
+    def topic_id(self, label: str, broker: int, partition: TopicPartition) -> str:
+        """Return the topic id in a replica's partition.metadata; "" without the file.
+
+        Raises:
+            CheckpointError: The file is damaged.
+        """
+        return self.topic_id_in(self.directory(label, broker, partition))
+
+    def topic_id_in(self, directory: Path) -> str:
+        """As `topic_id`, of the directory of a replica."""
+        if directory not in self._topic_ids:
+            name = f"{directory.relative_to(self.files.run.path)}/{METADATA}"
+            text = ""
+            if (directory / METADATA).is_file():
+                text = self.files.content(name).decode("utf-8", "backslashreplace")
+                text = parse_partition_metadata(text, file=name).topic_id
+            self._topic_ids[directory] = text
+        return self._topic_ids[directory]
 
     def high_watermarks(self, label: str, broker: int) -> Mapping[tuple[str, int], int]:
         """Those of replication-offset-checkpoint; none without the file.

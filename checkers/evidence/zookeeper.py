@@ -25,6 +25,7 @@ from kchaos.checkers.model.values.events import (
     TopicCreated,
     TopicDeleted,
     TopicDeletion,
+    TopicIdentified,
 )
 from kchaos.checkers.opening import bounded_json
 from kchaos.checkers.zookeeper_log import ZnodeChange
@@ -278,11 +279,12 @@ def decisions(changes: Sequence[ZnodeChange]) -> Iterator[TimedEvent]:
     reader = _DecisionReader(brokers=_brokers_by_session(changes))
     for change in changes:
         try:
-            decision = reader.decision(change)
+            known = (reader.decision(change), reader.identified(change))
         except (AttributeError, TypeError, ValueError) as error:
             raise _bad_znode(change, f"another shape ({error!r})") from error
-        if decision is not None:
-            yield TimedEvent(event=decision, zxid=change.zxid, time=change.time_ms / 1000)
+        for decision in known:
+            if decision is not None:
+                yield TimedEvent(event=decision, zxid=change.zxid, time=change.time_ms / 1000)
 
 
 def topic_configurations(changes: Sequence[ZnodeChange]) -> dict[str, dict[str, str]]:
@@ -318,6 +320,7 @@ _LIMIT = 1 << 31
 class _DecisionReader:
     brokers: dict[int, int]
     assignments: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)
 
     def decision(self, change: ZnodeChange) -> Decision | None:
         match change.path.split("/")[1:]:
@@ -337,6 +340,16 @@ class _DecisionReader:
                 return ControllerElected(broker=controller_of(change), zxid=change.zxid)
             case _:
                 return None
+
+    def identified(self, change: ZnodeChange) -> TopicIdentified | None:
+        """The id that a topic's znode has by a change; None where it is none, or no news."""
+        match change.path.split("/")[1:]:
+            case ["brokers", "topics", topic] if change.data:
+                topic_id = _json(change).get("topic_id")
+                if isinstance(topic_id, str) and self.topic_ids.get(topic) != topic_id:
+                    self.topic_ids[topic] = topic_id
+                    return TopicIdentified(topic=topic, topic_id=topic_id, zxid=change.zxid)
+        return None
 
     def _topic(self, topic: str, change: ZnodeChange) -> TopicCreated | TopicDeleted | None:
         if change.operation == "delete":

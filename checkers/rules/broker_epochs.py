@@ -7,6 +7,7 @@ from kchaos.checkers.evidence.broker_epochs import ControlRequest
 from kchaos.checkers.evidence.partition import OBSERVED, PartitionEvidence, Side
 from kchaos.checkers.findings import KINDS, Finding
 from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.checkers.model.values.prediction import OTHER_TOPIC
 
 _UNTOLD = "generation-not-initialised"
 _FENCED = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -54,7 +55,11 @@ def generation_not_initialised(evidence: PartitionEvidence, side: Side) -> Itera
     if side == OBSERVED:
         untold = set(evidence.never_told) - _said_by_settling(evidence)
     else:
-        untold = {replica.broker for replica in evidence.side(side) if not replica.is_hosted}
+        untold = {
+            replica.broker
+            for replica in evidence.side(side)
+            if not replica.is_hosted and replica.fetcher != OTHER_TOPIC
+        }
     for broker in sorted(untold & running):
         yield evidence.finding(
             _UNTOLD,

@@ -5,10 +5,11 @@ from typing import Any
 
 from kchaos.checkers.evidence.partition import OBSERVED, PartitionEvidence, ReplicaEvidence, Side
 from kchaos.checkers.findings import KINDS, Finding
+from kchaos.checkers.model.values.prediction import OTHER_TOPIC
 from kchaos.checkers.rules.compare import differing_ranges
 from kchaos.checkers.rules.offsets import covered, headers, without
 
-_STOPPED = ("failed", "dead-thread", "truncating", "cannot-rebuild")
+_STOPPED = ("failed", "dead-thread", "truncating", "cannot-rebuild", OTHER_TOPIC)
 
 
 def not_settled(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
@@ -17,7 +18,8 @@ def not_settled(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     Observed, these are the reasons in `outcome.json`, one finding for each kind and broker, with
     what the replica's log has in other than the leader's as evidence. Predicted, replication has
     stopped for a running replica outside the ISR whose fetcher is failed, dead or for ever
-    truncating, and for one outside the ISR whose broker ended itself. Besides, on both sides: a
+    truncating, or whose broker refuses what the controller tells of it since its folder is another
+    topic's, and for one outside the ISR whose broker ended itself. Besides, on both sides: a
     partition without a leader although a broker of its ISR runs is `offline-partition`; fewer
     in-sync replicas than min.insync.replicas, although enough replicas run, is `under-min-isr`.
 

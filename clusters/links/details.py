@@ -156,8 +156,9 @@ def detail_of(
         ]
     absent = dict.fromkeys(_ABSENT_IN_OLD_VERSIONS.get((api_key, direction), ()))
     partitions = [
-        {**_topic_of(key[0], topics), **_entry(partition, absent)}
-        for key, partition in partitions_of(values.get("topics", []))
+        {**_topic_of(key[0], topics), **_named_id(topic), **_entry(partition, absent)}
+        for topic in values.get("topics", [])
+        for key, partition in partitions_of([topic])
     ]
     partitions.extend(
         {"topic": partition.get("topic"), **_entry(partition, absent)}
@@ -203,6 +204,12 @@ def _topic_of(topic: str | bytes, topics: TopicNames) -> dict[str, Any]:
     if isinstance(topic, str):
         return {"topic": topic}
     return {"topic": topics.name_of(topic), "topic_id": _id_text(topic)}
+
+
+def _named_id(topic: Mapping[str, Any]) -> dict[str, str]:
+    """The topic's id where a message has it beside the name; nothing where it is all zeros."""
+    topic_id = topic.get("topic_id", b"")
+    return {"topic_id": _id_text(topic_id)} if any(topic_id) else {}
 
 
 def _entry(partition: int | dict[str, Any], absent: Mapping[str, None]) -> dict[str, Any]:

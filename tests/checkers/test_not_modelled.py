@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.checkers.acts import StaleRequest, StartBroker
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.judge import judge, rules_of
@@ -13,7 +12,6 @@ from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.not_modelled import MATTERS, not_modelled
 from kchaos.checkers.rules import Judged
 from tests.golden.stored import BORDERS, HARD, unpacked
-from tests.support.run_builder import RunBuilder
 
 
 def test_every_rule_says_how_it_is_predicted() -> None:
@@ -40,34 +38,6 @@ def test_a_rule_matters_on_the_releases_that_are_predicted_otherwise(
     assert [
         next(rule for rule in rules if f"{rule} may be why" in each) for each in findings
     ] == rules
-
-
-@pytest.mark.parametrize(
-    ("release", "version", "brokers"), [("3.9.1", 5, [1]), ("3.9.1", 7, []), ("2.8.2", 5, [])]
-)
-def test_a_late_request_without_topic_ids_matters_where_followers_name_topics_by_them(
-    release: str, version: int, brokers: list[int], tmp_path: Path
-) -> None:
-    build = RunBuilder(tmp_path / "run")
-    for broker in (0, 1):
-        build.act(StartBroker(broker=broker, release=release), zxid=0)
-    build.act(
-        StaleRequest(
-            api="UpdateMetadata",
-            broker=1,
-            target=1,
-            version=version,
-            generation=1,
-            broker_epoch=1,
-            controller=0,
-            controller_epoch=1,
-            states=(),
-        )
-    )
-
-    findings = [*not_modelled(RunEvidence(build.seal()))]
-
-    assert ["broker 1 forgets them" in sentence for sentence in findings] == [True for _ in brokers]
 
 
 @pytest.mark.slow

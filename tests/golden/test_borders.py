@@ -69,6 +69,10 @@ RUNS: Mapping[str, Border] = {
     "kafka-9491-2.4.0": Border(also=("KAFKA-9491",)),
     "kafka-9491-2.4.1": Border(without=("KAFKA-9491",)),
     "high-watermark-beyond-log-1.1.1": Border(without=("KAFKA-3978",)),
+    # A topic was made again while broker 1 was away, which kept its old folder.
+    "recreated-2.8.2": Border(also=("KAFKA-12426",)),
+    "recreated-3.0.2": Border(without=("refused replica offline",)),
+    "recreated-3.9.1": Border(also=("refused replica offline",)),
     "refused-while-told-3.6.2": Border(without=("KAFKA-9579",)),
     "records-deleted-1.1.1": Border(without=("KIP-107",)),
     "records-deleted-2.8.2": Border(without=("KAFKA-6975",)),

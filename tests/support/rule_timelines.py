@@ -17,6 +17,9 @@ from kchaos.checkers.model.values.events import (
     BrokerUnregistered,
     Event,
     Snapshot,
+    TopicCreated,
+    TopicDeleted,
+    TopicIdentified,
 )
 from tests.support.model_timelines import cluster, kill, start, state, terminate, write
 
@@ -144,6 +147,31 @@ def shorter_leader(release: str) -> list[Event]:
         *start(1, release, czxid=201, **old),
         AFTER,
     ]
+
+
+def made_again_while_away(release: str) -> list[Event]:
+    """Broker 1 has the folder of a topic that was deleted while it was away, and made again."""
+    return [
+        *cluster(release, controller=2, replicas=(0, 1)),
+        TopicIdentified(topic="t", topic_id="old"),
+        state(1, 0, (1,)),
+        state(1, 1, (1,)),  # 2.8 writes no id before the second one.
+        write("of the old topic", 1),
+        *terminate(1),
+        TopicDeleted(topic="t"),
+        TopicCreated(topic="t", assignment=((0, 1),)),
+        TopicIdentified(topic="t", topic_id="new"),
+        state(0, 0, (0,)),
+        write("of the new topic", 0),
+        *start(1, release, czxid=201),
+        AFTER,
+    ]
+
+
+def told_again(release: str) -> list[Event]:
+    """The same, and broker 1 is told of another leader epoch."""
+    *events, _ = made_again_while_away(release)
+    return [*events, state(0, 1, (0,)), AFTER]
 
 
 def zombie_leader(release: str, *, with_record: bool = False, **configuration: Any) -> list[Event]:

@@ -25,6 +25,7 @@ OFFLINE_STOPPED = "OFFLINE_STOPPED"
 Errors = tuple[tuple[TopicPartition | None, str], ...]
 """Answer of a broker: (partition, or None for the whole request; Kafka's error or "")."""
 _UNKNOWN_EPOCH = "UNKNOWN_LEADER_EPOCH"
+_OTHER_TOPIC = "INCONSISTENT_TOPIC_ID"
 
 
 _OF_A_LEADER = (
@@ -62,9 +63,14 @@ def handle(
     request = received.request
     if isinstance(request, UpdateMetadata):
         told = None if broker.told is None else (broker.told | request.told) - request.deleted
-        before = (broker.controller_epoch, broker.live, broker.told)
-        if before != (controller_epoch, request.live, told):
-            after = replace(broker, controller_epoch=controller_epoch, live=request.live, told=told)
+        after = replace(
+            broker,
+            controller_epoch=controller_epoch,
+            live=request.live,
+            told=told,
+            topic_ids=_topic_ids_after(broker, request),
+        )
+        if after != broker:
             world.put_broker(broker_id, after)
         return ((None, ""),)
     if controller_epoch != broker.controller_epoch:
@@ -93,6 +99,21 @@ def handle(
         if not now.checkpoints:
             world.put_broker(broker_id, replace(now, checkpoints=True))
     return ((None, ""), *errors)
+
+
+def _topic_ids_after(broker: Broker, request: UpdateMetadata) -> frozenset[tuple[str, str]] | None:
+    """Return the topic ids in a metadata cache after an UpdateMetadata.
+
+    What it tells of a topic takes the place of what was there, also no id (kafka.server.metadata.
+    ZkMetadataCache.updateMetadata, 3.1.2 and 3.8.0).
+    """
+    if broker.topic_ids is None:
+        return None
+    named = {partition.topic for partition in request.told}
+    gone = {partition.topic for partition in request.deleted}
+    kept = {(topic, topic_id) for topic, topic_id in broker.topic_ids if topic not in named}
+    told = {(topic, topic_id) for topic, topic_id in request.topic_ids if topic not in gone}
+    return frozenset(kept | told)
 
 
 def _refusal(broker: Broker, received: Received) -> str:
@@ -164,24 +185,24 @@ def _become(
     """
     partition = TopicPartition(state.topic, state.partition)
     replica = world.replica(broker_id, partition) or Replica()
-    if replica.role is Role.OFFLINE:
-        return leader.STORAGE_ERROR
+    broker = world.broker(broker_id)
+    assert broker is not None
+    refused = _refused_at_once(world, broker, partition, replica, request)
+    if refused:
+        return refused
     if not replica.is_hosted and process.makes_no_log(
         world, broker_id, partition, is_new=request.is_new
     ):
         world.put_replica(broker_id, partition, replica.offline())
         return "UNKNOWN_TOPIC_OR_PARTITION" if request.is_left_out else leader.STORAGE_ERROR
-    if not replica.is_hosted:
-        replica = replace(replica, is_hosted=True)
-        world.put_replica(broker_id, partition, replica)
+    replica = _hosted(world, broker, replica, state, request)
     if state.leader_epoch == replica.leader_epoch:
+        follower.learn_topic_id(world, broker_id, partition, request.topic_id)
         return "KNOWN_LEADER_EPOCH"
     if state.leader_epoch < replica.leader_epoch:
         return "STALE_CONTROLLER_EPOCH"
     if request.is_left_out:
         return "UNKNOWN_TOPIC_OR_PARTITION"
-    broker = world.broker(broker_id)
-    assert broker is not None
     if broker.generation.proposed.persists_high_watermark:
         known = replica.high_watermark
         world.put(("checkpoint", broker_id, partition), Checkpoint(known=known, possible=(known,)))
@@ -191,8 +212,41 @@ def _become(
         if leader.fails_to_move(broker, world.known_replica(broker_id, partition)):
             return leader.OUT_OF_RANGE
     elif state.leader in broker.live:
-        follower.become_follower(world, broker_id, partition, state, fetches=fetches)
+        follower.become_follower(
+            world, broker_id, partition, state, fetches=fetches, topic_id=request.topic_id
+        )
     return ""
+
+
+def _refused_at_once(
+    world: World,
+    broker: Broker,
+    partition: TopicPartition,
+    replica: Replica,
+    request: LeaderAndIsr,
+) -> str:
+    """Return the error of a replica that is offline, or of another topic of that name, or ""."""
+    if replica.role is Role.OFFLINE:
+        return leader.STORAGE_ERROR
+    if not broker.generation.refuses_topic_id(replica, request.topic_id):
+        return ""
+    if not replica.is_hosted and broker.generation.loses_refused_replica:
+        world.put_replica(broker.configuration.broker, partition, replica.offline())
+    return _OTHER_TOPIC
+
+
+def _hosted(
+    world: World, broker: Broker, replica: Replica, state: PartitionState, request: LeaderAndIsr
+) -> Replica:
+    """Note that a LeaderAndIsr names a replica, and which topic's it is by that; return it so."""
+    topic_id = replica.topic_id
+    if state.leader_epoch >= replica.leader_epoch and not request.is_left_out:
+        topic_id = broker.generation.takes_topic_id(replica, request.topic_id)
+    hosted = replace(replica, is_hosted=True, topic_id=topic_id)
+    if hosted != replica:
+        partition = TopicPartition(state.topic, state.partition)
+        world.put_replica(broker.configuration.broker, partition, hosted)
+    return hosted
 
 
 def _stop_replica(world: World, broker_id: int, request: StopReplica) -> str:

@@ -231,7 +231,34 @@ def not_told(world: World, source: int, exchange: Exchange) -> frozenset[TopicPa
     broker = world.broker(leader_of(source))
     if broker is None or broker.told is None or exchange.api != FETCH:
         return frozenset()
-    return frozenset(partition for partition, _ in exchange.asked) - broker.told
+    unknown = frozenset(partition for partition, _ in exchange.asked) - broker.told
+    return unknown | unnamed(world, source, exchange, in_session=False)
+
+
+def unnamed(
+    world: World, source: int, exchange: Exchange, *, in_session: bool
+) -> frozenset[TopicPartition]:
+    """Return the partitions of a Fetch whose topic id the leader's metadata cache does not have.
+
+    Within a fetch session a leader may know the name from before (FetchSession.CachedPartition.
+    maybeResolveUnknownName, 3.1.2 and 3.8.0).
+
+    Args:
+        world: The transition.
+        source: Of the thread that asks (`values.fetchers`).
+        exchange: What it asks.
+        in_session: Whether partitions are meant that a fetch session has, or the others.
+    """
+    broker = world.broker(leader_of(source))
+    if broker is None or broker.topic_ids is None or exchange.api != FETCH:
+        return frozenset()
+    return frozenset(
+        partition
+        for partition, asked in exchange.asked
+        if asked.topic_id
+        and asked.is_incremental is in_session
+        and (partition.topic, asked.topic_id) not in broker.topic_ids
+    )
 
 
 def count(
@@ -485,6 +512,7 @@ def _asked(
             fetch_offset=fetch.fetch_offset,
             requested_epoch=generation.last_fetched_epoch(fetch, replica.entries),
             is_incremental=thread.session is not None,
+            topic_id=fetch.topic_id if generation.sends_topic_id else "",
         )
     question = generation.proposed.epoch_question(replica, fetch)
     return PartitionRequest(

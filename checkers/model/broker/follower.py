@@ -39,10 +39,11 @@ def become_follower(
     state: PartitionState,
     *,
     fetches: bool = True,
+    topic_id: str = "",
 ) -> None:
     """Follow a leader in a new epoch, unless the generation thinks that nothing changed.
 
-    Unless it `fetches` no thread gets the partition.
+    Unless it `fetches` no thread gets the partition. It fetches by the topic id that it was told.
     """
     broker = _broker(world, broker_id)
     replica = world.known_replica(broker_id, partition)
@@ -68,7 +69,22 @@ def become_follower(
     source = world.source(broker_id, state.leader, partition)
     thread = world.thread(broker_id, source) or FetcherThread()
     fetch = broker.generation.first_fetch(world.known_replica(broker_id, partition))
+    fetch = replace(fetch, topic_id=topic_id)
     world.put_thread(broker_id, source, thread.with_fetch(partition, fetch))
+
+
+def learn_topic_id(world: World, broker_id: int, partition: TopicPartition, topic_id: str) -> None:
+    """Let a fetcher name its topic as a LeaderAndIsr of a leader epoch does that is not new.
+
+    So it is when ids come up with an upgrade, or go (ReplicaManager.updateTopicIdForFollowers,
+    3.1.2 and 3.8.0).
+    """
+    for leader in world.leaders(broker_id):
+        thread = world.thread(broker_id, leader)
+        fetch = None if thread is None else thread.fetch(partition)
+        if thread is not None and fetch is not None and "" in (fetch.topic_id, topic_id):
+            named = replace(fetch, topic_id=topic_id)
+            world.put_thread(broker_id, leader, thread.with_fetch(partition, named))
 
 
 def leave_fetchers(world: World, broker_id: int, partition: TopicPartition) -> None:

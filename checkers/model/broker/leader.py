@@ -709,6 +709,9 @@ def refusal(broker: Broker, replica: Replica | None, asked: PartitionRequest) ->
     if replica is None or replica.leader_epoch < 0:
         # After a start a broker hosts nothing until a LeaderAndIsr names it.
         return "UNKNOWN_TOPIC_OR_PARTITION"
+    if asked.topic_id and replica.topic_id not in ("", asked.topic_id):
+        # A log's id is looked at first (ReplicaManager.readFromLocalLog, 3.1.2 and 3.8.0).
+        return "INCONSISTENT_TOPIC_ID"
     if broker.generation.sees_leader_epoch(asked):
         error = broker.generation.refuse_epoch(asked.leader_epoch, replica.leader_epoch)
         if error:

@@ -280,11 +280,12 @@ def writes_file_of(world: World, broker_id: int, partition: TopicPartition) -> b
         TopicPartition(topic, number): directory
         for topic, number, directory in broker.configuration.placed
     }
-    if partition not in places:
-        return True
-    own = {other for other, directory in places.items() if directory == places[partition]}
     known = set(world.partitions(broker_id))
     hosted = {other for other in known if world.known_replica(broker_id, other).is_hosted}
+    if partition not in places:
+        # Without one it is written for an internal topic alone, of which nobody knows.
+        return True if hosted else None
+    own = {other for other, directory in places.items() if directory == places[partition]}
     if own & hosted:
         return True
     return None if own - known or hosted - places.keys() else False

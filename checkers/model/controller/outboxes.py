@@ -59,6 +59,7 @@ def topic_deleted(world: World, event: TopicDeleted) -> None:
             world.put(("state", partition), None)
     world.put(("topics",), tuple(topic for topic in known if topic.topic != event.topic))
     world.put(("topic configuration", event.topic), None)
+    world.put(("topic id", event.topic), None)
     for broker_id in world.broker_ids():
         world.put(("adopted", broker_id, event.topic), None)
 
@@ -72,8 +73,12 @@ def partition_state(world: World, event: PartitionState) -> None:
     known = world.partition_state(partition)
     world.put(("state", partition), event)
     if known is None or event.leader_epoch > known.leader_epoch:
-        told = LeaderAndIsr(states=(event,), is_new=known is None)
         for epoch in world.controller_epochs()[-1:]:
+            told = LeaderAndIsr(
+                states=(event,),
+                is_new=known is None,
+                topic_id=_topic_id(world, epoch, event.topic),
+            )
             for broker_id in world.assignment(partition):
                 queue(world, epoch, broker_id, told)
         return
@@ -282,7 +287,7 @@ def _open(world: World, epoch: int, broker_id: int, live: frozenset[int]) -> Non
     """Begin an outbox with who lives, then every state that concerns the broker."""
     states = (world.partition_state(partition) for partition in world.get(("topics",)) or ())
     told = [
-        LeaderAndIsr(states=(state,))
+        LeaderAndIsr(states=(state,), topic_id=_topic_id(world, epoch, state.topic))
         for state in states
         if state is not None
         and broker_id in world.assignment(TopicPartition(state.topic, state.partition))
@@ -290,6 +295,14 @@ def _open(world: World, epoch: int, broker_id: int, live: frozenset[int]) -> Non
     requests: tuple[ControlRequest, ...] = (UpdateMetadata(live=live), *told)
     connection = world.registered().get(broker_id, 0)
     world.put(("outbox", epoch, broker_id), Outbox(requests=requests, connection=connection))
+
+
+def _topic_id(world: World, epoch: int, topic: str) -> str:
+    """Return the topic id that a controller's LeaderAndIsr tells, "" for none."""
+    acting = world.broker(world.controller(epoch).broker)
+    if acting is None or not acting.generation.tells_topic_id:
+        return ""
+    return world.get(("topic id", topic)) or ""
 
 
 def _hears_of_registrations(world: World, epoch: int) -> bool:

@@ -269,6 +269,7 @@ def _refused_first(step: _LeaderStep) -> Iterator[World]:
     """A leader refuses a partition that it has not been told of, and hears of it right then."""
     world = World(step.state)
     unknown = exchange.not_told(world, step.source, step.request)
+    unknown |= exchange.unnamed(world, step.source, step.request, in_session=True)
     said = {} if step.seen is None else step.seen.partitions
     refused = frozenset(
         partition for partition in unknown if partition in said and said[partition].error_code

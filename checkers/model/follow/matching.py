@@ -111,6 +111,8 @@ def _asked_differs(asked: PartitionRequest, said: observations.PartitionAsked) -
     else:
         if said.fetch_offset != asked.fetch_offset:
             return f"fetched from {said.fetch_offset}, possible was {asked.fetch_offset}"
+        if said.topic_id and asked.topic_id not in ("", said.topic_id):
+            return f"named topic id {said.topic_id}, possible was {asked.topic_id}"
         fetched = said.last_fetched_epoch
         if fetched is not None and fetched != asked.requested_epoch:
             return f"told last epoch {fetched}, possible was {asked.requested_epoch}"
@@ -197,6 +199,8 @@ def files_differ(broker: Broker | None, replica: Replica | None, seen: Files) ->
     batches = tuple(map(_header, local_batches(replica, seen)))
     if batches != seen.batches:
         return f"batches {_ranges(seen.batches)}, possible was {_ranges(batches)}"
+    if seen.topic_id and replica.topic_id not in ("", seen.topic_id):
+        return f"topic id {seen.topic_id}, possible was {replica.topic_id}"
     file_entries = seen.epoch_entries or ()
     if not broker.generation.file_may_hold(file_entries, replica.entries):
         entries = [tuple(entry) for entry in replica.entries]

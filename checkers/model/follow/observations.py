@@ -47,12 +47,17 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchAsked:
-    """One partition of a Fetch request; None where the version has no such field."""
+    """One partition of a Fetch request; None where the version has no such field.
+
+    Attributes:
+        topic_id: By which it names the topic, from version 13 on; "" before.
+    """
 
     fetch_offset: int
     leader_epoch: int | None
     last_fetched_epoch: int | None
     log_start_offset: int | None = None
+    topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +187,7 @@ class ControlSent:
         live: Of an UpdateMetadata, as far as it was read.
         told: Of an UpdateMetadata, the partitions that it tells of.
         deleted: Of those, the ones whose topic is being deleted.
+        topic_ids: Of a LeaderAndIsr and an UpdateMetadata, the topics whose id it tells.
         stopped: Of a StopReplica, one value for each partition.
     """
 
@@ -197,6 +203,7 @@ class ControlSent:
     live: frozenset[int] | None = None
     told: frozenset[TopicPartition] = frozenset()
     deleted: frozenset[TopicPartition] = frozenset()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
     stopped: tuple[StopReplica, ...] = ()
 
 
@@ -266,11 +273,13 @@ class Files:
         batches: (base offset, last offset, leader epoch, magic) of each batch.
         epoch_entries: Of leader-epoch-checkpoint; None where there is none that can be read.
         local_start: Where the first segment begins; None where there is none.
+        topic_id: In partition.metadata; "" where there is none.
     """
 
     batches: tuple[tuple[int, int, int, int], ...]
     epoch_entries: tuple[tuple[int, int], ...] | None
     local_start: int | None = None
+    topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -190,7 +190,8 @@ def _act(world: World, action: Action, generations: Mapping[int, Generation]) ->
             started = world.broker(action.broker)
             assert started is not None
             # Here it is seen when a broker first hears of a topic.
-            world.put_broker(action.broker, replace(started, told=frozenset()))
+            known = replace(started, told=frozenset(), topic_ids=frozenset())
+            world.put_broker(action.broker, known)
         elif isinstance(action, StopBroker):
             # What its process had not read by then nobody reads.
             left = tuple(
@@ -322,12 +323,19 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
                 states=(state,),
                 is_left_out=TopicPartition(state.topic, state.partition) in seen.left_out,
                 is_new=TopicPartition(state.topic, state.partition) in seen.new,
+                topic_id=seen.topic_ids.get(state.topic, ""),
             )
             for state in seen.states
         ]
     elif seen.api == "UpdateMetadata":
         live = frozenset(world.registered()) if seen.live is None else seen.live
-        requests.append(UpdateMetadata(live=live, told=seen.told, deleted=seen.deleted))
+        told = UpdateMetadata(
+            live=live,
+            told=seen.told,
+            deleted=seen.deleted,
+            topic_ids=frozenset(seen.topic_ids.items()),
+        )
+        requests.append(told)
     requests += seen.stopped
     added = tuple(
         Received(

@@ -103,7 +103,7 @@ def _told_nothing_new(
 
 def _acts_alike(before: Broker, after: Broker) -> bool:
     """Tell whether a broker acts alike but for control requests, which it handles in order."""
-    if before.told != after.told:
+    if (before.told, before.topic_ids) != (after.told, after.topic_ids):
         return False
     changed = before.live ^ after.live
     generation = before.generation

@@ -202,6 +202,7 @@ class Generation:
 
     Attributes:
         sends_leader_epoch: Whether Fetch has the current leader epoch (version 9 and later).
+        sends_topic_id: Whether Fetch names topics by their ids (version 13 and later).
         last_fetched_epoch: (fetch state, entries) to what a Fetch says, -1 for none.
         remembers_fetched_epoch: Whether a fetcher knows the epoch of what it fetched last although
             the epoch cache does not.
@@ -233,6 +234,13 @@ class Generation:
     A controller, and a broker towards it:
 
     Attributes:
+        tells_topic_id: Whether a controller's LeaderAndIsr and UpdateMetadata tell topic ids.
+        refuses_topic_id: (replica, the id that a LeaderAndIsr tells, "" for none) to whether the
+            broker refuses it for another id.
+        takes_topic_id: (replica, the id that a LeaderAndIsr tells) to the id of the replica after
+            it, where that was taken.
+        loses_refused_replica: Whether a broker takes a replica offline whose first LeaderAndIsr
+            it refuses for another topic id.
         isr_without: (ISR, a member that has gone, whether unclean elections are on) to the ISR that
             a controller leaves where it elects nobody.
         elects_all_again: Whether a controller whose election has failed for some partitions elects
@@ -313,6 +321,7 @@ class Generation:
     takes_epoch_answer: Callable[[int, int], bool]
 
     sends_leader_epoch: bool = False
+    sends_topic_id: bool = False
     last_fetched_epoch: Callable[[FetchState, Entries], int]
     remembers_fetched_epoch: bool = False
     takes_fetch_answer: Callable[[int, int], bool]
@@ -327,6 +336,10 @@ class Generation:
     highest_remote_offset: Callable[[Entries, int, tuple[RemoteSegment, ...]], int]
     sets_local_start: bool = False
 
+    tells_topic_id: bool = False
+    refuses_topic_id: Callable[[Replica, str], bool]
+    takes_topic_id: Callable[[Replica, str], str]
+    loses_refused_replica: bool = False
     isr_without: Callable[[tuple[int, ...], int, bool], tuple[int, ...]]
     elects_all_again: bool = False
     removes_offline_at_start: bool = False

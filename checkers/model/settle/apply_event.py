@@ -62,6 +62,7 @@ from kchaos.checkers.model.values.events import (
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
+    TopicIdentified,
 )
 from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, PredictedProduce
 from kchaos.checkers.model.values.replica import Replica
@@ -132,6 +133,8 @@ def decide(world: World, decision: Decision) -> None:
     match decision:
         case TopicCreated():
             outboxes.topic_created(world, decision)
+        case TopicIdentified():
+            world.put(("topic id", decision.topic), decision.topic_id)
         case TopicDeleted():
             outboxes.topic_deleted(world, decision)
         case TopicConfigured():

@@ -4,7 +4,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.broker import tier
 from kchaos.checkers.model.state.state import Broker, State
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.prediction import PredictedReplica
+from kchaos.checkers.model.values.prediction import OTHER_TOPIC, PredictedReplica
 from kchaos.checkers.model.values.replica import Replica, Role
 
 _DROPPED = (2**31 - 1, 2**63 - 1)
@@ -58,6 +58,8 @@ def _fetcher(
 ) -> str:
     if broker.has_exited:
         return "exited"
+    if broker.generation.refuses_topic_id(replica, world.get(("topic id", partition.topic)) or ""):
+        return OTHER_TOPIC
     if partition in broker.failed:
         return "failed"
     if replica.role is not Role.FOLLOWER or replica.leader is None:

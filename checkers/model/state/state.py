@@ -25,6 +25,7 @@ A component's name is a tuple whose first item says what it is:
 | ("state", tp) | `PartitionState` as ZooKeeper has it |
 | ("remote", tp) | its segments in the remote tier (`RemoteSegment`), in the order of their copies |
 | ("topics",) | every partition that has an assignment |
+| ("topic id", T) | the id that the znode of topic T has |
 | ("control", N) | `Received`: control requests in broker N's queue, or handled and not answered |
 | ("isr change", N, tp) | an ISR that is written, and that leader N has not learned of yet |
 | ("isr answer", N, tp) | whether leader N has the controller's answer about that ISR |
@@ -106,6 +107,7 @@ class Broker:
         live: The brokers in its metadata cache, from the last UpdateMetadata.
         told: The partitions in its metadata cache, which a Fetch may ask for; None where that is
             taken for granted.
+        topic_ids: (topic, id) in its metadata cache; None where that is taken for granted.
         controller_epoch: The highest that it has heard of; an older controller is refused.
         failed: Partitions that fetch no more (KIP-461).
         epoch: The czxid of its registration, as the process knows it; -1 before the first.
@@ -122,6 +124,7 @@ class Broker:
     hangs: bool = False
     live: frozenset[int] = frozenset()
     told: frozenset[TopicPartition] | None = None
+    topic_ids: frozenset[tuple[str, str]] | None = None
     controller_epoch: int = 0
     failed: frozenset[TopicPartition] = frozenset()
     epoch: int = -1

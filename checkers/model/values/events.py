@@ -180,6 +180,18 @@ class TopicCreated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicIdentified:
+    """`/brokers/topics/T` has this id from now on, with or after its creation (KIP-516).
+
+    A controller that knows the topic by then goes on with the id that it had.
+    """
+
+    topic: str
+    topic_id: str
+    zxid: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDeleted:
     """`/brokers/topics/T` was removed: every replica had been deleted."""
 
@@ -304,6 +316,7 @@ Action = (
 )
 Decision = (
     TopicCreated
+    | TopicIdentified
     | TopicDeleted
     | TopicConfigured
     | PartitionState

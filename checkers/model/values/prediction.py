@@ -30,6 +30,10 @@ class PredictedBatch:
     producer: ProducerMark | None = field(default=None, metadata=SOMETIMES)
 
 
+OTHER_TOPIC = "other-topic"
+"""Stands for a replica whose broker refuses each LeaderAndIsr: its folder has another topic id."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedReplica:
     """One replica at one snapshot.
@@ -44,7 +48,7 @@ class PredictedReplica:
             was last known, which the checkpoint file of a live broker may still hold.
         fetcher: "none", "truncating", "fetching", "failed" (KIP-461), "dead-thread",
             "cannot-rebuild": it asks for what its leader has no more, and the remote tier has not,
-            or "exited": its broker has ended itself.
+            "exited": its broker has ended itself, or `OTHER_TOPIC`.
         is_running: Whether the process ran.
         is_hosted: Whether the process had got a LeaderAndIsr that names it.
         is_high_watermark_pinned: Whether the checkpoint file of the running broker was seen to hold

@@ -87,6 +87,7 @@ class Replica:
         high_watermark: In memory; -1 where the release does not know it (`UNKNOWN` there).
         leader: Whom it follows, itself when it leads, None before the first LeaderAndIsr.
         leader_epoch: Of the last LeaderAndIsr, -1 before the first.
+        topic_id: In partition.metadata, and in memory; "" for none.
         is_hosted: Whether a LeaderAndIsr has named it since the process began: only such replicas
             are in the checkpoint of high watermarks when it is written anew.
         isr: What a leader believes the ISR to be.
@@ -104,6 +105,7 @@ class Replica:
     role: Role = Role.NONE
     leader: int | None = None
     leader_epoch: int = -1
+    topic_id: str = ""
     is_hosted: bool = False
     isr: tuple[int, ...] = ()
     maximal_isr: tuple[int, ...] = ()
@@ -141,6 +143,7 @@ class FetchState:
         last_fetched_epoch: Known in all releases but 3.5.1 to 3.6.2 (`rules.kafka_15510`).
         unnoted_epoch: Of the last fetched batch that has one, where the epoch cache has none or an
             older one, as in an old message format; else -1.
+        topic_id: Of the LeaderAndIsr with which the partition was added, "" for none.
         asks_below: The next question is about epochs below this one, -1 for the last one; only
             proposals go on like that without truncating first.
     """
@@ -151,6 +154,7 @@ class FetchState:
     last_fetched_epoch: LastFetchedEpoch = LastFetchedEpoch.KNOWN
     unnoted_epoch: int = -1
     asks_below: int = -1
+    topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ class PartitionRequest:
             field.
         ends: As in `EpochQuestion`.
         timestamp: Of a ListOffsets, `LATEST` or `EARLIEST`; None of any other request.
+        topic_id: By which a Fetch names the topic; "" where it says the name.
     """
 
     leader_epoch: int
@@ -30,6 +31,7 @@ class PartitionRequest:
     is_incremental: bool = False
     ends: tuple[EpochEnd, ...] = ()
     timestamp: int | None = None
+    topic_id: str = ""
 
 
 LATEST = -1
@@ -180,20 +182,27 @@ class LeaderAndIsr:
         is_left_out: Whether the broker is none of the replicas that are named. A reassignment tells
             those that it leaves out once more.
         is_new: Whether the controller made the replica just now (isNew in the request).
+        topic_id: The id of the states' topic, "" where none is told.
     """
 
     states: tuple[PartitionState, ...]
     is_left_out: bool = False
     is_new: bool = False
+    topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMetadata:
-    """The controller tells a broker who is alive, which partitions there are, and which go."""
+    """The controller tells a broker who is alive, which partitions there are, and which go.
+
+    Attributes:
+        topic_ids: (topic, id) of those that it tells of.
+    """
 
     live: frozenset[int]
     told: frozenset[TopicPartition] = frozenset()
     deleted: frozenset[TopicPartition] = frozenset()
+    topic_ids: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

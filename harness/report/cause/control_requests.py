@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.broker_epochs import ControlRequest
-from kchaos.checkers.formats.error_codes import error_name
+from kchaos.checkers.formats.error_codes import ErrorCode, error_name
 from kchaos.checkers.model.follow.observations import ControlAnswered, ControlSent
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.harness.report.cause.story import CauseStep, Story
@@ -42,7 +43,10 @@ def not_accepted(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
             refused.setdefault(request.broker, (time, request, error))
     for broker in dict.fromkeys((last.leader, *concerned)):
         own = accepted.get(broker)
-        if own is None or own.leader_epoch >= last.leader_epoch or broker in story.unregistered:
+        is_told = own is not None or broker in refused
+        if own is not None and own.leader_epoch >= last.leader_epoch:
+            continue
+        if not is_told or broker in story.unregistered:
             continue
         time, text = (
             last.time,
@@ -52,16 +56,42 @@ def not_accepted(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
             time, request, error = refused[broker]
             text = (
                 f"Broker {broker} refused the LeaderAndIsr of leader epoch {last.leader_epoch} "
-                f"from controller {request.controller} ({error_name(error)})"
+                f"from controller {request.controller} ({error_name(error)}"
+                f"{_ids_text(story, request, error)})"
             )
         yield CauseStep(
             time=time,
             section="brokers",
             brokers=(broker,),
             is_fatal=broker == last.leader or broker in refused,
-            text=f"{text}; the last that it accepted was of leader epoch {own.leader_epoch}, with "
-            f"ISR {isr_text(own.isr)}.",
+            text=f"{text}; {_accepted_text(own)}.",
         )
+
+
+def _accepted_text(accepted: PartitionState | None) -> str:
+    """The last LeaderAndIsr that a broker accepted."""
+    if accepted is None:
+        return "it accepted none of this topic"
+    return (
+        f"the last that it accepted was of leader epoch {accepted.leader_epoch}, with ISR "
+        f"{isr_text(accepted.isr)}"
+    )
+
+
+def _ids_text(story: Story, request: ControlSent, error: int) -> str:
+    """The topic ids that a refusal is about: in the request, and in the last copy of the disk."""
+    if error != ErrorCode.INCONSISTENT_TOPIC_ID:
+        return ""
+    evidence = story.loaded.evidence
+    told = request.topic_ids.get(story.finding.topic, "")
+    label = evidence.snapshots[-1].label if evidence.snapshots else ""
+    try:
+        own = evidence.copied.topic_id(label, request.broker, story.partition)
+    except CheckpointError:
+        own = ""
+    if not told or own in ("", told):
+        return ""
+    return f": the request names topic id {told}, and its partition.metadata {own}"
 
 
 def _leader_and_isr(story: Story) -> Iterator[tuple[float, ControlSent, PartitionState, int]]:
@@ -70,6 +100,8 @@ def _leader_and_isr(story: Story) -> Iterator[tuple[float, ControlSent, Partitio
     sent: dict[object, tuple[ControlSent, PartitionState]] = {}
     for message in story.loaded.evidence.links or ():
         said = message.said
+        if message.wall_time_s < story.since:
+            continue
         if isinstance(said, ControlSent):
             for state in said.states:
                 if (state.topic, state.partition) == partition:

@@ -7,6 +7,7 @@ from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.outcome import brokers_text
 from kchaos.checkers.rules.offsets import in_words
+from kchaos.checkers.segments.batch import Batch
 from kchaos.harness.report.cause.disk_faults import taken_from_disk
 from kchaos.harness.report.cause.elections import uncleanly
 from kchaos.harness.report.cause.epoch_questions import never_asked, question_text, questions_since
@@ -19,6 +20,7 @@ from kchaos.harness.report.cause.story import (
     batches_of,
     own_term,
 )
+from kchaos.harness.report.cause.topics import made_again
 from kchaos.harness.report.cause.truncations import cut_nothing, cut_too_little, kept_after
 from kchaos.harness.report.cause.wording import acting_text
 
@@ -28,6 +30,8 @@ DIFFERING = ("divergence", "hole", "missing-tail")
 
 def difference(story: Story) -> Iterator[CauseStep]:
     """Replicas that differ: who wrote what, what was asked and cut off, who is in sync."""
+    again = [*made_again(story, story.finding.brokers)]
+    yield from again
     written = [*_written_by(story)]
     yield from written
     began = max((step.time for step in written if step.time is not None), default=float("-inf"))
@@ -40,7 +44,8 @@ def difference(story: Story) -> Iterator[CauseStep]:
             yield from cut_too_little(story, follower)
             yield from cut_nothing(story, follower)
     else:
-        yield from _answered(story, asked)
+        decides = not any(step.is_fatal for step in again)
+        yield from _answered(story, asked, decides=decides)
     if story.finding.kind == "hole":
         yield from _holes(story)
     since = began if asked is None or asked.time is None else max(began, asked.time)
@@ -65,7 +70,7 @@ def _written_by(story: Story) -> Iterator[CauseStep]:
             section="replicas",
             brokers=(term.leader,),
             text=f"Broker {term.leader} led in leader epoch {epoch}"
-            f"{acting_text(story, term.time)}; its records at {_written(story, epoch)}"
+            f"{acting_text(story, term.time)}; its records at {_written(story, term)}"
             f"{uncleanly(story, term)}.",
         )
     if not led or -1 in epochs:
@@ -73,8 +78,11 @@ def _written_by(story: Story) -> Iterator[CauseStep]:
         yield from _appended(story, {*epochs} if led else set())
 
 
-def _answered(story: Story, asked: AskedRound) -> Iterator[CauseStep]:
-    """A question for the end of a leader epoch, and what its asker kept although it had to go."""
+def _answered(story: Story, asked: AskedRound, *, decides: bool) -> Iterator[CauseStep]:
+    """A question for the end of a leader epoch, and what its asker kept although it had to go.
+
+    Unless it `decides` something before it is why the replicas differ.
+    """
     kept = [*(kept_after(story, asked) if asked.end_offset != -1 else ())]
     kept = kept or [*cut_too_little(story, asked.follower)]
     kept = kept or [*cut_nothing(story, asked.follower)]
@@ -83,7 +91,9 @@ def _answered(story: Story, asked: AskedRound) -> Iterator[CauseStep]:
         time=asked.time,
         section="rounds",
         brokers=(asked.leader, asked.follower),
-        is_fatal=story.finding.kind in ("divergence", "hole") and (is_beyond or bool(kept)),
+        is_fatal=decides
+        and story.finding.kind in ("divergence", "hole")
+        and (is_beyond or bool(kept)),
         text=question_text(asked, story),
     )
     yield from kept
@@ -109,9 +119,8 @@ def _appended(story: Story, told: Collection[int]) -> Iterator[CauseStep]:
     Those of the leader epochs that were told already are left out.
     """
     of_term: dict[Term, list[Operation]] = {}
-    for done in story.loaded.evidence.operations:
-        is_of_partition = (done.topic, done.partition) == story.partition
-        if not is_of_partition or done.function != "produce" or done.outcome != "ok":
+    for done in story.operations:
+        if done.function != "produce" or done.outcome != "ok":
             continue
         own = own_term(done, story)
         if own is None or own.leader_epoch in told:
@@ -131,20 +140,27 @@ def _appended(story: Story, told: Collection[int]) -> Iterator[CauseStep]:
         )
 
 
-def _written(story: Story, epoch: int) -> str:
-    """Which offsets of a leader epoch the replicas hold, and who has them."""
+def _written(story: Story, term: Term) -> str:
+    """Which offsets of a leader epoch the replicas hold, and who has what its leader has there."""
     of_epoch = [
         (replica.broker, batch)
         for replica in story.replicas
         for batch in batches_of(replica)
-        if batch.leader_epoch == epoch and story.covers(batch.base_offset, batch.last_offset)
+        if batch.leader_epoch == term.leader_epoch
+        and story.covers(batch.base_offset, batch.last_offset)
     ]
     first = min(batch.base_offset for _broker, batch in of_epoch)
     last = max(batch.last_offset for _broker, batch in of_epoch)
-    holders = sorted({broker for broker, _batch in of_epoch})
+    own = {_identity(batch) for broker, batch in of_epoch if broker == term.leader}
+    holders = sorted({broker for broker, batch in of_epoch if not own or _identity(batch) in own})
     offsets = in_words(first, last)
     alone = " alone" if len(holders) == 1 else ""
     return f"{offsets} are on {brokers_text(holders)}{alone}"
+
+
+def _identity(batch: Batch) -> tuple[object, ...]:
+    """What two copies of a batch have in common."""
+    return batch.base_offset, batch.last_offset, batch.payload or batch.crc
 
 
 def _holes(story: Story) -> Iterator[CauseStep]:

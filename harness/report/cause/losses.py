@@ -27,9 +27,8 @@ def loss(story: Story) -> Iterator[CauseStep]:
     lost = _named(story.finding.evidence.get("operations"))
     done = [
         each
-        for each in story.loaded.evidence.operations
-        if (each.topic, each.partition) == story.partition
-        and each.promised
+        for each in story.operations
+        if each.promised
         and each.outcome == "ok"
         and story.covers(each.base_offset, each.last_offset)
         and (not lost or each.operation in lost)

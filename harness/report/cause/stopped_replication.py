@@ -10,7 +10,8 @@ from kchaos.harness.report.cause.isr_changes import dropped, isr_not_changed
 from kchaos.harness.report.cause.registrations import not_registered, untold_broker
 from kchaos.harness.report.cause.story import MOST_STEPS, CauseStep, Story
 from kchaos.harness.report.cause.tiers import rebuilt_from_tier
-from kchaos.harness.report.cause.wording import acting_text, finding_step, isr_text
+from kchaos.harness.report.cause.topics import made_again
+from kchaos.harness.report.cause.wording import finding_step, isr_text
 
 _OWN_WORDS = (
     r"Exiting because log truncation is not allowed for partition {name}\b[^(]*",
@@ -44,7 +45,7 @@ def stopped_replication(story: Story) -> Iterator[CauseStep]:
         and (each.time or began) >= began
     ]
     steps = [
-        *_made_again(story),
+        *made_again(story, concerned),
         *obeyed_before(story, concerned),
         *repeated_questions(story, asked),
         *rebuilt_from_tier(story),
@@ -99,19 +100,6 @@ def _concerned(story: Story) -> Sequence[int]:
     elif not named:
         named = (last.leader,) if last.leader >= 0 else ()
     return tuple(dict.fromkeys((*named, *(last.isr if last.leader in named else ()))))
-
-
-def _made_again(story: Story) -> Iterator[CauseStep]:
-    """That the topic was deleted, and that one of its name was made later."""
-    deletions = story.loaded.evidence.deletions.get(story.finding.topic, ())
-    for deletion in deletions[-1:]:
-        if any(time > deletion.time for time, _state in story.states):
-            yield CauseStep(
-                time=deletion.time,
-                section="time",
-                text=f"Topic {story.finding.topic} was deleted{acting_text(story, deletion.time)}. "
-                "It was made again later.",
-            )
 
 
 def _unread(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:

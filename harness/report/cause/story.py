@@ -12,6 +12,7 @@ from kchaos.checkers.model.values.events import (
     BrokerUnregistered,
     ControllerElected,
     PartitionState,
+    TopicDeletion,
 )
 from kchaos.checkers.model.values.prediction import Truncation
 from kchaos.checkers.outcome import worst_first
@@ -61,7 +62,11 @@ class Term:
 class Story:
     """The evidence about the finding's partition.
 
+    A topic of the same name that was deleted before is another one: what is told of it, with a time
+    before `since`, is left out.
+
     Attributes:
+        deleted: The deletion of an earlier topic of that name, the last one; None without one.
         states: The partition's states with their times, oldest first.
         replicas: Of the last snapshot.
         registered: The registrations of all brokers with their times, oldest first.
@@ -73,6 +78,7 @@ class Story:
 
     loaded: Loaded
     finding: Finding
+    deleted: TopicDeletion | None
     states: tuple[tuple[float, PartitionState], ...]
     replicas: tuple[ReplicaView, ...]
     rounds: tuple[AskedRound, ...]
@@ -89,8 +95,30 @@ class Story:
         return TopicPartition(self.finding.topic, self.finding.partition)
 
     @property
+    def since(self) -> float:
+        """When the topic of that name before it was deleted, in seconds since 1970."""
+        return float("-inf") if self.deleted is None else self.deleted.time
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """What clients did with the partition, in the order of the history."""
+        return tuple(
+            each
+            for each in self.loaded.evidence.operations
+            if (each.topic, each.partition) == self.partition and each.invoked_at > self.since
+        )
+
+    @property
     def truncations(self) -> tuple[Truncation, ...]:
-        """Truncations of the partition's replicas by the prediction; nothing without one."""
+        """Truncations of the partition's replicas by the prediction; nothing without one.
+
+        They have no times: where a topic of that name was deleted nobody knows whose they are.
+        """
+        return self.truncations_of_name if self.deleted is None else ()
+
+    @property
+    def truncations_of_name(self) -> tuple[Truncation, ...]:
+        """The same, and those of a topic of that name before it."""
         cuts = () if self.loaded.prediction is None else self.loaded.prediction.truncations
         return tuple(cut for cut in cuts if (cut.topic, cut.partition) == self.partition)
 
@@ -128,16 +156,24 @@ def story_of(
 ) -> Story:
     """The evidence about a finding's partition, of which `view` is the last snapshot."""
     partition = (finding.topic, finding.partition)
+    states = tuple(
+        (timed.time, state)
+        for timed, state in decisions.states
+        if (state.topic, state.partition) == partition
+    )
+    deleted = _deleted_before(loaded, finding, states)
+    since = float("-inf") if deleted is None else deleted.time
     return Story(
         loaded=loaded,
         finding=finding,
-        states=tuple(
-            (timed.time, state)
-            for timed, state in decisions.states
-            if (state.topic, state.partition) == partition
-        ),
+        deleted=deleted,
+        states=tuple((time, state) for time, state in states if time > since),
         replicas=view.replicas,
-        rounds=tuple(each for each in rounds if (each.topic, each.partition) == partition),
+        rounds=tuple(
+            each
+            for each in rounds
+            if (each.topic, each.partition) == partition and (each.time or since) >= since
+        ),
         faults=faults,
         decisions=decisions,
         registered=tuple(
@@ -153,6 +189,24 @@ def story_of(
         ),
         remote=view.remote,
     )
+
+
+def _deleted_before(
+    loaded: Loaded, finding: Finding, states: Sequence[tuple[float, PartitionState]]
+) -> TopicDeletion | None:
+    """The last deletion of a topic of that name before the topic that the finding is about.
+
+    A finding about an earlier snapshot is about the topic that there was then.
+    """
+    taken = {snapshot.label: snapshot.time for snapshot in loaded.evidence.snapshots}
+    until = taken.get(finding.snapshot, float("inf"))
+    made = [time for time, _state in states if time <= until]
+    before = [
+        deletion
+        for deletion in loaded.evidence.deletions.get(finding.topic, ())
+        if any(time > deletion.time for time in made)
+    ]
+    return before[-1] if before else None
 
 
 def _unregistered(decisions: Decisions) -> Mapping[int, float]:

@@ -30,7 +30,7 @@ def cut_nothing(story: Story, follower: int) -> Iterator[CauseStep]:
     prediction, finding = story.loaded.prediction, story.finding
     if prediction is None or not prediction.states or prediction.limit or prediction.emptied_by:
         return
-    has_cut = any(cut.broker == follower for cut in story.truncations)
+    has_cut = any(cut.broker == follower for cut in story.truncations_of_name)
     if finding.kind == "divergence" and not has_cut:
         yield CauseStep(
             section="replicas",

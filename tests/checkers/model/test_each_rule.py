@@ -36,7 +36,13 @@ from kchaos.checkers.model.settle.predict import left_alone_after
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED, EpochEnd, EpochEntry
-from kchaos.checkers.model.values.events import Event, Produce, Snapshot, TopicCreated
+from kchaos.checkers.model.values.events import (
+    Event,
+    Produce,
+    Snapshot,
+    TopicCreated,
+    TopicIdentified,
+)
 from kchaos.checkers.model.values.log import Log, batches_of
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.model.values.producers import ProducerMark
@@ -90,10 +96,12 @@ from tests.support.rule_timelines import (
     joins_unknown_to_its_leader,
     late_stop,
     leaves_after_the_record,
+    made_again_while_away,
     one_of_two_moves,
     pair,
     restarted_after,
     shorter_leader,
+    told_again,
     without_end,
     without_epochs,
     zombie_leader,
@@ -848,6 +856,48 @@ def isr_after_a_failover(generation: Generation) -> tuple[int, int, tuple[int, .
     return written.leader_epoch, written.leader, written.isr
 
 
+def role_after_a_refusal(known: Generation) -> Role:
+    """What broker 1 makes of a replica whose LeaderAndIsr it refuses for another topic id."""
+    after = left_alone(made_again_while_away("3.0.2"), dict.fromkeys(range(3), known))
+    return World(after).known_replica(1, T).role
+
+
+def id_in_a_fetch(known: Generation) -> str:
+    """By which id a follower fetches that was told one."""
+    events = [*pair("3.1.2")[:-1], TopicIdentified(topic="t", topic_id="id"), state(0, 0, (0, 1))]
+    world = World(left_alone(events, dict.fromkeys(range(3), known)))
+    fetch = exchange.question(world, 1, 0, exchange.FETCH)
+    assert fetch is not None
+    return dict(fetch.asked)[T].topic_id
+
+
+TOPIC_IDS = {
+    "KIP-516": Shown(
+        release="2.8.2",
+        look=predicted(told_again("2.8.2"), lambda prediction: replica(prediction, 1).leader_epoch),
+        old=1,
+        new=0,
+    ),
+    "topic ids told": Shown(
+        release="2.8.2",
+        look=predicted(told_again("2.8.2"), lambda prediction: replica(prediction, 1).leader_epoch),
+        old=1,
+        new=0,
+    ),
+    "KAFKA-12426": Shown(
+        release="3.1.2",
+        look=predicted(
+            made_again_while_away("3.1.2"), lambda prediction: replica(prediction, 1).is_hosted
+        ),
+        old=True,
+        new=False,
+    ),
+    "refused replica offline": Shown(
+        release="3.0.2", look=role_after_a_refusal, old=Role.NONE, new=Role.OFFLINE
+    ),
+    "KAFKA-13111": Shown(release="3.1.2", look=id_in_a_fetch, old="", new="id"),
+}
+
 CONTROL_AND_STORAGE = {
     "KIP-380": Shown(
         release="2.2.0",
@@ -909,6 +959,7 @@ SHOWN: dict[str, Shown] = {
     **FENCING,
     **MEMBERSHIP,
     **OF_PRODUCERS,
+    **TOPIC_IDS,
     **CONTROL_AND_STORAGE,
 }
 

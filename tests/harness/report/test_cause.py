@@ -973,3 +973,49 @@ def test_a_leader_that_asks_no_more_for_its_isr_is_told_with_the_last_answer(
         "Leader 0 asked its controller for ISR [0, 1] in leader epoch 3; the controller "
         f"{sentence}. It has not asked again." in told(run)
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "sentences", "decisive"),
+    [
+        (
+            "recreated-2.8.2",
+            [
+                "Topic t was deleted, while StopBroker on broker 1 acted. It was made again later. "
+                "Broker 1 was away then, and kept the folder of the deleted topic.",
+                "Broker 0 led in leader epoch 0, while StopBroker on broker 1 acted; its records "
+                "at offsets 0 to 9 are on broker 0 alone.",
+                "As the model explains the run, broker 1 truncated nothing; offsets 0 to 9 stayed.",
+                "The ISR became [0, 2, 1]: brokers 0 and 1 count as in sync.",
+            ],
+            0,
+        ),
+        (
+            "recreated-3.9.1",
+            [
+                "Topic t was deleted, while StopBroker on broker 1 acted. It was made again later. "
+                "Broker 1 was away then, and kept the folder of the deleted topic.",
+                "Broker 0 was elected in leader epoch 1, with ISR [0, 2].",
+                "Broker 1 refused the LeaderAndIsr of leader epoch 1 from controller 2 "
+                "(INCONSISTENT_TOPIC_ID: the request names topic id sP2VCDUhQ0KdTDVWZNHDpA, and "
+                "its partition.metadata kzGqa_JZRI6abiCvOZ6rNw); it accepted none of this topic.",
+                "Everything is healed, and replication does not recover: broker 1 was not in the "
+                "ISR [0, 2] for 20 s, and nothing changed.",
+            ],
+            2,
+        ),
+    ],
+)
+def test_a_topic_that_was_made_again_is_told_apart_from_the_one_before(
+    name: str, sentences: list[str], decisive: int, tmp_path: Path
+) -> None:
+    """What was decided about the deleted one is not the new one's, nor are its records."""
+    run = unpacked(name, tmp_path, runs=BORDERS)
+    write_judgement(run, judge(run))
+
+    steps = cause_of_run(load(run))
+
+    assert [step.text for step in steps] == sentences
+    assert [step.is_fatal for step in steps].index(True) == decisive
+    assert sum(step.is_fatal for step in steps) == 1

@@ -258,6 +258,16 @@ def take_every_shutdown(told: int, cached: int) -> bool:
     return False
 
 
+def refuse_no_topic_id(replica: Replica, told: str) -> bool:
+    """Obey a LeaderAndIsr whatever topic of that name is meant."""
+    return False
+
+
+def keep_topic_id(replica: Replica, told: str) -> str:
+    """Leave the replica's topic id as it is: nobody writes one."""
+    return replica.topic_id
+
+
 def first_generation(name: str, versions: Versions) -> Generation:
     """Return what 0.10.2 does; a yes-or-no field that is not named here is no."""
     return Generation(
@@ -306,6 +316,8 @@ def first_generation(name: str, versions: Versions) -> Generation:
         exits_on_shorter_leader=exit_unless_unclean,
         hangs_at_exit=True,
         highest_remote_offset=highest_of_latest_epoch,
+        refuses_topic_id=refuse_no_topic_id,
+        takes_topic_id=keep_topic_id,
         isr_without=leave_isr,
         sees_bounce=see_no_bounce,
         error_of_broker_epoch=take_every_broker_epoch,
