@@ -71,8 +71,8 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     (
         _S,
         "fetch-loop",
-        "a follower asks for the same offset for ever and gets nothing it can use",
-        ("replication-stopped",),
+        "a follower asks for the same offset again and again and gets nothing it can use",
+        (),
     ),
     (
         _S,

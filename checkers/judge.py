@@ -27,6 +27,7 @@ from kchaos.checkers.rules.client_anomalies import client_anomalies, not_known
 from kchaos.checkers.rules.demoted import acknowledged_after_demotion
 from kchaos.checkers.rules.echoes import with_consequences
 from kchaos.checkers.rules.fenced import elected_while_fenced
+from kchaos.checkers.rules.fetch_loops import fetch_loops
 from kchaos.checkers.rules.foreign import foreign_at_links, told_once
 from kchaos.checkers.rules.ghosts import ghosts
 from kchaos.checkers.rules.logged import logged_errors
@@ -98,8 +99,9 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
     """Yields a finding for what is forbidden and no partition's evidence has.
 
     These are decisions that their writers could not take, directories of partitions that nobody
-    made, what others wrote, what their clients were told against Kafka's promises, longer times
-    without service than the scenario allows, the observation that no possible state explains,
+    made, what others wrote, what their clients were told against Kafka's promises, followers that
+    are refused again and again, longer times without service than the scenario allows, the
+    observation that no possible state explains,
     decisions about brokers, and high watermarks observed where no replica should be.
     """
     if evidence.is_kraft:
@@ -108,6 +110,7 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
     yield from ghosts(evidence)
     yield from logged_errors(evidence)
     yield from out_of_sync(evidence)
+    yield from fetch_loops(evidence)
     yield from foreign_at_links(evidence)
     yield from unavailable(evidence)
     yield from client_anomalies(evidence)

@@ -7,8 +7,8 @@ from kchaos.checkers.rules.offsets import merged
 
 _MOST_RANGES = 3
 
-# The first kinds are the worst. {brokers}, {partition} and {offsets} come from the findings; those
-# of a kind and partition are told together.
+# The first kinds are the worst. {brokers}, {partition}, {offsets} and {until} come from the
+# findings; those of a kind and partition are told together.
 SENTENCES = {
     "committed-loss": "promised records of {partition} are lost at {offsets}",
     "last-replica-loss": "promised records of {partition} that whole copies held are lost at "
@@ -32,7 +32,7 @@ SENTENCES = {
     "high-watermark-regression": "the high watermark of {partition} went back on {brokers}",
     "offline-partition": "{partition} has no working leader",
     "replication-stopped": "replication of {partition} does not recover on {brokers}",
-    "fetch-loop": "{brokers} fetch the same offset of {partition} for ever",
+    "fetch-loop": "{brokers} fetch the same offset of {partition} {until}",
     "fetcher-ended": "an error ended the replication of {partition} on {brokers}",
     "out-of-sync": "{brokers} stayed out of the ISR of {partition} for no reason",
     "under-min-isr": "{partition} has fewer in-sync replicas than min.insync.replicas",
@@ -82,8 +82,15 @@ def _fact(kind: str, partition: str, findings: Sequence[Finding]) -> str:
         brokers=brokers_text(brokers),
         partition=partition or "a partition",
         offsets=_offsets_text(with_offsets),
+        until=_until(findings),
     )
     return text if len(brokers) != 1 else _singular(text)
+
+
+def _until(findings: Sequence[Finding]) -> str:
+    """How long loops went on, by their findings."""
+    told = [str(each.evidence.get("until", "again and again")) for each in findings]
+    return " and ".join(dict.fromkeys(told))
 
 
 def brokers_text(brokers: Sequence[int]) -> str:

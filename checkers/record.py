@@ -72,6 +72,11 @@ def record_of(evidence: RunEvidence) -> Record:
     links = list(_messages(evidence))
     seen = [*_actions(evidence, links), *links, *_answers(evidence), *_copied(evidence)]
     seen += [*_sent_by_others(evidence), *_markers(evidence)]
+    seen += (
+        Seen(what=moved, time=time, source=f"brokers/{moved.broker}/server.log")
+        for time, moved in evidence.moved_replicas
+        if not is_internal(moved.partition.topic)
+    )
     # Sorting is stable: what has one time stays in the order of its file.
     seen.sort(key=lambda item: item.time)
     deleting = frozenset(

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cached_property
 
 from kchaos.checkers.acts import LoseTail, StartBroker, StopBroker, TopicPartition, WipeLogDirectory
@@ -77,6 +78,7 @@ from kchaos.checkers.model.values.events import (
     LogCleaned,
     PartitionState,
     Produce,
+    ReplicaMoved,
     TopicCreated,
     TopicDeletion,
 )
@@ -111,6 +113,10 @@ _WITHOUT_ZOOKEEPER = re.compile(r"(?:[4-9]|\d\d)\.")
 """Releases that have KRaft alone."""
 
 # kafka.log.Log (UnifiedLog from 3.0 on), maybeIncrementLogStartOffset.
+_LOG_TIME = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
+_MOVED = "successfully replaced with the future replica for "
+_MOVED_REPLICA = re.compile(rf"{_MOVED}(?P<partition>\S+)")
+_ZONE_STEP_S = 900.0
 _DELETED_RECORDS = re.compile(
     r"\[\w*Log partition=(?P<partition>\S+-\d+), dir=.*\] Increment(?:ing|ed) log start offset to "
     r"(?P<offset>\d{1,18})(?: \(| due to client delete records request)"
@@ -550,6 +556,34 @@ class RunEvidence:
                     offsets[key] = max(offsets.get(key, 0), int(said["offset"]))
         return offsets
 
+    @cached_property
+    def moved_replicas(self) -> tuple[tuple[float, ReplicaMoved], ...]:
+        """Replicas that brokers moved to another log directory, by their logs, with the times.
+
+        A log's times have no zone. Its first line is of the broker's first start, so the zone is
+        the one, in steps of a quarter of an hour, in which both agree.
+        """
+        started: dict[int, float] = {}
+        for timed in self.events:
+            if isinstance(timed.event, StartBroker):
+                began = timed.time if timed.began is None else timed.began
+                started.setdefault(timed.event.broker, began)
+        moved = []
+        for broker, lines in self.server_logs.items():
+            zone_s: float | None = None
+            for line in lines if broker in started else ():
+                time = _log_time(line) if zone_s is None or _MOVED in line else None
+                if time is None:
+                    continue
+                if zone_s is None:
+                    zone_s = round((time - started[broker]) / _ZONE_STEP_S) * _ZONE_STEP_S
+                named = _MOVED_REPLICA.search(line)
+                partition = topic_partition(named["partition"]) if named else None
+                if partition is not None:
+                    what = ReplicaMoved(broker=broker, partition=TopicPartition(*partition))
+                    moved.append((time - zone_s, what))
+        return tuple(moved)
+
     def assignment(self, partition: TopicPartition) -> tuple[int, ...]:
         """The partition's last assignment, preferred replica first; empty without one."""
         assigned: tuple[int, ...] = ()
@@ -770,3 +804,11 @@ def _with_isr(operation: Operation, events: Sequence[TimedEvent]) -> Operation:
         ):
             isr = event.isr
     return replace(operation, isr_when_ended=isr)
+
+
+def _log_time(line: str) -> float | None:
+    """The time of a line in a broker's log, in seconds since the epoch if its zone were UTC."""
+    said = _LOG_TIME.search(line)
+    if said is None:
+        return None
+    return datetime.strptime(said[1], "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC).timestamp()

@@ -18,10 +18,11 @@ def not_settled(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     Observed, these are the reasons in `outcome.json`, one finding for each kind and broker, with
     what the replica's log has in other than the leader's as evidence. Predicted, replication has
     stopped for a running replica outside the ISR whose fetcher is failed, dead or for ever
-    truncating, or whose broker refuses what the controller tells of it since its folder is another
-    topic's, and for one outside the ISR whose broker ended itself. Besides, on both sides: a
-    partition without a leader although a broker of its ISR runs is `offline-partition`; fewer
-    in-sync replicas than min.insync.replicas, although enough replicas run, is `under-min-isr`.
+    truncating, and for one outside the ISR whose broker ended itself. It has for one, leader or
+    not, whose broker refuses its leader epoch since its folder is another topic's. Besides, on both
+    sides: a partition without a leader although a broker of its ISR runs is `offline-partition`;
+    fewer in-sync replicas than min.insync.replicas, although enough replicas run, is
+    `under-min-isr`.
 
     A reason that the last snapshot, which is taken later, refutes is no finding: replication to a
     follower has not stopped if it is in the ISR then and holds exactly what the leader holds, the
@@ -56,6 +57,8 @@ def not_settled(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
 def _observed(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]:
     for reason in (evidence.settle or {}).get("reasons", ()):
         broker = reason.get("broker", -1)
+        if reason["kind"] == "fetch-loop":
+            continue  # The links have it, and say when it ended (`rules.fetch_loops`).
         if reason["kind"] != "replication-stopped" or not _has_caught_up(evidence, broker):
             yield reason["kind"], broker, reason.get("detail", "")
 
@@ -70,7 +73,8 @@ def _predicted(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]:
     for replica in evidence.predicted or ():
         is_out = replica.broker != evidence.leader and _is_missing(evidence, replica.broker)
         has_stopped = replica.is_running and replica.fetcher in _STOPPED
-        if is_out and (has_stopped or replica.fetcher == "exited"):
+        is_unaware = replica.broker == evidence.leader and replica.fetcher == OTHER_TOPIC
+        if is_unaware or (is_out and (has_stopped or replica.fetcher == "exited")):
             yield "replication-stopped", replica.broker, f"its fetcher is {replica.fetcher}"
 
 

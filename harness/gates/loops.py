@@ -2,15 +2,13 @@
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.checkers.rules.fetch_loops import ANSWERS
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.harness.play.play import Play
 
-ANSWERS = 100
-"""So many answers in a row, all of them the same refusal, are a loop."""
-
 
 def fetch_loop(play: Play, follower: int, leader: int, partition: TopicPartition) -> str:
-    """Returns how often a follower is told that its offset is out of range, "" unless for ever.
+    """Returns how often a follower is told that its offset is out of range, "" unless it goes on.
 
     A follower that is out of range asks where the leader's log begins and ends, and fetches from
     there; once or twice is usual. Without links nobody can tell.

@@ -14,6 +14,7 @@ from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.checkers.observations import (
     GaveUp,
     LeaderTold,
+    Noted,
     ReassignedAgain,
     SettleOutcome,
     StepBegun,
@@ -235,6 +236,8 @@ def _steps(loaded: Loaded) -> Iterable[Moment]:
             case ReassignedAgain(topic=topic, partition=partition):
                 text = f"the reassignment of {topic}-{partition} was lost, and is asked for again"
                 yield Moment(time=time, kind="step", text=text)
+            case Noted(kind=kind, fields=fields):
+                yield Moment(time=time, kind="step", text=f"{kind} {_plain(fields)}")
             case SettleOutcome(state=state):
                 yield Moment(time=time, kind="step", text=f"settle: {state}")
             case GaveUp(reason=reason):

@@ -140,13 +140,13 @@ def test_other_kinds_of_reasons_pass_through() -> None:
         replica(0),
         replica(1),
         settle=settled(
+            # The links tell of that, and when it ended.
             {"kind": "fetch-loop", "broker": 1, "detail": "offset 21 asked 400 times"},
             {"kind": "generation-not-initialised", "broker": 1, "detail": "no LeaderAndIsr"},
         ),
     )
 
     assert shown(not_settled(planted, OBSERVED)) == [
-        ("fetch-loop", (1,), -1, -1),
         ("generation-not-initialised", (1,), -1, -1),
     ]
 

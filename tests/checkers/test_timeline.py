@@ -13,6 +13,7 @@ from kchaos.checkers.model.values.events import (
     Event,
     PartitionState,
     TopicCreated,
+    TopicIdentified,
 )
 from tests.support.run_builder import RunBuilder, create_body, multi_body, set_body
 
@@ -72,6 +73,7 @@ def test_only_another_assignment_is_news_of_a_topic(tmp_path: Path) -> None:
 
     assert built(build) == (
         TopicCreated(topic="t", assignment=((0, 1),), zxid=1),
+        TopicIdentified(topic="t", topic_id="x", zxid=2),
         TopicCreated(topic="t", assignment=((1, 0),), zxid=3),
     )
 

@@ -40,7 +40,9 @@ RELEASES = tuple(
 QUICK = ("0.10.2.2", "1.1.1", "2.8.2", "3.9.1", "forged-2.0.1")
 """Those that `make quick` judges too."""
 OTHER_NAMES = tuple(sorted(folder.name for folder in OTHERS.iterdir()))
-_OF_LOGS = r"Kafka version|advertised\.listeners = | ERROR | FATAL "
+_OF_LOGS = (
+    r"Kafka version|advertised\.listeners = | ERROR | FATAL |successfully replaced with the future"
+)
 # What is written beside the evidence later; a report says where the run lay.
 _MADE_LATER = (JUDGEMENTS, MANIFEST, "report.html")
 # What says where and by whom a run was played; nothing is judged by it.

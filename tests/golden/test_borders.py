@@ -72,6 +72,8 @@ RUNS: Mapping[str, Border] = {
     # A topic was made again while broker 1 was away, which kept its old folder.
     "recreated-2.8.2": Border(also=("KAFKA-12426",)),
     "recreated-3.0.2": Border(without=("refused replica offline",)),
+    # An old tool wrote the topic's znode without its id, and a controller gave it another one.
+    "topic-id-forgotten-3.9.1": Border(without=("KIP-516", "KAFKA-12426")),
     "recreated-3.9.1": Border(also=("refused replica offline",)),
     "refused-while-told-3.6.2": Border(without=("KAFKA-9579",)),
     "records-deleted-1.1.1": Border(without=("KIP-107",)),

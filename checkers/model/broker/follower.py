@@ -18,7 +18,7 @@ from kchaos.checkers.model.values.epoch_cache import (
     latest_epoch,
     truncate_from_start,
 )
-from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.model.values.events import PartitionState, ReplicaMoved
 from kchaos.checkers.model.values.log import UnexpectedAppendOffset
 from kchaos.checkers.model.values.prediction import PredictedBatch, Truncation
 from kchaos.checkers.model.values.replica import (
@@ -160,6 +160,26 @@ def start_anew(world: World, broker_id: int, partition: TopicPartition, offset: 
             high_watermark=generation.high_watermark_of_restarted(replica.high_watermark, offset),
         ),
     )
+
+
+def move(world: World, moved: ReplicaMoved) -> str:
+    """Put the copy of another log directory in a replica's place; returns why not, or "".
+
+    The copy has the same batches, and the epoch cache that their appends made: epochs without a
+    batch are gone (KAFKA-15608; kafka.server.ReplicaAlterLogDirsThread.processPartitionData and
+    kafka.log.LogManager.replaceCurrentWithFutureLog, 1.1.1, 2.8.2, 3.8.0 and 4.1.2). It takes over
+    the high watermark.
+    """
+    replica = world.replica(moved.broker, moved.partition)
+    broker = world.broker(moved.broker)
+    if replica is None or broker is None or not broker.is_running:
+        return f"broker {moved.broker} moved a replica of {moved.partition.name}, and has none"
+    generation = world.generation(broker, moved.partition)
+    copied = leading.assign_epochs_of(
+        generation, replace(replica, entries=()), replica.log.local_batches()
+    )
+    world.put_replica(moved.broker, moved.partition, copied)
+    return ""
 
 
 def truncate_by_answer(

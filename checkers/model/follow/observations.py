@@ -10,7 +10,13 @@ from math import inf
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.controller.knowledge import RecordedDecisions
-from kchaos.checkers.model.values.events import Action, Decided, PartitionState, RemoteCopy
+from kchaos.checkers.model.values.events import (
+    Action,
+    Decided,
+    PartitionState,
+    RemoteCopy,
+    ReplicaMoved,
+)
 from kchaos.checkers.model.values.fetchers import source_of
 from kchaos.checkers.model.values.requests import StopReplica
 
@@ -310,6 +316,7 @@ Observation = (
     | CopyBegun
     | CopyEnded
     | RemoteCopy
+    | ReplicaMoved
 )
 
 

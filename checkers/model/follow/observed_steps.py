@@ -18,7 +18,7 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.checkers.model.broker import exchange, tier
+from kchaos.checkers.model.broker import exchange, follower, tier
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.broker.leader import has_enough
 from kchaos.checkers.model.controller import allowed
@@ -54,6 +54,7 @@ from kchaos.checkers.model.values.events import (
     PartitionState,
     Produce,
     RemoteCopy,
+    ReplicaMoved,
     Snapshot,
     TierRead,
 )
@@ -149,6 +150,10 @@ def take(  # noqa: C901
             refused = tier.take(world, what)
             if refused is not None:
                 raise Excluded(refused.why, is_pending=refused.is_pending)
+        case ReplicaMoved():
+            refused_move = follower.move(world, what)
+            if refused_move:
+                raise Excluded(refused_move)
         case Hold() | ReleaseHold() | HoldPoint() | ReleasePoint() | StaleRequest():
             # What a hold keeps is seen at the links, and so is what comes late.
             pass

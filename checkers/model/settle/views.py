@@ -58,7 +58,7 @@ def _fetcher(
 ) -> str:
     if broker.has_exited:
         return "exited"
-    if broker.generation.refuses_topic_id(replica, world.get(("topic id", partition.topic)) or ""):
+    if _refuses(world, broker, partition, replica):
         return OTHER_TOPIC
     if partition in broker.failed:
         return "failed"
@@ -73,3 +73,11 @@ def _fetcher(
     if tier.cannot_rebuild(world, broker_id, replica.leader, partition, fetch.fetch_offset):
         return "cannot-rebuild"
     return str(fetch.state)
+
+
+def _refuses(world: World, broker: Broker, partition: TopicPartition, replica: Replica) -> bool:
+    """Tell whether a broker does not know the leader epoch that it refuses for the topic's id."""
+    state = world.partition_state(partition)
+    topic_id: str = world.get(("topic id", partition.topic)) or ""
+    is_behind = state is not None and state.leader_epoch > replica.leader_epoch
+    return is_behind and broker.generation.refuses_topic_id(replica, topic_id)

@@ -108,6 +108,14 @@ class RemoteCopy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaMoved:
+    """A broker replaced a replica with its copy in another log directory, by its log (KIP-113)."""
+
+    broker: int
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecords:
     """A client asks a leader to delete the records below an offset (KIP-107).
 

@@ -101,7 +101,7 @@ class Story:
 
     @property
     def operations(self) -> tuple[Operation, ...]:
-        """What clients did with the partition, in the order of the history."""
+        """Operations of clients on the partition, in the order of the history."""
         return tuple(
             each
             for each in self.loaded.evidence.operations

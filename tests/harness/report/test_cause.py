@@ -1005,6 +1005,21 @@ def test_a_leader_that_asks_no_more_for_its_isr_is_told_with_the_last_answer(
             ],
             2,
         ),
+        (
+            "topic-id-forgotten-3.9.1",
+            [
+                "Broker 0 was elected in leader epoch 1, with ISR [0], while KillBroker on broker "
+                "1 acted.",
+                "Broker 0 refused the LeaderAndIsr of leader epoch 1 from controller 2 "
+                "(INCONSISTENT_TOPIC_ID: the request names topic id trzRklOAR4-6-hKHdU4aXg, and "
+                "its partition.metadata YojV6y2FR-mcR6TNm4RisQ); the last that it accepted was of "
+                "leader epoch 0, with ISR [0, 1].",
+                "Everything is healed, and replication does not recover: 2 probe writes with "
+                "acks=all are on every in-sync disk, and for 20 s none was acknowledged: the high "
+                "watermark stands still.",
+            ],
+            1,
+        ),
     ],
 )
 def test_a_topic_that_was_made_again_is_told_apart_from_the_one_before(

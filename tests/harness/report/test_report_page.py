@@ -9,7 +9,7 @@ import pytest
 
 from kchaos.checkers.acts import PreferredElection
 from kchaos.checkers.judge import judge
-from kchaos.checkers.observations import Act, GaveUp, Healed, ReassignedAgain, StepBegun
+from kchaos.checkers.observations import Act, GaveUp, Healed, Noted, ReassignedAgain, StepBegun
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.errors import UsageError
@@ -79,6 +79,12 @@ def test_a_reassignment_that_was_asked_for_again_is_told(tmp_path: Path) -> None
     assert "the reassignment of t-0 was lost" not in render(build.run)
     build.observe(ReassignedAgain(topic="t", partition=0, replicas=(1, 0)), -1)
     assert "the reassignment of t-0 was lost, and is asked for again" in render(build.run)
+
+
+def test_what_a_step_of_somebodys_own_noted_stands_in_the_time_line(tmp_path: Path) -> None:
+    build = diverged(tmp_path / "run")
+    build.observe(Noted(kind="moved", fields={"broker": 0, "to": "data-1"}), -1)
+    assert "moved (broker=0, to=data-1)" in render(build.run)
 
 
 def test_the_page_refers_to_nothing_outside_itself(html: str) -> None:

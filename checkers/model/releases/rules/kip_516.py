@@ -130,7 +130,7 @@ KAFKA_13111 = Rule(
     name="KAFKA-13111",
     since=("3.1.0",),
     protocol="3.1-IV0",
-    source="kafka.server.ReplicaFetcherThread",
+    source="kafka.server.ReplicaManager",
     tag="3.1.2",
     meaning=(
         "A Fetch names topics by their ids. A leader whose metadata cache does not have the id "
