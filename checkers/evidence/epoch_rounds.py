@@ -128,6 +128,9 @@ def _exchanges(messages: Iterable[LinkMessage]) -> list[_Exchange]:
             if message.fate not in ("passed", "released"):
                 exchange.fate = exchange.fate or message.fate
         elif said.fate in (Fate.ARRIVES, Fate.FORGED):
+            if exchange.asked_at is None and said.api == "Fetch":
+                # The links do not record a Fetch that leaves everything out.
+                exchange.asked = {**sessions.get(pair, {})}
             exchange.answered, exchange.answered_as = said.partitions, number
             if said.fate is Fate.FORGED:
                 exchange.fate = message.fate

@@ -17,11 +17,16 @@ ANSWERS = 100
 
 @dataclass(slots=True)
 class _Refused:
-    """Answers in a row by which a leader refused a follower's offset, with their times."""
+    """Answers in a row by which a leader refused a follower's offset, with their times.
+
+    Attributes:
+        is_over: Whether the leader told the follower since where to truncate.
+    """
 
     first: float
     last: float
     answers: int = 1
+    is_over: bool = False
 
 
 def fetch_loops(evidence: RunEvidence) -> Iterator[Finding]:
@@ -47,7 +52,11 @@ def fetch_loops(evidence: RunEvidence) -> Iterator[Finding]:
             key = (said.follower, said.leader, partition)
             if not isinstance(answer, FetchAnswered):
                 continue
-            if answer.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
+            if answer.diverging is not None:
+                # A leader that was sent a record knows its leader epoch again.
+                if key in refused:
+                    refused[key].is_over = True
+            elif answer.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 is_record = answer.last_offset is not None
                 own = {key: refused.pop(key)} if key in refused else {}
                 yield from _ended(own, until="until a record was written" if is_record else "")
@@ -56,6 +65,8 @@ def fetch_loops(evidence: RunEvidence) -> Iterator[Finding]:
                 refused[key].answers += 1
             else:
                 refused[key] = _Refused(first=time, last=time)
+    for key in [key for key, loop in refused.items() if loop.is_over]:
+        yield from _ended({key: refused.pop(key)}, until="")
     yield from _ended(refused, until="to the end of the run")
 
 

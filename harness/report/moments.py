@@ -38,8 +38,9 @@ class Moment:
 
     Attributes:
         time: Seconds since 1970.
-        kind: "story", "step", "fault", "healed", "decision", "registration", "produce", "read",
-            "round", "hit", "look", "late", "snapshot" or "unknown".
+        kind: "story", "step", "own" (a step of somebody's own, or what it noted), "fault",
+            "healed", "decision", "registration", "produce", "read", "round", "hit", "look", "late",
+            "snapshot" or "unknown".
         text: One line for people.
         short: The same in a word or two, or "".
         outcome: "", "ok", "fail" or "info" (nobody knows).
@@ -222,6 +223,7 @@ def _specs(loaded: Loaded) -> list[Mapping[str, Any]]:
 
 def _steps(loaded: Loaded) -> Iterable[Moment]:
     steps = _specs(loaded)
+    own = {name for part in loaded.scenario.parts for name in part.defines}
     for line in loaded.evidence.observed:
         time, index = line.time, line.step
         match line.what:
@@ -230,14 +232,15 @@ def _steps(loaded: Loaded) -> Iterable[Moment]:
                 if spec.get("step") == "Tell":
                     yield Moment(time=time, kind="story", text=str(spec.get("text", "")))
                 else:
-                    yield Moment(time=time, kind="step", text=f"step {index}: {_step_text(spec)}")
+                    kind = "own" if spec.get("step") in own else "step"
+                    yield Moment(time=time, kind=kind, text=f"step {index}: {_step_text(spec)}")
             case StepNotPossible(reason=reason):
                 yield Moment(time=time, kind="step", text=f"not possible: {reason}")
             case ReassignedAgain(topic=topic, partition=partition):
                 text = f"the reassignment of {topic}-{partition} was lost, and is asked for again"
                 yield Moment(time=time, kind="step", text=text)
             case Noted(kind=kind, fields=fields):
-                yield Moment(time=time, kind="step", text=f"{kind} {_plain(fields)}")
+                yield Moment(time=time, kind="own", text=f"{kind} {_plain(fields)}")
             case SettleOutcome(state=state):
                 yield Moment(time=time, kind="step", text=f"settle: {state}")
             case GaveUp(reason=reason):

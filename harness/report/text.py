@@ -44,6 +44,7 @@ _SIGNS = {
     "registration": "id",
     "late": ">>",
     "told": "<-",
+    "own": "++",
 }
 
 

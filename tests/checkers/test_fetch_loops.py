@@ -14,7 +14,13 @@ from tests.support.run_builder import RunBuilder
 OUT_OF_RANGE = 1
 
 
-def answer(build: RunBuilder, *, error: int, last_offset: int | None = None) -> None:
+def answer(
+    build: RunBuilder,
+    *,
+    error: int,
+    last_offset: int | None = None,
+    diverging: dict[str, int] | None = None,
+) -> None:
     said = {
         "topic": "t",
         "partition": 0,
@@ -22,6 +28,7 @@ def answer(build: RunBuilder, *, error: int, last_offset: int | None = None) -> 
         "high_watermark": -1 if error else 3,
         "base_offset": last_offset,
         "last_offset": last_offset,
+        "diverging_epoch": diverging,
     }
     build.link(
         source=1,
@@ -55,6 +62,24 @@ def test_a_loop_that_a_record_ends_is_told_so(build: RunBuilder) -> None:
     assert facts_of([finding]) == [
         "broker 1 fetches the same offset of t-0 until a record was written"
     ]
+
+
+@pytest.mark.parametrize(
+    ("gets_a_record", "end"), [(True, "until a record was written"), (False, " s")]
+)
+def test_where_to_truncate_is_told_before_the_record(
+    gets_a_record: bool, end: str, build: RunBuilder
+) -> None:
+    """A record gave the leader an epoch that it had lost; the follower truncates first."""
+    for _ in range(ANSWERS):
+        answer(build, error=OUT_OF_RANGE)
+    answer(build, error=0, diverging={"epoch": 0, "end_offset": 3})
+    if gets_a_record:
+        answer(build, error=0, last_offset=3)
+
+    (finding,) = found(build)
+
+    assert finding.message.endswith(end)
 
 
 def test_a_loop_that_ends_without_a_record_is_told_with_its_time(build: RunBuilder) -> None:

@@ -11,7 +11,7 @@ from kchaos.harness.report.cause.registrations import not_registered, untold_bro
 from kchaos.harness.report.cause.story import MOST_STEPS, CauseStep, Story
 from kchaos.harness.report.cause.tiers import rebuilt_from_tier
 from kchaos.harness.report.cause.topics import made_again
-from kchaos.harness.report.cause.wording import finding_step, isr_text
+from kchaos.harness.report.cause.wording import acting_text, finding_step, isr_text
 
 _OWN_WORDS = (
     r"Exiting because log truncation is not allowed for partition {name}\b[^(]*",
@@ -46,6 +46,7 @@ def stopped_replication(story: Story) -> Iterator[CauseStep]:
     ]
     steps = [
         *made_again(story, concerned),
+        *_moved(story),
         *obeyed_before(story, concerned),
         *repeated_questions(story, asked),
         *rebuilt_from_tier(story),
@@ -100,6 +101,25 @@ def _concerned(story: Story) -> Sequence[int]:
     elif not named:
         named = (last.leader,) if last.leader >= 0 else ()
     return tuple(dict.fromkeys((*named, *(last.isr if last.leader in named else ()))))
+
+
+def _moved(story: Story) -> Iterator[CauseStep]:
+    """Moves of the last leader's replica between log directories, before its follower looped."""
+    if story.finding.kind != "fetch-loop" or not story.states:
+        return
+    until = story.finding.evidence.get("from")
+    for time, moved in story.loaded.evidence.moved_replicas:
+        is_own = (moved.broker, moved.partition) == (story.states[-1][1].leader, story.partition)
+        if is_own and time > story.since and isinstance(until, float) and time <= until:
+            yield CauseStep(
+                time=time,
+                section="time",
+                brokers=(moved.broker,),
+                is_fatal=True,
+                text=f"Leader {moved.broker} replaced its replica with the copy in another log "
+                f"directory{acting_text(story, time)}, by its own log. The copy has no leader "
+                "epoch in which nothing was written.",
+            )
 
 
 def _unread(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:

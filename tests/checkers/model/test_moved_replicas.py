@@ -8,12 +8,13 @@ import pytest
 from kchaos.checkers.acts import CutLink, StartBroker, TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow
-from kchaos.checkers.model.broker import exchange
+from kchaos.checkers.model.broker import exchange, follower
 from kchaos.checkers.model.broker.follower import move
 from kchaos.checkers.model.follow.observations import Record, Seen
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import ReplicaMoved
 from kchaos.checkers.model.values.requests import FetchAnswer
+from tests.golden.stored import OTHERS, recorded
 from tests.support.model_timelines import left_alone, state, write
 from tests.support.rule_timelines import pair
 from tests.support.run_builder import RunBuilder
@@ -101,3 +102,19 @@ def test_a_move_is_read_of_the_brokers_log_whatever_its_zone(tmp_path: Path, zon
 
     assert moved == MOVED
     assert time == pytest.approx(began + 9, abs=0.01)
+
+
+@pytest.mark.slow
+def test_real_brokers_loop_as_the_model_says_once_a_leader_moved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """KAFKA-20961 on 3.9.1: without the move no state explains the answers."""
+    record = recorded("moved-between-folders-3.9.1", runs=OTHERS)
+
+    own = follow(record)
+    monkeypatch.setattr(follower, "move", lambda *_: "")
+    other = follow(record)
+
+    assert (own.limit, own.emptied_by) == ("", None)
+    assert other.limit == ""
+    assert other.emptied_by is not None

@@ -1034,3 +1034,23 @@ def test_a_topic_that_was_made_again_is_told_apart_from_the_one_before(
     assert [step.text for step in steps] == sentences
     assert [step.is_fatal for step in steps].index(True) == decisive
     assert sum(step.is_fatal for step in steps) == 1
+
+
+@pytest.mark.slow
+def test_a_move_between_folders_is_told_of_a_fetch_loop(tmp_path: Path) -> None:
+    run = unpacked("moved-between-folders-3.9.1", tmp_path, runs=OTHERS)
+    write_judgement(run, judge(run))
+
+    steps = cause_of_run(load(run))
+
+    (moved,) = [step for step in steps if step.is_fatal]
+    assert moved.text == (
+        "Leader 0 replaced its replica with the copy in another log directory, while CutLink on "
+        "brokers 0 and 1 acted, by its own log. The copy has no leader epoch in which nothing was "
+        "written."
+    )
+    assert steps[-1].text.endswith("25 a second, until a record was written.")
+    # The step of somebody's own, and what it noted.
+    page = text_report(run, width=400)
+    assert "step 12: MoveToOtherDirectory t-0 broker=0" in page
+    assert "moved (done=True)" in page
