@@ -32,6 +32,7 @@ from kchaos.checkers.rules.foreign import foreign_at_links, told_once
 from kchaos.checkers.rules.ghosts import ghosts
 from kchaos.checkers.rules.logged import logged_errors
 from kchaos.checkers.rules.out_of_sync import out_of_sync
+from kchaos.checkers.rules.remote_retention import deleted_too_early
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.unknown import (
     BOTH,
@@ -111,6 +112,7 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
     yield from logged_errors(evidence)
     yield from out_of_sync(evidence)
     yield from fetch_loops(evidence)
+    yield from deleted_too_early(evidence)
     yield from foreign_at_links(evidence)
     yield from unavailable(evidence)
     yield from client_anomalies(evidence)

@@ -212,6 +212,21 @@ def remote_deletions(judgement: Judgement) -> Iterator[str]:
         )
 
 
+def remote_deletions_not_judged(judgement: Judgement) -> Iterator[str]:
+    """Yield the logs of which nobody can tell whether remote segments went too early.
+
+    Elsewhere `rules.remote_retention` says so of each.
+    """
+    evidence = judgement.evidence
+    events = evidence.remote_events if evidence.is_tiered else ()
+    for partition in sorted({event.partition for event in events if not event.is_copy}):
+        if any(True for _ in evidence.excuses(partition)):
+            yield (
+                f"segments of {partition.name} were deleted from the remote tier, and an unclean "
+                "election, a disk or a deletion may have taken its records before"
+            )
+
+
 # What conformance alone needs.
 
 
@@ -430,7 +445,7 @@ RULES: Table = {
         (Cause.EVIDENCE, deleting_by_scenario_alone),
         (Cause.NOT_FOLLOWED, tier_not_predicted),
         (Cause.EVIDENCE, tier_not_read),
-        (Cause.NOT_FOLLOWED, remote_deletions),
+        (Cause.NOT_FOLLOWED, remote_deletions_not_judged),
     ),
     (CONFORMANCE, False): (
         (Cause.EVIDENCE, no_decisions),

@@ -39,6 +39,7 @@ class RemoteSegmentRecord:
         end_offset: Inclusive.
         leader_epochs: (leader epoch, its first offset in this segment), ascending.
         size_bytes: Of the segment's `.log` file.
+        max_timestamp_ms: The largest timestamp of its records, milliseconds since the epoch.
     """
 
     segment_id: str
@@ -52,6 +53,7 @@ class RemoteSegmentRecord:
     end_offset: int | None = None
     leader_epochs: tuple[tuple[int, int], ...] | None = None
     size_bytes: int | None = None
+    max_timestamp_ms: int | None = None
 
 
 def parse_remote_segment(value: bytes) -> RemoteSegmentRecord | None:
@@ -80,7 +82,7 @@ def _segment(reader: CompactReader) -> RemoteSegmentRecord:
     topic, topic_id, partition, segment_id = _identity(reader)
     start_offset, end_offset = reader.number(">q"), reader.number(">q")
     broker = reader.number(">i")
-    reader.number(">q")  # the largest timestamp of its records
+    max_timestamp_ms = reader.number(">q")
     time_ms = reader.number(">q")
     epochs = []
     for _ in range(reader.varint() - 1):
@@ -102,6 +104,7 @@ def _segment(reader: CompactReader) -> RemoteSegmentRecord:
         end_offset=end_offset,
         leader_epochs=tuple(sorted(epochs)),
         size_bytes=size_bytes,
+        max_timestamp_ms=max_timestamp_ms,
     )
 
 

@@ -59,6 +59,7 @@ class RemoteSegmentMetadata:
         state: The newest.
         end_offset: Inclusive.
         leader_epochs: (leader epoch, its first offset in this segment), ascending.
+        max_timestamp_ms: The largest timestamp of its records, -1 where none has one.
     """
 
     segment_id: str
@@ -70,6 +71,7 @@ class RemoteSegmentMetadata:
     end_offset: int
     leader_epochs: tuple[tuple[int, int], ...]
     size_bytes: int
+    max_timestamp_ms: int = -1
 
 
 def metadata_records(log_directory: Path) -> Iterator[RemoteSegmentRecord]:
@@ -108,6 +110,7 @@ def remote_segments(records: Iterable[RemoteSegmentRecord]) -> tuple[RemoteSegme
             end_offset=record.end_offset,
             leader_epochs=record.leader_epochs or (),
             size_bytes=record.size_bytes or 0,
+            max_timestamp_ms=-1 if record.max_timestamp_ms is None else record.max_timestamp_ms,
         )
     return tuple(segments.values())
 

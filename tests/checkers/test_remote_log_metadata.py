@@ -33,6 +33,7 @@ def test_a_copy_that_begins_says_offsets_and_epochs_of_its_segment():
         end_offset=5,
         leader_epochs=((1, 3), (2, 5)),
         size_bytes=252,
+        max_timestamp_ms=1795312993658,
     )
 
 

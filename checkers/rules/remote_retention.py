@@ -1,0 +1,182 @@
+"""Segments that a leader deletes from the remote tier: whether retention allowed that by then.
+
+A copy that failed is no part of the log, and may not count towards `retention.bytes`: from 3.6.0 on
+it did (KAFKA-17062, kafka.log.remote.RemoteLogManager.buildRetentionSizeData, 3.6.2).
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import inf
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.tier import RemoteEvent
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.model.values.events import TopicConfigured
+from kchaos.checkers.rules.offsets import Range, in_words, merged
+from kchaos.checkers.segments.errors import SegmentError
+from kchaos.checkers.segments.tier import FINISHED, RemoteSegmentMetadata
+
+_NUMBER = re.compile(r"-?\d{1,18}")
+_WEEK_MS = 7 * 24 * 3_600_000
+_DELETING = "DELETE_SEGMENT_STARTED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """The least that the settings of a topic ever let a leader keep; None for without a bound."""
+
+    size_bytes: int | None
+    time_ms: int | None
+
+
+def deleted_too_early(evidence: RunEvidence) -> Iterator[Finding]:
+    """Yields `committed-loss` of promised records in remote segments that were deleted too early.
+
+    A leader may delete a segment once what it keeps without it is as large as `retention.bytes`,
+    once the newest record in it is older than `retention.ms`, and where somebody had its records
+    deleted. Counted is what finished copies hold, and all that was ever written behind them.
+
+    **Verifies**: every deletion that the metadata topic tells of, of a segment whose copy had
+    ended, with records that were acknowledged with acks=all.
+    **Does not verify**: a topic that was deleted, and one of which an unclean election or a disk
+    may have taken records; when within a run a retention was changed: its smallest value counts.
+    """
+    for partition in evidence.partitions if evidence.is_tiered else ():
+        if any(True for _ in evidence.excuses(partition)):
+            continue
+        lost = [
+            (first, last)
+            for segment in _too_early(evidence, partition)
+            for first, last in _promised(evidence, partition, segment)
+        ]
+        for first, last in merged(lost):
+            kept = retention(evidence, partition.topic)
+            yield Finding(
+                kind="committed-loss",
+                topic=partition.topic,
+                partition=partition.partition,
+                first_offset=first,
+                last_offset=last,
+                message=f"the remote tier let the acknowledged records at {in_words(first, last)} "
+                f"go before retention allows it: {_in_words(kept)}",
+                evidence={"retention.bytes": kept.size_bytes, "retention.ms": kept.time_ms},
+            )
+
+
+def retention(evidence: RunEvidence, topic: str) -> Retention:
+    """Return the least retention that a topic, or its brokers, ever had in the run."""
+    sizes = _given(evidence, topic, "retention.bytes", "log.retention.bytes")
+    times = _given(evidence, topic, "retention.ms", "log.retention.ms")
+    bounded = [size for size in sizes if size >= 0]
+    timed = [time for time in times or [_WEEK_MS] if time >= 0]
+    return Retention(
+        size_bytes=min(bounded) if bounded else None, time_ms=min(timed) if timed else None
+    )
+
+
+def _given(evidence: RunEvidence, topic: str, of_topic: str, of_broker: str) -> list[int]:
+    """The values that a setting ever had for a topic; the brokers' where it has none of its own."""
+    configured = [
+        dict(timed.event.configuration)
+        for timed in evidence.events
+        if isinstance(timed.event, TopicConfigured) and timed.event.topic == topic
+    ]
+    of_brokers = evidence.broker_properties.get(of_broker)
+    values = [given.get(of_topic, of_brokers) for given in configured or [{}]]
+    return [int(value) for value in values if value is not None and _NUMBER.fullmatch(value)]
+
+
+def _too_early(evidence: RunEvidence, partition: TopicPartition) -> Iterator[RemoteSegmentMetadata]:
+    """Yields the segments that nothing allowed to be deleted when that began."""
+    kept = retention(evidence, partition.topic)
+    finished: dict[str, RemoteSegmentMetadata] = {}
+    written = _written(evidence, partition)
+    for event in evidence.remote_events:
+        segment = event.segment
+        if event.partition != partition:
+            continue
+        if event.record.state == FINISHED:
+            finished[segment.segment_id] = segment
+        elif event.record.state == _DELETING and segment.segment_id in finished:
+            del finished[segment.segment_id]
+            if not _is_allowed(evidence, event, kept, finished, written):
+                yield segment
+
+
+def _is_allowed(
+    evidence: RunEvidence,
+    event: RemoteEvent,
+    kept: Retention,
+    finished: Mapping[str, RemoteSegmentMetadata],
+    written: Mapping[int, int],
+) -> bool:
+    segment = event.segment
+    if evidence.deleted_until.get(event.partition, 0) > segment.end_offset:
+        return True
+    if any(
+        other.start_offset <= segment.start_offset and segment.end_offset <= other.end_offset
+        for other in finished.values()
+    ):
+        return True
+    newest_ms = segment.max_timestamp_ms
+    if kept.time_ms is not None and event.record.time_ms - newest_ms > kept.time_ms:
+        return True
+    if kept.size_bytes is None:
+        return False
+    # What is copied twice counts once.
+    remote = {other.start_offset: other.size_bytes for other in finished.values()}
+    end = max((other.end_offset for other in finished.values()), default=segment.end_offset)
+    later = _written_later(evidence, event)
+    local = sum(size for offset, size in written.items() if end < offset < later)
+    return sum(remote.values()) + local >= kept.size_bytes
+
+
+def _written_later(evidence: RunEvidence, event: RemoteEvent) -> float:
+    """The first offset of what was sent only after a segment was deleted; infinite without any."""
+    return min(
+        (
+            operation.base_offset
+            for operation in evidence.operations
+            if (operation.topic, operation.partition) == event.partition
+            and operation.function == "produce"
+            and operation.base_offset >= 0
+            and operation.invoked_at * 1000 > event.record.time_ms
+        ),
+        default=inf,
+    )
+
+
+def _written(evidence: RunEvidence, partition: TopicPartition) -> Mapping[int, int]:
+    """The size of each batch that was ever found, locally or in the store, by its first offset."""
+    sizes: dict[int, int] = {}
+    for snapshot in evidence.snapshots:
+        for broker in snapshot.brokers:
+            try:
+                contents = evidence.copied.contents(snapshot.label, broker, partition)
+            except SegmentError:
+                continue  # The rules of bytes say so.
+            for batch in contents.batches if contents is not None else ():
+                sizes[batch.base_offset] = max(batch.size_bytes, sizes.get(batch.base_offset, 0))
+    return sizes
+
+
+def _promised(
+    evidence: RunEvidence, partition: TopicPartition, segment: RemoteSegmentMetadata
+) -> Iterator[Range]:
+    """Yields the offsets of a segment that a client was promised."""
+    for operation in evidence.operations:
+        is_about = (operation.topic, operation.partition) == partition
+        if not is_about or not operation.promised or operation.outcome != "ok":
+            continue
+        first = max(operation.base_offset, segment.start_offset)
+        last = min(operation.last_offset, segment.end_offset)
+        if first <= last:
+            yield first, last
+
+
+def _in_words(kept: Retention) -> str:
+    size = "without a bound" if kept.size_bytes is None else f"{kept.size_bytes} bytes"
+    time = "without a bound" if kept.time_ms is None else f"{kept.time_ms} ms"
+    return f"retention.bytes {size}, retention.ms {time}"
