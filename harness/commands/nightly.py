@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from kchaos.checkers.errors import StoreError
 from kchaos.checkers.results import is_unknown, reason_of
+from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.store import Place, StoredPlace
 from kchaos.clusters.drivers import why_no_slow_disk
 from kchaos.clusters.errors import MachineError
@@ -36,12 +37,19 @@ from kchaos.harness.player.rare import SLOW_DISKS
 from kchaos.harness.run.runner import RunOptions, delete_run
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.summary.exercised import leaning_after, rules_of
-from kchaos.harness.summary.lines import LINES, Line, append_line, line_of, lines_in, read_lines
+from kchaos.harness.summary.lines import (
+    LINES,
+    LOCK,
+    Line,
+    append_line,
+    line_of,
+    lines_in,
+    read_lines,
+)
 from kchaos.harness.summary.summary import Summary
 from kchaos.harness.summary.tables import append, rows_in, rows_of
 
 NIGHT = "night.json"
-_LOCK = ".lock"
 _ROWS = ".rows"
 """In a night's folder: tables with the rows of its runs, until they are in those of `--tables`."""
 _SEEDS = 1_000_000_000
@@ -411,6 +419,8 @@ def _play(
     under_way: dict[Future[Line], _Drawn] = {}
     left = None if course.limits.runs is None else course.limits.runs - len(known)
     play = partial(_line_of_play, night, course.folder, player, releases)
+    there = {path.name for path in course.folder.iterdir()}
+    is_stopped = False
     with ThreadPoolExecutor(max_workers=side_by_side) as pool:
         try:
             while True:
@@ -439,14 +449,26 @@ def _play(
                         f"result: {played}; the same command plays it again"
                     )
                     player.stop()
+                    is_stopped = True
                     break
         except BaseException:
             player.stop()
             raise
+    if is_stopped:
+        _forget_stopped(course, there)
     if course.is_full:
         course.warnings.append(
             "the night ended early: the runs that must be kept take more than --max-size"
         )
+
+
+def _forget_stopped(course: _Course, there: Collection[str]) -> None:
+    """Delete runs that the night has ended itself: the same command plays them again."""
+    known = {*there, *(line["run"] for line in course.lines)}
+    for path in course.folder.iterdir():
+        is_run = path.name not in known and (path / "run.json").is_file()
+        if is_run and not RunDirectory(path).judgements():
+            delete_run(path)
 
 
 def _line_of_play(
@@ -517,7 +539,7 @@ def _only_one(folder: Path) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise UsageError(
             f"there can be no night in {folder}: {error.strerror}; choose another --output"
@@ -529,7 +551,11 @@ def _only_one(folder: Path) -> Iterator[None]:
             raise UsageError(
                 f"another kchaos plays a night in {folder}: choose another --output"
             ) from None
-        yield
+        os.pwrite(lock, b"a night is played\n", 0)
+        try:
+            yield
+        finally:
+            os.ftruncate(lock, 0)
     finally:
         os.close(lock)
 

@@ -1,5 +1,6 @@
 """Result lines of a night: one for each run, which stays when the run itself is deleted."""
 
+import fcntl
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,6 +38,11 @@ LINES = "night.jsonl"
 """The file in a night's folder that has a line for each run that was judged."""
 NEEDED = frozenset({"run", "release", "safe", "conforms", "findings"})
 """Fields of every line."""
+LOCK = ".lock"
+"""The file in a night's folder that is locked, and not empty, while the night is played."""
+_KILLED_NIGHT = "a-night-that-was-killed"
+_KILLED = "it did not end: what played it was killed"
+_NOT_JUDGED = "nobody judged it: kchaos judge"
 _MOST_GATES = 5
 _TOLD = (
     *("entry", "case", "release", "build", "driver", "seed", "started_at", "played_by"),
@@ -73,8 +79,7 @@ def line_of(path: Path) -> dict[str, Any]:
         line["mode"] = _mode(run, line["release"])
         judgements = run.judgements()
         if not judgements:
-            why = "nobody judged it: kchaos judge"
-            return line | {"unknown": why if run.is_sealed else f"it is torn: {why}"}
+            return line | {"unknown": _NOT_JUDGED if run.is_sealed else _KILLED}
         judged = run.read(f"{JUDGEMENTS}/{judgements[-1]}/results.json")
         observed = list(run.read_lines("observations.jsonl"))
         outcome = run.read("outcome.json") if (path / "outcome.json").is_file() else {}
@@ -101,7 +106,8 @@ def lines_in(folder: Place) -> list[dict[str, Any]]:
     the directory is, or is None where it was deleted. A file of lines may be empty. On an object
     store packs take the place of directories, and folders below count too; a pack that a line knows
     is not fetched, for nothing is judged again there. A run that goes on has no line yet: see
-    `going_on_in`.
+    `going_on_in`. A run that was killed is unknown until its schedule is played again. A night that
+    was killed between runs has a line of its own.
 
     Raises:
         UsageError: There is no run, or a line is none.
@@ -122,13 +128,18 @@ def lines_in(folder: Place) -> list[dict[str, Any]]:
             runs = []
         for path in runs:
             run = RunDirectory(path)
-            # What a night had no time to end left an unsealed run, which is none of its lines.
-            if file.is_file() and path.name not in lines and not run.is_sealed:
-                continue
             if run.is_going_on:
                 continue
             # What a night's folder knows beyond the run itself is kept.
             lines[path.name] = lines.get(path.name, {}) | line_of(path) | {"place": str(path)}
+        killed = {name: line for name, line in lines.items() if line["unknown"] == _KILLED}
+        ended = [_schedule(line) for name, line in lines.items() if name not in killed]
+        for name in (name for name, line in killed.items() if _schedule(line) in ended):
+            # It was played again.
+            del lines[name]
+        if lines and not killed and was_killed(folder):
+            night = line_of(folder / _KILLED_NIGHT) | {"unknown": f"the night: {_KILLED}"}
+            lines[_KILLED_NIGHT] = night | {"place": None}
     if not lines and not folder.is_file():
         if going_on := going_on_in(folder):
             raise UsageError(f"no run of {folder} is judged yet: {', '.join(going_on)} goes on")
@@ -145,6 +156,23 @@ def going_on_in(folder: Place) -> list[str]:
     except UsageError:
         return []
     return [path.name for path in runs if RunDirectory(path).is_going_on]
+
+
+def _schedule(line: Line) -> tuple[Any, ...]:
+    return tuple(line.get(name) for name in ("entry", "case", "release", "seed"))
+
+
+def was_killed(folder: Path) -> bool:
+    """Tell whether the night of a folder ended without a word, as by kill -9 or a power cut."""
+    file = folder / LOCK
+    if not file.is_file() or not file.stat().st_size:
+        return False
+    with file.open("rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def _lines_on_store(place: StoredPlace) -> list[dict[str, Any]]:

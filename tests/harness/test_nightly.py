@@ -26,7 +26,7 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.run.runner import RunOptions, delete_run, link_latest
 from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.summary.lines import LINES, read_lines
+from kchaos.harness.summary.lines import LINES, LOCK, read_lines, was_killed
 from tests.golden.stored import unpacked
 from tests.support.stored_plays import StoredPlays
 
@@ -206,8 +206,14 @@ def test_what_plays_when_the_budget_is_used_up_is_ended(
     monkeypatch.setattr("kchaos.harness.commands.nightly.time.monotonic", lambda: now[0])
     monkeypatch.setattr(module, "_LOOK_S", 0.01)
 
+    killed_before = play.folder / "killed-before"
+    killed_before.mkdir(parents=True)
+    (killed_before / "run.json").write_text("{}")
+
     def hang(number: int) -> None:
         if number == 2:
+            (begun := play.folder / "begun-and-stopped").mkdir()
+            (begun / "run.json").write_text("{}")
             now[0] = 1000.0
             assert play.stored.stopped.wait(30)
             raise KeyboardInterrupt
@@ -215,7 +221,23 @@ def test_what_plays_when_the_budget_is_used_up_is_ended(
     play.stored.before = hang
     summary = play(limits=Limits(for_s=500, runs=None, keep=None, max_bytes=None))
     assert "ended without a result: seed 8 on 2.8.2 (cuts)" in summary.warnings[0]
-    assert len(summary.lines) == 1
+    assert [line["run"] for line in summary.lines] == ["run-1", "killed-before"]
+    # It is played again; what was killed before stays, and is told by each summary.
+    left = {path.name for path in play.folder.iterdir() if (path / "run.json").is_file()}
+    assert left == {"run-1", "killed-before"}
+
+
+def test_a_night_that_goes_on_says_so_until_it_ends(play: Any) -> None:
+    seen: list[tuple[bool, bool]] = []
+
+    def look(_number: int) -> None:
+        seen.append(((play.folder / LOCK).stat().st_size > 0, was_killed(play.folder)))
+
+    play.stored.before = look
+    play(limits=Limits(for_s=None, runs=2, keep=None, max_bytes=None))
+    assert seen == [(True, False)] * 2
+    assert (play.folder / LOCK).stat().st_size == 0
+    assert not was_killed(play.folder)
 
 
 @pytest.mark.parametrize(
@@ -267,8 +289,11 @@ def test_a_disk_that_is_full_in_the_middle_of_a_night_ends_it_and_no_run_that_en
         play(limits=limits)
     ended = [line["run"] for line in read_lines(small_disk / LINES)]
     assert 1 < len(ended) < 20
-    # The stand-in leaves what a play leaves: a run without its manifest.
-    (small_disk / f"run-{len(ended) + 1}" / MANIFEST).unlink(missing_ok=True)
+    # The stand-in leaves what a play leaves: a run without its manifest, of that schedule.
+    half = small_disk / f"run-{len(ended) + 1}"
+    (half / MANIFEST).unlink(missing_ok=True)
+    shutil.rmtree(half / "judgements", ignore_errors=True)
+    shutil.copy(small_disk / f"run-{len(ended)}" / "run.json", half / "run.json")
 
     subprocess.run(["mount", "-o", "remount,size=64m", small_disk], check=True)
     more = Limits(for_s=None, runs=len(ended) + 1, keep=None, max_bytes=None)

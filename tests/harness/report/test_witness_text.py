@@ -29,6 +29,14 @@ from kchaos.harness.report.witness_text import witness_text
             "Fetch response, detail with error code 6",
         ),
         (
+            {"link": {"api": "Fetch", "direction": "response", "source": 2, "target": 1}},
+            "Fetch response from broker 1 to broker 2",
+        ),
+        (
+            {"link": {"api": "Fetch", "direction": "request", "source": 2, "target": 1}},
+            "Fetch request from broker 2 to broker 1",
+        ),
+        (
             {"epochs": {"snapshot": "final", "broker": 0, "partition": "t-0", "starts": [0, 5]}},
             "The leader epochs of t-0 on broker 0 begin at 0, 5 in snapshot final",
         ),

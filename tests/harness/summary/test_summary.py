@@ -1,5 +1,6 @@
 """The summary of a night: what is new, gone and still there, rates, and four forms of it."""
 
+import fcntl
 import json
 import shutil
 import xml.etree.ElementTree as ET
@@ -16,7 +17,7 @@ from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, USAGE
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.commands.summary import exit_code_of_summary
 from kchaos.harness.report import write_report
-from kchaos.harness.summary.lines import LINES, append_line, line_of, lines_in, read_lines
+from kchaos.harness.summary.lines import LINES, LOCK, append_line, line_of, lines_in, read_lines
 from kchaos.harness.summary.rates import interval
 from kchaos.harness.summary.rendering import headline, html_of, json_of, junit_of, markdown_of
 from kchaos.harness.summary.summary import Summary, summary_of
@@ -235,6 +236,32 @@ def test_a_run_that_goes_on_is_told_and_not_counted(
     kchaos(["summary", str(night)])
     told = json.loads((night / "summary.json").read_text())
     assert (told["counts"]["unknown"], told["warnings"]) == (1, [])
+
+
+@pytest.mark.slow
+def test_a_night_that_was_killed_is_unknown_whether_it_left_a_run_or_not(
+    night: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def unknown() -> dict[str, str]:
+        kchaos(["summary", str(night)])
+        told = json.loads((night / "summary.json").read_text())
+        assert told["counts"]["unknown"] == len([line for line in told["lines"] if line["unknown"]])
+        return {line["run"]: line["unknown"] for line in told["lines"] if line["unknown"]}
+
+    for run in night.glob("run of *"):
+        append_line(night / LINES, line_of(run))
+    # The run that was played when the night was killed is among no lines.
+    about = json.loads((night / "run of 1.1.1" / "run.json").read_text())
+    (night / "torn/run.json").write_text(json.dumps(about | {"seed": 9}))
+    assert unknown() == {"torn": "it did not end: what played it was killed"}
+    shutil.rmtree(night / "torn")
+    assert unknown() == {}
+    (night / LOCK).write_text("a night is played")
+    (why,) = unknown().values()
+    assert why == "the night: it did not end: what played it was killed"
+    with (night / LOCK).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert unknown() == {}, "it goes on"
 
 
 @pytest.mark.slow
