@@ -58,6 +58,8 @@ class Operation:
         invoked_at: Seconds since the epoch.
         ended_at: Likewise, or None.
         isr_when_ended: The ISR in ZooKeeper when it ended.
+        leader_epochs: Those of its broker's while a produce went on, by ZooKeeper: it was appended
+            in one of them, or in an earlier one of that broker's.
         codec: What its batch was compressed with when it was sent.
         timestamp_ms: Of each of its records as it was sent; None where the history does not say.
         is_probe: Whether settling wrote it to see if the partition still works: the scenario did
@@ -93,6 +95,7 @@ class Operation:
     invoked_at: float = 0.0
     ended_at: float | None = None
     isr_when_ended: tuple[int, ...] = ()
+    leader_epochs: tuple[int, ...] = ()
     codec: str = "none"
     timestamp_ms: int | None = None
     is_probe: bool = False

@@ -176,6 +176,10 @@ class Excuse:
         first_lost_offset: Of a lost tail.
         isr: When the tail was lost: only these replicas were still to keep every promise.
         leader_epoch: Of an unclean election.
+        start_offset: Where that epoch starts, which is where its leader's log ended; None where
+            nothing shows it.
+        kept: (leader epoch, end offset) of earlier epochs of which that leader had all records
+            below the end offset.
     """
 
     kind: Literal["unclean-election", "lost-tail", "topic-deletion"]
@@ -184,6 +188,8 @@ class Excuse:
     first_lost_offset: int = 0
     isr: tuple[int, ...] = ()
     leader_epoch: int = -1
+    start_offset: int | None = None
+    kept: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,7 @@ from kchaos.checkers.evidence.history import (
 )
 from kchaos.checkers.evidence.hits import read_hits
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
+from kchaos.checkers.evidence.led_from import Term, ends_answered, ends_cached, starts_said
 from kchaos.checkers.evidence.links import LinkMessage, read_links
 from kchaos.checkers.evidence.markers import Marker, markers_of
 from kchaos.checkers.evidence.metadata import EVERY_BROKER, METADATA, MetadataLogs, Settings
@@ -286,7 +287,7 @@ class RunEvidence:
             (*self.said_alone, *self.client_operations, *others),
             key=lambda operation: operation.invoked_at,
         )
-        return tuple(_with_isr(operation, self.events) for operation in every)
+        return tuple(_with_decided(operation, self.events) for operation in every)
 
     @cached_property
     def clients(self) -> ClientsSeen | None:
@@ -620,12 +621,7 @@ class RunEvidence:
                 yield Excuse(kind="topic-deletion", broker=-1, time=deletions.pop(0).time)
             if isinstance(event, PartitionState) and (event.topic, event.partition) == partition:
                 if isr is not None and event.leader >= 0 and event.leader not in (*isr, *eligible):
-                    yield Excuse(
-                        kind="unclean-election",
-                        broker=event.leader,
-                        time=timed.time,
-                        leader_epoch=event.leader_epoch,
-                    )
+                    yield self._unclean_election(event, timed.time)
                 isr = event.isr
             elif (
                 isinstance(event, EligibleReplicas) and (event.topic, event.partition) == partition
@@ -644,6 +640,42 @@ class RunEvidence:
                 yield Excuse(kind="lost-tail", broker=event.broker, time=timed.time, isr=keepers)
         for deletion in deletions:
             yield Excuse(kind="topic-deletion", broker=-1, time=deletion.time)
+
+    def _unclean_election(self, decided: PartitionState, time: float) -> Excuse:
+        """An election from outside the ISR, with what its leader had.
+
+        Evidence of a topic that was deleted may be of another topic of that name.
+        """
+        partition = TopicPartition(decided.topic, decided.partition)
+        start: int | None = None
+        kept: dict[int, int] = {}
+        if not self.deletions.get(partition.topic):
+            term = Term(partition, decided.leader, decided.leader_epoch)
+            caches = (
+                self.copied.epoch_entries(snapshot.label, broker, partition)
+                for snapshot in self.snapshots
+                for broker in sorted(snapshot.brokers, key=lambda each: each != decided.leader)
+                if snapshot.time >= time
+            )
+            start, cached = ends_cached(caches, decided.leader_epoch)
+            kept = {**self._ends_answered.get(term, {}), **cached}
+            start = self._starts_said.get(term, start)
+        return Excuse(
+            kind="unclean-election",
+            broker=decided.leader,
+            time=time,
+            leader_epoch=decided.leader_epoch,
+            start_offset=start,
+            kept=tuple(sorted(kept.items())),
+        )
+
+    @cached_property
+    def _starts_said(self) -> Mapping[Term, int]:
+        return starts_said(self.server_logs)
+
+    @cached_property
+    def _ends_answered(self) -> Mapping[Term, Mapping[int, int]]:
+        return ends_answered(self.links or ())
 
     @cached_property
     def unclean_stops(self) -> tuple[tuple[int, float], ...]:
@@ -791,9 +823,13 @@ class RunEvidence:
         return of_broker
 
 
-def _with_isr(operation: Operation, events: Sequence[TimedEvent]) -> Operation:
-    """The ISR that was decided when the operation ended; both clocks are this machine's."""
+def _with_decided(operation: Operation, events: Sequence[TimedEvent]) -> Operation:
+    """The operation with the ISR and the leader epochs that were decided when it went on.
+
+    All clocks are this machine's.
+    """
     isr: tuple[int, ...] = ()
+    epochs: list[int] = []
     for timed in events:
         event = timed.event
         if (
@@ -803,7 +839,12 @@ def _with_isr(operation: Operation, events: Sequence[TimedEvent]) -> Operation:
             and timed.time <= operation.ended_at
         ):
             isr = event.isr
-    return replace(operation, isr_when_ended=isr)
+            if event.leader == operation.broker:
+                epochs = [] if timed.time <= operation.invoked_at else epochs
+                epochs.append(event.leader_epoch)
+    is_known = operation.function == "produce" and not operation.is_said
+    appended_in = tuple(dict.fromkeys(epochs)) if is_known else ()
+    return replace(operation, isr_when_ended=isr, leader_epochs=appended_in)
 
 
 def _log_time(line: str) -> float | None:

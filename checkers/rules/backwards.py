@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from kchaos.checkers.evidence.partition import (
     BatchEvidence,
     EarlierReplica,
+    Excuse,
     PartitionEvidence,
     ReplicaEvidence,
     Side,
@@ -29,7 +30,7 @@ def high_watermark_regression(evidence: PartitionEvidence, side: Side) -> Iterat
         if not before.high_watermarks or not now.high_watermarks:
             continue
         earlier, later = min(before.high_watermarks), max(now.high_watermarks)
-        if later < earlier and later < _excused_from(evidence):
+        if later < earlier and later < _excused_from(evidence, before):
             yield evidence.finding(
                 "high-watermark-regression",
                 brokers=(now.broker,),
@@ -46,9 +47,9 @@ def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> I
 
     **Verifies**: that each batch which a replica had below its own checkpointed high watermark is
     there one snapshot later, unless its log start passed it; and so each that its present leader
-    has, below what that one's high watermark was then. After an unclean election anything may be
-    cut, and after a disk lost its tail, whatever lay in that tail: on other replicas too, since
-    they follow the one that lost it. A log cleaner may remove what was written again.
+    has, below what that one's high watermark was then. After an unclean election may be cut what
+    its leader did not have, and after a disk lost its tail, whatever lay in that tail: on other
+    replicas too, since they follow the one that lost it. A log cleaner may remove what was written again.
     **Does not verify**: what was cut and fetched again between two snapshots, byte for byte.
     """
     if may_be_cleaned(evidence, side):
@@ -58,7 +59,7 @@ def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> I
         if not before.high_watermarks:
             continue
         own = min(before.high_watermarks)
-        excused_from = _excused_from(evidence)
+        excused_from = _excused_from(evidence, before)
         still = {_identity(batch) for batch in now.batches}
         cut = [
             batch
@@ -110,13 +111,29 @@ def _pairs(
             yield before, replicas[before.broker]
 
 
-def _excused_from(evidence: PartitionEvidence) -> float:
-    """The lowest offset that a fault or an unclean election has put at risk so far."""
+def _excused_from(evidence: PartitionEvidence, before: EarlierReplica) -> float:
+    """The lowest offset of a replica that a fault or an unclean election has put at risk so far."""
     return min(
         (
-            excuse.first_lost_offset if excuse.kind == "lost-tail" else 0
+            excuse.first_lost_offset if excuse.kind == "lost-tail" else _at_risk(excuse, before)
             for excuse in evidence.excuses
             if excuse.time <= evidence.snapshot_time
+        ),
+        default=math.inf,
+    )
+
+
+def _at_risk(excuse: Excuse, before: EarlierReplica) -> float:
+    """The lowest offset of a batch that an elected leader did not have, as far as evidence goes."""
+    if excuse.kind != "unclean-election" or not before.batches:
+        return 0
+    ends = dict(excuse.kept)
+    return min(
+        (
+            batch.base_offset
+            for batch in before.batches
+            if batch.leader_epoch < excuse.leader_epoch
+            and batch.last_offset >= ends.get(batch.leader_epoch, 0)
         ),
         default=math.inf,
     )

@@ -9,7 +9,15 @@ from kchaos.checkers.evidence.partition import BatchEvidence, Excuse, PartitionE
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.rules.compacted import NOT_CLEANED, Cleaned, acknowledged, cleaned, held
 from kchaos.checkers.rules.foreign import may_be_cleaned
-from kchaos.checkers.rules.offsets import Range, headers, in_words, inside, merged, without
+from kchaos.checkers.rules.offsets import (
+    Range,
+    common,
+    headers,
+    in_words,
+    inside,
+    merged,
+    without,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +32,9 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     """Yields `committed-loss` for promised records that are gone, `permitted-loss` for others.
 
     A record is promised if it was acknowledged with acks=all, or read below the high watermark.
-    Its loss is permitted after an unclean election, and where a fault took the tail of every disk
-    that was in sync when it was acknowledged, or when the fault took it. What was acknowledged with
+    Its loss is permitted after an unclean election whose leader did not have it when its leader
+    epoch began, and where a fault took the tail of every disk that was in sync when it was
+    acknowledged, or when the fault took it. What was acknowledged with
     acks=1 is never promised. Between the two is `last-replica-loss`: the disk of the last replica
     in sync lost the record, and of those that had acknowledged it fewer than min.insync.replicas
     ended uncleanly, so that another still had it (KIP-966, motivation). The finding says which it
@@ -36,8 +45,9 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     **Does not verify**: each in-sync replica (that is `divergence` and `hole`); records of acks=1
     that a later acknowledgement with acks=all covered and nobody read; what others were told while
     the files were copied; what a log cleaner removed because of a later record with the same key
-    that is there (`rules.compacted`); a read that ends inside a batch, for that batch; which
-    records an unclean election really cost; whether it came before what a test says to have been
+    that is there (`rules.compacted`); a read that ends inside a batch, for that batch; what an
+    unclean election cost of which no evidence shows how far its leader's log went (0.10.2 keeps
+    none): any record counts there; whether an election came before what a test says to have been
     acknowledged, where that does not say when: then each one of the run counts.
     """
     if not evidence.is_final:
@@ -82,10 +92,13 @@ def _lost(
         there += held(replica.batches, operation, by_cleaner.removable)
         if operation.is_said and operation.function == "produce":
             there += _partly_said(evidence, side, operation, replica.batches)
-    for offsets in without([all_of_it], there):
-        reason = _permission(evidence, side, operation)
-        kind = "committed-loss" if reason is None else "permitted-loss"
-        if reason is None and (reason := _last_disk(evidence, operation, offsets)) is not None:
+    gone = without([all_of_it], there)
+    for offsets, reason in _permitted(evidence, side, operation, gone):
+        gone = without(gone, [offsets])
+        yield _Loss(offsets=offsets, operation=operation, kind="permitted-loss", reason=reason)
+    for offsets in gone:
+        kind, reason = "committed-loss", _last_disk(evidence, operation, offsets)
+        if reason is not None:
             whole = _whole_copies(evidence, operation)
             kind = "last-replica-loss" if whole else "permitted-loss"
             if whole:
@@ -116,21 +129,55 @@ def _partly_said(
             yield from without([(max(span[0], within[0]), min(span[1], within[1]))], others)
 
 
-def _permission(evidence: PartitionEvidence, side: Side, operation: Operation) -> str | None:
-    """Why Kafka may have lost it, or None if it may not."""
+def _permitted(
+    evidence: PartitionEvidence, side: Side, operation: Operation, gone: Sequence[Range]
+) -> Iterator[tuple[Range, str]]:
+    """Yields those of the lost offsets that Kafka may have lost, with why."""
+    everything = (operation.base_offset, operation.last_offset)
+    whys: list[tuple[Range, str]] = []
     if not operation.promised:
-        return "it was acknowledged by the leader alone (acks=1)"
+        whys.append((everything, "it was acknowledged by the leader alone (acks=1)"))
     for excuse in _later(evidence, operation):
         if excuse.kind == "unclean-election":
-            return (
-                f"broker {excuse.broker} was elected from outside the ISR in leader epoch "
-                f"{excuse.leader_epoch} (unclean election)"
-            )
+            at_risk = (_kept_below(excuse, operation), operation.last_offset)
+            whys.append((at_risk, _unclean(excuse)))
         if excuse.kind == "topic-deletion":
-            return "the topic was deleted"
+            whys.append((everything, "the topic was deleted"))
     if operation.keys and may_be_cleaned(evidence, side):
-        return "a log cleaner may have removed it, for others wrote records whose keys nobody knows"
-    return None
+        whys.append(
+            (
+                everything,
+                "a log cleaner may have removed it, for others wrote records whose keys nobody "
+                "knows",
+            )
+        )
+    for at_risk, why in whys:
+        excused = common(gone, [at_risk]) if at_risk[0] <= at_risk[1] else []
+        gone = without(gone, excused)
+        yield from ((offsets, why) for offsets in excused)
+
+
+def _unclean(excuse: Excuse) -> str:
+    start = excuse.start_offset
+    where = "" if start is None else f", when its log ended at offset {start}"
+    return (
+        f"broker {excuse.broker} was elected from outside the ISR in leader epoch "
+        f"{excuse.leader_epoch}{where} (unclean election)"
+    )
+
+
+def _kept_below(excuse: Excuse, operation: Operation) -> int:
+    """The offset below which the elected leader had the operation's records; 0 if nobody knows.
+
+    It had them if it had all records of their leader epoch up to there. It had them too if it was
+    in the ISR when they were promised and its log ended behind them: what it lost of them since, it
+    lost to something else.
+    """
+    ends = dict(excuse.kept)
+    below = min((ends.get(epoch, 0) for epoch in operation.leader_epochs), default=0)
+    if excuse.start_offset is not None and excuse.broker in operation.isr_when_ended:
+        return max(below, excuse.start_offset)
+    return below
 
 
 def _later(evidence: PartitionEvidence, operation: Operation) -> list[Excuse]:

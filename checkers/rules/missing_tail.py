@@ -4,20 +4,23 @@ from collections.abc import Iterator
 
 from kchaos.checkers.evidence.partition import OBSERVED, PartitionEvidence, Side
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.rules.compacted import acknowledged, held
 from kchaos.checkers.rules.foreign import is_foreign
 
 
 def missing_tail(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields a finding for each in-sync replica that ends before the leader's high watermark.
+    """Yields a finding for each in-sync replica that ends before what is committed.
 
-    Observed, the leader's high watermark is what it has checkpointed, which may lag; predicted,
-    the lowest that it may be.
+    That is the leader's high watermark: observed, what it has checkpointed, which may lag by the
+    checkpoint's interval; predicted, the lowest that it may be. And it is each record that some
+    in-sync replica holds and that was acknowledged with acks=all while this replica was in the ISR.
 
     Where others write too, they may go on while disks are copied, one after the other: there what
     lies behind the last record that was acknowledged before is nobody's proof.
 
     **Verifies**: the end of every in-sync replica, once everything has settled.
-    **Does not verify**: anything without a leader or without its checkpoint.
+    **Does not verify**: what no in-sync replica holds (that is `loss`); without a leader, or
+    without its checkpoint, what was acknowledged while this replica was not in the ISR.
     """
     if not evidence.is_final:
         return
@@ -29,26 +32,52 @@ def missing_tail(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
             if replica.broker == evidence.leader
             for value in replica.high_watermarks
         ),
-        default=None,
+        default=0,
     )
-    if high_watermark is None:
-        return
     if side == OBSERVED and (is_foreign(evidence) or _is_written_meanwhile(evidence)):
         high_watermark = min(high_watermark, _own_end(evidence))
     for replica in replicas:
         last = (
             replica.batches[-1].last_offset if replica.batches else evidence.log_start(replica) - 1
         )
-        if last + 1 < high_watermark:
+        promised = _promised_end(evidence, side, replica.broker)
+        why = f"the leader's high watermark is {high_watermark}"
+        if promised > high_watermark:
+            why = f"it was in the ISR when offset {promised - 1} was acknowledged with acks=all"
+        if last + 1 < max(high_watermark, promised):
             yield evidence.finding(
                 "missing-tail",
                 brokers=(replica.broker,),
                 first_offset=last + 1,
-                last_offset=high_watermark - 1,
-                message=f"broker {replica.broker} is in sync and ends at offset {last}; the "
-                f"leader's high watermark is {high_watermark}",
-                evidence={"leader": evidence.leader, "high_watermark": high_watermark},
+                last_offset=max(high_watermark, promised) - 1,
+                message=f"broker {replica.broker} is in sync and ends at offset {last}; {why}",
+                evidence={
+                    "leader": evidence.leader,
+                    "high_watermark": high_watermark,
+                    "promised_end": promised,
+                },
             )
+
+
+def _promised_end(evidence: PartitionEvidence, side: Side, broker: int) -> int:
+    """Behind the last record that was acknowledged with acks=all by this broker too, or 0.
+
+    A record that no in-sync replica holds is left out.
+    """
+    others = [replica for replica in evidence.in_sync(side) if replica.broker != broker]
+    return max(
+        (
+            last + 1
+            for operation in acknowledged(evidence, side)
+            if operation.function == "produce"
+            and operation.promised
+            and broker in operation.isr_when_ended
+            and not evidence.is_told_too_late(operation)
+            for replica in others
+            for _, last in held(replica.batches, operation)
+        ),
+        default=0,
+    )
 
 
 def _own_end(evidence: PartitionEvidence) -> int:

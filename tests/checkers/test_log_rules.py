@@ -1,4 +1,7 @@
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from kchaos.checkers.evidence.partition import OBSERVED, PREDICTED
 from kchaos.checkers.findings import Finding
@@ -7,7 +10,7 @@ from kchaos.checkers.rules.divergence import divergence
 from kchaos.checkers.rules.hole import hole
 from kchaos.checkers.rules.missing_tail import missing_tail
 from kchaos.checkers.rules.on_disk import as_read, epoch_cache_mismatch
-from tests.support.rule_evidence import acknowledged, batch, evidence, replica, shown
+from tests.support.rule_evidence import Shown, acknowledged, batch, evidence, replica, shown
 
 BOTH = batch(0, 0, "a", "b", "c")
 TAIL = batch(6, 3, "x", "y")
@@ -166,6 +169,44 @@ def test_an_in_sync_replica_that_ends_before_the_high_watermark_misses_its_tail(
         ("missing-tail", (1,), 3, 5),
         ("missing-tail", (2,), 0, 5),
     ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "missing"),
+    [
+        ({}, [("missing-tail", (1,), 3, 5)]),
+        ({"acks": 1}, []),
+        ({"isr_when_ended": (0,)}, []),
+        ({"client": "another", "ended_at": 901.0}, []),
+    ],
+)
+def test_an_in_sync_replica_has_what_it_acknowledged_whatever_the_checkpoint_says(
+    changed: dict[str, Any], missing: list[Shown]
+) -> None:
+    written = (
+        acknowledged("1", 0, "a", "b", "c"),
+        acknowledged("2", 3, "d", "e", "f", **changed),
+    )
+    late = evidence(
+        replica(0, BOTH, MINE, high_watermarks=(3,)),
+        replica(1, BOTH),
+        operations=written,
+        copied_from=900.0,
+    )
+    level = replace(late, replicas=(late.replicas[0], replica(1, BOTH, MINE)))
+
+    assert shown(missing_tail(late, OBSERVED)) == missing
+    assert shown(missing_tail(level, OBSERVED)) == []
+
+
+def test_what_no_in_sync_replica_holds_is_no_missing_tail() -> None:
+    lost = evidence(
+        replica(0, BOTH, high_watermarks=(3,)),
+        replica(1, BOTH),
+        operations=(acknowledged("2", 3, "d", "e", "f"),),
+    )
+
+    assert shown(missing_tail(lost, OBSERVED)) == []
 
 
 def test_what_others_write_while_disks_are_copied_is_no_missing_tail() -> None:

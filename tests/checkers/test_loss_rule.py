@@ -107,6 +107,33 @@ def test_an_unclean_election_after_the_acknowledgement_permits_the_loss() -> Non
     assert "unclean election" in finding.message
 
 
+@pytest.mark.parametrize(
+    ("excuse", "kinds"),
+    [
+        # Broker 1 was in the ISR when both records were acknowledged, and its log ended behind.
+        ({"start_offset": 4}, {"committed-loss": (2, 3)}),
+        ({"start_offset": 3}, {"permitted-loss": (3, 3), "committed-loss": (2, 2)}),
+        ({"start_offset": 2}, {"permitted-loss": (2, 3)}),
+        # Broker 7 was not: only its leader epochs show that it had them.
+        ({"broker": 7, "start_offset": 4}, {"permitted-loss": (2, 3)}),
+        ({"broker": 7, "kept": ((1, 4),)}, {"committed-loss": (2, 3)}),
+        ({"broker": 7, "kept": ((1, 3),)}, {"permitted-loss": (3, 3), "committed-loss": (2, 2)}),
+        ({"broker": 7, "kept": ((0, 4),), "start_offset": 4}, {"permitted-loss": (2, 3)}),
+    ],
+)
+def test_an_unclean_election_permits_the_loss_of_what_its_leader_did_not_have(
+    excuse: dict[str, Any], kinds: dict[str, tuple[int, int]]
+) -> None:
+    written = replace(PROMISED, leader_epochs=(1,))
+    planted = evidence(
+        replica(0, KEPT), operations=(written,), excuses=(replace(UNCLEAN, **excuse),)
+    )
+
+    lost = {each.kind: (each.first_offset, each.last_offset) for each in loss(planted, OBSERVED)}
+
+    assert lost == kinds
+
+
 def test_an_unclean_election_before_the_acknowledgement_permits_nothing() -> None:
     earlier = replace(UNCLEAN, time=700.0)
     planted = evidence(replica(0, KEPT), operations=(PROMISED,), excuses=(earlier,))

@@ -251,13 +251,15 @@ def cut(*excuses: Excuse) -> PartitionEvidence:
 
 
 def test_a_tail_that_a_disk_lost_may_be_cut_on_every_replica() -> None:
-    for excuse in (lost_tail(2), lost_tail(0), UNCLEAN):
+    had_two = replace(UNCLEAN, kept=((0, 2),))
+    for excuse in (lost_tail(2), lost_tail(0), UNCLEAN, had_two):
         assert shown(truncated_below_high_watermark(cut(excuse), OBSERVED)) == []
         assert shown(high_watermark_regression(cut(excuse), OBSERVED)) == []
 
 
 def test_an_excuse_for_other_offsets_or_a_later_one_excuses_nothing() -> None:
-    for excuse in (lost_tail(4), lost_tail(2, time=1001.0)):
+    had_all = replace(UNCLEAN, kept=((0, 2), (1, 4)))
+    for excuse in (lost_tail(4), lost_tail(2, time=1001.0), had_all):
         assert shown(truncated_below_high_watermark(cut(excuse), OBSERVED)) == [
             ("truncated-below-high-watermark", (1,), 2, 3)
         ]

@@ -42,6 +42,7 @@ QUICK = ("0.10.2.2", "1.1.1", "2.8.2", "3.9.1", "forged-2.0.1")
 OTHER_NAMES = tuple(sorted(folder.name for folder in OTHERS.iterdir()))
 _OF_LOGS = (
     r"Kafka version|advertised\.listeners = | ERROR | FATAL |successfully replaced with the future"
+    r"|Leader \S+ .*starts at leader epoch"
 )
 # What is written beside the evidence later; a report says where the run lay.
 _MADE_LATER = (JUDGEMENTS, MANIFEST, "report.html")

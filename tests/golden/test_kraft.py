@@ -3,7 +3,8 @@
 They were played and stored as the other golden runs. In most a follower is killed and comes back.
 In `3.9.1-last-replica` and `4.1.2-eligible-replicas` two of three replicas are stopped, and the
 last one is killed and loses half of its ten records: on 3.9.1 it leads again, and on 4.1.2, with
-eligible leader replicas, another one does, which has them all.
+eligible leader replicas, another one does, which has them all. Of the two of `cut_by_hand` one lost
+what no act says, after an unclean election whose leader had every record.
 """
 
 import json
@@ -22,11 +23,12 @@ from kchaos.checkers.observations import Act, BrokerResumed, Observation
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.segments.reader import read_segment
 from kchaos.checkers.verdict import NOT_PREDICTED
+from tests.golden.cut_by_hand import CUT, WHOLE
 from tests.golden.stored import expected_of, said_of, unpacked
 
 KRAFT = Path(__file__).with_name("kraft")
 ELIGIBLE, LAST = "4.1.2-eligible-replicas", "3.9.1-last-replica"
-NAMES = ("3.3.2", "3.9.1", "4.1.2-three-controllers", "4.4.0-linked", ELIGIBLE, LAST)
+NAMES = ("3.3.2", "3.9.1", "4.1.2-three-controllers", "4.4.0-linked", ELIGIBLE, LAST, CUT, WHOLE)
 
 
 def test_every_stored_kraft_run_is_looked_at() -> None:
@@ -41,7 +43,7 @@ def test_a_real_kraft_run_is_judged_and_unknown_for_one_reason(name: str, tmp_pa
     results = judge(run)
 
     assert said_of(run, results) == expected_of(name, runs=KRAFT)
-    assert (results.conforms, results.safe) == (None, name != LAST)
+    assert (results.conforms, results.safe) == (None, name not in (LAST, CUT))
     assert (results.unknown, results.crashes) == (NOT_PREDICTED, ())
 
 
@@ -140,17 +142,13 @@ def test_the_last_replica_takes_with_it_what_two_others_held_unless_one_was_elig
     assert kinds == {LAST: {"last-replica-loss": (5, 9)}, ELIGIBLE: {}}
 
 
-def test_what_an_eligible_replica_kept_may_not_be_lost(tmp_path: Path) -> None:
-    run = unpacked(ELIGIBLE, tmp_path, runs=KRAFT)
+@pytest.mark.parametrize("name", [ELIGIBLE, WHOLE])
+def test_what_every_elected_leader_had_may_not_be_lost(name: str, tmp_path: Path) -> None:
+    """In `WHOLE` a leader was elected from outside the ISR, and had it all the same."""
+    run = unpacked(name, tmp_path, runs=KRAFT)
     (run.path / MANIFEST).unlink()
     for segment in run.path.glob("snapshots/final/broker-*/t-0/*.log"):
-        content = segment.read_bytes()
-        kept = [
-            batch
-            for batch in read_segment(content, base_offset=0, file=segment.name).batches
-            if batch.last_offset < 5
-        ]
-        segment.write_bytes(content[: kept[-1].position + kept[-1].size_bytes])
+        _cut_behind(segment, 5)
     RunDirectory(run.path).seal()
 
     results = judge(RunDirectory.open(run.path))
@@ -159,6 +157,49 @@ def test_what_an_eligible_replica_kept_may_not_be_lost(tmp_path: Path) -> None:
     losses = [finding for finding in results.findings if finding.kind == "committed-loss"]
     assert losses[0].first_offset == 5
     assert "permitted-loss" not in {finding.kind for finding in results.findings}
+
+
+def _cut_behind(segment: Path, end_offset: int) -> None:
+    content = segment.read_bytes()
+    kept = [
+        batch
+        for batch in read_segment(content, base_offset=0, file=segment.name).batches
+        if batch.last_offset < end_offset
+    ]
+    segment.write_bytes(content[: kept[-1].position + kept[-1].size_bytes])
+
+
+def test_an_election_of_which_nothing_shows_what_its_leader_had_excuses_all(tmp_path: Path) -> None:
+    run = unpacked(CUT, tmp_path, runs=KRAFT)
+    (run.path / MANIFEST).unlink()
+    for log in run.path.glob("brokers/*/server.log"):
+        log.write_text("")
+    for cache in run.path.glob("snapshots/*/broker-*/t-0/leader-epoch-checkpoint"):
+        cache.unlink()
+    RunDirectory(run.path).seal()
+
+    results = judge(RunDirectory.open(run.path))
+
+    losses = {finding.kind for finding in results.findings if "loss" in finding.kind}
+    assert losses == {"permitted-loss"}
+
+
+def test_a_follower_that_lacks_what_it_acknowledged_is_found_whatever_the_checkpoint_says(
+    tmp_path: Path,
+) -> None:
+    """The high watermark that the leader has checkpointed is behind what was acknowledged last."""
+    run = unpacked("3.9.1", tmp_path, runs=KRAFT)
+    (run.path / MANIFEST).unlink()
+    last = run.path / "snapshots" / "final"
+    shutil.rmtree(last / "broker-1")
+    shutil.copytree(run.path / "snapshots" / "level" / "broker-1", last / "broker-1")
+    RunDirectory(run.path).seal()
+
+    results = judge(RunDirectory.open(run.path))
+
+    (finding,) = results.findings
+    assert (finding.kind, finding.brokers, finding.first_offset) == ("missing-tail", (1,), 5)
+    assert results.safe is False
 
 
 def test_a_broker_epoch_is_where_the_registering_event_begins(tmp_path: Path) -> None:

@@ -1,0 +1,98 @@
+"""What a broker had in its log when its leader epoch began, by each kind of evidence."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.led_from import Term, ends_answered, ends_cached, starts_said
+from kchaos.checkers.evidence.links import LinkMessage
+from kchaos.checkers.model.follow.observations import (
+    EpochAnswered,
+    EpochAsked,
+    Fate,
+    FetchAnswered,
+    FetchAsked,
+    RequestSeen,
+    ResponseSeen,
+)
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[x] INFO [Partition t-0 broker=1] t-0 starts at Leader Epoch 2 from offset 10. Previous "
+        "Leader Epoch was: 1 (kafka.cluster.Partition)",
+        "[x] INFO [Partition t-0 broker=1] t-0 starts at leader epoch 2 from offset 10 with high "
+        "watermark 5. Previous leader epoch was 1. (kafka.cluster.Partition)",
+        "[x] INFO [Broker id=1] Leader t-0 starts at leader epoch 2 from offset 10 with high "
+        "watermark 5 ISR [1] (state.change.logger)",
+        "[x] INFO [Broker id=1] Leader t-0 with topic id Some(oK-_1) starts at leader epoch 2 from "
+        "offset 10 with partition epoch 4, high watermark 5 (state.change.logger)",
+    ],
+    ids=["1.0", "2.4", "2.8", "3.3"],
+)
+def test_a_broker_says_at_which_offset_it_starts_to_lead(line: str) -> None:
+    later = line.replace("offset 10", "offset 12")
+
+    assert starts_said({1: [line, later], 0: []}) == {Term(T0, 1, 2): 10}
+
+
+def test_a_follower_says_nothing_of_its_leader() -> None:
+    line = "[x] INFO [Broker id=1] Follower t-0 starts at leader epoch 2 from offset 10 with high"
+
+    assert starts_said({1: [line]}) == {}
+
+
+def test_a_cache_that_has_the_epoch_has_the_ends_of_those_before() -> None:
+    without, cache = ((0, 0), (1, 4)), ((0, 0), (1, 4), (3, 9), (5, 12))
+
+    assert ends_cached([None, without, cache], 3) == (9, {0: 4, 1: 9})
+    assert ends_cached([without], 3) == (None, {})
+
+
+def messages(asked: Any, answered: Any, fate: Fate = Fate.ARRIVES) -> list[LinkMessage]:
+    """A request of broker 0 to broker 1, and its answer."""
+    api = "Fetch" if isinstance(asked, FetchAsked) else "OffsetForLeaderEpoch"
+    both: dict[str, Any] = {"number": (1, 1), "api": api, "follower": 0, "leader": 1}
+    request = RequestSeen(fate=Fate.ARRIVES, partitions={T0: asked}, **both)
+    response = ResponseSeen(fate=fate, partitions={T0: answered}, **both)
+    shape = dict.fromkeys(field.name for field in fields(LinkMessage))
+    return [LinkMessage(**{**shape, "said": said}) for said in (request, response)]
+
+
+def fetched(**fields: Any) -> FetchAnswered:
+    empty = {"error_code": 0, "high_watermark": 3, "base_offset": None, "last_offset": None}
+    return FetchAnswered(**{**empty, **fields})
+
+
+BATCHES = {"base_offset": 4, "last_offset": 8, "first_leader_epoch": 0, "last_leader_epoch": 1}
+FETCH = FetchAsked(fetch_offset=4, leader_epoch=2, last_fetched_epoch=0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "fate", "ends"),
+    [
+        (FETCH, fetched(**BATCHES), Fate.ARRIVES, {1: 9}),
+        (FETCH, fetched(diverging=(0, 4)), Fate.ARRIVES, {0: 4}),
+        (
+            EpochAsked(requested_epoch=1, leader_epoch=2),
+            EpochAnswered(error_code=0, leader_epoch=1, end_offset=9),
+            Fate.ABANDONED,
+            {1: 9},
+        ),
+        (FETCH, fetched(**{**BATCHES, "last_leader_epoch": 2}), Fate.ARRIVES, None),
+        (FETCH, fetched(**{**BATCHES, "error_code": 74}), Fate.ARRIVES, None),
+        (FETCH, fetched(**BATCHES), Fate.FORGED, None),
+    ],
+    ids=["records", "diverging epoch", "end of an epoch", "its own records", "error", "forged"],
+)
+def test_a_leaders_answers_show_how_far_it_has_records_of_earlier_epochs(
+    asked: Any, answered: Any, fate: Fate, ends: dict[int, int] | None
+) -> None:
+    seen = ends_answered(messages(asked, answered, fate))
+
+    assert seen == ({} if ends is None else {Term(T0, 1, 2): ends})
