@@ -210,6 +210,13 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     ),
     (
         _N,
+        "in-doubt",
+        "a log cleaner may have removed a record, or it is lost: who wrote its key again is not "
+        "known",
+        (),
+    ),
+    (
+        _N,
         "foreign-write",
         "somebody else than kchaos wrote: what was acknowledged to them is not known",
         (),

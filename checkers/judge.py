@@ -205,7 +205,7 @@ class _Judging:
         """Everything put together; `read` is None where the evidence could not be read."""
         deleted = [] if read is None else [*deleted_by_others(read)]
         unfollowed = {partition for partition, _ in deleted}
-        unfollowed |= set() if read is None else {*read.unfollowed_clients}
+        unfollowed |= set() if read is None else {*read.unfollowed_clients, *read.untold_cleaning}
         told = told_once(judged.findings, unfollowed=unfollowed)
         judged = replace(judged, findings=with_consequences(told, prediction))
         evidence = self._evidence

@@ -21,6 +21,7 @@ from kchaos.checkers.model.releases.status import status
 from kchaos.checkers.model.values.events import TopicCreated
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.not_modelled import not_modelled
+from kchaos.checkers.rules.compacted import IN_DOUBT
 from kchaos.checkers.rules.foreign import FOREIGN
 from kchaos.checkers.settings import not_followed
 
@@ -282,6 +283,11 @@ def clients_not_followed(judgement: Judgement) -> Iterator[str]:
         yield (f"clients of others wrote to {partition.name} what the model does not follow: {why}")
 
 
+def cleaning_not_awaited(judgement: Judgement) -> Iterator[str]:
+    """Yield the first partitions that log cleaners went over at a time that nothing shows."""
+    yield from [why for _, why in sorted(judgement.evidence.untold_cleaning.items())][:_MOST_SHOWN]
+
+
 def perhaps_by_others(judgement: Judgement) -> Iterator[str]:
     """Yield that clients of others may be why no state explains an observation."""
     evidence, prediction = judgement.evidence, judgement.prediction
@@ -348,6 +354,12 @@ def foreign_writes(judgement: Judgement) -> Iterator[str]:
                 "cannot predict what they did. Write by steps alone, or judge a run without them"
             )
     yield from dict.fromkeys(sentence for _, sentence in judgement.deleted)
+
+
+def keys_in_doubt(judgement: Judgement) -> Iterator[str]:
+    """Yield each range of records that a log cleaner may have removed, or that is lost."""
+    found = (finding for finding in judgement.findings if finding.kind == IN_DOUBT)
+    yield from itertools.islice(dict.fromkeys(finding.message for finding in found), _MOST_SHOWN)
 
 
 def deleted_by_others(evidence: RunEvidence) -> Iterator[tuple[TopicPartition, str]]:
@@ -454,6 +466,7 @@ RULES: Table = {
         (Cause.NOT_FOLLOWED, rules_not_compared),
         (Cause.NOT_FOLLOWED, foreign_writes),
         (Cause.NOT_FOLLOWED, clients_not_followed),
+        (Cause.NOT_FOLLOWED, cleaning_not_awaited),
         (Cause.NOT_FOLLOWED, perhaps_by_others),
         (Cause.NOT_FOLLOWED, remote_deletions),
         (Cause.BOUND, search_gave_up),
@@ -463,6 +476,7 @@ RULES: Table = {
     ),
     (SAFETY, True): (
         (Cause.NOT_FOLLOWED, foreign_writes),
+        (Cause.EVIDENCE, keys_in_doubt),
         (Cause.EVIDENCE, lost_without_trace),
         (Cause.EVIDENCE, promises_not_read),
     ),

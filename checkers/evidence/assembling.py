@@ -85,6 +85,7 @@ def run_evidence(
                 copied_from=snapshot.copied_from,
                 late_requests=tuple(_late(evidence, partition)) if snapshot.is_final else (),
                 never_told=_never_told(evidence, partition, snapshot, state),
+                cleaned_until=evidence.cleaned_until(partition, snapshot),
                 **(
                     _of_tier(evidence, prediction, partition, snapshot)
                     if evidence.is_tiered
@@ -111,7 +112,7 @@ def _same_at_each_snapshot(
         "dropped": tuple(evidence.dropped(partition)),
         "operations": own,
         "settle": _settle(evidence.outcome.settle, partition),
-        "cleaned_until": evidence.cleaned_until(partition),
+        "delete_retention_s": evidence.delete_retention_s(partition.topic),
         "may_delete": evidence.may_delete(partition.topic),
         "deleted_until": evidence.deleted_until.get(partition, 0),
         "is_compacted": evidence.is_compacted(partition.topic),

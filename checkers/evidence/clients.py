@@ -6,7 +6,7 @@ InitProducerId, AddPartitionsToTxn and EndTxn, and for each answer. "sequence" i
 A line that has "not_judged" says why the relay could not read a message, which passed all the same.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -45,7 +45,9 @@ class ClientBatch:
         last_offset: Inclusive.
         payloads: `payload_digest` of each record alone, in order.
         offsets: The records' offsets, where a log cleaner made them skip some; else empty.
-        keys: The records' keys, where all have one and each is a short text; else empty.
+        keys: The records' keys, where all have one; else empty. For a key that is no short text
+            stands a digest of it behind "\\ufffd".
+        tombstones: Places, from 0 on, of records without a value.
         values: The records' values, where each is a short text; else empty.
         control_type: "COMMIT" or "ABORT" of a transaction's marker; "" of what is none.
         not_judged: Why its records could not be read, or "".
@@ -65,6 +67,7 @@ class ClientBatch:
     max_timestamp: int = field(default=-1, metadata=SOMETIMES)
     offsets: tuple[int, ...] = field(default=(), metadata=SOMETIMES)
     keys: tuple[str, ...] = field(default=(), metadata=SOMETIMES)
+    tombstones: tuple[int, ...] = field(default=(), metadata=SOMETIMES)
     values: tuple[str, ...] = field(default=(), metadata=SOMETIMES)
     control_type: str = field(default="", metadata=SOMETIMES)
     not_judged: str = field(default="", metadata=SOMETIMES)
@@ -288,6 +291,7 @@ def _produces(asked: ClientLine, answer: ClientLine | None) -> Iterator[Operatio
             promised=False,
             payloads=payloads,
             keys=tuple(key for batch in sent.batches for key in batch.keys),
+            tombstones=tuple(_tombstones(sent.batches)),
             invoked_at=asked.time,
             codec=first.codec,
             client=asked.who,
@@ -312,6 +316,13 @@ def _produces(asked: ClientLine, answer: ClientLine | None) -> Iterator[Operatio
             error_code=code,
             ended_at=answer.time,
         )
+
+
+def _tombstones(batches: Iterable[ClientBatch]) -> Iterator[int]:
+    first = 0
+    for batch in batches:
+        yield from (first + place for place in batch.tombstones)
+        first += len(batch.payloads)
 
 
 def _behind(pairs: Sequence[ClientExchange]) -> Iterator[tuple[str, tuple[str, ...]]]:

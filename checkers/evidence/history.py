@@ -51,7 +51,9 @@ class Operation:
         outcome: "ok", "fail", "info", or "pending" if nothing came before the run ended.
         promised: Whether Kafka promised to keep its records.
         payloads: `payload_digest` of each record alone, in order.
-        keys: The records' keys as they were sent; empty where all are null.
+        keys: The records' keys as they were sent; empty where all are null. Of a client of others
+            each key is a text that stands for it, and empty where some are null.
+        tombstones: Places, from 0 on, of its records without a value.
         base_offset: Offset of the first record, or -1.
         error: What came back instead, or "".
         error_code: Kafka's number of the error, or 0.
@@ -89,6 +91,7 @@ class Operation:
     promised: bool
     payloads: tuple[str, ...]
     keys: tuple[str, ...] = ()
+    tombstones: tuple[int, ...] = ()
     base_offset: int = -1
     error: str = ""
     error_code: int = 0

@@ -12,6 +12,7 @@ more for the snapshot that follows, with the side "observed-before".
 
 import dataclasses
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -241,8 +242,9 @@ class PartitionEvidence:
             the generation of the broker for which they were meant was over (KIP-380).
         never_told: Registered brokers of the assignment whose process got no LeaderAndIsr about the
             partition, as far as the links saw.
-        cleaned_until: Below it (exclusive) log cleaners may have removed records whose key comes
-            again; 0 where none was seen to.
+        cleaned_until: Below it (exclusive) log cleaners may have removed records until the
+            snapshot; 0 where none went over the partition.
+        delete_retention_s: For how long cleaners keep a record without a value, in seconds.
         is_compacted: Whether log cleaners may go over it at any time.
         may_delete: Whether a setting or a client lets brokers delete records of the topic during
             the run.
@@ -287,6 +289,7 @@ class PartitionEvidence:
     late_requests: tuple[ControlRequest, ...] = ()
     never_told: tuple[int, ...] = ()
     cleaned_until: int = 0
+    delete_retention_s: float = math.inf
     is_compacted: bool = False
     may_delete: bool = False
     deleted_until: int = 0

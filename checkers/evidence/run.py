@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from kchaos.checkers.acts import LoseTail, StartBroker, StopBroker, TopicPartition, WipeLogDirectory
-from kchaos.checkers.errors import ScenarioDataError
+from kchaos.checkers.errors import CheckpointError, ScenarioDataError
 from kchaos.checkers.evidence.about import (
     RUN,
     SCENARIO,
@@ -80,6 +80,7 @@ from kchaos.checkers.model.values.events import (
     PartitionState,
     Produce,
     ReplicaMoved,
+    TopicConfigured,
     TopicCreated,
     TopicDeletion,
 )
@@ -96,13 +97,7 @@ from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.errors import SegmentError
 from kchaos.checkers.zookeeper_log import ZnodeChange, read_ensemble
 
-_EXPIRING = (
-    "retention.ms",
-    "retention.minutes",
-    "retention.hours",
-    "retention.bytes",
-    "cleanup.policy",
-)
+_EXPIRING = ("retention.ms", "retention.minutes", "retention.hours", "retention.bytes")
 DELETING = (
     *_EXPIRING,
     "remote.storage.enable",
@@ -110,6 +105,9 @@ DELETING = (
 )
 """Settings, without "log.", that let brokers delete records."""
 
+_DAY_MS = 86_400_000
+_EVERYWHERE = 2**63 - 1
+"""Above every offset."""
 _WITHOUT_ZOOKEEPER = re.compile(r"(?:[4-9]|\d\d)\.")
 """Releases that have KRaft alone."""
 
@@ -686,17 +684,64 @@ class RunEvidence:
             if isinstance(timed.event, StopBroker) and not timed.event.clean
         )
 
-    def cleaned_until(self, partition: TopicPartition) -> int:
-        """The offset below which log cleaners were seen to go over the partition; else 0."""
-        return max(
-            (
-                timed.event.cleaned_until
-                for timed in self.events
-                if isinstance(timed.event, LogCleaned)
-                and (timed.event.topic, timed.event.partition) == partition
-            ),
-            default=0,
+    def cleaned_until(self, partition: TopicPartition, snapshot: TakenSnapshot) -> int:
+        """The offset below which log cleaners may have removed records by a snapshot; else 0.
+
+        A cleaner leaves alone the segment that is written to, and notes in a checkpoint how far it
+        came. A broker that ends uncleanly may not have noted it, and one that a replica was moved
+        away from notes nothing of it any more: what it removed is missing where that was copied to.
+        """
+        earlier = [each for each in self.snapshots if each.time <= snapshot.time]
+        is_moved = any(self.moved_away(partition))
+        may_be_unnoted = self.is_compacted(partition.topic) and (self.unclean_stops or is_moved)
+        if not may_be_unnoted and not any(
+            self._noted(each.label, broker, partition)
+            for each in earlier
+            for broker in each.brokers
+        ):
+            return 0
+        if is_moved:
+            return _EVERYWHERE
+        segments = (
+            self.copied.segments(each.label, broker, partition)
+            for each in earlier
+            for broker in each.brokers
         )
+        return max((int(files[-1].stem) for files in segments if files), default=0)
+
+    def _noted(self, label: str, broker: int, partition: TopicPartition) -> int:
+        """How far a broker's cleaner came by its checkpoint; 0 where that says nothing."""
+        try:
+            return self.copied.cleaned(label, broker).get(partition, 0)
+        except CheckpointError:
+            return 0  # The rules say so.
+
+    @cached_property
+    def untold_cleaning(self) -> Mapping[TopicPartition, str]:
+        """Partitions over which log cleaners went unawaited, each with a sentence."""
+        told: dict[tuple[TopicPartition, int], int] = {}
+        for timed in self.events:
+            if isinstance(timed.event, LogCleaned):
+                seen = timed.event
+                key = (TopicPartition(seen.topic, seen.partition), seen.broker)
+                told[key] = max(told.get(key, 0), seen.cleaned_until)
+        return {
+            partition: f"broker {broker}'s log cleaner went over {partition.name} up to offset "
+            f"{until}, and nobody waited for it (AwaitCleaned): when it did so is not known"
+            for snapshot in self.snapshots
+            for partition in self.partitions
+            for broker in snapshot.brokers
+            if (until := self._noted(snapshot.label, broker, partition))
+            > told.get((partition, broker), 0)
+        }
+
+    def delete_retention_s(self, topic: str) -> float:
+        """The shortest time for which cleaners keep a record without a value, in seconds."""
+        given = [settings.get("delete.retention.ms") for settings in self._settings_of(topic)]
+        given.append(self.broker_properties.get("log.cleaner.delete.retention.ms"))
+        # Both have a day by default; a value that is no number is told elsewhere.
+        numbers = [int(value) for value in given if value and value.isdecimal()]
+        return min(numbers, default=_DAY_MS) / 1000
 
     def may_delete(self, topic: str) -> bool:
         """Whether a setting lets brokers delete records of the topic before their default time.
@@ -721,20 +766,38 @@ class RunEvidence:
         return self._is_set(topic, _EXPIRING)
 
     def _is_set(self, topic: str, names: tuple[str, ...]) -> bool:
+        if self._policies(topic) == {"compact"}:
+            return False
         changed = (dict(given) for _, given in self.broker_configurations)
         of_brokers = itertools.chain(self.broker_properties, *changed)
         set_there = {name.removeprefix("log.") for name in of_brokers}
-        return not set_there.union(self.configurations.get(topic, {})).isdisjoint(names)
+        return not set_there.union(*self._settings_of(topic)).isdisjoint(names)
 
     def is_compacted(self, topic: str) -> bool:
-        """Whether log cleaners may go over a topic at any time; kchaos starts brokers without."""
-        policy = self.cleanup_policy(topic)
-        runs = self.broker_properties.get("log.cleaner.enable") == "true"
-        return runs and "compact" in policy
+        """Whether log cleaners may go over a topic at some time of the run."""
+        runs = self.broker_properties.get("log.cleaner.enable", "true") == "true"
+        return runs and any("compact" in policy for policy in self._policies(topic))
 
     def cleanup_policy(self, topic: str) -> str:
         """Policy that the topic or else the brokers were given; "" is Kafka's own, delete."""
         return self.configurations.get(topic, {}).get("cleanup.policy", self.default_cleanup_policy)
+
+    def _policies(self, topic: str) -> frozenset[str]:
+        """Every policy that the topic had, without spaces; one that it was not given counts too."""
+        given = [
+            settings.get("cleanup.policy", self.default_cleanup_policy)
+            for settings in self._settings_of(topic)
+        ]
+        return frozenset(policy.replace(" ", "") for policy in given)
+
+    def _settings_of(self, topic: str) -> list[Mapping[str, str]]:
+        """The settings that the topic was given, one after the other."""
+        changes = [
+            dict(timed.event.configuration)
+            for timed in self.events
+            if isinstance(timed.event, TopicConfigured) and timed.event.topic == topic
+        ]
+        return [*changes, self.configurations.get(topic, {})]
 
     @property
     def default_cleanup_policy(self) -> str:

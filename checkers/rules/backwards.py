@@ -12,8 +12,7 @@ from kchaos.checkers.evidence.partition import (
     Side,
 )
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.rules.compacted import without_superseded
-from kchaos.checkers.rules.foreign import may_be_cleaned
+from kchaos.checkers.rules.compacted import Compaction, in_doubt
 from kchaos.checkers.rules.offsets import in_words, merged
 
 
@@ -49,11 +48,10 @@ def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> I
     there one snapshot later, unless its log start passed it; and so each that its present leader
     has, below what that one's high watermark was then. After an unclean election may be cut what
     its leader did not have, and after a disk lost its tail, whatever lay in that tail: on other
-    replicas too, since they follow the one that lost it. A log cleaner may remove what was written again.
+    replicas too, since they follow the one that lost it. A log cleaner may remove more.
     **Does not verify**: what was cut and fetched again between two snapshots, byte for byte.
     """
-    if may_be_cleaned(evidence, side):
-        return
+    compaction = Compaction(evidence, side)
     committed, of_leader = _committed_by_leader(evidence, side)
     for before, now in _pairs(evidence, side):
         if not before.high_watermarks:
@@ -70,7 +68,9 @@ def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> I
         ]
         high_watermark = max(own, of_leader)
         ranges = merged((batch.base_offset, batch.last_offset) for batch in cut)
-        for first, last in without_superseded(evidence, side, ranges, before.batches):
+        certain, doubtful = compaction.differences(ranges, (before, now))
+        yield from in_doubt(evidence, now.broker, doubtful)
+        for first, last in certain:
             yield evidence.finding(
                 "truncated-below-high-watermark",
                 brokers=(now.broker,),

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from kchaos.checkers.evidence.partition import PartitionEvidence, Side
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.rules.compacted import but_for_cleaning
+from kchaos.checkers.rules.compacted import Compaction, in_doubt
 from kchaos.checkers.rules.compare import differing_ranges
-from kchaos.checkers.rules.foreign import may_be_cleaned
 from kchaos.checkers.rules.offsets import headers, in_words
 
 
@@ -17,20 +16,22 @@ def divergence(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
 
     **Verifies**: offsets, leader epoch, magic, checksum and payload of every batch that two
     in-sync replicas have at the same offset, once everything has settled.
-    What a log cleaner has removed of a batch on one of them is no difference; where it may have
-    done so because of somebody else's keys, nothing is said.
+    What a log cleaner may have removed of a batch on one of them is no difference.
     **Does not verify**: replicas outside the ISR, which may differ until they have truncated
     (if they never do, that is `replication-stopped`); snapshots before the last one, in which an
     in-sync follower may lag and hold what it will truncate; timestamps and headers of records
     between two message formats.
     """
     replicas = evidence.in_sync(side)
-    if not evidence.is_final or not replicas or may_be_cleaned(evidence, side):
+    if not evidence.is_final or not replicas:
         return
+    compaction = Compaction(evidence, side)
     measure, *others = replicas
     for other in others:
         differing = differing_ranges(measure.batches, other.batches)
-        for first, last in but_for_cleaning(evidence, side, differing, (measure, other)):
+        certain, doubtful = compaction.differences(differing, (measure, other))
+        yield from in_doubt(evidence, other.broker, doubtful)
+        for first, last in certain:
             brokers = tuple(sorted((measure.broker, other.broker)))
             yield evidence.finding(
                 "divergence",

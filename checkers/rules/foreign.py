@@ -75,14 +75,6 @@ def is_foreign(evidence: PartitionEvidence) -> bool:
     return any(True for _ in foreign_batches(evidence, OBSERVED))
 
 
-def may_be_cleaned(evidence: PartitionEvidence, side: Side) -> bool:
-    """Whether a log cleaner may have removed records because of keys that others wrote.
-
-    Nobody knows those keys: what is missing on one replica or on all may be gone with right.
-    """
-    return side == OBSERVED and evidence.is_compacted and is_foreign(evidence)
-
-
 class OwnBatches:
     """Traces of kchaos's own produces, and of those of clients whom links saw.
 
@@ -124,8 +116,7 @@ class OwnBatches:
         alike = self._by_digest.get(batch.payload, ())
         if not alike:
             is_cleaned = batch.base_offset < self._evidence.cleaned_until
-            may_be = is_cleaned or self._evidence.is_compacted
-            return may_be and not without([span], self._placed)
+            return is_cleaned and not without([span], self._placed)
         if not self._evidence.is_open_to_others:
             return True
         producer_id = None if batch.producer_id == -1 else batch.producer_id

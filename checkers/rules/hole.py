@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from kchaos.checkers.evidence.partition import PartitionEvidence, Side
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.rules.compacted import without_superseded
-from kchaos.checkers.rules.foreign import may_be_cleaned
+from kchaos.checkers.rules.compacted import Compaction, in_doubt
 from kchaos.checkers.rules.offsets import common, covered, headers, in_words, merged, without
 
 
@@ -16,25 +15,26 @@ def hole(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     that another one holds, once everything has settled.
     **Does not verify**: offsets that no replica has (compaction and aborted appends leave such);
     records that a log cleaner may remove, since replicas clean at different times
-    (`rules.compacted`), or because of somebody else's keys (`rules.foreign`); what is missing
-    behind the last batch, which is `missing-tail`.
+    (`rules.compacted`); what is missing behind the last batch, which is `missing-tail`.
     """
-    if not evidence.is_final or may_be_cleaned(evidence, side):
+    if not evidence.is_final:
         return
     replicas = evidence.in_sync(side)
+    compaction = Compaction(evidence, side)
     for replica in replicas:
         if not replica.batches:
             continue
         span = (evidence.log_start(replica), replica.batches[-1].last_offset)
         missing = without([span], covered(replica.batches))
-        held = [
-            offsets
+        pairs = [
+            compaction.differences(common(missing, covered(other.batches)), (replica, other))
             for other in replicas
             if other is not replica
-            for offsets in without_superseded(
-                evidence, side, common(missing, covered(other.batches)), other.batches
-            )
         ]
+        held = [offsets for certain, _ in pairs for offsets in certain]
+        yield from in_doubt(
+            evidence, replica.broker, [each for _, open_ in pairs for each in open_]
+        )
         for first, last in merged(held):
             yield evidence.finding(
                 "hole",

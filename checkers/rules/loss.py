@@ -7,17 +7,8 @@ from math import inf
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import BatchEvidence, Excuse, PartitionEvidence, Side
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.rules.compacted import NOT_CLEANED, Cleaned, acknowledged, cleaned, held
-from kchaos.checkers.rules.foreign import may_be_cleaned
-from kchaos.checkers.rules.offsets import (
-    Range,
-    common,
-    headers,
-    in_words,
-    inside,
-    merged,
-    without,
-)
+from kchaos.checkers.rules.compacted import Cleaned, Compaction, acknowledged, held, in_doubt
+from kchaos.checkers.rules.offsets import Range, common, headers, in_words, inside, merged, without
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +25,8 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     A record is promised if it was acknowledged with acks=all, or read below the high watermark.
     Its loss is permitted after an unclean election whose leader did not have it when its leader
     epoch began, and where a fault took the tail of every disk that was in sync when it was
-    acknowledged, or when the fault took it. What was acknowledged with
-    acks=1 is never promised. Between the two is `last-replica-loss`: the disk of the last replica
+    acknowledged, or when the fault took it. What was acknowledged with acks=1 is never promised.
+    Of a compacted log the last record of each key is. Between the two is `last-replica-loss`: the disk of the last replica
     in sync lost the record, and of those that had acknowledged it fewer than min.insync.replicas
     ended uncleanly, so that another still had it (KIP-966, motivation). The finding says which it
     is; neighbouring offsets with one reason are one finding.
@@ -44,23 +35,23 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     in-sync replica, once everything has settled.
     **Does not verify**: each in-sync replica (that is `divergence` and `hole`); records of acks=1
     that a later acknowledgement with acks=all covered and nobody read; what others were told while
-    the files were copied; what a log cleaner removed because of a later record with the same key
-    that is there (`rules.compacted`); a read that ends inside a batch, for that batch; what an
-    unclean election cost of which no evidence shows how far its leader's log went (0.10.2 keeps
-    none): any record counts there; whether an election came before what a test says to have been
-    acknowledged, where that does not say when: then each one of the run counts.
+    the files were copied; what a log cleaner may have removed (`rules.compacted`), which is
+    `in-doubt` where nobody knows who wrote a key again; a read that ends inside a batch, for that
+    batch; what an unclean election cost of which no evidence shows how far its leader's log went
+    (0.10.2 keeps none): any record counts there; whether an election came before what a test says
+    to have been acknowledged, where that does not say when: then each one of the run counts.
     """
     if not evidence.is_final:
         return
-    by_operation = cleaned(evidence, side)
-    losses = [
-        lost
-        for operation in acknowledged(evidence, side)
-        if not evidence.is_told_too_late(operation)
-        for lost in _lost(
-            evidence, side, operation, by_operation.get(operation.operation, NOT_CLEANED)
-        )
-    ]
+    compaction = Compaction(evidence, side)
+    losses, doubtful = list[_Loss](), list[Range]()
+    for operation in acknowledged(evidence, side):
+        if not evidence.is_told_too_late(operation):
+            by_cleaner = compaction.of(operation)
+            gone = _gone(evidence, side, operation, by_cleaner)
+            doubtful += common(gone, by_cleaner.in_doubt)
+            losses += _losses(evidence, operation, without(gone, by_cleaner.in_doubt))
+    yield from in_doubt(evidence, -1, doubtful)
     broken = [lost.offsets for lost in losses if lost.kind != "permitted-loss"]
     for kind, reason in dict.fromkeys((lost.kind, lost.reason) for lost in losses):
         alike = [lost for lost in losses if (lost.kind, lost.reason) == (kind, reason)]
@@ -80,22 +71,27 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
             yield _finding(evidence, side, (first, last), concerned, kind, reason)
 
 
-def _lost(
+def _gone(
     evidence: PartitionEvidence, side: Side, operation: Operation, by_cleaner: Cleaned
-) -> Iterator[_Loss]:
-    all_of_it = (operation.base_offset, operation.last_offset)
+) -> list[Range]:
+    """The offsets at which no in-sync replica has a record that must be there."""
     # Retention may have deleted what lies below the log start of every in-sync replica.
     start = min((evidence.log_start(replica) for replica in evidence.in_sync(side)), default=0)
     there = [(0, start - 1)] if start else []
     there += by_cleaner.superseded
     for replica in evidence.in_sync(side):
-        there += held(replica.batches, operation, by_cleaner.removable)
+        there += held(replica.batches, operation, by_cleaner)
         if operation.is_said and operation.function == "produce":
             there += _partly_said(evidence, side, operation, replica.batches)
-    gone = without([all_of_it], there)
-    for offsets, reason in _permitted(evidence, side, operation, gone):
+    return without([(operation.base_offset, operation.last_offset)], there)
+
+
+def _losses(
+    evidence: PartitionEvidence, operation: Operation, gone: list[Range]
+) -> Iterator[_Loss]:
+    for offsets, why in _permitted(evidence, operation, gone):
         gone = without(gone, [offsets])
-        yield _Loss(offsets=offsets, operation=operation, kind="permitted-loss", reason=reason)
+        yield _Loss(offsets=offsets, operation=operation, kind="permitted-loss", reason=why)
     for offsets in gone:
         kind, reason = "committed-loss", _last_disk(evidence, operation, offsets)
         if reason is not None:
@@ -130,7 +126,7 @@ def _partly_said(
 
 
 def _permitted(
-    evidence: PartitionEvidence, side: Side, operation: Operation, gone: Sequence[Range]
+    evidence: PartitionEvidence, operation: Operation, gone: Sequence[Range]
 ) -> Iterator[tuple[Range, str]]:
     """Yields those of the lost offsets that Kafka may have lost, with why."""
     everything = (operation.base_offset, operation.last_offset)
@@ -143,14 +139,6 @@ def _permitted(
             whys.append((at_risk, _unclean(excuse)))
         if excuse.kind == "topic-deletion":
             whys.append((everything, "the topic was deleted"))
-    if operation.keys and may_be_cleaned(evidence, side):
-        whys.append(
-            (
-                everything,
-                "a log cleaner may have removed it, for others wrote records whose keys nobody "
-                "knows",
-            )
-        )
     for at_risk, why in whys:
         excused = common(gone, [at_risk]) if at_risk[0] <= at_risk[1] else []
         gone = without(gone, excused)

@@ -1,10 +1,10 @@
 """An in-sync replica that ends too early."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from kchaos.checkers.evidence.partition import OBSERVED, PartitionEvidence, Side
+from kchaos.checkers.evidence.partition import OBSERVED, PartitionEvidence, ReplicaEvidence, Side
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.rules.compacted import acknowledged, held
+from kchaos.checkers.rules.compacted import Compaction, held, in_doubt
 from kchaos.checkers.rules.foreign import is_foreign
 
 
@@ -36,20 +36,27 @@ def missing_tail(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     )
     if side == OBSERVED and (is_foreign(evidence) or _is_written_meanwhile(evidence)):
         high_watermark = min(high_watermark, _own_end(evidence))
+    compaction = Compaction(evidence, side)
     for replica in replicas:
         last = (
             replica.batches[-1].last_offset if replica.batches else evidence.log_start(replica) - 1
         )
-        promised = _promised_end(evidence, side, replica.broker)
+        others = [other for other in replicas if other is not replica]
+        promised = _promised_end(evidence, compaction, replica.broker, others)
         why = f"the leader's high watermark is {high_watermark}"
         if promised > high_watermark:
             why = f"it was in the ISR when offset {promised - 1} was acknowledged with acks=all"
-        if last + 1 < max(high_watermark, promised):
+        missing = [(last + 1, max(high_watermark, promised) - 1)]
+        certain, doubtful = compaction.differences(
+            missing if missing[0][0] <= missing[0][1] else (), (replica, *others[:1])
+        )
+        yield from in_doubt(evidence, replica.broker, doubtful)
+        if certain:
             yield evidence.finding(
                 "missing-tail",
                 brokers=(replica.broker,),
-                first_offset=last + 1,
-                last_offset=max(high_watermark, promised) - 1,
+                first_offset=certain[0][0],
+                last_offset=certain[-1][1],
                 message=f"broker {replica.broker} is in sync and ends at offset {last}; {why}",
                 evidence={
                     "leader": evidence.leader,
@@ -59,22 +66,26 @@ def missing_tail(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
             )
 
 
-def _promised_end(evidence: PartitionEvidence, side: Side, broker: int) -> int:
+def _promised_end(
+    evidence: PartitionEvidence,
+    compaction: Compaction,
+    broker: int,
+    others: Sequence[ReplicaEvidence],
+) -> int:
     """Behind the last record that was acknowledged with acks=all by this broker too, or 0.
 
-    A record that no in-sync replica holds is left out.
+    A record that no other in-sync replica holds is left out.
     """
-    others = [replica for replica in evidence.in_sync(side) if replica.broker != broker]
     return max(
         (
             last + 1
-            for operation in acknowledged(evidence, side)
+            for operation in compaction.operations
             if operation.function == "produce"
             and operation.promised
             and broker in operation.isr_when_ended
             and not evidence.is_told_too_late(operation)
             for replica in others
-            for _, last in held(replica.batches, operation)
+            for _, last in held(replica.batches, operation, compaction.of(operation))
         ),
         default=0,
     )

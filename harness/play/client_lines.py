@@ -1,5 +1,6 @@
 """Writes down what others' clients did, as the links in front of brokers saw it."""
 
+import hashlib
 import pickle
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -155,7 +156,7 @@ def _batch(data: bytes | memoryview, batch: Batch) -> ClientBatch:
         records = read_records(data, batch)
     except (UndecodableError, MalformedError) as error:
         why = f"{batch.codec}: {error}"
-    keys = [short_text(record.key) for record in records]
+    keys = [None if record.key is None else _key_text(record.key) for record in records]
     values = [short_text(record.value) for record in records]
     is_whole = len(records) == batch.last_offset - batch.base_offset + 1
     return ClientBatch(
@@ -173,10 +174,17 @@ def _batch(data: bytes | memoryview, batch: Batch) -> ClientBatch:
         max_timestamp=batch.max_timestamp,
         offsets=() if is_whole else tuple(record.offset for record in records),
         keys=tuple(key for key in keys if key is not None) if None not in keys else (),
+        tombstones=tuple(place for place, each in enumerate(records) if each.value is None),
         values=tuple(value for value in values if value is not None) if None not in values else (),
         control_type=batch.control_type or "",
         not_judged=why,
     )
+
+
+def _key_text(key: bytes) -> str:
+    """The key, or what stands for one that is no short text."""
+    text = short_text(key)
+    return f"\ufffd{hashlib.blake2b(key, digest_size=8).hexdigest()}" if text is None else text
 
 
 def short_text(content: bytes | None) -> str | None:

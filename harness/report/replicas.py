@@ -9,7 +9,6 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckError, CheckpointError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.snapshots import CopiedFiles, EpochEntries, StateSeen, TakenSnapshot
-from kchaos.checkers.model.values.events import LogCleaned, Snapshot
 from kchaos.checkers.model.values.prediction import PredictedReplica, Prediction
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.errors import SegmentError
@@ -47,7 +46,7 @@ class ReplicaView:
 
     Attributes:
         role: "leader", "in sync", "not in sync" or "" where the snapshot does not say.
-        cleaned_until: Below it (exclusive) a log cleaner was seen at work; 0 if none was.
+        cleaned_until: Below it (exclusive) log cleaners may have been at work; 0 if none was.
     """
 
     broker: int
@@ -103,7 +102,6 @@ def _views_of_snapshot(loaded: Loaded, snapshot: TakenSnapshot) -> Iterable[Part
         for broker, partition in copied.replicas(label, snapshot.brokers)
     }
     foreseen = _foreseen(loaded.prediction, label)
-    cleaned = _cleaned_until(loaded, label)
     for partition in sorted(
         {judged for judged, _ in (*disk_logs, *foreseen) if not is_internal(judged.topic)}
     ):
@@ -124,28 +122,12 @@ def _views_of_snapshot(loaded: Loaded, snapshot: TakenSnapshot) -> Iterable[Part
                     else None,
                     on_disk=disk_logs.get((partition, broker)),
                     foreseen=foreseen.get((partition, broker)),
-                    cleaned_until=cleaned.get(partition, 0),
+                    cleaned_until=loaded.evidence.cleaned_until(partition, snapshot),
                 )
                 for broker in ids
             ),
             **_remote(loaded, label, partition),
         )
-
-
-def _cleaned_until(loaded: Loaded, label: str) -> dict[TopicPartition, int]:
-    try:
-        events = [timed.event for timed in loaded.evidence.actions]
-    except CheckError:
-        return {}  # The judgement says what cannot be read.
-    cleaned: dict[TopicPartition, int] = {}
-    for event in events:
-        if isinstance(event, Snapshot) and event.label == label:
-            break
-        if isinstance(event, LogCleaned):
-            # Who fetches from a log that was cleaned lacks the same.
-            partition = TopicPartition(event.topic, event.partition)
-            cleaned[partition] = max(cleaned.get(partition, 0), event.cleaned_until)
-    return cleaned
 
 
 def _remote(loaded: Loaded, label: str, partition: TopicPartition) -> dict[str, Any]:

@@ -71,22 +71,22 @@ def test_what_a_log_cleaner_left_of_a_produce_is_kchaos_own() -> None:
     assert foreign(left, cleaned_until=2) == []
 
 
-def test_what_others_keys_let_a_cleaner_remove_is_neither_lost_nor_a_hole() -> None:
+def test_what_others_keys_let_a_cleaner_remove_is_in_doubt() -> None:
     """Nobody knows the keys of others."""
     keyed = acknowledged("keyed", 2, "old", keys=("k",))
     full = (OURS, batch(2, 0, "old"), batch(3, 0, "mine"), batch(4, 0, "other"))
     replicas = (replica(0, *full), replica(1, full[0], *full[2:]))
     lost = (replica(0, full[0], *full[2:]), replica(1, full[0], *full[2:]))
 
-    def said(*held: ReplicaEvidence, is_compacted: bool) -> set[str]:
-        run = evidence(*held, operations=(*WRITTEN, keyed), is_compacted=is_compacted)
+    def said(*held: ReplicaEvidence, cleaned_until: int) -> set[str]:
+        run = evidence(*held, operations=(*WRITTEN, keyed), cleaned_until=cleaned_until)
         findings = [*hole(run, OBSERVED), *divergence(run, OBSERVED), *loss(run, OBSERVED)]
         return {each.kind for each in findings}
 
-    assert said(*replicas, is_compacted=False) == {"hole"}
-    assert said(*replicas, is_compacted=True) == set()
-    assert said(*lost, is_compacted=False) == {"committed-loss"}
-    assert said(*lost, is_compacted=True) == {"permitted-loss"}
+    assert said(*replicas, cleaned_until=0) == {"hole"}
+    assert said(*replicas, cleaned_until=4) == {"in-doubt"}
+    assert said(*lost, cleaned_until=0) == {"committed-loss"}
+    assert said(*lost, cleaned_until=4) == {"in-doubt"}
 
 
 def test_what_differs_in_the_epoch_in_which_kchaos_got_that_offset_is_no_foreign_write() -> None:

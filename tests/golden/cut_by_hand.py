@@ -55,7 +55,7 @@ class CutBehindFirstBatch:
         return "it runs" if view.brokers[self.broker].is_running else ""
 
     @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:  # noqa: ARG002
+    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Cut the file."""
         directories = cluster.brokers[self.broker].log_directories
         (segment,) = replica_directory(directories, "t", 0).glob("*.log")
