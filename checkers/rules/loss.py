@@ -26,10 +26,10 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     Its loss is permitted after an unclean election whose leader did not have it when its leader
     epoch began, and where a fault took the tail of every disk that was in sync when it was
     acknowledged, or when the fault took it. What was acknowledged with acks=1 is never promised.
-    Of a compacted log the last record of each key is. Between the two is `last-replica-loss`: the disk of the last replica
-    in sync lost the record, and of those that had acknowledged it fewer than min.insync.replicas
-    ended uncleanly, so that another still had it (KIP-966, motivation). The finding says which it
-    is; neighbouring offsets with one reason are one finding.
+    Of a compacted log the last record of each key is. Between the two is `last-replica-loss`: the
+    disk of the last replica in sync lost the record, and of those that had acknowledged it fewer
+    than min.insync.replicas ended uncleanly, so that another still had it (KIP-966, motivation).
+    The finding says which it is; neighbouring offsets with one reason are one finding.
 
     **Verifies**: that the records are at the offset that the acknowledgement named, in at least one
     in-sync replica, once everything has settled.

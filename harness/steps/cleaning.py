@@ -21,13 +21,13 @@ from kchaos.harness.play.play import Play
 class AwaitCleaned:
     """A broker's log cleaner has gone over a log, up to an offset.
 
-    The broker must run with log.cleaner.enable and the topic with cleanup.policy compact. A cleaner
-    leaves the segment alone that is written to. It is done with the log when it writes how far it
-    came, and begins again when more is there: so nobody may write to the log meanwhile.
+    The topic must have cleanup.policy compact. A cleaner leaves the segment alone that is written
+    to. It is done with the log when it writes how far it came, and begins again when more is there:
+    so nobody may write to the log meanwhile.
 
     Attributes:
         broker: Whose log it is.
-        cleaned_until: The first offset that it leaves alone: where the last segment begins.
+        cleaned_until: The least first offset that it leaves alone: where a segment begins.
     """
 
     broker: int
@@ -46,7 +46,7 @@ class AwaitCleaned:
         def holds() -> bool:
             text = file.read_text() if file.is_file() else ""
             seen[0] = parse_offset_checkpoint(text, file=str(file)).get(partition)
-            return seen[0] == self.cleaned_until
+            return seen[0] is not None and seen[0] >= self.cleaned_until
 
         await_until(
             holds,
@@ -54,7 +54,7 @@ class AwaitCleaned:
             waiting_for=f"broker {self.broker}'s log cleaner to go over {self.topic}-"
             f"{self.partition} up to offset {self.cleaned_until}",
             last_seen=lambda: f"cleaned up to {seen[0]}",
-            remedy="it needs log.cleaner.enable, cleanup.policy compact, a low "
+            remedy="it needs cleanup.policy compact, a low "
             "min.cleanable.dirty.ratio, and a segment that ends there",
             abort=gates.no_exit(play),
         )
@@ -62,16 +62,16 @@ class AwaitCleaned:
             broker=self.broker,
             topic=self.topic,
             partition=self.partition,
-            cleaned_until=self.cleaned_until,
-            kept=tuple(self._kept(play)),
+            cleaned_until=seen[0] or 0,
+            kept=tuple(self._kept(play, seen[0] or 0)),
         )
         play.action(cleaned)
 
-    def _kept(self, play: Play) -> list[tuple[int, int]]:
+    def _kept(self, play: Play, end: int) -> list[tuple[int, int]]:
         """The ranges of offsets below the end at which there are records."""
         directory = play.observer.partition_directory(self.broker, self.topic, self.partition)
         offsets = (record.offset for file in segment_files(directory) for record in _records(file))
-        return merged((offset, offset) for offset in offsets if offset < self.cleaned_until)
+        return merged((offset, offset) for offset in offsets if offset < end)
 
 
 def _records(file: Path) -> Iterator[Record]:

@@ -1,6 +1,6 @@
 """Matching: a message of the machine beside the one that was seen."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -198,7 +198,8 @@ def files_differ(broker: Broker | None, replica: Replica | None, seen: Files) ->
         return f"{len(seen.batches)} batches, possible was no replica" if seen.batches else ""
     batches = tuple(map(_header, local_batches(replica, seen)))
     if batches != seen.batches:
-        return f"batches {_ranges(seen.batches)}, possible was {_ranges(batches)}"
+        first = _first_difference(seen.batches, batches)
+        return f"batches {_ranges(seen.batches, first)}, possible was {_ranges(batches, first)}"
     if seen.topic_id and replica.topic_id not in ("", seen.topic_id):
         return f"topic id {seen.topic_id}, possible was {replica.topic_id}"
     file_entries = seen.epoch_entries or ()
@@ -309,8 +310,23 @@ def _header(batch: PredictedBatch) -> tuple[int, int, int, int]:
     return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.magic
 
 
-def _ranges(batches: tuple[tuple[int, int, int, int], ...]) -> str:
-    told = [f"{base}-{last} of epoch {epoch}" for base, last, epoch, _ in batches[-6:]]
+_Header = tuple[int, int, int, int]
+
+
+def _first_difference(seen: Sequence[_Header], possible: Sequence[_Header]) -> int:
+    pairs = enumerate(zip(seen, possible, strict=False))
+    differing = (place for place, (one, other) in pairs if one != other)
+    return next(differing, min(len(seen), len(possible)))
+
+
+def _ranges(batches: Sequence[_Header], first: int, most: int = 6) -> str:
+    """Return the batches from a place on, and the one before it, in words."""
+    shown = range(max(first - 1, 0), len(batches))[:most]
+    told = ["…"] if first > 1 else []
+    for base, last, epoch, magic in (batches[place] for place in shown):
+        told.append(f"{base}-{last} of epoch {epoch}" + ("" if magic == 2 else f", magic {magic}"))
+    if shown.stop < len(batches):
+        told.append(f"… {batches[-1][0]}-{batches[-1][1]}")
     return ", ".join(told) or "none"
 
 
