@@ -1,4 +1,4 @@
-"""What a broker had in its log when a leader epoch of its began.
+"""A leader's log when its leader epoch began: where it ended, and which epochs it had.
 
 Three kinds of evidence say it. A leader epoch cache has each earlier epoch with its start offset,
 and the end of the last is where the next begins. A broker's log says at which offset it starts to
@@ -34,7 +34,7 @@ _STARTS = re.compile(
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Term:
+class LedEpoch:
     """A leader epoch of a partition, and its leader."""
 
     partition: TopicPartition
@@ -42,27 +42,27 @@ class Term:
     leader_epoch: int
 
 
-def starts_said(server_logs: Mapping[int, Sequence[str]]) -> Mapping[Term, int]:
+def starts_said(server_logs: Mapping[int, Sequence[str]]) -> Mapping[LedEpoch, int]:
     """Return by term the lowest start offset that its leader's own log has.
 
     A broker that starts again in the epoch that it led says a later one.
     """
-    starts: dict[Term, int] = {}
+    starts: dict[LedEpoch, int] = {}
     for broker, lines in server_logs.items():
         for line in lines:
             said = _STARTS.search(line) if " starts at " in line else None
             named = topic_partition(said["partition"]) if said else None
             if said is not None and named is not None:
-                term = Term(TopicPartition(*named), broker, int(said["epoch"]))
+                term = LedEpoch(TopicPartition(*named), broker, int(said["epoch"]))
                 offset = int(said["offset"])
                 starts[term] = min(starts.get(term, offset), offset)
     return starts
 
 
-def ends_answered(messages: Iterable[LinkMessage]) -> Mapping[Term, Mapping[int, int]]:
+def ends_answered(messages: Iterable[LinkMessage]) -> Mapping[LedEpoch, Mapping[int, int]]:
     """Return by term how far its leader's log had records of each earlier epoch, exclusive."""
     asked: dict[object, Mapping[TopicPartition, PartitionAsked]] = {}
-    ends: dict[Term, dict[int, int]] = {}
+    ends: dict[LedEpoch, dict[int, int]] = {}
     for message in messages:
         said = message.said
         if isinstance(said, RequestSeen):
@@ -75,7 +75,7 @@ def ends_answered(messages: Iterable[LinkMessage]) -> Mapping[Term, Mapping[int,
                 led_in = -1 if question.leader_epoch is None else question.leader_epoch
                 for epoch, end in _ends(answer):
                     if epoch < led_in:
-                        known = ends.setdefault(Term(partition, said.leader, led_in), {})
+                        known = ends.setdefault(LedEpoch(partition, said.leader, led_in), {})
                         known[epoch] = max(known.get(epoch, 0), end)
     return ends
 

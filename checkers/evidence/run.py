@@ -46,7 +46,7 @@ from kchaos.checkers.evidence.history import (
 )
 from kchaos.checkers.evidence.hits import read_hits
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
-from kchaos.checkers.evidence.led_from import Term, ends_answered, ends_cached, starts_said
+from kchaos.checkers.evidence.led_from import LedEpoch, ends_answered, ends_cached, starts_said
 from kchaos.checkers.evidence.links import LinkMessage, read_links
 from kchaos.checkers.evidence.markers import Marker, markers_of
 from kchaos.checkers.evidence.metadata import EVERY_BROKER, METADATA, MetadataLogs, Settings
@@ -648,7 +648,7 @@ class RunEvidence:
         start: int | None = None
         kept: dict[int, int] = {}
         if not self.deletions.get(partition.topic):
-            term = Term(partition, decided.leader, decided.leader_epoch)
+            term = LedEpoch(partition, decided.leader, decided.leader_epoch)
             caches = (
                 self.copied.epoch_entries(snapshot.label, broker, partition)
                 for snapshot in self.snapshots
@@ -668,11 +668,11 @@ class RunEvidence:
         )
 
     @cached_property
-    def _starts_said(self) -> Mapping[Term, int]:
+    def _starts_said(self) -> Mapping[LedEpoch, int]:
         return starts_said(self.server_logs)
 
     @cached_property
-    def _ends_answered(self) -> Mapping[Term, Mapping[int, int]]:
+    def _ends_answered(self) -> Mapping[LedEpoch, Mapping[int, int]]:
         return ends_answered(self.links or ())
 
     @cached_property

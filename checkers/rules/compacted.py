@@ -1,4 +1,4 @@
-"""Compacted logs: what log cleaners may have removed, and what they must have left.
+"""Compacted logs: records that log cleaners may have removed, and those that must be left.
 
 Kafka promises the last record of each key. A cleaner removes a record that has a later one of its
 key, the last one of a key if that has no value, delete.retention.ms after it was written, and what
@@ -67,7 +67,7 @@ _Key = tuple[str, int]
 
 
 class Compaction:
-    """What log cleaners may have done to the records of a partition, on one side.
+    """Work that log cleaners may have done on the records of a partition, on one side.
 
     Attributes:
         operations: Those that were acknowledged, and those that lie on a disk all the same.
@@ -109,10 +109,10 @@ class Compaction:
             shared: list[Range] = [(operation.base_offset, operation.last_offset)]
             spans: list[Range] = []
             for replica in replicas:
-                found = [*_found(replica.batches, operation, by_cleaner)]
-                own = [span for span, _ in found]
+                batches = [*_own_batches(replica.batches, operation, by_cleaner)]
+                own = [span for span, _ in batches]
                 others = without(covered(replica.batches), own)
-                there = [each for _, left in found for each in left]
+                there = [each for _, left in batches for each in left]
                 shared = common(shared, [*there, *without(by_cleaner.superseded, others)])
                 spans += own
             # What lies there must be the operation's, for a cleaner to have removed it elsewhere.
@@ -237,10 +237,10 @@ class _Doubts:
         """
         of_others = bool(operation.client) or operation.is_said or operation.function == "read"
         offsets = range(operation.base_offset, min(operation.last_offset + 1, until))
-        found = [keys.get(offset) for offset in offsets]
-        is_unknown = None in found and of_others
-        is_told_late = operation.transaction == "open" or not self.keys.isdisjoint(found)
-        if is_unknown or is_told_late or (self.any_key and any(found)):
+        own_keys = [keys.get(offset) for offset in offsets]
+        is_unknown = None in own_keys and of_others
+        is_told_late = operation.transaction == "open" or not self.keys.isdisjoint(own_keys)
+        if is_unknown or is_told_late or (self.any_key and any(own_keys)):
             yield offsets[0], offsets[-1]
 
 
@@ -267,11 +267,11 @@ def held(
 
     Of a batch that has all of its records but some that cleaners may have removed, what is left.
     """
-    for _, left in _found(batches, operation, by_cleaner):
+    for _, left in _own_batches(batches, operation, by_cleaner):
         yield from left
 
 
-def _found(
+def _own_batches(
     batches: Sequence[BatchEvidence], operation: Operation, by_cleaner: Cleaned
 ) -> Iterator[tuple[Range, Sequence[Range]]]:
     """Yields the span of each batch that has its records, and the offsets at which it has them."""

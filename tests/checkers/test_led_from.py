@@ -1,4 +1,4 @@
-"""What a broker had in its log when its leader epoch began, by each kind of evidence."""
+"""A leader's log when its leader epoch began, by each kind of evidence."""
 
 from dataclasses import fields
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.evidence.led_from import Term, ends_answered, ends_cached, starts_said
+from kchaos.checkers.evidence.led_from import LedEpoch, ends_answered, ends_cached, starts_said
 from kchaos.checkers.evidence.links import LinkMessage
 from kchaos.checkers.model.follow.observations import (
     EpochAnswered,
@@ -38,7 +38,7 @@ T0 = TopicPartition("t", 0)
 def test_a_broker_says_at_which_offset_it_starts_to_lead(line: str) -> None:
     later = line.replace("offset 10", "offset 12")
 
-    assert starts_said({1: [line, later], 0: []}) == {Term(T0, 1, 2): 10}
+    assert starts_said({1: [line, later], 0: []}) == {LedEpoch(T0, 1, 2): 10}
 
 
 def test_a_follower_says_nothing_of_its_leader() -> None:
@@ -95,4 +95,4 @@ def test_a_leaders_answers_show_how_far_it_has_records_of_earlier_epochs(
 ) -> None:
     seen = ends_answered(messages(asked, answered, fate))
 
-    assert seen == ({} if ends is None else {Term(T0, 1, 2): ends})
+    assert seen == ({} if ends is None else {LedEpoch(T0, 1, 2): ends})

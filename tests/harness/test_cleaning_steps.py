@@ -58,9 +58,7 @@ def test_the_model_is_told_which_offsets_are_left_below_where_the_cleaner_ended(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("came_to", [None, 2])
-def test_a_cleaner_that_did_not_come_there_is_waited_for(
-    play: Play, came_to: int | None
-) -> None:
+def test_a_cleaner_that_did_not_come_there_is_waited_for(play: Play, came_to: int | None) -> None:
     if came_to is not None:
         checkpoint(play, came_to)
 

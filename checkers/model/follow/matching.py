@@ -315,19 +315,19 @@ _Header = tuple[int, int, int, int]
 
 def _first_difference(seen: Sequence[_Header], possible: Sequence[_Header]) -> int:
     pairs = enumerate(zip(seen, possible, strict=False))
-    differing = (place for place, (one, other) in pairs if one != other)
+    differing = (place for place, (header, other) in pairs if header != other)
     return next(differing, min(len(seen), len(possible)))
 
 
 def _ranges(batches: Sequence[_Header], first: int, most: int = 6) -> str:
     """Return the batches from a place on, and the one before it, in words."""
     shown = range(max(first - 1, 0), len(batches))[:most]
-    told = ["…"] if first > 1 else []
+    words = ["…"] if first > 1 else []
     for base, last, epoch, magic in (batches[place] for place in shown):
-        told.append(f"{base}-{last} of epoch {epoch}" + ("" if magic == 2 else f", magic {magic}"))
+        words.append(f"{base}-{last} of epoch {epoch}" + ("" if magic == 2 else f", magic {magic}"))
     if shown.stop < len(batches):
-        told.append(f"… {batches[-1][0]}-{batches[-1][1]}")
-    return ", ".join(told) or "none"
+        words.append(f"… {batches[-1][0]}-{batches[-1][1]}")
+    return ", ".join(words) or "none"
 
 
 def _name(partition: TopicPartition) -> str:
