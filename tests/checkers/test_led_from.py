@@ -60,7 +60,7 @@ def messages(asked: Any, answered: Any, fate: Fate = Fate.ARRIVES) -> list[LinkM
     both: dict[str, Any] = {"number": (1, 1), "api": api, "follower": 0, "leader": 1}
     request = RequestSeen(fate=Fate.ARRIVES, partitions={T0: asked}, **both)
     response = ResponseSeen(fate=fate, partitions={T0: answered}, **both)
-    shape = dict.fromkeys(field.name for field in fields(LinkMessage))
+    shape: dict[str, Any] = dict.fromkeys(field.name for field in fields(LinkMessage))
     return [LinkMessage(**{**shape, "said": said}) for said in (request, response)]
 
 
