@@ -210,6 +210,7 @@ def _answers(evidence: RunEvidence) -> Iterator[Seen]:
     for operation in evidence.operations:
         if (
             operation.function == "produce"
+            and not operation.is_refused_probe
             and operation.ended_at is not None
             and not (operation.client and operation.ended_at > end)
             and not is_internal(operation.topic)

@@ -14,6 +14,7 @@ from kchaos.checkers.acts import Hold, StartBroker, TopicPartition
 from kchaos.checkers.evidence.about import SCENARIO
 from kchaos.checkers.evidence.clients import CLIENTS
 from kchaos.checkers.evidence.given_settings import given_settings
+from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.run import DELETING, RunEvidence
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.formats.api_keys import FOLLOWED
@@ -152,6 +153,22 @@ def no_settle_record(judgement: Judgement) -> Iterator[str]:
     outcome = judgement.evidence.outcome
     if outcome.finished and outcome.settle is None:
         yield "outcome.json has no settle record: whether replication goes on is unknown"
+
+
+def probe_refused(judgement: Judgement) -> Iterator[str]:
+    """Yield each partition that took no record of settling's, for what those are."""
+    probes: dict[TopicPartition, list[Operation]] = {}
+    for operation in judgement.evidence.client_operations:
+        if operation.is_probe:
+            partition = TopicPartition(operation.topic, operation.partition)
+            probes.setdefault(partition, []).append(operation)
+    for partition, written in sorted(probes.items()):
+        last = written[-1]
+        if last.is_refused_probe and not any(probe.outcome == "ok" for probe in written):
+            yield (
+                f"{partition.name} takes no probe record ({last.error}): whether replication goes "
+                "on there is unknown. Its settings, quotas or ACLs refuse what settling writes"
+            )
 
 
 def deleting_by_scenario_alone(judgement: Judgement) -> Iterator[str]:
@@ -477,6 +494,7 @@ RULES: Table = {
     (SAFETY, True): (
         (Cause.NOT_FOLLOWED, foreign_writes),
         (Cause.EVIDENCE, keys_in_doubt),
+        (Cause.EVIDENCE, probe_refused),
         (Cause.EVIDENCE, lost_without_trace),
         (Cause.EVIDENCE, promises_not_read),
     ),

@@ -24,6 +24,7 @@ from typing import Literal
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent
 from kchaos.checkers.evidence.files import EvidenceFiles
+from kchaos.checkers.formats.error_codes import REFUSES_RECORDS
 from kchaos.checkers.json_form import NOT_WRITTEN, SOMETIMES
 from kchaos.checkers.model.values.events import Produce
 from kchaos.checkers.model.values.producers import ProducerMark
@@ -116,6 +117,14 @@ class Operation:
     def last_offset(self) -> int:
         """Offset of the last record, inclusive; -1 without a base offset."""
         return -1 if self.base_offset < 0 else self.base_offset + len(self.payloads) - 1
+
+    @property
+    def is_refused_probe(self) -> bool:
+        """Whether settling wrote a record that the topic's settings, quotas or ACLs forbid.
+
+        Nothing was appended, and it says nothing about replication.
+        """
+        return self.is_probe and self.error_code in REFUSES_RECORDS
 
 
 LineType = Literal["invoke", "ok", "fail", "info", "said"]

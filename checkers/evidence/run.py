@@ -267,10 +267,15 @@ class RunEvidence:
     def actions(self) -> tuple[TimedEvent, ...]:
         """The scenario's actions, in its order, internal topics included.
 
-        That is actions.jsonl, and each produce of the history.
+        That is actions.jsonl, and each produce of the history but probes that were refused.
         """
         others = (timed for timed in self._written if not isinstance(timed.event, Produce))
-        sent = produces(self.files, self.history)
+        refused = {each.operation for each in self.client_operations if each.is_refused_probe}
+        sent = (
+            timed
+            for timed in produces(self.files, self.history)
+            if not isinstance(timed.event, Produce) or timed.event.operation not in refused
+        )
         return tuple(sorted((*others, *sent), key=lambda timed: (timed.zxid, timed.time)))
 
     @cached_property

@@ -139,18 +139,25 @@ DOES_NOT_LEAD = (
     ErrorCode.NOT_LEADER_FOR_PARTITION,
 )
 """With these a broker answers that is not the leader, or no longer."""
-_BEFORE_APPEND = (
-    ErrorCode.CORRUPT_MESSAGE,
+REFUSES_RECORDS = (
     ErrorCode.MESSAGE_TOO_LARGE,
-    ErrorCode.INVALID_TOPIC_EXCEPTION,
     ErrorCode.RECORD_LIST_TOO_LARGE,
-    ErrorCode.NOT_ENOUGH_REPLICAS,
-    ErrorCode.INVALID_REQUIRED_ACKS,
     ErrorCode.INVALID_TIMESTAMP,
-    ErrorCode.UNSUPPORTED_VERSION,
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     ErrorCode.INVALID_RECORD,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+)
+"""With these a leader refuses records for what they are or who sent them, by its settings."""
+_BEFORE_APPEND = (
+    *REFUSES_RECORDS,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.INVALID_REQUIRED_ACKS,
+    ErrorCode.UNSUPPORTED_VERSION,
     # What a log knows of the producer is looked at before the append.
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.INVALID_PRODUCER_EPOCH,

@@ -76,13 +76,13 @@ def produces_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
     **Does not verify**: a produce whose answer never came, since nobody knows; that a produce waits
     for good, if a client that is not kchaos's own was answered after files began to be copied,
     since the links' record ends then; a produce that timed out in the broker, since the model has
-    no clock; reads.
+    no clock; a probe of settling that the topic's settings forbid; reads.
     """
     if not evidence.is_final or evidence.predicted is None:
         return
     predicted = {produce.operation: produce for produce in evidence.predicted_produces}
     for operation in evidence.operations:
-        if operation.function != "produce":
+        if operation.function != "produce" or operation.is_refused_probe:
             continue
         expected = predicted.get(operation.operation)
         is_left_waiting = expected is not None and expected.acknowledged is None

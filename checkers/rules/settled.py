@@ -109,6 +109,8 @@ def _left_outside(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]
         for operation in evidence.operations
         if operation.is_probe and (operation.acks == -1 or evidence.has_too_few_replicas)
     ]
+    if any(probe.is_refused_probe for probe in probes):
+        return  # Nothing is known of replication by such a probe: `unknown.probe_refused`.
     if not any(probe.outcome == "ok" for probe in probes):
         detail = "no write with acks=all was acknowledged after everything was healed"
         yield "replication-stopped", evidence.leader, detail

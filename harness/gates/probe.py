@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.formats.error_codes import DOES_NOT_LEAD, ErrorCode, error_name
+from kchaos.checkers.formats.error_codes import (
+    DOES_NOT_LEAD,
+    REFUSES_RECORDS,
+    ErrorCode,
+    error_name,
+)
 from kchaos.checkers.model import events
 from kchaos.checkers.observations import SettleProbe
 from kchaos.clusters.client import Produced
@@ -65,16 +70,20 @@ class Probed:
         )
 
 
-def probe(probed: Probed) -> int:
+def probe(probed: Probed) -> int | None:
     """Writes a record with acks=all until one is acknowledged; returns the log end offset, or -1.
+
+    None says that the topic takes no such record, by its settings, quotas or ACLs: whether
+    replication goes on is not known then.
 
     That is the positive sign that replication goes on: a leader acknowledges what its high
     watermark has passed. A refusal, or an answer that does not come, may be a follower that is
     slow or a leader that waits for a controller; so it is asked again for as long as the bound, or
     until the partition's state is another one. If it is still refused then, although all replicas
     are in sync, the topic wants more of them than it has (up to 3.6): a write to the leader alone
-    is the probe, and the disks tell whether it is replicated. It has a key, since a leader refuses
-    a record without one if its topic is compacted.
+    is the probe, and the disks tell whether it is replicated. It is as small as a record can be
+    that differs from others, so that it fits where anything does. It has a key, since a leader
+    refuses a record without one if its topic is compacted.
     """
     deadline = time.monotonic() + probed.settled.bound_s
     number, acks = 0, -1
@@ -94,18 +103,21 @@ def probe(probed: Probed) -> int:
     if isinstance(answer, Produced) and answer.error_code == 0:
         return answer.base_offset + 1
     probed.abort()
+    if isinstance(answer, Produced) and answer.error_code in REFUSES_RECORDS:
+        return None
     return _refused(probed, answer=answer, number=number, end=end)
 
 
 def _written(probed: Probed, acks: int) -> Produced | Exception:
     """Writes one probe, notes what came of it, and returns the answer or why there is none."""
-    operation = unused_probe(probed.play, probed.partition)
+    operation, text = unused_probe(probed.play, probed.partition)
     answer = write_record(
         probed.play,
         probed.partition,
         probed.leader,
         operation,
-        keys=(operation,),
+        text=text,
+        keys=(text,),
         acks=acks,
         timeout_s=_PROBE_S,
         is_probe=True,
@@ -124,12 +136,14 @@ def write_record(
     *,
     acks: int,
     timeout_s: float,
+    text: str = "",
     keys: tuple[str, ...] = (),
     is_probe: bool = False,
 ) -> Produced | Exception:
-    """Writes one record, named as its operation; returns the answer, or why there is none.
+    """Writes one record; returns the answer, or why there is none.
 
     Args:
+        text: The record; "" for the name of its operation.
         timeout_s: For how long its client waits; twice that and 10 s may pass until it says so.
     """
     action = events.Produce(
@@ -137,7 +151,7 @@ def write_record(
         broker=leader,
         topic=partition.topic,
         partition=partition.partition,
-        records=(operation,),
+        records=(text or operation,),
         keys=keys,
         acks=acks,
     )

@@ -8,6 +8,7 @@ from typing import Any
 from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.segments.batch import Batch
+from kchaos.checkers.segments.directory import segment_files
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.harness.gates import fetching, gates
 from kchaos.harness.play.play import Play
@@ -41,9 +42,15 @@ def first_difference(
     """The first batch in which two of these brokers' disks differ, or None.
 
     Replicas of a tiered log need not begin at the same offset: only what all of them have locally
-    is compared. Where others may write on meanwhile, what lies behind the shortest log is not.
+    is compared. Where others may write on meanwhile, what lies behind the shortest log is not; and
+    of a compacted log nothing is that a log cleaner may have gone over.
     """
     logs = {broker: _identities(play, broker, partition) for broker in brokers}
+    if _is_compacted(play, partition):
+        start = max(_last_segment(play, broker, partition) for broker in brokers)
+        logs = {
+            broker: [batch for batch in log if batch[0] >= start] for broker, log in logs.items()
+        }
     if play.cluster.spec.tiered:
         start = max((log[0][0] for log in logs.values() if log), default=0)
         logs = {
@@ -104,6 +111,20 @@ def lasting_difference(
     return first_difference(play, partition, in_sync)
 
 
+def _is_compacted(play: Play, partition: TopicPartition) -> bool:
+    of_topic = play.cluster.metadata.topic_configuration(partition.topic).get("cleanup.policy")
+    brokers = play.cluster.brokers.values()
+    policies = {broker.properties.get("log.cleanup.policy", "") for broker in brokers}
+    return any("compact" in policy for policy in ({of_topic} if of_topic else policies))
+
+
+def _last_segment(play: Play, broker: int, partition: TopicPartition) -> int:
+    """The offset at which the segment begins that is written to."""
+    directory = play.observer.partition_directory(broker, *partition)
+    files = segment_files(directory) if directory.is_dir() else ()
+    return int(files[-1].stem) if files else 0
+
+
 def _identities(play: Play, broker: int, partition: TopicPartition) -> list[tuple[int, ...]]:
     log = gates.contents(play, broker, partition)
     return [] if log is None else [_identity(batch) for batch in log.batches]
@@ -138,8 +159,10 @@ def log_ends(play: Play, partition: TopicPartition) -> dict[str, int]:
     return {str(broker): gates.last_offset(play, broker, partition) + 1 for broker in replicas}
 
 
-def unused_probe(play: Play, partition: TopicPartition) -> str:
-    """A name that no probe of the partition has had."""
-    first = f"settle-{partition.name}"
-    names = itertools.chain([first], (f"{first}-{number}" for number in itertools.count(2)))
-    return next(name for name in names if name not in play.clients.answers)
+def unused_probe(play: Play, partition: TopicPartition) -> tuple[str, str]:
+    """A name that no probe of the partition has had, and a short text that goes with it."""
+    names = (f"settle-{partition.name}-{number}" for number in itertools.count(2))
+    numbered = enumerate(itertools.chain([f"settle-{partition.name}"], names), start=1)
+    unused = ((name, number) for number, name in numbered if name not in play.clients.answers)
+    name, number = next(unused)
+    return name, f"~{number}"

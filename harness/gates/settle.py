@@ -2,8 +2,8 @@
 
 It ends in one of three ways:
 
-converged  every live replica is in sync, a probe write with acks=all was acknowledged, and all
-           disks hold the same batches;
+converged  every live replica is in sync, a probe write with acks=all was acknowledged, unless the
+           topic forbids it, and all disks hold the same batches;
 failed     positive evidence that this will not happen: a fetcher thread that died, a partition
            that was marked failed, a follower that is refused for ever, replicas that are in sync,
            have followed the probe write, and hold different batches;
@@ -131,18 +131,18 @@ def _is_settled(
         settled=settled,
         abort=abort,
     )
-    end = -1
+    end: int | None = -1
     if seen["leader"] >= 0 and seen["leader"] not in untold:
         _await_followers(play, partition, seen, in_sync, settled.bound_s, abort)
         end = probe(probed)
-    is_replicated = end >= 0 and is_probe_replicated(probed, end)
+    is_replicated = end is not None and end >= 0 and is_probe_replicated(probed, end)
     settled.last_seen[name] = seen | {"ends": log_ends(play, partition)}
     for broker, line in failed.items():
         settled.worsen("failed")
         kind = "fetch-loop" if broker in seen["looping"] else "replication-stopped"
         settled.add(kind, partition, int(broker), line)
     different = None
-    if is_replicated:
+    if is_replicated and end is not None:
         different = lasting_difference(
             play,
             partition,
@@ -152,13 +152,14 @@ def _is_settled(
             timeout_s=settled.bound_s,
             abort=abort,
         )
-    elif end >= 0:
+    elif end is None or end >= 0:
         different = first_difference(play, partition, in_sync)
     if different is not None:
         # They had time to follow the leader past the probe: nothing will make them equal now.
         settled.worsen("failed")
         settled.last_seen[name]["different"] = different
-    if not failed and different is None and settled.state == "converged":
+    is_at_rest = not failed and different is None and settled.state == "converged"
+    if is_at_rest and end is not None:
         await_high_watermarks(play, partition, in_sync, end)
     return not _has_moved(play, partition, seen)
 

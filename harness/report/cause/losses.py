@@ -90,13 +90,31 @@ def _left_of(story: Story) -> CauseStep:
     kept = holders - _brokers(story.finding.evidence.get("held_instead"))
     held = [f"batches at {offsets} are on {brokers_text(sorted(kept))}"] if kept else []
     if holders - kept:
-        held.append(f"{brokers_text(sorted(holders - kept))} hold other records at {offsets}")
+        what = "probe records" if _are_probes(story) else "other records"
+        held.append(f"{brokers_text(sorted(holders - kept))} hold {what} at {offsets}")
     return CauseStep(
         section="replicas",
         text=f"In the end no in-sync replica has these records; {', and '.join(held)}."
         if held
         else f"In the end no replica has a record at {offsets}.",
     )
+
+
+def _are_probes(story: Story) -> bool:
+    """Whether all that lies at the lost offsets now was written while the run settled."""
+    finding = story.finding
+    spans = {
+        (batch.base_offset, batch.last_offset)
+        for replica in story.replicas
+        for batch in batches_of(replica)
+        if batch.base_offset <= finding.last_offset and batch.last_offset >= finding.first_offset
+    }
+    probes = {
+        (each.base_offset, each.last_offset)
+        for each in story.loaded.evidence.client_operations
+        if each.is_probe and (each.topic, each.partition) == (finding.topic, finding.partition)
+    }
+    return bool(spans) and spans <= probes
 
 
 def _named(operations: object) -> set[str]:
