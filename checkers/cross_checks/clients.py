@@ -93,7 +93,7 @@ def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
     told = {
         operation.operation: operation
         for operation in evidence.client_operations
-        if operation.function == "produce"
+        if operation.function == "produce" and not operation.is_refused_probe
     }
     sent = {
         timed.event.operation: timed

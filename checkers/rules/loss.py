@@ -241,6 +241,7 @@ def _finding(
         "read" if all(operation.function == "read" for operation in operations) else "acknowledged"
     )
     what = f"the {how} records at {in_words(first, last)} are in no in-sync replica"
+    probes = {each.base_offset for each in evidence.operations if each.is_probe}
     told = dict.fromkeys(operation.client for operation in operations if operation.client)
     if told:
         what += f" ({how} to {_listed([*told])})"
@@ -265,7 +266,11 @@ def _finding(
                 for operation in operations
             ],
             "held_instead": {
-                str(replica.broker): headers(replica.batches, offsets) for replica in replicas
+                str(replica.broker): [
+                    header | {"is_probe": True} if header["base_offset"] in probes else header
+                    for header in headers(replica.batches, offsets)
+                ]
+                for replica in replicas
             },
         },
     )

@@ -1,7 +1,7 @@
 """Findings, each with the bytes on both sides."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -155,7 +155,8 @@ def sides_of(finding: Finding, views: Sequence[PartitionView]) -> tuple[Side, ..
         # It is about a checkpoint, a request or an answer: no batch shows it.
         return ()
     chosen = named if len(named) > 1 or with_prediction else [*named, *others[:1]]
-    sides = [_found_side(each, first, last) for each in chosen[:_MOST_SIDES]]
+    probes = _probes_held(finding)
+    sides = [_found_side(each, first, last, probes) for each in chosen[:_MOST_SIDES]]
     if with_prediction and len(named) == 1:
         sides.append(_foreseen_side(named[0], first, last))
     marked = mark_differences([side.fields for side in sides])
@@ -169,7 +170,17 @@ def _view_of(finding: Finding, views: Sequence[PartitionView]) -> PartitionView 
     return next(at_snapshot, same[-1] if same else None)
 
 
-def _found_side(replica: ReplicaView, first: int, last: int) -> Side:
+def _probes_held(finding: Finding) -> set[int]:
+    """Base offsets of settling's records that lie where others were lost, by the evidence."""
+    held = finding.evidence.get("held_instead")
+    by_broker = held.values() if isinstance(held, Mapping) else ()
+    headers = (each for given in by_broker if isinstance(given, list) for each in given)
+    return {
+        each["base_offset"] for each in headers if isinstance(each, dict) and "is_probe" in each
+    }
+
+
+def _found_side(replica: ReplicaView, first: int, last: int, probes: set[int]) -> Side:
     who = f"broker {replica.broker}, on disk"
     if replica.on_disk is None:
         return Side(title=who, note="no directory of this partition", fields=())
@@ -177,8 +188,9 @@ def _found_side(replica: ReplicaView, first: int, last: int) -> Side:
     if batch is None:
         return Side(title=who, note="the log is empty", fields=())
     where = f"{batch.file}, byte {batch.position}"
+    what = ", a probe record" if batch.base_offset in probes else ""
     return Side(
-        title=f"{who}: {where}",
+        title=f"{who}: {where}{what}",
         note=note,
         fields=header_fields(replica.on_disk.directory / batch.file, batch),
     )

@@ -11,6 +11,7 @@ from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.partition import PartitionEvidence, Side
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.record import predict_run
@@ -208,6 +209,29 @@ def test_what_settling_wrote_may_not_be_lost_either(tmp_path: Path) -> None:
     (lost,) = of_kind(results, "committed-loss")
     assert (lost.first_offset, lost.last_offset) == (11, 11)
     assert "records at offset 11 are" in lost.message
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "safe"),
+    [
+        (ErrorCode.RECORD_LIST_TOO_LARGE, "RECORD_LIST_TOO_LARGE", None),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "TOPIC_AUTHORIZATION_FAILED", None),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, "NOT_ENOUGH_REPLICAS", False),
+    ],
+)
+def test_an_error_that_only_settlings_record_meets_is_no_finding(
+    code: int, name: str, safe: bool | None, tmp_path: Path
+) -> None:
+    build = clean_run(tmp_path / "run")
+    build.produce("settle-t-0", 0, ["~1"], acks=-1, error=name, error_code=code)
+
+    results = judge(clean_snapshot(build).seal())
+
+    assert results.safe is safe
+    if safe is None:
+        assert results.findings == ()
+        assert f"t-0 takes no probe record ({name})" in unknown_of(results)
+        assert results.conforms is True
 
 
 def test_a_finished_run_without_a_settle_record_leaves_safety_unknown(tmp_path: Path) -> None:

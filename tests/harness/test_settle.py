@@ -390,6 +390,26 @@ def test_replicas_that_are_in_sync_converge_and_the_probe_tells(play: Play) -> N
 
 
 @pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("configuration", "error"),
+    [
+        # A batch of magic 2 with the probe has 72 bytes.
+        ((("segment.bytes", "72"), ("cleanup.policy", "compact")), ErrorCode.NONE),
+        ((("max.message.bytes", "71"),), ErrorCode.MESSAGE_TOO_LARGE),
+    ],
+    ids=["fits", "does not fit"],
+)
+def test_a_topic_that_takes_no_record_has_not_stopped_to_replicate(
+    play: Play, configuration: tuple[tuple[str, str], ...], error: int
+) -> None:
+    topic = f"small-{error}"
+    CreateTopic(topic=topic, assignment=((0, 1),), configuration=configuration).perform(play)
+    settled = settle(play, [TopicPartition(topic, 0)], bound_s=20)
+    assert (settled.state, settled.reasons) == ("converged", [])
+    assert {probe.error for probe in settled.probes} == {error}
+
+
+@pytest.mark.cluster
 def test_a_topic_that_wants_more_replicas_than_it_has_converges(play: Play) -> None:
     CreateTopic(topic="short", assignment=((0, 1),)).perform(play)
     wanted = ConfigureTopic(topic="short", configuration=(("min.insync.replicas", "3"),))

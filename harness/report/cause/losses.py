@@ -91,7 +91,8 @@ def _left_of(story: Story) -> CauseStep:
     held = [f"batches at {offsets} are on {brokers_text(sorted(kept))}"] if kept else []
     if holders - kept:
         what = "probe records" if _are_probes(story) else "other records"
-        held.append(f"{brokers_text(sorted(holders - kept))} hold {what} at {offsets}")
+        hold = "hold" if len(holders - kept) > 1 else "holds"
+        held.append(f"{brokers_text(sorted(holders - kept))} {hold} {what} at {offsets}")
     return CauseStep(
         section="replicas",
         text=f"In the end no in-sync replica has these records; {', and '.join(held)}."

@@ -1,6 +1,7 @@
 """Causes of a finding, in sentences made from the evidence."""
 
 import re
+from dataclasses import asdict
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
@@ -287,6 +288,24 @@ def test_a_former_leader_that_acknowledges_is_told_from_the_unclean_election_on(
         "In the end no in-sync replica has these records; brokers 0 and 1 hold other records at "
         "offset 0.",
     ]
+
+
+def test_a_record_of_settlings_own_is_called_so_where_others_were_lost(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run", release="1.1.1")
+    build.register(0, 0x10).register(1, 0x11)
+    build.topic("t", [0, 1]).state(0, 0, [0]).state(1, 1, [1]).state(1, 1, [0, 1])
+    build.produce("lost", 0, ["a"], acks=-1, base_offset=0)
+    build.produce("settle-t-0", 1, ["~1"], acks=-1, base_offset=0)
+    probe = [(0, 1, ["~1"])]
+    build.snapshot("final", {0: probe, 1: probe}, probed=False)
+    run = build.seal()
+    (loss,) = [each for each in judge(run).findings if each.kind == "committed-loss"]
+
+    assert told(judge_as(run, findings=[asdict(loss)]))[-1].endswith(
+        "brokers 0 and 1 hold probe records at offset 0."
+    )
+    held = loss.evidence["held_instead"]["0"]
+    assert [each["is_probe"] for each in held] == [True]
 
 
 @pytest.mark.parametrize(
