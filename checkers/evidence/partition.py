@@ -12,7 +12,6 @@ more for the snapshot that follows, with the side "observed-before".
 
 import dataclasses
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -289,7 +288,7 @@ class PartitionEvidence:
     late_requests: tuple[ControlRequest, ...] = ()
     never_told: tuple[int, ...] = ()
     cleaned_until: int = 0
-    delete_retention_s: float = math.inf
+    delete_retention_s: float = 86_400.0
     is_compacted: bool = False
     may_delete: bool = False
     deleted_until: int = 0

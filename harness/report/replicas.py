@@ -122,12 +122,19 @@ def _views_of_snapshot(loaded: Loaded, snapshot: TakenSnapshot) -> Iterable[Part
                     else None,
                     on_disk=disk_logs.get((partition, broker)),
                     foreseen=foreseen.get((partition, broker)),
-                    cleaned_until=loaded.evidence.cleaned_until(partition, snapshot),
+                    cleaned_until=_cleaned_until(loaded, partition, snapshot),
                 )
                 for broker in ids
             ),
             **_remote(loaded, label, partition),
         )
+
+
+def _cleaned_until(loaded: Loaded, partition: TopicPartition, snapshot: TakenSnapshot) -> int:
+    try:
+        return loaded.evidence.cleaned_until(partition, snapshot)
+    except CheckError:
+        return 0  # The judgement says what cannot be read.
 
 
 def _remote(loaded: Loaded, label: str, partition: TopicPartition) -> dict[str, Any]:
