@@ -28,7 +28,17 @@ from tests.golden.stored import expected_of, said_of, unpacked
 
 KRAFT = Path(__file__).with_name("kraft")
 ELIGIBLE, LAST = "4.1.2-eligible-replicas", "3.9.1-last-replica"
-NAMES = ("3.3.2", "3.9.1", "4.1.2-three-controllers", "4.4.0-linked", ELIGIBLE, LAST, CUT, WHOLE)
+NAMES = (
+    "3.3.2",
+    "3.9.1",
+    "3.9.1-cleaned",
+    "4.1.2-three-controllers",
+    "4.4.0-linked",
+    ELIGIBLE,
+    LAST,
+    CUT,
+    WHOLE,
+)
 
 
 def test_every_stored_kraft_run_is_looked_at() -> None:
