@@ -5,12 +5,17 @@ release had it, "never" as if none had. Each has an entry here: what must have h
 matter, or that nothing compared depends on it.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
 
-from kchaos.checkers.acts import LoseTail, StaleRequest, StartBroker
+from kchaos.checkers.acts import LoseTail, StaleRequest, StartBroker, TopicPartition
 from kchaos.checkers.errors import ModelError
+from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.links import LinkMessage, told_of
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import Finding
 from kchaos.checkers.model.follow.observations import (
     ControlSent,
     FetchAnswered,
@@ -22,10 +27,88 @@ from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.events import TopicCreated, TopicDeleted
 
-Matters = Callable[[RunEvidence], bool]
+_CERTAIN = ("ClientAnswered", "HighWatermarkObserved")
+"""Observations that no such rule explains, and then what rules compare with the prediction."""
+_CERTAIN_WHAT = ("produce", "high-watermark", "high-watermark-observed")
 
 
-def not_modelled(evidence: RunEvidence) -> Iterator[str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a rule that is not followed can have mattered.
+
+    Attributes:
+        since: From when on, in seconds since 1970.
+        partitions: Of which; empty for all.
+    """
+
+    since: float
+    partitions: frozenset[TopicPartition] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excuse:
+    """A rule that is not followed, and where it may be why a run is not as predicted.
+
+    Attributes:
+        why: What may be why, and whom it is about.
+        places: In no order.
+    """
+
+    why: str
+    places: tuple[Place, ...]
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        return f"the run is not as predicted, and {self.why}"
+
+    def covers(self, finding: Finding, evidence: RunEvidence) -> bool:
+        """Return whether it may be why the finding is there.
+
+        Never is a high watermark, in an answer or in a checkpoint, or an acknowledgement that
+        cannot be. What was seen before it can have mattered has another reason, and so has what is
+        about another partition.
+        """
+        if _is_certain(finding):
+            return False
+        named = _partitions_of(finding, evidence)
+        time = _time_of(finding, evidence)
+        return any(
+            place.since <= time
+            and (not named or not place.partitions or not named.isdisjoint(place.partitions))
+            for place in self.places
+        )
+
+
+def _is_certain(finding: Finding) -> bool:
+    told = finding.evidence
+    is_of_high_watermark = "high watermark" in str(told.get("reason", ""))
+    return (
+        is_of_high_watermark
+        or (told.get("what") == "observation" and told.get("kind") in _CERTAIN)
+        or told.get("what") in _CERTAIN_WHAT
+    )
+
+
+def _partitions_of(finding: Finding, evidence: RunEvidence) -> set[TopicPartition]:
+    """Return the partitions that a finding is about; none where it does not say."""
+    if finding.topic:
+        return {TopicPartition(finding.topic, finding.partition)}
+    words = {word.strip(",;:") for word in finding.message.split()}
+    return {partition for partition in evidence.partitions if partition.name in words}
+
+
+def _time_of(finding: Finding, evidence: RunEvidence) -> float:
+    """Return when it was seen, in seconds since 1970; infinity where no message shows it."""
+    source = finding.evidence.get("source")
+    times = (message.wall_time_s for message in evidence.links or () if message.read_at == source)
+    return next(times, math.inf)
+
+
+Matters = Callable[[RunEvidence], Iterator[Place]]
+
+
+def not_modelled(evidence: RunEvidence) -> Iterator[Excuse]:
     """Yields each rule that is not followed and may be why a run is not as predicted.
 
     Besides, who may have been shut down by its controller because of a late request, and which
@@ -36,26 +119,41 @@ def not_modelled(evidence: RunEvidence) -> Iterator[str]:
     for rule in EVERY_RULE:
         matters = MATTERS.get(rule.name)
         there = sorted(release for release in releases if _is_unlike(rule, release))
-        if matters is not None and there and matters(evidence):
+        places = tuple(matters(evidence)) if matters is not None and there else ()
+        if places:
             how = "after" if rule.followed == "always" else "before"
-            yield (
-                f"the run is not as predicted, and {rule.name} may be why: {', '.join(there)} is "
-                f"predicted as it is {how} that change (kchaos versions)"
+            yield Excuse(
+                why=f"{rule.name} may be why: {', '.join(there)} is "
+                f"predicted as it is {how} that change (docs/rules.md)",
+                places=places,
             )
 
-    for broker in dict.fromkeys(_asked_to_shut_down(evidence)):
-        yield (
-            f"the run is not as predicted, and a late ControlledShutdown may be why: without links "
-            f"nobody sees the requests that the controller sends to broker {broker} because of it"
+    for broker, places in _together(_asked_to_shut_down(evidence)):
+        yield Excuse(
+            why="a late ControlledShutdown may be why: without links "
+            f"nobody sees the requests that the controller sends to broker {broker} because of it",
+            places=places,
         )
-    for topic in dict.fromkeys(_made_again(evidence, releases)):
-        yield (
-            f"the run is not as predicted, and KAFKA-9198 may be why: topic {topic} was made "
-            "again, and an append may fail while a Fetch from before waits, which is not followed"
+    for topic, places in _together(_made_again(evidence, releases)):
+        yield Excuse(
+            why=f"KAFKA-9198 may be why: topic {topic} was made "
+            "again, and an append may fail while a Fetch from before waits, which is not followed",
+            places=places,
         )
 
 
-def _asked_to_shut_down(evidence: RunEvidence) -> Iterator[int]:
+_K = TypeVar("_K")
+
+
+def _together(places: Iterable[tuple[_K, Place]]) -> Iterator[tuple[_K, tuple[Place, ...]]]:
+    collected: dict[_K, list[Place]] = {}
+    for key, place in places:
+        collected.setdefault(key, []).append(place)
+    for key, of_key in collected.items():
+        yield key, tuple(of_key)
+
+
+def _asked_to_shut_down(evidence: RunEvidence) -> Iterator[tuple[int, Place]]:
     """Yields whose late ControlledShutdown came where no link shows the controller's StopReplica.
 
     It is not predicted, nor that the controller tells such a broker no later leader epoch
@@ -66,10 +164,10 @@ def _asked_to_shut_down(evidence: RunEvidence) -> Iterator[int]:
     for timed in evidence.events:
         late = timed.event
         if isinstance(late, StaleRequest) and late.api == "ControlledShutdown":
-            yield late.broker
+            yield late.broker, Place(since=_begin(timed))
 
 
-def _made_again(evidence: RunEvidence, releases: Collection[str]) -> Iterator[str]:
+def _made_again(evidence: RunEvidence, releases: Collection[str]) -> Iterator[tuple[str, Place]]:
     """Yields each topic that was made again where a broker may look at a Fetch from before.
 
     It does so in an append too, whose partition then fails, and not where another partition of that
@@ -84,7 +182,11 @@ def _made_again(evidence: RunEvidence, releases: Collection[str]) -> Iterator[st
             case TopicDeleted(topic=topic):
                 deleted.add(topic)
             case TopicCreated(topic=topic) if topic in deleted:
-                yield topic
+                yield topic, Place(since=_begin(timed))
+
+
+def _begin(timed: TimedEvent) -> float:
+    return timed.time if timed.began is None else timed.began
 
 
 def _fails_on_waiting_fetch(release: str) -> bool:
@@ -100,46 +202,36 @@ def _is_unlike(rule: Rule, release: str) -> bool:
     return (release in rule.releases.released()) is (rule.followed == "never")
 
 
-def _answers(evidence: RunEvidence) -> Iterator[FetchAnswered]:
+def _diverged(evidence: RunEvidence) -> Iterator[Place]:
     for message in evidence.links or ():
         if isinstance(message.said, ResponseSeen) and message.said.api == "Fetch":
-            for said in message.said.partitions.values():
-                if isinstance(said, FetchAnswered):
-                    yield said
+            for partition, said in message.said.partitions.items():
+                if isinstance(said, FetchAnswered) and said.diverging is not None:
+                    yield _at(message, partition)
 
 
-def _diverged(evidence: RunEvidence) -> bool:
-    return any(said.diverging is not None for said in _answers(evidence))
-
-
-def _isr_answered_twice(evidence: RunEvidence) -> bool:
+def _isr_answered_twice(evidence: RunEvidence) -> Iterator[Place]:
     known: dict[object, tuple[int, ...]] = {}
     for message in evidence.links or ():
         if isinstance(message.said, IsrAnswered):
             for partition, isr in message.said.isrs.items():
                 if known.get((message.said.leader, partition)) == isr:
-                    return True
+                    yield _at(message, partition)
                 known[message.said.leader, partition] = isr
-    return False
 
 
-def _isr_refused(evidence: RunEvidence) -> bool:
-    return any(
-        bool((message.detail or {}).get("error_code"))
-        or any(entry.get("error_code") for _, entry in told_of(message))
-        for message in _of(evidence, "AlterPartition", "response")
-    )
-
-
-def _older_partition_epoch(evidence: RunEvidence) -> bool:
+def _older_partition_epoch(evidence: RunEvidence) -> Iterator[Place]:
     known: dict[object, int] = {}
     for message in _of(evidence, "LeaderAndIsr", "request"):
         for partition, entry in told_of(message):
             epoch = int(entry.get("partition_epoch", -1))
             if epoch < known.get((message.target, partition), -1):
-                return True
+                yield _at(message, partition)
             known[message.target, partition] = epoch
-    return False
+
+
+def _at(message: LinkMessage, partition: TopicPartition) -> Place:
+    return Place(since=message.wall_time_s, partitions=frozenset({partition}))
 
 
 def _of(evidence: RunEvidence, api: str, direction: str) -> Iterator[LinkMessage]:
@@ -148,11 +240,12 @@ def _of(evidence: RunEvidence, api: str, direction: str) -> Iterator[LinkMessage
             yield message
 
 
-def _lost_a_tail_of_what_is_deleted(evidence: RunEvidence) -> bool:
-    return any(
-        isinstance(timed.event, LoseTail) and evidence.may_delete(timed.event.topic)
-        for timed in evidence.events
-    )
+def _lost_a_tail_of_what_is_deleted(evidence: RunEvidence) -> Iterator[Place]:
+    for timed in evidence.events:
+        lost = timed.event
+        if isinstance(lost, LoseTail) and evidence.may_delete(lost.topic):
+            partition = TopicPartition(lost.topic, lost.partition)
+            yield Place(since=_begin(timed), partitions=frozenset({partition}))
 
 
 MATTERS: Mapping[str, Matters | None] = {
@@ -166,6 +259,5 @@ MATTERS: Mapping[str, Matters | None] = {
     "KAFKA-12751": _isr_answered_twice,
     "KAFKA-13207": _diverged,
     "KAFKA-13790": _older_partition_epoch,
-    "KAFKA-14010": _isr_refused,
 }
-"""By rule what must have happened for it to matter; None where nothing that is compared depends."""
+"""By rule where it can have mattered; None where nothing that is compared depends on it."""

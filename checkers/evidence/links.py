@@ -47,6 +47,15 @@ _Detail = Mapping[str, Any]
 _FETCHERS = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
 _CONTROL = ("LeaderAndIsr", "UpdateMetadata", "StopReplica")
 _NOT_WRITTEN = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
+# After these a leader waits for a LeaderAndIsr, and asks for no ISR (handleAlterPartitionError of
+# kafka.cluster.Partition, 2.7.2, 3.1.2 and 3.3.2).
+_NEVER_WRITTEN = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.INVALID_UPDATE_VERSION,
+    ErrorCode.INVALID_REQUEST,
+)
 # LeaderAndIsr.LeaderDuringDelete
 _WHILE_DELETED = -2
 _FULL_FETCH_EPOCHS = (None, 0, -1)
@@ -421,14 +430,15 @@ def _isr_asked(detail: _Detail, source: int) -> IsrAsked:
 
 
 def _isr_answered(detail: _Detail, source: int) -> IsrAnswered:
-    isrs = {
-        partition: tuple(entry["isr"])
-        for partition, entry in _entries(detail)
-        if not entry.get("error_code")
-    }
-    refused = frozenset(
-        partition
-        for partition, entry in _entries(detail)
-        if entry.get("error_code") in _NOT_WRITTEN
+    isrs, refused, failed = {}, set[TopicPartition](), set[TopicPartition]()
+    for partition, entry in _entries(detail):
+        code = entry.get("error_code") or 0
+        if not code:
+            isrs[partition] = tuple(entry["isr"])
+        elif code in _NOT_WRITTEN:
+            refused.add(partition)
+        elif code not in _NEVER_WRITTEN:
+            failed.add(partition)
+    return IsrAnswered(
+        leader=source, isrs=isrs, refused=frozenset(refused), failed=frozenset(failed)
     )
-    return IsrAnswered(leader=source, isrs=isrs, refused=refused)

@@ -248,11 +248,13 @@ class IsrAnswered:
         isrs: Those of the partitions without an error.
         refused: Partitions of which the controller says that nothing was changed and that the
             leader knows the present state (INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED).
+        failed: Partitions with an error after which the leader tries to ask again.
     """
 
     leader: int
     isrs: Mapping[TopicPartition, tuple[int, ...]]
     refused: frozenset[TopicPartition] = frozenset()
+    failed: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

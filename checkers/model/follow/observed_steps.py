@@ -173,7 +173,9 @@ def _isr_answered(world: World, answer: IsrAnswered) -> None:
     for partition in answer.isrs:
         if world.get(("isr change", answer.leader, partition)) is not None:
             world.put(("isr answer", answer.leader, partition), True)
-    for partition in answer.refused:
+    broker = world.broker(answer.leader)
+    gives_up = broker is not None and broker.generation.gives_up_failed_isr
+    for partition in answer.refused | (answer.failed if gives_up else frozenset()):
         world.put(("isr refused", answer.leader, partition), True)
 
 

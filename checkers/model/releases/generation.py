@@ -155,6 +155,8 @@ class Generation:
             for the last fetch of followers outside the ISR, too: who then asks from where the
             leader's log ended has caught up.
         asks_controller_for_isr: Whether a leader lets the controller write its ISR.
+        gives_up_failed_isr: Whether a leader goes back to the ISR that it had once the controller
+            has failed to write another.
         moves_high_watermark_with_isr: Whether the high watermark moves when a leader learns of
             its ISR.
 
@@ -298,6 +300,7 @@ class Generation:
     falls_out_of_isr: Callable[[int, int], bool]
     counts_election_as_fetch: bool
     asks_controller_for_isr: bool = False
+    gives_up_failed_isr: bool = False
     moves_high_watermark_with_isr: bool
 
     remembered_batches: int = 1

@@ -14,7 +14,12 @@ from kchaos.checkers.acts import Hold, ReleaseHold, TopicPartition
 from kchaos.checkers.model import follow, generation_for, predict
 from kchaos.checkers.model.broker import exchange, log_start, tier
 from kchaos.checkers.model.broker.follower import become_follower, handle_fetch_answer
-from kchaos.checkers.model.broker.leader import become_leader, refuse_unverified, update_view
+from kchaos.checkers.model.broker.leader import (
+    become_leader,
+    refuse_unverified,
+    update_view,
+    want_isr,
+)
 from kchaos.checkers.model.controller.decisions import ControllerContext, LeaderAndIsr, explain
 from kchaos.checkers.model.controller.outboxes import deliver, queue
 from kchaos.checkers.model.explore.actions import (
@@ -28,7 +33,16 @@ from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Machine
 from kchaos.checkers.model.explore.move_lists import Setup, play
 from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.follow.counted_in_part import yet_to_read
-from kchaos.checkers.model.follow.observations import Fate, FetchAnswered, ResponseSeen
+from kchaos.checkers.model.follow.internal_steps import internal_steps
+from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.observations import (
+    Fate,
+    FetchAnswered,
+    IsrAnswered,
+    Record,
+    ResponseSeen,
+)
+from kchaos.checkers.model.follow.observed_steps import take
 from kchaos.checkers.model.releases.every_rule import RULES
 from kchaos.checkers.model.releases.generation import FollowerLog, Generation
 from kchaos.checkers.model.settle.apply_event import happen
@@ -517,6 +531,18 @@ def led_by_0(known: Generation) -> World:
     return world
 
 
+def gives_up_failed_isr(known: Generation) -> bool:
+    """Whether a leader goes back to the ISR that it had when the controller wrote no other."""
+    world, to_come = led_by_0(known), Lookahead(Record(seen=(), decided=()))
+    want_isr(world, 0, T, (0, 1))
+    failure = IsrAnswered(leader=0, isrs={}, failed=frozenset({T}))
+    take(world, failure, to_come, generations={}, decided=0)
+    return any(
+        step.known_replica(0, T).maximal_isr == (0,)
+        for step in internal_steps(world.state(EMPTY), to_come, 0, 0)
+    )
+
+
 def counts_election(known: Generation) -> bool:
     """Whether a follower outside the ISR counts as caught up after the next epoch."""
     world = led_by_0(known)
@@ -648,6 +674,8 @@ MEMBERSHIP = {
         old=False,
         new=True,
     ),
+    "KAFKA-13254": Shown(release="3.1.2", look=gives_up_failed_isr, old=False, new=True),
+    "KAFKA-14010": Shown(release="3.2.1", look=gives_up_failed_isr, old=True, new=False),
     "KAFKA-13837": Shown(release="3.3.2", look=partitions_read_later, old=set(), new={1}),
     "KIP-841": Shown(
         release="3.3.2",

@@ -230,6 +230,23 @@ def test_a_refused_isr_counts_until_the_leader_handles_the_refusal() -> None:
     assert (0,) in after
 
 
+@pytest.mark.parametrize(
+    ("release", "gives_up"), [("2.8.2", False), ("3.1.2", True), ("3.2.0", True), ("3.2.1", False)]
+)
+def test_a_leader_of_3_1_gives_up_an_isr_that_the_controller_failed_to_write(
+    release: str, *, gives_up: bool
+) -> None:
+    world = led_by_0(release, epoch=1, isr=(0,))
+    fetches(world, 1, 0)
+    asked(world, leader_epoch=1, isr=(0, 1))
+    failure = IsrAnswered(leader=0, isrs={}, failed=frozenset({T}))
+    take(world, failure, NOTHING_TO_COME, generations={}, decided=0)
+    after = [
+        maximal_isr(step) for step in internal_steps(world.state(EMPTY), NOTHING_TO_COME, 0, 0)
+    ]
+    assert ((0,) in after) is gives_up
+
+
 def test_after_a_refusal_the_high_watermark_waits_no_more_for_who_may_not_join() -> None:
     world = led_by_0("3.6.2", epoch=1, isr=(0,))
     fetches(world, 1, 0)

@@ -1,7 +1,34 @@
-"""KAFKA-14010: an AlterPartition that failed is sent again."""
+"""KAFKA-13254 and KAFKA-14010: what a leader does when the controller failed to change its ISR.
+
+Read from kafka.cluster.Partition (`handleAlterIsrResponse`, `handleAlterPartitionError`) and
+kafka.server.AlterIsrManager (`submit`, `handleAlterIsrResponse`), 2.7.2, 2.8.2, 3.0.2, 3.1.2, 3.2.0
+and 3.2.1. A leader asks again from within the answer, while the AlterIsrManager still holds the
+request that failed, and refuses another.
+"""
+
+from dataclasses import replace
 
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
+
+KAFKA_13254 = Rule(
+    name="KAFKA-13254",
+    since=("3.1.0",),
+    source="kafka.cluster.Partition",
+    tag="3.1.0",
+    meaning=(
+        "A leader whose AlterPartition is not accepted goes back to the ISR that it had, and asks "
+        "anew when it next looks. From 2.7 to 3.0 the ISR stays in flight until the next "
+        "LeaderAndIsr."
+    ),
+    probes=(
+        Probe(
+            file="Partition",
+            present=r"case Errors\.OPERATION_NOT_ATTEMPTED",
+        ),
+    ),
+    change=lambda known: replace(known, gives_up_failed_isr=True),
+)
 
 KAFKA_14010 = Rule(
     name="KAFKA-14010",
@@ -9,9 +36,8 @@ KAFKA_14010 = Rule(
     source="kafka.server.AlterIsrManager",
     tag="3.2.1",
     meaning=(
-        "An AlterPartition that failed in a way that may pass is sent again. From 2.7 to 3.0 it "
-        "stays in flight until the next LeaderAndIsr. In 3.1 and 3.2.0 the leader gives it up, and "
-        "asks anew when it next looks."
+        "An AlterPartition that failed in a way that may pass is sent again. In 3.1 and 3.2.0 that "
+        "is not accepted, and the leader gives it up (KAFKA-13254)."
     ),
     probes=(
         Probe(
@@ -22,5 +48,5 @@ KAFKA_14010 = Rule(
             ),
         ),
     ),
-    followed="always",
+    change=lambda known: replace(known, gives_up_failed_isr=False),
 )
