@@ -11,7 +11,7 @@ CHANGED := tests/mutants/test_mutants.py $(addprefix tests/checkers/model/,test_
 # Without compiled modules every process compiles the whole product and its tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick check test test-all cases releases examples coverage
+.PHONY: quick check test test-all cases releases examples coverage semantic-mutants
 
 # No quick test draws examples, or looks at log records: the plugin for them goes through all loggers
 # six times for each test.
@@ -45,6 +45,9 @@ coverage: ## what stored runs go through of the model: writes build/coverage.md
 	$(MEASURED) --cov-report json:build/stored.json tests/golden tests/cases
 	$(MEASURED) --cov-report json:build/changed.json --cov-append $(CHANGED)
 	$(PYTHON) -m tests.coverage_page build/stored.json build/changed.json
+
+semantic-mutants: ## conditions of the checkers changed one by one: hours; --number and --seed in ARGS
+	$(PYTHON) -m tests.semantic_mutants $(ARGS)
 
 pages: ## the pages for people, in build/pages/; a link that leads nowhere is refused
 	$(PYTHON) -m tests.built_pages
