@@ -92,8 +92,8 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
             other = ast.Or() if isinstance(operator, ast.And) else ast.And()
             yield node, ast.BoolOp(op=other, values=values)
             for dropped in values:
-                left = [value for value in values if value is not dropped]
-                yield node, left[0] if len(left) == 1 else ast.BoolOp(op=operator, values=left)
+                kept = [value for value in values if value is not dropped]
+                yield node, kept[0] if len(kept) == 1 else ast.BoolOp(op=operator, values=kept)
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield node, operand
         case ast.If(test=test) | ast.IfExp(test=test):

@@ -101,13 +101,20 @@ def test_records_of_old_messages_are_read_with_and_without_a_wrapper(magic: int)
 
 
 def test_an_update_that_names_one_offset_alone_changes_the_state_alone() -> None:
-    whole = {"segment_id": "s", "topic_id": "i", "topic": "t", "partition": 0, "broker": 1}
     begun = RemoteSegmentRecord(
-        **whole, time_ms=1, state="COPY_SEGMENT_STARTED", start_offset=0, end_offset=4
+        segment_id="s",
+        topic_id="i",
+        topic="t",
+        partition=0,
+        broker=1,
+        time_ms=1,
+        state="COPY_SEGMENT_STARTED",
+        start_offset=0,
+        end_offset=4,
     )
-    for update in ({"start_offset": 9}, {"end_offset": 9}):
-        done = RemoteSegmentRecord(**whole, time_ms=2, state="COPY_SEGMENT_FINISHED", **update)
-        (segment,) = remote_segments([begun, done])
+    done = replace(begun, state="COPY_SEGMENT_FINISHED")
+    for update in (replace(done, start_offset=None), replace(done, end_offset=None)):
+        (segment,) = remote_segments([begun, update])
         assert (segment.start_offset, segment.end_offset) == (0, 4)
         assert segment.state == "COPY_SEGMENT_FINISHED"
 
