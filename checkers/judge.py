@@ -220,7 +220,7 @@ class _Judging:
             different += (
                 self.attempt("comparing the evidence", lambda: [*disagreements(read)]) or ()
             )
-            different += evidence.files.lacking(evidence.description.format)
+            different += evidence.files.lacking()
         judgement = Judgement(
             evidence=evidence, prediction=prediction, findings=judged.findings, deleted=deleted
         )

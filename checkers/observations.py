@@ -1,8 +1,7 @@
 """Observations: what kchaos did and saw while it played a run, a frozen value for each kind.
 
 Who sees something makes such a value, the recorder writes it as a line of `observations.jsonl`, and
-`checkers.evidence.observed` reads it back. A kind that is no longer written keeps its class, so
-that stored runs are read. Steps and faults of somebody's own have `Noted`.
+`checkers.evidence.observed` reads it back. Steps and faults of somebody's own have `Noted`.
 """
 
 from collections.abc import Callable, Mapping
@@ -283,14 +282,6 @@ class HighWatermarkNotPinned(Observation):
     detail: str
 
 
-@_kind("high-watermarks-pinned")
-class HighWatermarksPinned(_OfPartition):
-    """Checkpoints in which settling saw the last high watermark; no longer written."""
-
-    brokers: tuple[int, ...]
-    high_watermark: int
-
-
 @_kind("injected")
 class Injected(Observation):
     """A fault is injected, and its effect was seen.
@@ -344,26 +335,11 @@ class LogLines(Observation):
     lines: tuple[str, ...]
 
 
-@_kind("log-cleaned")
-class LogCleaned(_OfReplica):
-    """A broker's log was compacted; no longer written, since the model's action says the same."""
-
-    cleaned_until: int
-    kept: tuple[tuple[int, int], ...]
-
-
 @_kind("log-end")
 class LogEnd(_OfPartition):
     """Log end offset of each replica."""
 
     ends: Mapping[int, int]
-
-
-@_kind("log-start")
-class LogStart(_OfReplica):
-    """The first offset of a replica; no longer written, since the model's action says the same."""
-
-    log_start_offset: int
 
 
 @_kind("message")

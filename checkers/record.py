@@ -122,8 +122,7 @@ def _actions(evidence: RunEvidence, links: list[Seen]) -> Iterator[Seen]:
 def _first_sign(links: list[Seen], broker: int, since: float) -> float:
     """When a process was first sent what it then answered, or asked something itself.
 
-    The first brokers of a run, and every broker in older runs, are written down as started only
-    when they are ready.
+    The first brokers of a run are written down as started only when they are ready.
     """
     asked: dict[tuple[int, int], float] = {}
     before: set[tuple[int, int]] = set()

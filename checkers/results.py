@@ -157,7 +157,7 @@ class Results:
 
 
 def read_judgement(run: RunDirectory, name: str) -> Results:
-    """The judgement of that name, as `write_judgement` or an earlier kchaos wrote it.
+    """The judgement of that name, as `write_judgement` wrote it.
 
     Raises:
         RunDirectoryError: A file is missing or has another shape than this kchaos writes.

@@ -40,11 +40,9 @@
       judgements/NAME/    prediction.json, findings.jsonl, results.json
       report.html         the page of the newest judgement; it can be made again at any time
 
-`run.json` says the format. In format 3, the newest, every file above is there that the scenario's
-cluster makes, with every field that kchaos writes: what lacks one is unknown, and the answer names
-it (`checkers.evidence.files`). What clients sent is in `history.jsonl` alone. Runs of format 2 have
-their produces in `actions.jsonl` too, and are judged as well. So are runs of format 1, which may
-lack `brokers/`; then nothing is believed that only a broker's own settings could show.
+`run.json` says the format, and this kchaos reads format 3 alone. Every file above is there that the
+scenario's cluster makes, with every field that kchaos writes: what lacks one is unknown, and the
+answer names it (`checkers.evidence.files`). What clients sent is in `history.jsonl` alone.
 
 Evidence is everything but `judgements/` and `report.html`. It is appended to while the run goes on
 and never touched after the seal. Who plays it holds a lock on the directory (flock) until it is
@@ -109,7 +107,7 @@ class RunDirectory:
         """The run directory at `path`, sealed or not.
 
         Raises:
-            RunDirectoryError: No run is there, a newer kchaos wrote it, or it holds what is no
+            RunDirectoryError: No run is there, it has another format, or it holds what is no
                 file: see `checkers.opening`.
         """
         directory = cls(path)
@@ -348,10 +346,11 @@ class RunDirectory:
 
 def _check_format(said: Mapping[str, Any], file: Path) -> None:
     written = said.get("format")
-    if type(written) is not int or not 1 <= written <= FORMAT:
+    if type(written) is not int or written != FORMAT:
         raise RunDirectoryError(
-            f"{file} has format {written!r}; this kchaos reads from 1 up to {FORMAT}: judge it "
-            "with the kchaos that made it, or a newer one"
+            f"{file} has format {written!r}, and this kchaos reads format {FORMAT} alone: judge "
+            f"the run with the kchaos that made it, or play its scenario again: kchaos replay "
+            f"{file.parent}"
         )
 
 

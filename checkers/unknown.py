@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kchaos.checkers.acts import Hold, StartBroker, TopicPartition
-from kchaos.checkers.evidence.about import SCENARIO
 from kchaos.checkers.evidence.clients import CLIENTS
 from kchaos.checkers.evidence.given_settings import given_settings
 from kchaos.checkers.evidence.history import Operation
-from kchaos.checkers.evidence.run import DELETING, RunEvidence
+from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.formats.api_keys import FOLLOWED
 from kchaos.checkers.model.releases.status import status
@@ -171,18 +170,6 @@ def probe_refused(judgement: Judgement) -> Iterator[str]:
             )
 
 
-def deleting_by_scenario_alone(judgement: Judgement) -> Iterator[str]:
-    """Yield each setting that lets brokers lose records and that only scenario.json names."""
-    evidence = judgement.evidence
-    has_files = any(evidence.run.path.glob("brokers/*/server.properties"))
-    if evidence.description.format > 1 or has_files or evidence.is_tiered:
-        return
-    for name, value in evidence.broker_properties.items():
-        is_unclean = name == "unclean.leader.election.enable" and value != "false"
-        if is_unclean or name.removeprefix("log.") in DELETING:
-            yield f"only {SCENARIO} says {name}={value}: the run has no broker's own settings"
-
-
 def tier_not_predicted(judgement: Judgement) -> Iterator[str]:
     """Yield each reading of a tiered log that the model says nothing about."""
     evidence, prediction = judgement.evidence, judgement.prediction
@@ -257,8 +244,6 @@ def no_decisions(judgement: Judgement) -> Iterator[str]:
 def no_messages(judgement: Judgement) -> Iterator[str]:
     """Yield that messages between brokers are missing."""
     evidence = judgement.evidence
-    if evidence.description.format == 1 and not evidence.is_linked:
-        yield "the run says that there were no links, and has no broker's own settings to show it"
     if evidence.is_linked and evidence.rounds is None:
         yield (
             "links.jsonl is missing although the cluster was linked: which questions for leader "
@@ -476,7 +461,6 @@ RULES: Table = {
     ),
     (SAFETY, False): (
         (Cause.EVIDENCE, no_settle_record),
-        (Cause.EVIDENCE, deleting_by_scenario_alone),
         (Cause.NOT_FOLLOWED, tier_not_predicted),
         (Cause.EVIDENCE, tier_not_read),
         (Cause.NOT_FOLLOWED, remote_deletions_not_judged),

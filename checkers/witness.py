@@ -28,7 +28,6 @@ from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.links import LinkMessage
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier_tables import tables_of
-from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.formats.point_hit import PointHit
 from kchaos.checkers.model.values.prediction import EpochRound
@@ -269,8 +268,6 @@ def _observed_witness(
 
 def _has(message: LinkMessage, name: str, value: Any) -> bool:
     detail = message.detail or {}
-    if name == "api":
-        return message.api == spelled(value)
     if name == "partition":
         return any(_includes(entry, value) for entry in detail.get("partitions", ()))
     if name == "detail":

@@ -66,13 +66,6 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
         return
     actions = [timed for timed in evidence.events if timed.step >= 0 or not _is_start(timed)]
     actions = [timed for timed in actions if timed.zxid >= 0]
-    has_acts = any(isinstance(timed.event, ModelledAct) for timed in actions if timed.step >= 0)
-    if has_acts and not any(lines_of(evidence.observed, Act)):
-        yield (
-            f"{OBSERVATIONS} notes no act at all, as the first versions of kchaos did. Nobody can "
-            f"judge such a run any more; play it again: kchaos replay {evidence.run.path}"
-        )
-        return
     yield from _acts(evidence, actions)
     yield from _high_watermarks(evidence, actions)
     yield from _deleted_records(evidence, actions)

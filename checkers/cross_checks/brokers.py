@@ -16,7 +16,6 @@ from kchaos.checkers.model.releases.request_versions import asked_versions
 from kchaos.checkers.model.releases.versions import line_of, parse_version
 from kchaos.checkers.observations import Act, BrokerStarted
 
-_FIRST_WITH_BROKERS_FILES = 2
 _VERSION = re.compile(r"INFO Kafka version ?: (\S+) \(")
 _SERVER_JAR = re.compile(r"kafka_2\.\d+-(.+)\.jar")
 
@@ -31,9 +30,8 @@ def broker_disagreements(evidence: RunEvidence) -> Iterator[str]:
     settings of the last start, no other setting that lets records be deleted, and the addresses
     with which the broker registered, which its log names too; that these lead over links exactly
     if the run says so.
-    **Does not verify**: which build of a release lies in a folder; what a run of format 1 lacks:
-    it may have been stored without the brokers' own files; in which versions brokers of a KRaft
-    cluster ask, which follow from its metadata.version.
+    **Does not verify**: which build of a release lies in a folder; in which versions brokers of a
+    KRaft cluster ask, which follow from its metadata.version.
     """
     yield from _jars(evidence)
     if not evidence.is_kraft:
@@ -41,8 +39,7 @@ def broker_disagreements(evidence: RunEvidence) -> Iterator[str]:
     registered = _registered(evidence)
     for broker in sorted(evidence.description.brokers):
         for name in ("server.properties", "server.log"):
-            is_there = evidence.files.has(f"brokers/{broker}/{name}")
-            if not is_there and evidence.description.format >= _FIRST_WITH_BROKERS_FILES:
+            if not evidence.files.has(f"brokers/{broker}/{name}"):
                 yield f"brokers/{broker}/{name} is missing"
         yield from _versions_logged(evidence, broker)
         try:
@@ -103,7 +100,7 @@ def _versions_logged(evidence: RunEvidence, broker: int) -> Iterator[str]:
             f"brokers/{broker}/server.log is of Kafka {', '.join(sorted(logged))}, and the broker "
             f"was started as {', '.join(sorted(known))}"
         )
-    elif not logged and evidence.description.format >= _FIRST_WITH_BROKERS_FILES:
+    elif not logged:
         yield f"brokers/{broker}/server.log does not say which Kafka it is of"
 
 

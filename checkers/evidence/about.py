@@ -68,7 +68,7 @@ class RunAbout:
         replay: The command that plays it again; `command` is the one that played it.
         unlinked: Why there were no links although the scenario asked for them, or "".
         format: Of the run directory; see `checkers.run_directory`.
-        name: The run's own, wherever a copy of it lies; "" in runs of before it was written.
+        name: The run's own, wherever a copy of it lies; "" if nobody gave it one.
         jars: The SHA-256 of each jar by its name, of each Kafka; no jars of one from an image.
     """
 

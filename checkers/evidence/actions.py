@@ -11,7 +11,7 @@ from kchaos.checkers.acts import Hold, StopBroker, fields_of
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.json_form import NOT_WRITTEN
-from kchaos.checkers.model.values.events import Decision, Event, event_from_json
+from kchaos.checkers.model.values.events import Decision, Event, Produce, event_from_json
 
 ACTIONS = "actions.jsonl"
 INTERNAL_PREFIX = "__"
@@ -53,13 +53,19 @@ def read_actions(files: EvidenceFiles) -> Iterator[TimedEvent]:
     """Yields the actions, in the order in which they were done.
 
     Raises:
-        ScenarioDataError: A line is no action with time, zxid and step, or no such action exists.
+        ScenarioDataError: A line is no action with time, zxid and step, no such action exists, or
+            it is a produce, which history.jsonl has.
     """
     for line in files.lines(ActionLine, ACTIONS):
         try:
             event = event_from_json(line.action)
         except ValueError as error:
             raise ScenarioDataError(f"{files.place(line.read_at)}: action: {error}") from error
+        if isinstance(event, Produce):
+            raise ScenarioDataError(
+                f"{files.place(line.read_at)} has the produce {event.operation!r}, and produces "
+                "are in history.jsonl alone"
+            )
         written = fields_of(event)
         files.lacks(
             line.read_at, (f"action: {name}" for name in written if name not in line.action)

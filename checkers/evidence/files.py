@@ -16,14 +16,6 @@ from kchaos.checkers.json_form import ShapeError, from_json, lacking
 from kchaos.checkers.run_directory import RunDirectory
 
 _T = TypeVar("_T")
-_SINCE = {
-    ("actions.jsonl", "action: keys"): 2,
-    ("tier.jsonl", "fetches: keys"): 2,
-    ("history.jsonl", "zxid"): 3,
-    ("history.jsonl", "step"): 3,
-    ("history.jsonl", "codec"): 3,
-}
-"""The format since which every run has a field, where that is not the first."""
 
 
 @dataclass(slots=True)
@@ -97,17 +89,11 @@ class EvidenceFiles:
         for name in fields:
             self._lacking.setdefault((read_at.partition(":")[0], name), read_at)
 
-    def lacking(self, written: int) -> tuple[str, ...]:
-        """Lines read so far that lack something, a sentence for each file and field.
-
-        Args:
-            written: The format of the run directory.
-        """
+    def lacking(self) -> tuple[str, ...]:
+        """Return a sentence for each file and field that a line read so far lacks."""
         return tuple(
-            f"{read_at} lacks {field!r}, which is written of every run: it was taken out, or an "
-            "older kchaos played the run"
-            for (name, field), read_at in self._lacking.items()
-            if written >= _SINCE.get((name, field), 1)
+            f"{read_at} lacks {field!r}, which is written of every run: it was taken out"
+            for (_, field), read_at in self._lacking.items()
         )
 
     def broken_seal(self) -> tuple[str, ...]:

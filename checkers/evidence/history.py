@@ -3,7 +3,7 @@
 The file has a line when an operation is invoked and one when it ends: "ok", "fail" (it had no
 effect) or "info" (nobody knows). "keys" are those of the "records", where they have any. The
 invocation of a produce has what the model is told of it besides: "zxid", the last one before,
-"step", and "codec", with which the batch was sent. Until format 2 a line of actions.jsonl has them.
+"step", and "codec", with which the batch was sent.
 A read's "ok" line has "records", the values that it got, and "base_offset", the offset of the
 first; "promised" there means that they lay below the leader's high watermark, as every record that
 a consumer gets does. A produce has "timestamp_ms", the time that each of its records says, in
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kchaos.checkers.errors import ScenarioDataError
-from kchaos.checkers.evidence.actions import ACTIONS, TimedEvent
+from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.formats.error_codes import REFUSES_RECORDS
 from kchaos.checkers.json_form import NOT_WRITTEN, SOMETIMES
@@ -31,12 +31,8 @@ from kchaos.checkers.model.values.producers import ProducerMark
 from kchaos.checkers.segments.batch import Record, payload_digest
 
 HISTORY = "history.jsonl"
-_APART_S = 60.0
-"""Most seconds between the line of a produce and its action in an older run."""
 _CLOCK_STEPS_BACK_S = 1.0
 _DIGEST = re.compile(r"[0-9a-f]{16}")
-_PROBE_PREFIX = "settle-"
-"""Beginning of the names of settling's writes; older histories mark them by nothing else."""
 
 
 Transaction = Literal["", "open", "committed", "aborted", "none"]
@@ -278,51 +274,6 @@ def produces(files: EvidenceFiles, lines: Iterable[HistoryLine]) -> Iterator[Tim
         )
 
 
-def with_acted(
-    files: EvidenceFiles, lines: Iterable[HistoryLine], actions: Iterable[TimedEvent]
-) -> Iterator[HistoryLine]:
-    """Yields the lines; where an older run left zxid, step and codec to its actions, with these.
-
-    Raises:
-        ScenarioDataError: An action is a produce that no line invokes, or one that lacks nothing;
-            or it is there twice, or is not what its line says.
-    """
-    acted: dict[str, tuple[TimedEvent, Produce]] = {}
-    for timed in actions:
-        if isinstance(timed.event, Produce):
-            name = timed.event.operation
-            if name in acted:
-                raise ScenarioDataError(f"{files.place(timed.read_at)} has {name!r} once more")
-            acted[name] = timed, timed.event
-    for line in lines:
-        is_older = (line.type, line.function, line.zxid) == ("invoke", "produce", None)
-        if is_older and line.operation in acted:
-            timed, action = acted.pop(line.operation)
-            _refuse_another_action(line, timed, files.place(line.read_at))
-            yield replace(line, zxid=timed.zxid, step=timed.step, codec=action.codec)
-        else:
-            yield line
-    if acted:
-        raise ScenarioDataError(
-            f"{ACTIONS} has produces that {HISTORY} does not leave to it: {sorted(acted)}"
-        )
-
-
-def _refuse_another_action(line: HistoryLine, timed: TimedEvent, place: str) -> None:
-    """Refuse a produce that is another one in the actions of an older run."""
-    for name in ("broker", "topic", "partition", "acks", "records", "keys", "codec"):
-        said = getattr(line, name)
-        if said is not None and said != getattr(timed.event, name):
-            raise ScenarioDataError(
-                f"{place} invokes {line.operation!r} with other {name} than {timed.read_at}"
-            )
-    if abs(timed.time - line.time) > _APART_S:
-        raise ScenarioDataError(
-            f"{place} invokes {line.operation!r} at {line.time}, and {timed.read_at} is of "
-            f"{timed.time}"
-        )
-
-
 def _lacking(line: HistoryLine, operation: Operation) -> Iterator[str]:
     """Yields what every line of a produce has, and this one has not."""
     if operation.function == "produce":
@@ -363,7 +314,7 @@ def _invoked(line: HistoryLine, place: str) -> Operation:
         invoked_at=line.time,
         codec=line.codec or "none",
         timestamp_ms=line.timestamp_ms,
-        is_probe=line.operation.startswith(_PROBE_PREFIX) if line.probe is None else line.probe,
+        is_probe=bool(line.probe),
         read_at=line.read_at,
     )
 

@@ -14,7 +14,6 @@ from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.forms import check_message
-from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.link_record import LinkRecord
 from kchaos.checkers.json_form import NOT_WRITTEN
@@ -65,16 +64,9 @@ _FETCHER = re.compile(r"(?:broker-\d+-fetcher-|ReplicaFetcherThread-)(\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkMessage(LinkRecord):
-    """A record as it was read, with what it says in the model's words; None if that is nothing.
-
-    Its API has Kafka's own spelling, whatever an older run wrote.
-    """
+    """A record as it was read, with what it says in the model's words; None if that is nothing."""
 
     said: Observation | None = field(default=None, metadata=NOT_WRITTEN)
-
-    def __post_init__(self) -> None:
-        if self.api is not None:
-            object.__setattr__(self, "api", spelled(self.api))
 
 
 def read_links(files: EvidenceFiles) -> tuple[LinkMessage, ...] | None:

@@ -42,7 +42,6 @@ from kchaos.checkers.evidence.history import (
     operations,
     produces,
     said,
-    with_acted,
 )
 from kchaos.checkers.evidence.hits import read_hits
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
@@ -269,18 +268,14 @@ class RunEvidence:
 
         That is actions.jsonl, and each produce of the history but probes that were refused.
         """
-        others = (timed for timed in self._written if not isinstance(timed.event, Produce))
         refused = {each.operation for each in self.client_operations if each.is_refused_probe}
         sent = (
             timed
             for timed in produces(self.files, self.history)
             if not isinstance(timed.event, Produce) or timed.event.operation not in refused
         )
-        return tuple(sorted((*others, *sent), key=lambda timed: (timed.zxid, timed.time)))
-
-    @cached_property
-    def _written(self) -> tuple[TimedEvent, ...]:
-        return tuple(read_actions(self.files))
+        both = (*read_actions(self.files), *sent)
+        return tuple(sorted(both, key=lambda timed: (timed.zxid, timed.time)))
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
@@ -403,8 +398,8 @@ class RunEvidence:
 
     @cached_property
     def history(self) -> tuple[HistoryLine, ...]:
-        """history.jsonl, as it is written since format 3."""
-        return tuple(with_acted(self.files, self.files.lines(HistoryLine, HISTORY), self._written))
+        """history.jsonl."""
+        return tuple(self.files.lines(HistoryLine, HISTORY))
 
     @cached_property
     def observed(self) -> tuple[Observed, ...]:

@@ -76,8 +76,7 @@ class ApiKey(IntEnum):
         return next((key for key in cls if key.spelled == value), None)
 
 
-_SPELLED = {key.name: key.spelled for key in ApiKey}
-APIS = tuple(_SPELLED.values())
+APIS = tuple(key.spelled for key in ApiKey)
 """The APIs that a `Hold` may name, in Kafka's own spelling: those that the links tell apart."""
 
 FOLLOWED = frozenset(
@@ -94,11 +93,6 @@ FOLLOWED = frozenset(
     )
 )
 """Those by which replicas come to be as they are; what a hold of another does, no model says."""
-
-
-def spelled(api: str) -> str:
-    """Kafka's own spelling of an API that may be named in capitals, as older runs name them."""
-    return _SPELLED.get(api, api)
 
 
 def unknown_api(api: str) -> str:

@@ -33,7 +33,7 @@ class LinkRecord:
         source: The broker that sends the request, in both directions; None if it is not known.
         target: The broker that answers it, likewise.
         api: Kafka's name of the API, in its own spelling; None for a key without one here.
-        api_version: None in records of older runs where it was not known.
+        api_version: None where the request is not known, of which this is the response.
         detail: What the body says; None where it was not read.
         read_at: File and line where it was read, such as "links.jsonl:12".
     """

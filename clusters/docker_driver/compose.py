@@ -87,8 +87,6 @@ def _write_compose_file(file: Path) -> None:
     there = file.read_text(encoding="utf-8", errors="replace")
     if "KCHAOS_JARS" not in there:
         raise MachineError(f"{file} is not kchaos's: go to a folder without one")
-    if "KCHAOS_MODE" not in there:
-        raise MachineError(f"{file} is of an earlier kchaos, without KRaft: remove it")
 
 
 def _jars_folder(distribution: Distribution) -> Path:

@@ -21,6 +21,7 @@ from kchaos.harness.player.rates import page_of
 from kchaos.harness.run.own_parts import OwnParts
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.seeds import seed_text
 from kchaos.harness.summary.summary import IS_UNKNOWN, UNSAFE, reasons_to_fail
 
 _SEEDS = 1_000_000
@@ -87,7 +88,7 @@ def chaos(
     known = [] if results is None else results_in(results)
     played = [line for line in known if _key(line) in {_key_of(wanted, due) for due in all_due}]
     missing = [due for due in all_due if _key_of(wanted, due) not in set(map(_key, played))]
-    say(f"{len(missing)} of {len(all_due)} schedules to play, seeds from {seed} on")
+    say(f"{len(missing)} of {len(all_due)} schedules to play, seeds from {seed_text(seed)} on")
     lines: list[Line] = []
     plain: list[Scenario] = []
 

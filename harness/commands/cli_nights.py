@@ -14,6 +14,7 @@ from kchaos.clusters.releases import Mode
 from kchaos.harness.commands.cli_options import (
     LocalPath,
     PlaceType,
+    SeedType,
     as_json,
     default_side_by_side,
     mode,
@@ -143,7 +144,7 @@ def _keep(text: str) -> int | None:
     default="1/1",
     help="Play only these seeds, such as 2/5; needs --seed, the same for all parts.",
 )
-@click.option("--seed", type=click.IntRange(0), help="Of the first schedules.  [default: any]")
+@click.option("--seed", type=SeedType(), help="Of the first schedules.  [default: any]")
 @click.option(
     "--mix",
     "mixes",

@@ -15,6 +15,7 @@ from kchaos.checkers.store import SCHEME, place_of
 from kchaos.clusters.drivers import DRIVERS
 from kchaos.clusters.memory import clusters_at_once
 from kchaos.harness.printable import printable
+from kchaos.harness.seeds import seed_in
 
 RUNS_DIRECTORY = "kchaos-runs"
 _HEAP_MIB = 256
@@ -69,6 +70,19 @@ class PlaceType(click.ParamType[Any]):
             return place_of(str(value))
         except ValueError as error:
             raise click.BadParameter(str(error)) from None
+
+
+class SeedType(click.ParamType[int]):
+    """A seed, which may name the version of kchaos for which it holds."""
+
+    name = "SEED"
+
+    def convert(self, value: Any, option: Any, context: Any) -> int:
+        """Return the number."""
+        try:
+            return value if isinstance(value, int) else seed_in(value)
+        except ValueError as error:
+            self.fail(str(error), option, context)
 
 
 runs_directory = click.option(

@@ -12,6 +12,7 @@ from kchaos.clusters.releases import Mode
 from kchaos.harness.commands.cli_complete import releases
 from kchaos.harness.commands.cli_options import (
     LocalPath,
+    SeedType,
     as_json,
     default_side_by_side,
     mode,
@@ -131,7 +132,7 @@ def _runs_wanted(command: Callable[..., int]) -> Callable[..., int]:
     @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
     @click.option(
         "--seed",
-        type=click.IntRange(0),
+        type=SeedType(),
         help="Seed of the first run; each further run takes the next number.  [default: any]",
     )
     @acts_of_schedules

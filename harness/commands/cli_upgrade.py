@@ -10,6 +10,7 @@ import click
 from kchaos.harness.commands.cli_complete import releases
 from kchaos.harness.commands.cli_options import (
     LocalPath,
+    SeedType,
     as_json,
     default_side_by_side,
     run_options,
@@ -78,7 +79,7 @@ UPGRADE_MIXES = (
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How many.")
 @click.option(
     "--seed",
-    type=click.IntRange(0),
+    type=SeedType(),
     help="Of the first run; each further one takes the next number.  [default: any]",
 )
 @click.option(

@@ -14,7 +14,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,6 +35,7 @@ from kchaos.harness.player.drawing import WITHOUT_KRAFT, check_mix, draw, has_kr
 from kchaos.harness.player.rare import SLOW_DISKS
 from kchaos.harness.run.runner import RunOptions, delete_run
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.seeds import own_version, seed_text
 from kchaos.harness.summary.exercised import leaning_after, rules_of
 from kchaos.harness.summary.lines import (
     LINES,
@@ -403,7 +403,7 @@ def _begins(
         kinds = ", ".join(f"{kind} {factor:g}x" for kind, factor in night.leaning.items())
         yield f"what the baseline had seldom is drawn more often: {kinds}"
     clusters = "one cluster" if side_by_side == 1 else f"{side_by_side} clusters"
-    yield f"seeds from {night.seed} on, {clusters} at once, into {folder}"
+    yield f"seeds from {seed_text(night.seed)} on, {clusters} at once, into {folder}"
 
 
 def _play(
@@ -570,10 +570,9 @@ def _leaning(folder: Path, earlier: Sequence[Line], kinds: Collection[str]) -> M
 def _agree(folder: Path, night: Night) -> None:
     """Writes night.json, or makes sure that the one that is there says the same."""
     file = folder / NIGHT
-    asked = json.loads(json.dumps(asdict(night)))
+    asked = json.loads(json.dumps(asdict(night) | {"kchaos": own_version()}))
     if file.exists():
         there = json.loads(file.read_text())
-        there.setdefault("leaning", {})
         other = [name for name, value in asked.items() if there.get(name) != value]
         if other:
             raise UsageError(
@@ -581,7 +580,7 @@ def _agree(folder: Path, night: Night) -> None:
                 "--output, or say the same to go on with it"
             )
         return
-    file.write_text(json.dumps(asked | {"kchaos": version("kchaos")}, indent=1) + "\n")
+    file.write_text(json.dumps(asked, indent=1) + "\n")
 
 
 def seed_of(folder: Path, seed: int | None) -> int:

@@ -22,6 +22,7 @@ from kchaos.harness.play.workload import command_in
 from kchaos.harness.player.lines import Line
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.seeds import seed_text
 from kchaos.harness.steps.scenario_steps import Inject
 from kchaos.harness.upgrades.notes import change_texts
 from kchaos.harness.upgrades.procedure import Upgrade, draw_upgrade, phases, require_upgrade
@@ -135,7 +136,7 @@ def play_upgrade(
     scenarios = [draw_upgrade(seed + number, upgrade) for number in range(wanted.runs)]
     folder = wanted.sign_off or options.runs_directory / f"sign-off-{upgrade.case}-{seed}"
     runs_text = "1 run" if len(scenarios) == 1 else f"{len(scenarios)} runs"
-    say(f"{upgrade.pair}: {runs_text}, seeds from {seed} on")
+    say(f"{upgrade.pair}: {runs_text}, seeds from {seed_text(seed)} on")
     runs: dict[int, Path] = {}
     told = _signed(wanted, [], seed, digests)
 
@@ -212,7 +213,7 @@ def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
     words += ["--stepped"] * upgrade.stepped
     words += ["--workload", shlex.join(upgrade.workload)] if upgrade.workload else []
     words += ["--unsupported"] * bool(upgrade.why_unsupported)
-    return shlex.join([*words, "--seed", str(seed), "--runs", str(runs)])
+    return shlex.join([*words, "--seed", seed_text(seed), "--runs", str(runs)])
 
 
 def plan_lines(upgrade: Upgrade, seed: int | None) -> list[str]:

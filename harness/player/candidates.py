@@ -81,7 +81,7 @@ _MIXED: dict[str, float] = {
     "hold-leader-and-isr": 0.7,
     "create-topic": 0.5,
     "snapshot": 0.6,
-    # Drawn in the mixes that name them, so that a seed of the others stays what it was.
+    # Drawn in the mixes that name them.
     "forge-epochs": 0,
     "configure-format": 0,
     "roll-format": 0,

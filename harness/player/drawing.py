@@ -190,10 +190,8 @@ def _begin(
     weights = dict(step_weights_of(mix, is_kraft=is_kraft))
     wide = None
     if mix == RARE:
-        # Another source of chance, so that what all mixes draw stays what it was.
-        more = Random(f"rare {seed}")
-        wide = draw_wide(more, kafka, known.text, cluster.properties)
-        cluster, weights = wide.cluster, swarm(more, weights)
+        wide = draw_wide(random, kafka, known.text, cluster.properties)
+        cluster, weights = wide.cluster, swarm(random, weights)
     weights |= {name: kind.weight for name, kind in own.items()}
     drawing = Drawing(
         random=random,

@@ -23,7 +23,7 @@ def service_tables(loaded: Loaded) -> Sequence[ServiceTable]:
 
 
 def not_measured(loaded: Loaded) -> Sequence[str]:
-    """Measurements that could not be made, and why; an earlier kchaos measured nothing."""
+    """Measurements that could not be made, and why."""
     availability = None if loaded.results is None else loaded.results.availability
     return () if availability is None else availability.not_measured
 

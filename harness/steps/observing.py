@@ -7,7 +7,6 @@ from typing import Any
 
 from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.formats.checkpoints import HIGH_WATERMARKS
 from kchaos.checkers.model import events
 from kchaos.clusters.agent import POINTS, Gate
@@ -221,7 +220,7 @@ class AwaitMessage:
         play.observed(observations.MessagesSeen(messages=messages))
 
     def _matches(self, record: LinkRecord) -> bool:
-        wanted = (spelled(self.api), self.direction)
+        wanted = (self.api, self.direction)
         if (record.api, record.direction) != wanted or record.fate not in self.fates:
             return False
         if self.source not in (None, record.source) or self.target not in (None, record.target):

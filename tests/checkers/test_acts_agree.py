@@ -4,27 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.checkers.acts import CutLink, HealLink, Hold, ReleaseHold
+from kchaos.checkers.acts import Hold, ReleaseHold
 from kchaos.checkers.judge import judge
 from kchaos.checkers.observations import HighWatermarkNotPinned
 from kchaos.checkers.run_directory import RunDirectory
-from tests.support.clean_runs import clean_run, clean_snapshot, unknown_of
-
-
-def test_a_run_without_any_act_observed_is_said_to_be_old_and_how_to_play_it_again(
-    tmp_path: Path,
-) -> None:
-    run = clean_run(tmp_path / "run")
-    run.act(CutLink(source=0, target=1, name="cut")).act(HealLink(name="cut"))
-    observations = clean_snapshot(run).run.path / "observations.jsonl"
-    lines = observations.read_text().splitlines(keepends=True)
-    observations.write_text("".join(line for line in lines if '"act"' not in line))
-    sealed = run.seal()
-
-    said = unknown_of(judge(sealed))
-
-    assert "notes no act at all, as the first versions of kchaos did" in said
-    assert f"kchaos replay {sealed.path}" in said
+from tests.support.clean_runs import clean_run, clean_snapshot
 
 
 @pytest.mark.parametrize(("api", "conforms"), [("Fetch", True), ("WriteTxnMarkers", None)])

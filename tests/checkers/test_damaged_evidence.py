@@ -55,7 +55,7 @@ def test_damaged_evidence_is_unknown_and_says_where_without_a_traceback(
         (run.path / name).write_text(text.replace(whole, damaged, 1))
 
     build = clean_snapshot(clean_run(tmp_path / "run"))
-    build.link(api_key=3, api="METADATA")
+    build.link(api_key=3, api="Metadata")
 
     results = judge(build.seal(before=damage))
 
@@ -91,7 +91,7 @@ def test_a_line_that_was_cut_off_before_the_seal_is_unknown(name: str, tmp_path:
         (run.path / name).write_bytes(content[:-1])
 
     build = clean_snapshot(clean_run(tmp_path / "run"))
-    build.link(api_key=3, api="METADATA")
+    build.link(api_key=3, api="Metadata")
 
     results = judge(build.seal(before=cut))
 

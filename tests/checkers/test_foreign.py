@@ -130,7 +130,7 @@ def fetched(build: RunBuilder, *, asked: int, to: int = -1, high_watermark: int 
     """Broker 1 asks broker 0 from an offset on, and is given all up to another (inclusive)."""
     fields: dict[str, Any] = {"topic": "t", "partition": 0}
     number = int(build.clock)
-    names = {"api_key": 1, "api": "FETCH", "api_version": 4, "correlation_id": number}
+    names = {"api_key": 1, "api": "Fetch", "api_version": 4, "correlation_id": number}
     build.link(**names, detail={"partitions": [fields | {"fetch_offset": asked}]})
     given = {"base_offset": asked, "last_offset": to} if to >= asked else {}
     answer = fields | {"error_code": 0, "high_watermark": high_watermark, **given}

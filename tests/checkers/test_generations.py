@@ -12,7 +12,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from tests.support.run_builder import CONTROLLER_SESSION, RunBuilder
 
 T = TopicPartition("t", 0)
-KEYS = {"LEADER_AND_ISR": 4, "STOP_REPLICA": 5, "CONTROLLED_SHUTDOWN": 7}
+KEYS = {"LeaderAndIsr": 4, "StopReplica": 5, "ControlledShutdown": 7}
 
 
 def two_generations(path: Path, release: str = "2.2.2") -> RunBuilder:
@@ -23,7 +23,7 @@ def two_generations(path: Path, release: str = "2.2.2") -> RunBuilder:
     build.elect_controller(2, CONTROLLER_SESSION)
     build.register(2, CONTROLLER_SESSION).register(1, 0x11).register(0, 0x10)
     build.topic("t", [0, 1]).state(0, 0, [0, 1])
-    asked(build, "LEADER_AND_ISR", number=1, broker_epoch=3 if release == "2.2.2" else None)
+    asked(build, "LeaderAndIsr", number=1, broker_epoch=3 if release == "2.2.2" else None)
     build.act(acts.StopBroker(broker=1, clean=False))
     build.close_session(0x11)
     build.act(acts.StartBroker(broker=1, release=release))
@@ -47,11 +47,11 @@ def asked(
     state = {"leader": 0, "leader_epoch": 0, "isr": [0, 1], "controller_epoch": 1}
     partition = [{"topic": "t", "partition": 0, "replicas": [0, 1]} | state]
     detail: dict[str, Any] = {"controller_id": 2, "controller_epoch": 1, "partitions": partition}
-    if api == "CONTROLLED_SHUTDOWN":
+    if api == "ControlledShutdown":
         detail = {"broker_id": 1}
     if broker_epoch is not None:
         detail["broker_epoch"] = broker_epoch
-    is_shutdown = api == "CONTROLLED_SHUTDOWN"
+    is_shutdown = api == "ControlledShutdown"
     common = {
         "api": api,
         "api_key": KEYS[api],
@@ -104,7 +104,7 @@ def test_a_generation_is_a_registration_and_lasts_until_it_is_gone(tmp_path: Pat
 
 def test_a_request_with_the_epoch_of_an_earlier_generation_is_late(tmp_path: Path) -> None:
     build = two_generations(tmp_path / "run")
-    asked(build, "STOP_REPLICA", number=2, broker_epoch=3, error_code=77)
+    asked(build, "StopReplica", number=2, broker_epoch=3, error_code=77)
     newest = last(build)
     assert (newest.meant_for, newest.in_force, newest.is_late) == (3, 8, True)
     assert (newest.error_code, newest.predicted_error_code, newest.is_made) == (77, 77, False)
@@ -116,7 +116,7 @@ def test_a_request_with_the_epoch_of_an_earlier_generation_is_late(tmp_path: Pat
 
 def test_a_request_with_the_present_epoch_is_not_late(tmp_path: Path) -> None:
     build = two_generations(tmp_path / "run")
-    asked(build, "STOP_REPLICA", number=2, broker_epoch=8)
+    asked(build, "StopReplica", number=2, broker_epoch=8)
     newest = last(build)
     assert (newest.meant_for, newest.is_late, newest.predicted_error_code) == (8, False, 0)
 
@@ -127,7 +127,7 @@ def test_a_process_that_registers_again_may_not_have_heard_of_it_for_a_moment(
 ) -> None:
     build = two_generations(tmp_path / "run")
     build.close_session(0x12).register(1, 0x13)
-    asked(build, "STOP_REPLICA", number=2, broker_epoch=8, wall_time_s=build.clock + after_s)
+    asked(build, "StopReplica", number=2, broker_epoch=8, wall_time_s=build.clock + after_s)
     newest = last(build)
     assert (newest.in_force, newest.error_code, newest.is_late) == (10, 0, is_late)
     assert newest.predicted_error_code == (77 if is_late else 0)
@@ -135,7 +135,7 @@ def test_a_process_that_registers_again_may_not_have_heard_of_it_for_a_moment(
 
 def test_what_kchaos_made_is_late_by_its_own_account(tmp_path: Path) -> None:
     build = two_generations(tmp_path / "run", "2.1.1")
-    asked(build, "STOP_REPLICA", number=2, client_id=STALE_CLIENT_ID)
+    asked(build, "StopReplica", number=2, client_id=STALE_CLIENT_ID)
     made(build)
     newest = last(build)
     assert (newest.meant_for, newest.is_late, newest.is_made) == (3, True, True)
@@ -149,7 +149,7 @@ def test_a_request_that_a_hold_kept_over_a_bounce_is_late(tmp_path: Path) -> Non
         build.close_session(0x12)
         build.register(1, 0x13)
 
-    asked(build, "STOP_REPLICA", number=2, held_since=bounce)
+    asked(build, "StopReplica", number=2, held_since=bounce)
     newest = last(build)
     assert (newest.meant_for, newest.in_force, newest.is_late) == (8, 10, True)
 
@@ -168,22 +168,22 @@ def test_a_request_that_is_sent_again_to_the_next_generation_is_late(
     tmp_path: Path, connection: int, number: int, words: dict[str, Any], is_late: bool
 ) -> None:
     build = two_generations(tmp_path / "run", "2.1.1")
-    asked(build, "STOP_REPLICA", number=7, connection=1, is_answered=False)
+    asked(build, "StopReplica", number=7, connection=1, is_answered=False)
     build.close_session(0x12)
     build.register(1, 0x13)
-    asked(build, "STOP_REPLICA", number=number, connection=connection, **words)
+    asked(build, "StopReplica", number=number, connection=connection, **words)
     assert last(build).is_late == is_late
 
 
 def test_an_ordinary_request_without_an_epoch_is_never_called_late(tmp_path: Path) -> None:
     build = two_generations(tmp_path / "run", "2.1.1")
-    asked(build, "STOP_REPLICA", number=2)
+    asked(build, "StopReplica", number=2)
     assert not last(build).is_late
 
 
 def test_a_controlled_shutdown_is_about_the_broker_that_sends_it(tmp_path: Path) -> None:
     build = two_generations(tmp_path / "run")
-    asked(build, "CONTROLLED_SHUTDOWN", number=2, broker_epoch=3, error_code=77, client_id="1")
+    asked(build, "ControlledShutdown", number=2, broker_epoch=3, error_code=77, client_id="1")
     newest = last(build)
     assert (newest.broker, newest.target, newest.is_late) == (1, 2, True)
     assert newest.predicted_error_code == 77
@@ -198,9 +198,9 @@ def test_a_new_process_that_no_request_named_was_never_told(tmp_path: Path) -> N
 
 def test_a_new_process_that_was_told_or_refused_all_is_told_apart(tmp_path: Path) -> None:
     told = two_generations(tmp_path / "told")
-    asked(told, "LEADER_AND_ISR", number=2, broker_epoch=8)
+    asked(told, "LeaderAndIsr", number=2, broker_epoch=8)
     refused = two_generations(tmp_path / "refused")
-    asked(refused, "LEADER_AND_ISR", number=2, broker_epoch=3, error_code=77)
+    asked(refused, "LeaderAndIsr", number=2, broker_epoch=3, error_code=77)
     for build, expected in ((told, ()), (refused, (1,))):
         build.write_zookeeper()
         facts = RunEvidence(build.run)

@@ -105,7 +105,7 @@ def test_only_an_answer_that_arrived_without_error_is_a_round(tmp_path: Path) ->
 
 def test_a_diverging_epoch_in_a_fetch_response_is_a_round(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run")
-    fetch = {"api_key": 1, "api": "FETCH"}
+    fetch = {"api_key": 1, "api": "Fetch"}
     asked_for = ABOUT | {"fetch_offset": 12, "last_fetched_epoch": 2}
     build.link(**fetch, correlation_id=1, detail={"session_epoch": 0, "partitions": [asked_for]})
     subject = ABOUT | {"error_code": 0, "high_watermark": 11}
@@ -141,7 +141,7 @@ def test_an_answer_tells_whether_it_has_news_of_an_internal_topic(
     ]
     for partitions in told:
         answer = {"partitions": list(partitions)}
-        build.link(api_key=1, api="FETCH", direction="response", detail=answer)
+        build.link(api_key=1, api="Fetch", direction="response", detail=answer)
 
     said = [message.said for message in RunEvidence(build.run).links or ()]
 

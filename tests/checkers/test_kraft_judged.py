@@ -195,7 +195,7 @@ def _demoted(path: Path, *, told: Sequence[int], epoch: int = 1, **late: Any) ->
     build = kraft_run(path).state(1, 1, [0, 1])
     for beyond in told:
         said = {"broker_epoch": epoch, "current_metadata_offset": build.zxid + beyond}
-        build.link(source=0, target=CONTROLLER, api="BROKER_HEARTBEAT", api_key=63, detail=said)
+        build.link(source=0, target=CONTROLLER, api="BrokerHeartbeat", api_key=63, detail=said)
     build.produce("late", late.pop("broker", 0), ["l"], acks=1, **{"base_offset": 11} | late)
     return [
         finding

@@ -6,7 +6,6 @@ import pytest
 from kchaos.checkers import acts
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.assembling import run_evidence
-from kchaos.checkers.evidence.links import LINKS
 from kchaos.checkers.evidence.partition import (
     PartitionEvidence,
     batch_rows,
@@ -15,11 +14,9 @@ from kchaos.checkers.evidence.partition import (
 )
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model import events, predict
 from kchaos.checkers.run_directory import RunDirectory
-from tests.golden.stored import unpacked
 from tests.support.kafka_6361_runs import A_ONLY, BOTH
 from tests.support.run_builder import RunBuilder, create_body, values
 
@@ -224,17 +221,3 @@ def test_internal_topics_are_not_judged(tmp_path: Path) -> None:
     partitions = list(run_evidence(RunEvidence(ended(build)), None))
 
     assert {each.topic for each in partitions} == {"t"}
-
-
-def test_links_that_name_apis_in_capitals_are_read_as_those_in_kafkas_spelling(
-    tmp_path: Path,
-) -> None:
-    older = unpacked("2.8.2", tmp_path / "older")
-    newer = unpacked("2.8.2", tmp_path / "newer")
-    lines = list(newer.read_lines(LINKS))
-    assert {"FETCH", "LEADER_AND_ISR", "ALTER_PARTITION"} <= {line["api"] for line in lines}
-    renamed = (line | {"api": spelled(line["api"])} for line in lines)
-    text = "".join(json.dumps(line) + "\n" for line in renamed)
-    (newer.path / LINKS).write_text(text)
-    assert "LEADER_AND_ISR" not in text
-    assert RunEvidence(newer).links == RunEvidence(older).links

@@ -35,7 +35,7 @@ def message(number: int, api: str, direction: str, **entry: Any) -> dict[str, An
         "wall_time_s": 100.0 + number,
         "source": 1,
         "target": 0,
-        "api_key": 1 if api == "FETCH" else 23,
+        "api_key": 1 if api == "Fetch" else 23,
         "api": api,
         "direction": direction,
         "fate": "passed",
@@ -49,13 +49,13 @@ def message(number: int, api: str, direction: str, **entry: Any) -> dict[str, An
 
 def fetch(number: int, error_code: int) -> tuple[dict[str, Any], dict[str, Any]]:
     return (
-        message(number, "FETCH", "request", fetch_offset=0),
-        message(number, "FETCH", "response", error_code=error_code, high_watermark=3),
+        message(number, "Fetch", "request", fetch_offset=0),
+        message(number, "Fetch", "response", error_code=error_code, high_watermark=3),
     )
 
 
 def epochs(number: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    api = "OFFSET_FOR_LEADER_EPOCH"
+    api = "OffsetForLeaderEpoch"
     return (
         message(number, api, "request", leader_epoch=0),
         message(number, api, "response", error_code=0, leader_epoch=0, end_offset=3),
@@ -64,8 +64,8 @@ def epochs(number: int) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def offsets(number: int, partition: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
     asked, answered = (
-        message(number, "LIST_OFFSETS", "request", timestamp=-4),
-        message(number, "LIST_OFFSETS", "response", error_code=0, offset=3),
+        message(number, "ListOffsets", "request", timestamp=-4),
+        message(number, "ListOffsets", "response", error_code=0, offset=3),
     )
     for each in (asked, answered):
         each["detail"]["partitions"][0]["partition"] = partition

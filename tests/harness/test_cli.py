@@ -121,12 +121,15 @@ def test_an_empty_cache_offline_is_the_machines_fault(
     assert "offline" in capsys.readouterr().err
 
 
-def test_a_run_of_a_newer_version_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("written", [1, 2, 99])
+def test_a_run_of_another_format_is_refused_by_its_number_and_what_to_do(
+    written: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "run.json").write_text('{"format": 99}')
+    (tmp_path / "run.json").write_text(f'{{"format": {written}}}')
     assert run(["judge", "--no-spark", str(tmp_path)]) == 64
-    assert "format 99" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"run.json has format {written}, and this kchaos reads format 3 alone" in said
+    assert f"play its scenario again: kchaos replay {tmp_path}" in said
 
 
 @pytest.mark.parametrize(

@@ -327,7 +327,7 @@ def test_a_strangers_settings_are_not_played_unless_they_are_trusted(
     run = tmp_path / "run"
     run.mkdir()
     (run / "scenario.json").write_text(_changed(**_ATTACKS[what]))
-    (run / "run.json").write_text('{"format": 1}')
+    (run / "run.json").write_text('{"format": 3}')
     told = refusal(command, "run")
     assert "run/scenario.json has settings that may load classes" in told
     assert what in told

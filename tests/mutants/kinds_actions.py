@@ -1,7 +1,4 @@
-"""Changes to actions.jsonl: what the scenario says that it did.
-
-Only runs of formats 1 and 2 have produces there.
-"""
+"""Changes to actions.jsonl: what the scenario says that it did."""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,23 +45,6 @@ def _with(name: str, action: dict[str, Any], *, at: float = 0.6) -> None:
     add(f"actions: {name}", mutate)
 
 
-_action("a produce with other acks", "Produce", lambda action: action.update(acks=-action["acks"]))
-_action(
-    "a produce to another broker",
-    "Produce",
-    lambda action: action.update(broker=1 - action["broker"]),
-)
-_action("a produce of other records", "Produce", put(records=["other"]))
-_action(
-    "a produce of one record more",
-    "Produce",
-    lambda action: action.update(records=[*action["records"], "more"]),
-)
-_action("a produce to another topic", "Produce", put(topic="u"))
-_action("a produce to another partition", "Produce", put(partition=4))
-_action("a produce of another name", "Produce", put(operation="renamed"))
-_action("a produce with another codec", "Produce", put(codec="gzip"))
-_without("a produce is not there", "Produce")
 _without("a snapshot is not there", "Snapshot")
 _without("the last snapshot is not there", "Snapshot", label="final")
 _action("a snapshot of another name", "Snapshot", put(label="elsewhere"))
@@ -158,12 +138,12 @@ _with(
         "codec": "none",
     },
 )
-_line("an earlier zxid", lambda line: line.update(zxid=max(0, line["zxid"] - 30)), "Produce")
-_line("a later zxid", more("zxid", 500), "Produce")
+_line("an earlier zxid", lambda line: line.update(zxid=max(0, line["zxid"] - 30)))
+_line("a later zxid", more("zxid", 500))
 _line("a zxid that is no number", put(zxid="x"))
 _line("a zxid that is not finite", put(zxid=float("inf")))
-_line("an hour later", more("time", 3600), "Produce", "CutLink")
-_line("an hour earlier", more("time", -3600), "Produce", "HealLink")
+_line("an hour later", more("time", 3600), "CutLink")
+_line("an hour earlier", more("time", -3600), "HealLink")
 _line("a time that is not finite", put(time=float("nan")))
 _line("a beginning after the end", lambda line: line.update(began=line["time"] + 50), "StopBroker")
 _line("a step that the scenario does not have", put(step=900))
@@ -178,7 +158,7 @@ def _swapped(run: RunCopy) -> str:
         index
         for index in range(len(lines) - 1)
         if {lines[index]["action"]["event"], lines[index + 1]["action"]["event"]}
-        & {"StopBroker", "CutLink", "Produce"}
+        & {"StopBroker", "CutLink"}
         and lines[index]["action"]["event"] != lines[index + 1]["action"]["event"]
     ]
     at = run.pick(pairs, "two different actions")
@@ -189,18 +169,7 @@ def _swapped(run: RunCopy) -> str:
 
 add(
     "actions: a line is there twice",
-    lambda run: run.double_line(ACTIONS, _is("Produce"), "produce"),
+    lambda run: run.double_line(ACTIONS, _is("Snapshot"), "snapshot"),
 )
 add("actions: no file", lambda run: run.remove(ACTIONS))
 add("actions: nothing in it", lambda run: run.write(ACTIONS, b""))
-
-
-@kind("actions: a produce is nowhere, neither here nor in the history")
-def _nowhere(run: RunCopy) -> str:
-    lines = run.lines(ACTIONS)
-    chosen = run.pick(
-        [line["action"]["operation"] for line in lines if _is("Produce")(line)], "produce"
-    )
-    run.drop_lines(ACTIONS, lambda line: line["action"].get("operation") == chosen)
-    run.drop_lines("history.jsonl", lambda line: line["operation"] == chosen)
-    return f"{ACTIONS}: {chosen}"

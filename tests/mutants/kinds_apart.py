@@ -90,11 +90,11 @@ def _no_marks(run: RunCopy) -> str:
 
 
 # What links say.
-_all("another client id", LINKS, put(client_id="x"), _api("FETCH"))
+_all("another client id", LINKS, put(client_id="x"), _api("Fetch"))
 _all("monotonic times of nothing", LINKS, put(monotonic_s=0.0), lambda line: True)
-_gone("no question for an epoch is asked", LINKS, _api("OFFSET_FOR_LEADER_EPOCH"))
-_gone("no wish for an ISR", LINKS, _api("ALTER_PARTITION"))
-_gone("no answer to a fetch", LINKS, _api("FETCH", "response"))
+_gone("no question for an epoch is asked", LINKS, _api("OffsetForLeaderEpoch"))
+_gone("no wish for an ISR", LINKS, _api("AlterPartition"))
+_gone("no answer to a fetch", LINKS, _api("Fetch", "response"))
 
 
 @kind("apart: the last connection is gone")
@@ -124,7 +124,7 @@ def _first_on(direction: str, api: str) -> Callable[[RunCopy], str]:
 
 
 for _edge in ("first", "last"):
-    for _what in ("UPDATE_METADATA", "LEADER_AND_ISR"):
+    for _what in ("UpdateMetadata", "LeaderAndIsr"):
         add(f"apart: the {_edge} {_what} of a connection is gone", _first_on(_edge, _what))
 
 
@@ -264,11 +264,3 @@ add(
         and run.edit_json(ABOUT, more("started_at", -1800))
     ),
 )
-
-
-@kind("apart: format 1, and no broker's own files")
-def _lowered(run: RunCopy) -> str:
-    if not (run.path / "brokers").exists():
-        raise NotApplicableError("no brokers' files")
-    run.remove("brokers")
-    return run.edit_json(ABOUT, put(format=1))

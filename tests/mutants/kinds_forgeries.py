@@ -36,7 +36,7 @@ _line("an end was forged", lambda line: _entry(line, error_code=0, end_offset=11
 _line("a forged answer of another partition", lambda line: _entry(line, partition=7), _forged)
 _line("a forged answer to another source", put(source=2), _forged)
 _line("a forged answer of another target", put(target=2), _forged)
-_line("a forged answer of another api", put(api="FETCH"), _forged)
+_line("a forged answer of another api", put(api="Fetch"), _forged)
 _line("a forged question", put(direction="request"), _forged)
 _line("a forged answer to no question", put(correlation_id=10**6), _forged)
 _line("a replaced answer to no question", put(correlation_id=10**6), _replaced)
@@ -45,7 +45,7 @@ _line("a replaced answer with an error", lambda line: _entry(line, error_code=3)
 
 
 def _passed_answer(line: Line) -> bool:
-    is_answer = is_of(line, "OFFSET_FOR_LEADER_EPOCH") and line["direction"] == "response"
+    is_answer = is_of(line, "OffsetForLeaderEpoch") and line["direction"] == "response"
     return bool(is_answer and line["fate"] == "passed")
 
 

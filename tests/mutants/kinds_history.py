@@ -33,7 +33,7 @@ def _invoke(name: str, edit: Callable[[Line], object]) -> None:
 
 
 def _told(name: str, edit: Callable[[Line], object]) -> None:
-    """What the model is told of a produce, which runs of formats 1 and 2 have elsewhere."""
+    """What the model is told of a produce."""
     add(
         f"history: {name}",
         lambda run: run.edit_line(HISTORY, edit, lambda line: "zxid" in line, "zxid of a produce"),

@@ -44,8 +44,8 @@ def _entry(
     )
 
 
-_FETCH, _EPOCH = "FETCH", "OFFSET_FOR_LEADER_EPOCH"
-_CONTROL, _METADATA, _STOP = "LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA"
+_FETCH, _EPOCH = "Fetch", "OffsetForLeaderEpoch"
+_CONTROL, _METADATA, _STOP = "LeaderAndIsr", "UpdateMetadata", "StopReplica"
 _entry("another fetch offset", _FETCH, "request", more("fetch_offset", 1), field="fetch_offset")
 _entry(
     "another current epoch",
@@ -129,7 +129,7 @@ _line("a source that is no number", put(source="x"))
 _line("another direction", put(direction="response"), direction="request")
 _line("another correlation", put(correlation_id=10**6), _FETCH)
 _line("another connection", put(connection=999), _FETCH)
-_line("another api", put(api="LIST_OFFSETS"), _FETCH, direction="request")
+_line("another api", put(api="ListOffsets"), _FETCH, direction="request")
 _line(
     "another controller epoch",
     lambda o: o["detail"].update(controller_epoch=7),

@@ -9,11 +9,11 @@ from tests.mutants.run_copy import Line, is_of, put
 
 
 def _asked(line: Line) -> bool:
-    return bool(is_of(line, "LIST_OFFSETS") and line["direction"] == "request")
+    return bool(is_of(line, "ListOffsets") and line["direction"] == "request")
 
 
 def _answered(line: Line) -> bool:
-    return bool(is_of(line, "LIST_OFFSETS") and line["fate"] == "released")
+    return bool(is_of(line, "ListOffsets") and line["fate"] == "released")
 
 
 def _entry(name: str, edit: Callable[[dict[str, Any]], object], where: Any) -> None:

@@ -251,19 +251,6 @@ def _no_link_at_all(run: RunCopy) -> str:
     return run.edit_json(SCENARIO, lambda value: value["cluster"].update(linked=False))
 
 
-@kind("brokers: an older format without the brokers' files, and unclean elections")
-def _lowered(run: RunCopy) -> str:
-    run.remove("brokers")
-    run.edit_json(ABOUT, put(format=1))
-    run.edit_json(SCENARIO, lambda v: v["cluster"]["properties"].update({_UNCLEAN: "true"}))
-    lines = run.lines(ACTIONS)
-    for line in lines:
-        if line["action"]["event"] == "StartBroker":
-            line["action"]["unclean_leader_election"] = True
-    run.write_lines(ACTIONS, lines)
-    return "format 1"
-
-
 def _beside(name: str, file: str, content: bytes | None = None) -> None:
     """One more file beside a replica's segments, counted."""
 
@@ -326,10 +313,10 @@ def _exchange_gone(name: str, api: str, directions: tuple[str, ...]) -> None:
 
 
 _BOTH = ("request", "response")
-_exchange_gone("an exchange of UpdateMetadata is gone", "UPDATE_METADATA", _BOTH)
-_exchange_gone("an exchange of LeaderAndIsr is gone", "LEADER_AND_ISR", _BOTH)
-_exchange_gone("an answer to UpdateMetadata is gone", "UPDATE_METADATA", ("response",))
-_exchange_gone("an answer to LeaderAndIsr is gone", "LEADER_AND_ISR", ("response",))
+_exchange_gone("an exchange of UpdateMetadata is gone", "UpdateMetadata", _BOTH)
+_exchange_gone("an exchange of LeaderAndIsr is gone", "LeaderAndIsr", _BOTH)
+_exchange_gone("an answer to UpdateMetadata is gone", "UpdateMetadata", ("response",))
+_exchange_gone("an answer to LeaderAndIsr is gone", "LeaderAndIsr", ("response",))
 add(
     "whole: an acknowledgement came 40 s later",
     lambda run: run.edit_line(

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 
 _T = TypeVar("_T")
@@ -21,8 +20,8 @@ Line = dict[str, Any]
 
 
 def is_of(line: Line, api: str) -> bool:
-    """Whether a line of links.jsonl is of this API, which older runs name in capitals."""
-    return line["api"] in (api, spelled(api))
+    """Whether a line of links.jsonl is of this API."""
+    return bool(line["api"] == api)
 
 
 def put(**fields: Any) -> Callable[[Line], None]:

@@ -84,14 +84,10 @@ SURVIVORS = {
     "apart: no wish for an ISR": (
         "Where the ISR that ZooKeeper has may have been asked for before the links saw it."
     ),
-    "apart: the first UPDATE_METADATA of a connection is gone": (
+    "apart: the first UpdateMetadata of a connection is gone": (
         "A connection's first number is any, and so is its last: nobody counts connections."
     ),
-    "apart: the last UPDATE_METADATA of a connection is gone": "As above.",
-    "apart: format 1, and no broker's own files": (
-        "Runs of format 1 may lack them: the release is known by its jar's digest then, and no "
-        "setting that lets brokers lose records is believed."
-    ),
+    "apart: the last UpdateMetadata of a connection is gone": "As above.",
     "withdrawn: the leader's files on every in-sync replica at the end": (
         "Where all hold the same records already."
     ),

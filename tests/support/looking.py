@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.formats.checkpoints import (
     LEADER_EPOCHS,
     parse_leader_epoch_checkpoint,
@@ -31,11 +30,7 @@ def messages(
 ) -> Iterator[dict[str, Any]]:
     """Lines of links.jsonl of this API (Kafka's spelling), with all the wanted fields."""
     for line in run.read_lines("links.jsonl"):
-        if (
-            line["api"] is None
-            or spelled(line["api"]) != api
-            or source not in (None, line["source"])
-        ):
+        if line["api"] != api or source not in (None, line["source"]):
             continue
         if target in (None, line["target"]) and wanted.items() <= line.items():
             yield line

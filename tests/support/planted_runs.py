@@ -200,7 +200,7 @@ def late_request_obeyed(path: Path) -> RunDirectory:
     build = clean(path)
     build.close_session(0x11).register(1, 0x12)
     late = {
-        "api": "STOP_REPLICA",
+        "api": "StopReplica",
         "api_key": 5,
         "correlation_id": 1,
         "source": 2,
@@ -211,7 +211,7 @@ def late_request_obeyed(path: Path) -> RunDirectory:
     asked = {"controller_id": 2, "controller_epoch": 1, "partitions": [fields]}
     build.link(**late, detail=asked)
     build.link(**late, direction="response", detail={"error_code": 0, "partitions": [fields]})
-    other = late | {"api": "LEADER_AND_ISR", "api_key": 4, "client_id": "2", "target": 0}
+    other = late | {"api": "LeaderAndIsr", "api_key": 4, "client_id": "2", "target": 0}
     other |= {"connection": 2}
     told = fields | {"leader": 0, "leader_epoch": 0, "isr": [0, 1], "controller_epoch": 1}
     build.link(**other, detail=asked | {"partitions": [told]})

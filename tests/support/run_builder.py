@@ -13,7 +13,6 @@ from crc32c import crc32c
 from kchaos.checkers import acts
 from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.evidence.observed import Observed
-from kchaos.checkers.formats.api_keys import spelled
 from kchaos.checkers.formats.kafka_jars import SERVER_JARS
 from kchaos.checkers.json_form import to_json
 from kchaos.checkers.model import events
@@ -412,15 +411,15 @@ class RunBuilder:
 
     def link(self, **fields: Any) -> "RunBuilder":
         self.is_linked = True
-        api = str(fields.get("api", "OFFSET_FOR_LEADER_EPOCH"))
+        api = str(fields.get("api", "OffsetForLeaderEpoch"))
         record = {
             "connection": 1,
             "source": 1,
             "target": 0,
             "api_key": 23,
-            "api": "OFFSET_FOR_LEADER_EPOCH",
+            "api": "OffsetForLeaderEpoch",
             "api_version": max(
-                asked_versions(spelled(api), line_of(parse_version(self.release))), default=0
+                asked_versions(api, line_of(parse_version(self.release))), default=0
             ),
             "correlation_id": 1,
             "direction": "request",

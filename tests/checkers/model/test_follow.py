@@ -322,7 +322,7 @@ def test_a_run_whose_links_saw_no_control_request_is_predicted_from_events_alone
     kept = [
         line
         for line in file.read_text().splitlines(keepends=True)
-        if json.loads(line)["api"] in ("FETCH", "OFFSET_FOR_LEADER_EPOCH")
+        if json.loads(line)["api"] in ("Fetch", "OffsetForLeaderEpoch")
     ]
     file.write_text("".join(kept))
     evidence = RunEvidence(run)

@@ -133,13 +133,6 @@ def test_somebody_elses_compose_file_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "docker-compose.yml").read_text() == "services: {}\n"
 
 
-def test_a_compose_file_of_an_earlier_kchaos_is_refused(tmp_path: Path) -> None:
-    earlier = FILE.read_text().replace("KCHAOS_MODE", "")
-    (tmp_path / "docker-compose.yml").write_text(earlier)
-    with pytest.raises(MachineError, match="without KRaft: remove it"):
-        write_environment("2.8.2", tmp_path, say=print)
-
-
 def test_a_folder_without_the_file_gets_ours(tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match="no Kafka is named"):
         write_environment("", tmp_path, say=print)

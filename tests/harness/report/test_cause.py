@@ -484,7 +484,7 @@ def told_it(
     state |= {"partition_epoch": 1, "replicas": [0, 1], "is_new": None}
     number = {"source": 7, "target": 0, "correlation_id": correlation_id, "connection": 9}
     sent = {"controller_id": 7, "controller_epoch": 1, "partitions": [state]}
-    to_it = {"api": "LEADER_AND_ISR", "api_key": 4, **number}
+    to_it = {"api": "LeaderAndIsr", "api_key": 4, **number}
     build.link(**to_it, detail=sent)
     if error is not None:
         answer = {"error_code": error, "partitions": [fields | {"error_code": error}]}

@@ -202,7 +202,7 @@ def test_an_unsealed_run_is_no_verdict(tmp_path: Path) -> None:
 def test_a_run_that_was_killed_at_once_still_has_a_page(tmp_path: Path) -> None:
     path = tmp_path / "run"
     path.mkdir()
-    (path / "run.json").write_text('{"format": 1}')
+    (path / "run.json").write_text('{"format": 3}')
     page = Page(render(RunDirectory.open(path)))
 
     assert page.problems == []

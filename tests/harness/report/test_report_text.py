@@ -176,7 +176,7 @@ def test_the_time_line_tells_generations_late_requests_and_what_a_client_was_tol
     build.close_session(0x12)
     build.register(1, 0x13)
     state = {"leader": 0, "leader_epoch": 1, "isr": [0, 1], "controller_epoch": 1}
-    request = {"api": "LEADER_AND_ISR", "api_key": 4, "api_version": 2, "source": 0, "target": 1}
+    request = {"api": "LeaderAndIsr", "api_key": 4, "api_version": 2, "source": 0, "target": 1}
     request |= {"correlation_id": 9, "client_id": "0"}
     fields = [{"topic": "t", "partition": 0} | state]
     detail = {"controller_id": 0, "controller_epoch": 1, "broker_epoch": 4, "partitions": fields}

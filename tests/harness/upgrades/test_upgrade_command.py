@@ -23,6 +23,7 @@ from kchaos.harness.commands.upgrade import (
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.seeds import seed_text
 from kchaos.harness.upgrades.procedure import Upgrade
 from tests.golden.stored import unpacked
 
@@ -143,7 +144,7 @@ def test_a_workload_that_cannot_run_is_refused_before_a_cluster_starts(
 def test_what_is_unsupported_is_played_again_as_such() -> None:
     upgrade = meant(("3.9.1",), ("2.8.2",), unsupported=True)
     assert command_of(upgrade, runs=1, seed=4) == (
-        "kchaos upgrade --from 3.9.1 --to 2.8.2 --unsupported --seed 4 --runs 1"
+        f"kchaos upgrade --from 3.9.1 --to 2.8.2 --unsupported --seed {seed_text(4)} --runs 1"
     )
 
 
