@@ -37,7 +37,7 @@ releases: ## each known release starts and serves, and threads are held on six; 
 		tests/faults/test_jvm_faults.py
 
 examples: ## all examples that tests of drawn acts, segments and types draw; CI has a third
-	KCHAOS_ALL_EXAMPLES=1 $(PYTEST) tests/checkers/model/explore/test_drawn_acts.py \
+	KCHAOS_ALL_EXAMPLES=1 $(PYTEST) tests/studies/explore/test_drawn_acts.py \
 		tests/checkers/segments tests/mutants/test_types.py -m "$(NO_JVM)"
 
 coverage: ## what stored runs go through of the model: writes build/coverage.md

@@ -15,10 +15,10 @@ import statistics
 import sys
 from dataclasses import replace
 
-from kchaos.checkers.explorer import Progress, System, explore
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.explore import system_of
-from kchaos.checkers.model.explore.bounds import Machine
+from kchaos.studies.explore import system_of
+from kchaos.studies.explore.bounds import Machine
+from kchaos.studies.explorer import Progress, System, explore
 from tests.support.published_specifications import Bounds, kip_101, kip_279
 
 _TWO_REPLICAS = Bounds(replicas=2, log_size=3, max_records=3, max_leader_epoch=3)

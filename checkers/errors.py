@@ -8,7 +8,7 @@ CheckError
 ├── ModelError           an action that the model's own state makes impossible
 ├── ComparisonError      a comparison that does not exist or does not fit what was asked
 ├── StoreError           an object store cannot be asked, refuses, or breaks off
-├── ExplorerError        in `checkers.explorer.errors`: a bound, a rule or a process that fails
+├── ExplorerError        in `studies.explorer.errors`: a bound, a rule or a process that fails
 └── SparkError           Spark cannot do it
     └── SparkNotStarted  nor even be started on this machine
 """

@@ -10,9 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kchaos.checkers.model.controller.at_once import PARTITION
-from kchaos.checkers.model.explore import Schedule
-from kchaos.checkers.model.explore.acts import untold, waits_for_zookeeper
-from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
@@ -48,6 +45,9 @@ from kchaos.harness.steps.scenario_steps import (
     TakeSnapshot,
     Tell,
 )
+from kchaos.studies.explore import Schedule
+from kchaos.studies.explore.acts import untold, waits_for_zookeeper
+from kchaos.studies.explore.moves import ChaosMove
 
 EXPLORED = "explored"
 _TOPIC, _INDEX = PARTITION

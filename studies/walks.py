@@ -5,9 +5,6 @@ from dataclasses import replace
 from random import Random
 
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.explore import ActedBrokers, ActedCluster, Schedule, walk
-from kchaos.checkers.model.explore.schedules import wrong_at_end
-from kchaos.checkers.model.explore.walk import WIDE_WALK_WEIGHTS, conflicts
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import BROKER_FORMAT
 from kchaos.harness.player.drawn_settings import (
@@ -19,12 +16,13 @@ from kchaos.harness.player.drawn_settings import (
     title_of,
 )
 from kchaos.harness.player.rare import swarm
+from kchaos.harness.player.studied_mixes import WALKS, WIDE_WALKS
 from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.schedule_scenarios import cluster_of, steps_of
+from kchaos.studies.explore import ActedBrokers, ActedCluster, Schedule, walk
+from kchaos.studies.explore.schedules import wrong_at_end
+from kchaos.studies.explore.walk import WIDE_WALK_WEIGHTS, conflicts
+from kchaos.studies.schedule_scenarios import cluster_of, steps_of
 
-WALKS = "walks"
-WIDE_WALKS = "wide-walks"
-"""The mix of walks with more replicas, older message formats, and bounces that nobody sees."""
 _REPLICAS = (2, 3)
 _WIDE_REPLICAS = (2, 3, 4)
 _ALWAYS = ("write-one", "write-pair", "write-all", "restart", "register", "heal", "release")

@@ -17,7 +17,7 @@ from kchaos.checkers.model.releases.versions import LOOKED_UP
 
 REPOSITORY = Path(__file__).parent.parent
 FOLDER = REPOSITORY / "docs/built"
-TOP = ("clusters", "faults", "checkers", "harness")
+TOP = ("clusters", "faults", "checkers", "harness", "studies")
 """The top folders that can be imported, the lowest first. `tests/` mirrors them."""
 BESIDE = {
     "benchmarks": "Benchmarks, which compare side by side in one run and print ratios.",

@@ -15,8 +15,8 @@ import kchaos
 from tests.support.parsing import parsed
 
 ROOT = Path(__file__).parent.parent
-_PRODUCT = ("harness", "clusters", "faults", "checkers", "benchmarks")
-_ROOMS_AND_TESTS = ("harness", "clusters", "faults", "checkers", "benchmarks", "tests")
+_PRODUCT = ("studies", "harness", "clusters", "faults", "checkers", "benchmarks")
+_ROOMS_AND_TESTS = (*_PRODUCT, "tests")
 
 
 @pytest.mark.slow
@@ -37,7 +37,7 @@ def test_each_room_has_its_place_in_an_import_contract() -> None:
         for named in (*contract.get("layers", ()), *contract.get("source_modules", ()))
         for room in named.split("|")
     }
-    tops = ("clusters", "faults", "checkers", "checkers/model", "harness")
+    tops = ("clusters", "faults", "checkers", "checkers/model", "harness", "studies")
     rooms = {
         f"kchaos.{top}.{init.parent.name}".replace("/", ".")
         for top in tops
@@ -55,8 +55,8 @@ def test_every_public_name_is_there() -> None:
 
 @pytest.mark.slow
 def test_rooms_are_imported_by_the_name_that_nobody_else_has() -> None:
-    bare = re.compile(r"(?<!kchaos )(?:from|import) (?:harness|clusters|faults|checkers)\b")
-    folders = ("harness", "clusters", "faults", "checkers", "tests", "benchmarks")
+    bare = re.compile(r"(?<!kchaos )(?:from|import) (?:studies|harness|clusters|faults|checkers)\b")
+    folders = _ROOMS_AND_TESTS
     chosen = [
         str(file.relative_to(ROOT))
         for folder in folders

@@ -18,7 +18,7 @@ from tests.golden.stored import unpacked
 pytestmark = [pytest.mark.slow, pytest.mark.needs("git")]
 
 ROOT = Path(__file__).parent.parent
-NAMES = ("harness", "tests", "checkers", "clusters", "faults")
+NAMES = ("harness", "tests", "checkers", "clusters", "faults", "studies")
 INSTALLS = ("wheel", "editable")
 RELEASED = "7.8.9"
 """The tag of the copy of the checkout that becomes a wheel."""

@@ -8,8 +8,8 @@ from typing import Any
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import ConfigureTopic, PreferredElection
+from kchaos.harness.catalogue.kip_405_page import of_scenario, wanted
 from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.documents.kip_405_page import of_scenario, wanted
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.scenario_steps import (
     AwaitHighWatermark,

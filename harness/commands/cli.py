@@ -2,8 +2,10 @@
 
 import json
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +13,7 @@ import click
 
 from kchaos.checkers.store import Place
 from kchaos.clusters.releases import Mode
-from kchaos.harness.commands.cli_compare import compare
 from kchaos.harness.commands.cli_complete import cases_of_entry, entries, releases
-from kchaos.harness.commands.cli_explore import explore
 from kchaos.harness.commands.cli_machine import add_machine_commands
 from kchaos.harness.commands.cli_nights import add_night_commands
 from kchaos.harness.commands.cli_options import (
@@ -36,11 +36,44 @@ from kchaos.harness.commands.cli_releases import bisect, versions
 from kchaos.harness.commands.cli_upgrade import upgrade
 from kchaos.harness.printable import printable
 
+COMMANDS = "kchaos.commands"
+"""Entry points: by the name of a command, the command."""
+
 if TYPE_CHECKING:
     from kchaos.harness.run.runner import RunOptions
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+class _Commands(click.Group):
+    """The commands of kchaos, and those of other packages by their entry points."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """Return the names of all of them."""
+        return sorted({*super().list_commands(context), *_commands_of_packages()})
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """Return the command of that name; that of another package is imported now."""
+        own = super().get_command(context, name)
+        point = None if own is not None else _commands_of_packages().get(name)
+        if point is None:
+            return own
+        try:
+            command: click.Command = point.load()
+        except ImportError as error:
+            raise click.UsageError(
+                f"the command {name} ({point.value}) cannot be imported: {error}; repair or remove "
+                "the package that brings it"
+            ) from error
+        return command
+
+
+@cache
+def _commands_of_packages() -> Mapping[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=COMMANDS)}
+
+
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80}
+)
 @click.version_option(package_name="kchaos")
 def cli() -> None:
     """Run real Kafka clusters, break their replication, judge them by their bytes.
@@ -409,8 +442,6 @@ def measure(
     )
 
 
-cli.add_command(explore)
-cli.add_command(compare)
 cli.add_command(versions)
 cli.add_command(bisect)
 cli.add_command(upgrade)

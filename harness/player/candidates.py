@@ -1,7 +1,7 @@
 """Candidates for the next step of a random schedule: kinds, weights, and how long each acts.
 
 Steps are what a cluster is told to do, and may turn out to be impossible. The mixes of walks draw
-other things, the moves of the model (`checkers.model.explore.walk`), by the same `drawn_move`. Of
+other things, the moves of the model (`kchaos.studies`), by the same `drawn_move`. Of
 the names that both have only `cut`, `kill` and `reorder` mean the same: the table there has their
 weights. `heal` ends any fault here and a cut there, after `expire` a broker stays without a session
 there, and during `bounce` the controller stands still there. `pause` is in lists of moves alone.
@@ -10,7 +10,6 @@ there, and during `bounce` the controller stands still there. `pause` is in list
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import combinations, permutations
 
-from kchaos.checkers.model.explore.walk import STEP_WEIGHTS
 from kchaos.clusters.links.details import METADATA_TOPIC
 from kchaos.clusters.settings import PROTOCOL
 from kchaos.faults import (
@@ -64,11 +63,11 @@ _MIXED: dict[str, float] = {
     "produce": 10,
     "produce-to-zombie": 8,
     "heal": 4,
-    "kill": STEP_WEIGHTS["kill"],
+    "kill": 1.5,
     "stop": 1,
     "bounce": 1.5,
     "pause": 1,
-    "cut": STEP_WEIGHTS["cut"],
+    "cut": 2,
     "cut-one-way": 1,
     "cut-zookeeper": 1.5,
     "expire": 1,

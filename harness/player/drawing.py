@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from kchaos.checkers.model.explore import drawn_move
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import Mode, Release, release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
@@ -57,8 +56,9 @@ from kchaos.harness.player.rare import (
     swarm,
     tiered_configuration,
 )
+from kchaos.harness.player.studied_mixes import WALKED, drawer_of
 from kchaos.harness.player.view import View, new_view
-from kchaos.harness.player.walks import WALKS, WIDE_WALKS, draw_walk
+from kchaos.harness.player.weighted import drawn_move
 from kchaos.harness.run.own_parts import OwnParts, require_apart
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
@@ -70,8 +70,7 @@ DRAWN = "DRAWN"
 _END_SESSION = 0.65
 _LONGER = (2, 6)
 _WRITES = ("produce", "produce-to-zombie")
-_WALKED = (WALKS, WIDE_WALKS)
-WITHOUT_KRAFT = (*WITH_ZOOKEEPER, *_WALKED)
+WITHOUT_KRAFT = (*WITH_ZOOKEEPER, *WALKED)
 """The mixes that are not drawn with KRaft."""
 _SELDOM_POSSIBLE = ("lose-tail", "tear-epochs", "lose-epochs", "wipe", "delete-topic")
 _SEIZED = 6
@@ -101,7 +100,7 @@ def draw(
     Args:
         kafka: A release, or a path to a distribution.
         steps: How many acts; the first topic and the gates do not count.
-        mix: One of `MIXES`, or `WALKS` or `WIDE_WALKS`.
+        mix: One of `MIXES` or of `WALKED`.
         gated: Whether each act is followed by gates; else the next one follows at once.
         release: The release of the distribution at the path; "" if `kafka` is a release.
         mode: Where the cluster keeps its metadata; None for what is usual with the release.
@@ -115,8 +114,8 @@ def draw(
     """
     known = release_of(release or kafka)
     require_drawable(mix, known.text, mode=mode, own=own)
-    if mix in _WALKED:
-        return draw_walk(
+    if mix in WALKED:
+        return drawer_of(mix)(
             seed, kafka=kafka, steps=steps, gated=gated, release=release or kafka, mix=mix
         )
     drawing, cluster = _begin(
@@ -158,7 +157,9 @@ def require_drawable(
     """
     check_mix(mix, release, is_kraft=has_kraft(release_of(release), mode))
     own_kinds(own)
-    if own and mix in _WALKED:
+    if mix in WALKED:
+        drawer_of(mix)
+    if own and mix in WALKED:
         raise UsageError(
             f"the mix {mix} has only acts that the model says are possible, and it knows "
             "none of your own: take another mix, such as mixed"
@@ -167,7 +168,7 @@ def require_drawable(
 
 def case_drawn(mix: str, *, gated: bool, mode: Mode | None, own: Sequence[OwnParts]) -> str:
     """The case of the schedules that `draw` gives for these arguments."""
-    if mix in _WALKED:
+    if mix in WALKED:
         return case_of(mix, gated)
     return "-with-".join([case_of(mix, gated, mode), *(Path(part.name).stem for part in own)])
 
@@ -254,8 +255,8 @@ def check_mix(mix: str, release: str, *, is_kraft: bool) -> None:
             f"the mix {mix} is not drawn for {release} with KRaft. It is made of "
             "what does not act with KRaft, or of what the model predicts; take another, as mixed"
         )
-    if mix not in (*MIXES, *_WALKED):
-        raise UsageError(f"no mix named {mix!r}; known: {', '.join((*MIXES, *_WALKED))}")
+    if mix not in (*MIXES, *WALKED):
+        raise UsageError(f"no mix named {mix!r}; known: {', '.join((*MIXES, *WALKED))}")
     if mix == UPGRADES and older_release(release) is None:
         raise UsageError(
             f"the mix {mix} begins on the release line before {release}, and none is known; take a "

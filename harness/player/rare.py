@@ -9,7 +9,6 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from kchaos.checkers.model.explore.walk import STEP_WEIGHTS
 from kchaos.clusters.agent.points import FETCH_REQUEST
 from kchaos.clusters.releases import KNOWN_RELEASES, release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
@@ -46,7 +45,7 @@ _ALWAYS = ("produce", "produce-to-zombie", "heal", "snapshot", "create-topic")
 RARE_KINDS: Mapping[str, float] = {
     "read": 2,
     "reassign": 2,
-    "reorder": STEP_WEIGHTS["reorder"],
+    "reorder": 2,
     "delete-records": 1,
     "roll-release": 3,
     "downgrade-format": 1.5,

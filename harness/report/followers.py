@@ -1,40 +1,17 @@
-"""A leader's view of its followers, and what KIP-501's solutions would have made of it."""
+"""A leader's view of its followers, as moments of the report."""
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.dropped import fetch_wait_s
 from kchaos.checkers.evidence.leader_view import FollowerSeen, LeaderView
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.harness.documents.kip_501_courses import Course, CourseState, play
-from kchaos.harness.documents.kip_501_runs import LeaderTerm, time_lines
-from kchaos.harness.documents.kip_501_solutions import SHIPPED, SOLUTION_1, SOLUTION_2
 from kchaos.harness.report.loading import Loaded
 
 _SAME_LOOK_S = 0.2
 """From 2.5 on a leader that finds somebody behind looks once more before it shrinks the ISR."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShadowRow:
-    """One solution's course in one leader's term.
-
-    Attributes:
-        term: The partition and the leader.
-        solution: Its name, and by what the next leader is chosen where that matters.
-        in_sync: What became of the ISR.
-        kept: Whom only a pending fetch kept, and how often.
-        offline: For how long the partition had no leader.
-    """
-
-    term: str
-    solution: str
-    in_sync: str
-    kept: str
-    offline: str
 
 
 def lagging_looks(loaded: Loaded) -> Iterator[tuple[float, str]]:
@@ -62,36 +39,6 @@ def lagging_looks(loaded: Loaded) -> Iterator[tuple[float, str]]:
             )
 
 
-def shadow_rows(loaded: Loaded) -> tuple[ShadowRow, ...]:
-    """Each solution in each term whose leader dropped somebody, or would have been given up."""
-    evidence, rows = loaded.evidence, []
-    try:
-        terms = [
-            (partition, *term)
-            for partition in (evidence.partitions if evidence.leader_views else ())
-            for term in time_lines(evidence, partition)
-        ]
-    except CheckError:
-        return ()  # The judgement says what cannot be read.
-    for partition, term, line in terms:
-        courses = [
-            ("recorded", None),
-            ("as shipped, by its rule", play(line, SHIPPED)),
-            ("solution 1", play(line, SOLUTION_1)),
-            ("solution 2, by assignment", play(line, SOLUTION_2)),
-            ("solution 2, by ISR order", play(line, SOLUTION_2, by_assignment=False)),
-        ]
-        if len({course and (course.states, course.moves) for _, course in courses[1:]}) == 1:
-            continue
-        name = f"{partition.name} led by {term.leader}, epoch {term.leader_epoch}"
-        zero = loaded.started_at
-        rows += [
-            _recorded(name, term, zero) if course is None else _row(name, solution, course, zero)
-            for solution, course in courses
-        ]
-    return tuple(rows)
-
-
 def _views(evidence: RunEvidence) -> tuple[LeaderView, ...]:
     try:
         return evidence.leader_views
@@ -116,44 +63,3 @@ def _follower_text(evidence: RunEvidence, view: LeaderView, follower: FollowerSe
 
 def _ago(view: LeaderView, time: float | None) -> str:
     return f"{view.time - time:.1f} s ago" if time else "never"
-
-
-def _recorded(name: str, term: LeaderTerm, zero: float) -> ShadowRow:
-    states = [
-        CourseState(time=time, leader=leader, isr=isr, why="")
-        for time, leader, isr in term.recorded
-    ]
-    offline = [state.time for state in states if state.leader < 0]
-    back = [
-        state.time for state in states if state.leader >= 0 and offline and state.time > offline[0]
-    ]
-    offline_s = (back[0] if back else term.ended) - offline[0] if offline else 0.0
-    return ShadowRow(
-        term=name,
-        solution="recorded",
-        in_sync=_states_text(states, zero),
-        kept="",
-        offline=f"{offline_s:.1f} s",
-    )
-
-
-def _row(name: str, solution: str, course: Course, zero: float) -> ShadowRow:
-    kept = sorted({follower for _, follower in course.kept})
-    return ShadowRow(
-        term=name,
-        solution=solution,
-        in_sync=_states_text(course.states[1:], zero),
-        kept=f"{len(course.kept)} times ({', '.join(map(str, kept))})" if kept else "",
-        offline=f"{course.offline_s:.1f} s",
-    )
-
-
-def _states_text(states: tuple[CourseState, ...] | list[CourseState], zero: float) -> str:
-    return (
-        "; ".join(
-            f"{state.time - zero:.1f}: leader {state.leader if state.leader >= 0 else 'none'}, ISR "
-            f"{','.join(map(str, state.isr))}{f' ({state.why})' if state.why else ''}"
-            for state in states
-        )
-        or "unchanged"
-    )

@@ -18,7 +18,6 @@ from kchaos.harness.report.cause.story import worst_of
 from kchaos.harness.report.cause.unavoidable import no_way_back
 from kchaos.harness.report.control import control_rows, most_of
 from kchaos.harness.report.finding_views import finding_views, in_order
-from kchaos.harness.report.followers import shadow_rows
 from kchaos.harness.report.lane_drawing import draw_partition
 from kchaos.harness.report.leadership import Decisions, decisions_of, incarnations
 from kchaos.harness.report.loading import Loaded, load
@@ -26,6 +25,7 @@ from kchaos.harness.report.moments import Moment, faults_of, moments, story_of, 
 from kchaos.harness.report.paper import Paper
 from kchaos.harness.report.replicas import PartitionView, partition_views
 from kchaos.harness.report.rounds import observed_rounds, predicted_rounds, side_by_side
+from kchaos.harness.report.sections import sections_of
 from kchaos.harness.report.service import not_measured, service_tables
 from kchaos.harness.report.templates import templates
 from kchaos.harness.report.text import damaged_text
@@ -107,7 +107,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         **_control(loaded),
         "service": service_tables(loaded),
         "not_measured": not_measured(loaded),
-        "shadow": shadow_rows(loaded),
+        "sections": (*sections_of(loaded),),
         "rounds": side_by_side(predicted_rounds(loaded), rounds),
         "has_prediction": loaded.prediction is not None,
         "truncations": loaded.prediction.truncations if loaded.prediction else (),

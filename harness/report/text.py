@@ -15,7 +15,6 @@ from kchaos.harness.report.cause.story import CauseStep
 from kchaos.harness.report.cause.unavoidable import no_way_back
 from kchaos.harness.report.control import control_rows, most_of
 from kchaos.harness.report.finding_views import in_order, offsets_text
-from kchaos.harness.report.followers import shadow_rows
 from kchaos.harness.report.lane_drawing import lanes_of, marks_on, note_of, offsets_of
 from kchaos.harness.report.lanes import LogLane, LogSpan, join_equal
 from kchaos.harness.report.leadership import Incarnation, decisions_of, incarnations
@@ -24,6 +23,7 @@ from kchaos.harness.report.moments import Moment, faults_of, moments, story_of, 
 from kchaos.harness.report.paper import Paper
 from kchaos.harness.report.replicas import PartitionView, ReplicaView, partition_views
 from kchaos.harness.report.rounds import Pair, observed_rounds, predicted_rounds, side_by_side
+from kchaos.harness.report.sections import sections_of
 from kchaos.harness.report.service import not_measured, service_tables
 from kchaos.harness.report.tier_text import tier_sections
 from kchaos.harness.report.witness_text import witness_text
@@ -94,7 +94,7 @@ def _whole(loaded: Loaded, paper: Paper) -> str:
     _rounds(paper, loaded)
     _time(paper, loaded)
     _service(paper, loaded)
-    _shadow(paper, loaded)
+    _sections(paper, loaded)
     _brokers(paper, loaded)
     _control(paper, loaded)
     if left_out := answers.not_compared(loaded):
@@ -379,17 +379,13 @@ def _service(paper: Paper, loaded: Loaded) -> None:
         paper.add(f"Not measured: {each}", indent=2, hang=2, style="quiet")
 
 
-def _shadow(paper: Paper, loaded: Loaded) -> None:
-    rows = shadow_rows(loaded)
-    if not rows:
-        return
-    paper.heading("What KIP-501's solutions would have done")
-    for term, of_term in groupby(rows, key=lambda row: row.term):
-        paper.add(term, indent=1, style="bold")
-        for row in of_term:
-            kept = f"; kept {row.kept}" if row.kept else ""
-            text = f"{row.solution}: offline {row.offline}{kept}; {row.in_sync}"
-            paper.add(text, indent=2, hang=4)
+def _sections(paper: Paper, loaded: Loaded) -> None:
+    for section in sections_of(loaded):
+        paper.heading(section.title)
+        for group, rows in groupby(section.rows, key=lambda row: row.group):
+            paper.add(group, indent=1, style="bold")
+            for row in rows:
+                paper.add(row.text, indent=2, hang=4)
 
 
 def _brokers(paper: Paper, loaded: Loaded) -> None:

@@ -45,10 +45,10 @@ def compare(
     alternative is put through random and exhaustive schedules. Exit codes: 0 everything was
     answered, whatever the answers are; 2 a bound ended a search.
     """
-    from kchaos.harness.commands.compare import compare_document, exit_code_for, text_of, to_json
-    from kchaos.harness.commands.compare_pages import refuse_page, write_page
-    from kchaos.harness.documents import SearchBounds
     from kchaos.harness.printable import printable
+    from kchaos.studies.commands.compare import compare_document, exit_code_for, text_of, to_json
+    from kchaos.studies.commands.compare_pages import refuse_page, write_page
+    from kchaos.studies.documents import SearchBounds
 
     known = SearchBounds()
     bounds = SearchBounds(

@@ -136,9 +136,8 @@ def explore(
     of the oldest, as in a rolling upgrade. Exit codes: 0 it holds in every state, 1 a
     counterexample, 2 a bound ended it.
     """
-    from kchaos.checkers.model.explore.bounds import Grain
     from kchaos.clusters.releases import release_of
-    from kchaos.harness.commands.explore import (
+    from kchaos.studies.commands.explore import (
         DEFAULT_BOUNDS,
         ExplorationWanted,
         explore_release,
@@ -147,6 +146,7 @@ def explore(
         proposed,
         releases_of,
     )
+    from kchaos.studies.explore.bounds import Grain
 
     named = releases_of([release_of(release).text for release in releases], replicas)
     bound = DEFAULT_BOUNDS.get(len(named), 1)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kchaos.harness.commands.exits import AS_EXPECTED, UNKNOWN
-from kchaos.harness.documents import (
+from kchaos.harness.errors import UsageError
+from kchaos.studies.documents import (
     Claim,
     Comparison,
     Result,
@@ -16,7 +17,6 @@ from kchaos.harness.documents import (
     SearchBounds,
     document_named,
 )
-from kchaos.harness.errors import UsageError
 
 WIDTH = 80
 _NAME = 15

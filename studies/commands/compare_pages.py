@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kchaos.harness.documents import Comparison, Result, Row
 from kchaos.harness.errors import UsageError
+from kchaos.studies.documents import Comparison, Result, Row
 
 _SAID = {True: "confirmed", False: "**refuted**", None: "unknown"}
 

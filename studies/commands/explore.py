@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.explorer import Exploration, Progress, explore
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.explore import Schedule, Schedules, find_schedule, system_of
-from kchaos.checkers.model.explore.bounds import Faults, Grain, Machine
 from kchaos.checkers.model.releases.every_rule import RULES
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.releases.versions import RELEASED
@@ -22,14 +19,17 @@ from kchaos.clusters.configuration import mixed_protocol
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.releases import release_of
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
-from kchaos.harness.documents.kip_501_example import solution_of
-from kchaos.harness.documents.kip_501_properties import weighing
-from kchaos.harness.documents.kip_501_proposals import parts_of
-from kchaos.harness.documents.kip_501_solutions import ENABLE, PROCESS_TIME, SHIPPED
-from kchaos.harness.documents.proposal import Proposal, following, with_proposals
-from kchaos.harness.documents.proposals import PROPOSALS
 from kchaos.harness.errors import UsageError
-from kchaos.harness.schedule_scenarios import scenario_of, text_of
+from kchaos.studies.documents.kip_501_example import solution_of
+from kchaos.studies.documents.kip_501_properties import weighing
+from kchaos.studies.documents.kip_501_proposals import parts_of
+from kchaos.studies.documents.kip_501_solutions import ENABLE, PROCESS_TIME, SHIPPED
+from kchaos.studies.documents.proposal import Proposal, following, with_proposals
+from kchaos.studies.documents.proposals import PROPOSALS
+from kchaos.studies.explore import Schedule, Schedules, find_schedule, system_of
+from kchaos.studies.explore.bounds import Faults, Grain, Machine
+from kchaos.studies.explorer import Exploration, Progress, explore
+from kchaos.studies.schedule_scenarios import scenario_of, text_of
 
 DEFAULT_BOUNDS: Mapping[int, int] = {2: 3, 3: 2}
 """Numbers of records, leader epochs after the first and offsets, by the number of replicas."""

@@ -5,9 +5,9 @@ proposals (`proposal`) that no release follows, each laid over what a broker of 
 `comparison` is the form of what comes out.
 """
 
-from kchaos.harness.documents.comparison import Cell, Claim, Column, Comparison, Result, Row
-from kchaos.harness.documents.documents import DOCUMENTS, Document, document_named
-from kchaos.harness.documents.searching import Say, SearchBounds
+from kchaos.studies.documents.comparison import Cell, Claim, Column, Comparison, Result, Row
+from kchaos.studies.documents.documents import DOCUMENTS, Document, document_named
+from kchaos.studies.documents.searching import Say, SearchBounds
 
 __all__ = [
     "DOCUMENTS",

@@ -6,9 +6,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from kchaos.checkers.errors import ComparisonError
-from kchaos.harness.documents import kafka_7601, kip_279, kip_405, kip_501
-from kchaos.harness.documents.comparison import Comparison
-from kchaos.harness.documents.searching import Say, SearchBounds
+from kchaos.studies.documents import kafka_7601, kip_279, kip_405, kip_501
+from kchaos.studies.documents.comparison import Comparison
+from kchaos.studies.documents.searching import Say, SearchBounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

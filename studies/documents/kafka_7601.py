@@ -6,10 +6,9 @@ The columns are rules over the release that the document is about, for brokers o
 
 from collections.abc import Callable
 
-from kchaos.checkers.model.explore.bounds import Machine
-from kchaos.harness.documents.comparison import Cell, Comparison, Row
-from kchaos.harness.documents.kafka_7601_claims import claims
-from kchaos.harness.documents.kafka_7601_columns import (
+from kchaos.studies.documents.comparison import Cell, Comparison, Row
+from kchaos.studies.documents.kafka_7601_claims import claims
+from kchaos.studies.documents.kafka_7601_columns import (
     COLUMNS,
     FENCING,
     NEW,
@@ -22,7 +21,7 @@ from kchaos.harness.documents.kafka_7601_columns import (
     segments_cell,
     written_cell,
 )
-from kchaos.harness.documents.kafka_7601_scenes import (
+from kchaos.studies.documents.kafka_7601_scenes import (
     BASE,
     FLAPS,
     A,
@@ -34,8 +33,9 @@ from kchaos.harness.documents.kafka_7601_scenes import (
     four_replicas,
     localized_divergence,
 )
-from kchaos.harness.documents.scenes import play
-from kchaos.harness.documents.searching import Say, SearchBounds, drawn, explored
+from kchaos.studies.documents.scenes import play
+from kchaos.studies.documents.searching import Say, SearchBounds, drawn, explored
+from kchaos.studies.explore.bounds import Machine
 
 TITLE = "what becomes of a log whose message format goes back"
 

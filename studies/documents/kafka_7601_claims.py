@@ -1,9 +1,9 @@
 """Claims of KAFKA-7601, sentence by sentence, against what is computed."""
 
 from kchaos.checkers.model.values.log import Log
-from kchaos.harness.documents.comparison import Claim, Result, Row
-from kchaos.harness.documents.kafka_7601_columns import NEW, OLD, formats, in_both
-from kchaos.harness.documents.kafka_7601_scenes import BASE, FLAPS, A, downgraded, flapping
+from kchaos.studies.documents.comparison import Claim, Result, Row
+from kchaos.studies.documents.kafka_7601_columns import NEW, OLD, formats, in_both
+from kchaos.studies.documents.kafka_7601_scenes import BASE, FLAPS, A, downgraded, flapping
 
 
 def claims(rows: tuple[Row, ...]) -> tuple[Claim, ...]:

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.values.log import Log
-from kchaos.harness.documents.comparison import Cell, Column, Result
-from kchaos.harness.documents.kafka_7601_options import (
+from kchaos.studies.documents.comparison import Cell, Column, Result
+from kchaos.studies.documents.kafka_7601_options import (
     CLEARED,
     FETCHED_SETS_SPLIT,
     MAXIMUM_FORMAT,
     ONE_FORMAT_PER_SEGMENT,
 )
-from kchaos.harness.documents.kafka_7601_scenes import BASE, A
-from kchaos.harness.documents.proposal import Proposal, with_proposals
-from kchaos.harness.documents.scenes import Ended, Scene, play
+from kchaos.studies.documents.kafka_7601_scenes import BASE, A
+from kchaos.studies.documents.proposal import Proposal, with_proposals
+from kchaos.studies.documents.scenes import Ended, Scene, play
 
 OLD_FORMAT = "0.10.2"
 NEW, OLD = 2, 1

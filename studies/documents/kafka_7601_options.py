@@ -11,7 +11,7 @@ from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.releases.rules.kafka_7601 import forget_entries
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import PredictedBatch
-from kchaos.harness.documents.proposal import Proposal
+from kchaos.studies.documents.proposal import Proposal
 
 
 def maximum_magic(log: Log, configured: int) -> int:

@@ -1,8 +1,8 @@
 """KAFKA-7601's scenarios: A is the document's broker 1 with the new format, B its broker 2."""
 
 from kchaos.checkers.acts import CutLink, HealLink, PauseBroker, ResumeBroker
-from kchaos.harness.documents.scene_events import cluster, leads, started, stopped, writes
-from kchaos.harness.documents.scenes import Scene, Step
+from kchaos.studies.documents.scene_events import cluster, leads, started, stopped, writes
+from kchaos.studies.documents.scenes import Scene, Step
 
 BASE = "2.0.0"
 """The release that the document is about."""

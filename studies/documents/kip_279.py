@@ -12,9 +12,9 @@ from pathlib import Path
 from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.generation import Generation
-from kchaos.harness.documents import kip_279_claims, kip_279_compaction
-from kchaos.harness.documents.comparison import Cell, Column, Comparison, Row
-from kchaos.harness.documents.kip_279_columns import (
+from kchaos.studies.documents import kip_279_claims, kip_279_compaction
+from kchaos.studies.documents.comparison import Cell, Column, Comparison, Row
+from kchaos.studies.documents.kip_279_columns import (
     COLUMNS,
     FAILOVERS,
     FENCED,
@@ -23,7 +23,7 @@ from kchaos.harness.documents.kip_279_columns import (
     generations,
     machine,
 )
-from kchaos.harness.documents.kip_279_scenes import (
+from kchaos.studies.documents.kip_279_scenes import (
     BASE,
     Common,
     failovers,
@@ -31,10 +31,10 @@ from kchaos.harness.documents.kip_279_scenes import (
     scenario_1,
     scenario_2,
 )
-from kchaos.harness.documents.proposal import Proposal, with_proposals
-from kchaos.harness.documents.recorded import rows_of
-from kchaos.harness.documents.scenes import Scene
-from kchaos.harness.documents.searching import Say, SearchBounds, drawn, explored
+from kchaos.studies.documents.proposal import Proposal, with_proposals
+from kchaos.studies.documents.recorded import rows_of
+from kchaos.studies.documents.scenes import Scene
+from kchaos.studies.documents.searching import Say, SearchBounds, drawn, explored
 
 TITLE = "where a follower truncates after fast leader changes"
 

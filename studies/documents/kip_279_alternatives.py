@@ -19,7 +19,7 @@ from kchaos.checkers.model.values.epoch_cache import (
     latest_epoch,
 )
 from kchaos.checkers.model.values.replica import FetchState, Replica
-from kchaos.harness.documents.proposal import Proposal
+from kchaos.studies.documents.proposal import Proposal
 
 
 def ends_of(entries: Entries, log_end_offset: int) -> tuple[EpochEnd, ...]:

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from kchaos.harness.documents.comparison import Cell, Claim, Result, Row
-from kchaos.harness.documents.kip_279_columns import (
+from kchaos.studies.documents.comparison import Cell, Claim, Result, Row
+from kchaos.studies.documents.kip_279_columns import (
     COUNT_BITS,
     FAILOVERS,
     cell_of,
     generations,
     machine,
 )
-from kchaos.harness.documents.kip_279_scenes import Common, failovers
-from kchaos.harness.documents.searching import Say, SearchBounds, explored
+from kchaos.studies.documents.kip_279_scenes import Common, failovers
+from kchaos.studies.documents.searching import Say, SearchBounds, explored
 
 
 def _says_bits(said: str, cell: Cell, wanted: int) -> Claim:

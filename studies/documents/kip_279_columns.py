@@ -3,20 +3,20 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from kchaos.checkers.model.explore.bounds import Machine
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.generation import Generation
-from kchaos.harness.documents.comparison import Cell, Column, Result
-from kchaos.harness.documents.kip_279_alternatives import (
+from kchaos.studies.documents.comparison import Cell, Column, Result
+from kchaos.studies.documents.kip_279_alternatives import (
     ALTERNATIVE_1,
     ALTERNATIVE_2,
     AS_WRITTEN,
     HIGH_WATERMARK_EPOCH,
     OLD_LEADER_LEAVES,
 )
-from kchaos.harness.documents.kip_279_scenes import BASE
-from kchaos.harness.documents.proposal import Proposal, with_proposals
-from kchaos.harness.documents.scenes import Scene, play
+from kchaos.studies.documents.kip_279_scenes import BASE
+from kchaos.studies.documents.proposal import Proposal, with_proposals
+from kchaos.studies.documents.scenes import Scene, play
+from kchaos.studies.explore.bounds import Machine
 
 SHIPPED = "2.0.1"
 FENCED = "2.5.1"

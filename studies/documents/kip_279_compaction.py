@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from kchaos.checkers.acts import CutLink, HealLink, Hold, LoseEpochs
 from kchaos.checkers.model.releases.composition import generation_for
-from kchaos.harness.documents.comparison import Cell, Column, Comparison, Result, Row
-from kchaos.harness.documents.kip_279_alternatives import AS_WRITTEN
-from kchaos.harness.documents.kip_279_scenes import BASE, A, B
-from kchaos.harness.documents.proposal import with_proposals
-from kchaos.harness.documents.scene_events import (
+from kchaos.studies.documents.comparison import Cell, Column, Comparison, Result, Row
+from kchaos.studies.documents.kip_279_alternatives import AS_WRITTEN
+from kchaos.studies.documents.kip_279_scenes import BASE, A, B
+from kchaos.studies.documents.proposal import with_proposals
+from kchaos.studies.documents.scene_events import (
     PARTITION,
     cluster,
     leads,
@@ -21,7 +21,7 @@ from kchaos.harness.documents.scene_events import (
     stopped,
     writes,
 )
-from kchaos.harness.documents.scenes import Compact, Scene, Step, play
+from kchaos.studies.documents.scenes import Compact, Scene, Step, play
 
 TITLE = "what compaction may remove, so that an epoch file can be rebuilt"
 EPOCH_2 = range(11, 21)

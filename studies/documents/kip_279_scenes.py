@@ -5,7 +5,7 @@ from enum import StrEnum
 from kchaos.checkers.acts import CutLink, HealLink, Hold, ReleaseHold
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered, Event
-from kchaos.harness.documents.scene_events import (
+from kchaos.studies.documents.scene_events import (
     CONTROLLER,
     cluster,
     leads,
@@ -13,7 +13,7 @@ from kchaos.harness.documents.scene_events import (
     stopped,
     writes,
 )
-from kchaos.harness.documents.scenes import Scene
+from kchaos.studies.documents.scenes import Scene
 
 BASE = "1.1.1"
 """The release that the document is about."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from kchaos.checkers.model.releases.generation import FollowerLog, Generation, TruncationState
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED_OFFSET, EpochEnd
-from kchaos.harness.documents.proposal import Proposal
+from kchaos.studies.documents.proposal import Proposal
 
 Truncate = Callable[[EpochEnd, FollowerLog], TruncationState]
 

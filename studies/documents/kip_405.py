@@ -15,8 +15,7 @@ from kchaos.checkers.evidence.tier_tables import Table, tables_of
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.observations import Asked, ConsumerEnded
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.harness.documents.comparison import Cell, Claim, Column, Comparison, Result, Row
-from kchaos.harness.documents.kip_405_page import (
+from kchaos.harness.catalogue.kip_405_page import (
     BROKERS,
     TABLES,
     A,
@@ -25,7 +24,8 @@ from kchaos.harness.documents.kip_405_page import (
     PrintedTable,
     column_of,
 )
-from kchaos.harness.documents.searching import Say, SearchBounds
+from kchaos.studies.documents.comparison import Cell, Claim, Column, Comparison, Result, Row
+from kchaos.studies.documents.searching import Say, SearchBounds
 
 TITLE = "the tables of its follower scenarios, and what real brokers have there"
 _ABOUT = TopicPartition("t", 0)

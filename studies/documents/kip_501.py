@@ -7,13 +7,12 @@ from pathlib import Path
 
 from kchaos.checkers.errors import ComparisonError
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model.explore.in_sync import FetchRead, Follower
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.harness.documents.comparison import Cell, Claim, Column, Comparison, Result, Row
-from kchaos.harness.documents.kip_501_courses import Course, CourseState, TimeLine, play
-from kchaos.harness.documents.kip_501_example import TX, TY, worked_example
-from kchaos.harness.documents.kip_501_runs import LeaderTerm, time_lines
-from kchaos.harness.documents.kip_501_solutions import (
+from kchaos.studies.documents.comparison import Cell, Claim, Column, Comparison, Result, Row
+from kchaos.studies.documents.kip_501_courses import Course, CourseState, TimeLine, play
+from kchaos.studies.documents.kip_501_example import TX, TY, worked_example
+from kchaos.studies.documents.kip_501_runs import LeaderTerm, time_lines
+from kchaos.studies.documents.kip_501_solutions import (
     FIRST_HALF,
     SECOND_HALF,
     SHIPPED,
@@ -21,7 +20,8 @@ from kchaos.harness.documents.kip_501_solutions import (
     SOLUTION_2,
     Solution,
 )
-from kchaos.harness.documents.searching import Say, SearchBounds
+from kchaos.studies.documents.searching import Say, SearchBounds
+from kchaos.studies.explore.in_sync import FetchRead, Follower
 
 TITLE = "who stays in sync while the leader is slow to read for its followers"
 _RECORDED = "recorded"

@@ -15,10 +15,10 @@ from kchaos.checkers.model.controller.decisions import (
     LeaderAndIsr,
     elect_for_offline,
 )
-from kchaos.checkers.model.explore.in_sync import FetchRead, Follower
 from kchaos.checkers.model.releases.proposed import keep_isr
 from kchaos.checkers.model.releases.rules.last_in_isr import keep_last_member
-from kchaos.harness.documents.kip_501_solutions import Solution
+from kchaos.studies.documents.kip_501_solutions import Solution
+from kchaos.studies.explore.in_sync import FetchRead, Follower
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

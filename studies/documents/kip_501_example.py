@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model.explore.in_sync import Follower
-from kchaos.harness.documents.kip_501_courses import Fetch, TimeLine
-from kchaos.harness.documents.kip_501_solutions import (
+from kchaos.studies.documents.kip_501_courses import Fetch, TimeLine
+from kchaos.studies.documents.kip_501_solutions import (
     ENABLE,
     PROCESS_TIME,
     PROCESS_TIME_MS,
@@ -15,6 +14,7 @@ from kchaos.harness.documents.kip_501_solutions import (
     SOLUTION_2,
     Solution,
 )
+from kchaos.studies.explore.in_sync import Follower
 
 TX, TY, TOOK_S = 0.0, 0.5, 25.0
 """The example's tx and ty, and how long the fetch at ty takes, in seconds."""

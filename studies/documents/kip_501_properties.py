@@ -5,15 +5,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kchaos.checkers.model.explore.actions import Shrink
-from kchaos.checkers.model.explore.bounds import LAGS, PARTITION, Machine
-from kchaos.checkers.model.explore.in_sync import reaches_earlier_end
-from kchaos.checkers.model.explore.lag import followers_of
-from kchaos.checkers.model.explore.properties import Property
 from kchaos.checkers.model.state.state import Component
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.replica import Role
-from kchaos.harness.documents.kip_501_proposals import Relinquish, pending_offsets
+from kchaos.studies.documents.kip_501_proposals import Relinquish, pending_offsets
+from kchaos.studies.explore.actions import Shrink
+from kchaos.studies.explore.bounds import LAGS, PARTITION, Machine
+from kchaos.studies.explore.in_sync import reaches_earlier_end
+from kchaos.studies.explore.lag import followers_of
+from kchaos.studies.explore.properties import Property
 
 BLAMELESS = ("blameless",)
 """The component that says who left the ISR while its leader had a fetch of it, as (broker, whether

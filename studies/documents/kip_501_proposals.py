@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 from kchaos.checkers.model.controller import decisions
 from kchaos.checkers.model.controller.isr_changes import true_leader
-from kchaos.checkers.model.explore import controller
-from kchaos.checkers.model.explore.bounds import PARTITION, Extension, Machine, ProposedAction
-from kchaos.checkers.model.explore.in_sync import reaches_earlier_end
 from kchaos.checkers.model.state.world import World
-from kchaos.harness.documents.kip_501_solutions import Solution, counted_now
-from kchaos.harness.documents.proposal import Proposal
+from kchaos.studies.documents.kip_501_solutions import Solution, counted_now
+from kchaos.studies.documents.proposal import Proposal
+from kchaos.studies.explore import controller
+from kchaos.studies.explore.bounds import PARTITION, Extension, Machine, ProposedAction
+from kchaos.studies.explore.in_sync import reaches_earlier_end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

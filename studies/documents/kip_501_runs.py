@@ -11,13 +11,13 @@ from kchaos.checkers.evidence.dropped import told_follower
 from kchaos.checkers.evidence.leader_view import FollowerSeen, LeaderView
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.formats.point_hit import FETCH_BEGUN, PointHit
-from kchaos.checkers.model.explore.in_sync import Follower
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.rules.kip_537 import LAG, default_lag_s
 from kchaos.checkers.model.releases.rules.two_looks import TWO_LOOKS
 from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.values.events import PartitionState
-from kchaos.harness.documents.kip_501_courses import Fetch, TimeLine
+from kchaos.studies.documents.kip_501_courses import Fetch, TimeLine
+from kchaos.studies.explore.in_sync import Follower
 
 _PENDING = ("fetch-read", "log-read", FETCH_BEGUN)
 """Points behind ReplicaManager.fetchMessages: what is kept there is pending."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from kchaos.checkers.model.explore.in_sync import FetchRead, Follower, counted, reaches_earlier_end
+from kchaos.studies.explore.in_sync import FetchRead, Follower, counted, reaches_earlier_end
 
 ENABLE = "follower.fetch.pending.reads.insync.enable"
 PROCESS_TIME = "follower.fetch.process.time.max.ms"

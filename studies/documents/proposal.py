@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
-from kchaos.checkers.model.explore.bounds import Extension, Machine
 from kchaos.checkers.model.releases.generation import Generation
+from kchaos.studies.explore.bounds import Extension, Machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,12 @@
 """Every proposal that can be named: followed where it is asked for, and by no release."""
 
-from kchaos.harness.documents import (
+from kchaos.studies.documents import (
     kafka_7601_options,
     kip_279_alternatives,
     kip_279_text,
     kip_501_proposals,
 )
-from kchaos.harness.documents.proposal import Proposal
+from kchaos.studies.documents.proposal import Proposal
 
 PROPOSALS: tuple[Proposal, ...] = (
     kip_279_text.BATCH_EDGE,

@@ -15,7 +15,7 @@ from kchaos.checkers.model.settle.predict import predict
 from kchaos.checkers.model.values.events import Event, PartitionState, Snapshot, TopicConfigured
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.harness.documents.comparison import Cell, Result, Row
+from kchaos.studies.documents.comparison import Cell, Result, Row
 
 _FORMAT = "message.format.version"
 Laid = Callable[[StartBroker], Generation]

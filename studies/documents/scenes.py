@@ -7,7 +7,6 @@ takes are taken here, whatever a controller would do.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kchaos.checkers.model.explore.properties import unlike_leader
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.predict import left_alone_after
 from kchaos.checkers.model.settle.views import replicas_of
@@ -19,7 +18,8 @@ from kchaos.checkers.model.values.log import Log, missing
 from kchaos.checkers.model.values.prediction import EpochRound, Promise, Truncation
 from kchaos.checkers.model.values.replica import Replica
 from kchaos.checkers.segments.batch import payload_digest
-from kchaos.harness.documents.scene_events import CONTROLLER, PARTITION
+from kchaos.studies.documents.scene_events import CONTROLLER, PARTITION
+from kchaos.studies.explore.properties import unlike_leader
 
 NAMES = "ABCD"
 """Broker 0 is A, broker 1 is B, and so on."""

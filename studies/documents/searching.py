@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
-from kchaos.checkers.explorer import explore
-from kchaos.checkers.model.explore import drawn_moves, system_of
-from kchaos.checkers.model.explore.actions import Elect
-from kchaos.checkers.model.explore.bounds import Machine
-from kchaos.checkers.model.explore.move_lists import Setup, play
 from kchaos.checkers.model.releases.generation import Generation
-from kchaos.harness.documents.comparison import Cell, Result
+from kchaos.studies.documents.comparison import Cell, Result
+from kchaos.studies.explore import drawn_moves, system_of
+from kchaos.studies.explore.actions import Elect
+from kchaos.studies.explore.bounds import Machine
+from kchaos.studies.explore.move_lists import Setup, play
+from kchaos.studies.explorer import explore
 
 Say = Callable[[str], None]
 MOVES = 30
@@ -39,7 +39,7 @@ def explored(
 
     Args:
         machine: What is explored.
-        wanted: Name of a property of `checkers.model.explore.properties`.
+        wanted: Name of a property of `studies.explore.properties`.
         bounds: Where it ends.
         preferred: The one replica for which a preferred election may happen; None for any, which
             stands for a preferred replica that is reassigned in between.

@@ -1,6 +1,6 @@
 """Actions of the state machine, as values: of clients, the controller, leaders and followers.
 
-An action says who does what; what comes of it is `checkers.model.explore.transitions`'s.
+An action says who does what; what comes of it is `studies.explore.transitions`'s.
 `possible_actions` has each of them that a machine may take.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from kchaos.checkers.model.explore.bounds import MOST_WAITING, Machine, ProposedAction
+from kchaos.studies.explore.bounds import MOST_WAITING, Machine, ProposedAction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
-from kchaos.checkers.model.explore.canonical import Form, canonical
-from kchaos.checkers.model.explore.moves import ChaosMove, healing
-from kchaos.checkers.model.explore.simulation import Promised, SimulatedCluster, SimulationMemory
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.state.world import World
+from kchaos.studies.explore.canonical import Form, canonical
+from kchaos.studies.explore.moves import ChaosMove, healing
+from kchaos.studies.explore.simulation import Promised, SimulatedCluster, SimulationMemory
 
 RECORDS = ("records",)
 """The component that says how many produces there were."""

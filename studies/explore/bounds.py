@@ -6,10 +6,10 @@ from enum import StrEnum
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.explore.in_sync import Counted, counted
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import Component
 from kchaos.checkers.model.state.world import World
+from kchaos.studies.explore.in_sync import Counted, counted
 
 PARTITION = TopicPartition("t", 0)
 CONTROLLER_EPOCH = 1
@@ -38,7 +38,7 @@ class Grain(StrEnum):
     and the high watermark that it moves."""
     QUEUES = "queues"
     """What has arrived waits to be handled, in a broker's request queue and in the controller's
-    event queue (`checkers.model.explore.queues`)."""
+    event queue (`studies.explore.queues`)."""
 
     @property
     def has_requests(self) -> bool:
@@ -111,14 +111,14 @@ class Extension:
     Attributes:
         actions_of: (machine, broker) to actions of that broker that may happen in some state.
         effects: Type of such an action to what it does: (world, machine, action) to whether it can
-            happen, as in `checkers.model.explore.transitions`.
+            happen, as in `studies.explore.transitions`.
         keeps: (world, leader, follower) to whether a follower that lags stays in the ISR.
         counted: (what the leader knew of a follower, a fetch that it counts, which lag it is now)
             to what it knows after that.
         components: More components of a state, with their first values.
         remembered: (world before an action, the action, the components that it changes) to the
             changes of those further components.
-        properties: By name, as `checkers.model.explore.properties.PROPERTIES`.
+        properties: By name, as `studies.explore.properties.PROPERTIES`.
     """
 
     actions_of: Callable[["Machine", int], Iterable[ProposedAction]] = lambda _machine, _broker: ()
@@ -151,7 +151,7 @@ class Machine:
             when the controller moves; else it hears of all in order. Not where a controller sends
             more than that, or where there are queues.
         remembers_promises: Whether what was committed is part of the state, for
-            `checkers.model.explore.properties.kept`.
+            `studies.explore.properties.kept`.
         faults: What may happen besides; by default brokers run all the time.
         spares: How many of the brokers, the last ones, hold the partition only once it is
             reassigned to them.

@@ -11,7 +11,13 @@ from functools import cache
 from typing import Any
 
 from kchaos.checkers.acts import CutLink
-from kchaos.checkers.model.explore.bounds import (
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.state.state import Checkpoint, Component, Read
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.model.values.replica import FetcherThread, FollowerView, Replica, Role
+from kchaos.checkers.model.values.requests import Exchange, Outbox, PartitionRequest, Stage
+from kchaos.studies.explore.bounds import (
     CONTROLLER_EPOCH,
     FAULTS,
     LAGS,
@@ -23,15 +29,9 @@ from kchaos.checkers.model.explore.bounds import (
     Grain,
     Machine,
 )
-from kchaos.checkers.model.explore.controller import REASSIGNED
-from kchaos.checkers.model.explore.czxids import Places, by_rank
-from kchaos.checkers.model.explore.queues import EVENTS
-from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.state.state import Checkpoint, Component, Read
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import PartitionState
-from kchaos.checkers.model.values.replica import FetcherThread, FollowerView, Replica, Role
-from kchaos.checkers.model.values.requests import Exchange, Outbox, PartitionRequest, Stage
+from kchaos.studies.explore.controller import REASSIGNED
+from kchaos.studies.explore.czxids import Places, by_rank
+from kchaos.studies.explore.queues import EVENTS
 
 _CARRYING = PartitionRequest(
     leader_epoch=0, carries_leader_epoch=True, fetch_offset=0, requested_epoch=-1

@@ -2,7 +2,7 @@
 
 A watch fires once for all changes that nobody has looked at, and what it leads to is read when its
 turn comes. Where the machine has queues, what the event queue has first is handled first
-(`checkers.model.explore.queues`); else each of these actions may be the next.
+(`studies.explore.queues`); else each of these actions may be the next.
 
 Read from kafka.controller.KafkaController, PartitionStateMachine, ReplicaStateMachine and Election,
 1.1.1 and 2.8.2. A decision that would go beyond the machine's leader epochs does not happen.
@@ -13,8 +13,12 @@ from dataclasses import replace
 
 from kchaos.checkers.model.controller import at_once, decisions, outboxes
 from kchaos.checkers.model.controller.decisions import NO_LEADER, ControllerContext, LeaderAndIsr
-from kchaos.checkers.model.explore import queues
-from kchaos.checkers.model.explore.actions import (
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import ControllerElected, PartitionState, TopicCreated
+from kchaos.checkers.model.values.requests import StopReplica
+from kchaos.studies.explore import queues
+from kchaos.studies.explore.actions import (
     AskToStop,
     CompleteReassignment,
     Elect,
@@ -26,17 +30,13 @@ from kchaos.checkers.model.explore.actions import (
     SeeBrokers,
     WriteIsr,
 )
-from kchaos.checkers.model.explore.bounds import CONTROLLER_EPOCH, FAULTS, PARTITION, Machine
-from kchaos.checkers.model.explore.queues import (
+from kchaos.studies.explore.bounds import CONTROLLER_EPOCH, FAULTS, PARTITION, Machine
+from kchaos.studies.explore.queues import (
     EVENTS,
     AlterPartitionReceived,
     BrokerChange,
     ControlledShutdownReceived,
 )
-from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import ControllerElected, PartitionState, TopicCreated
-from kchaos.checkers.model.values.requests import StopReplica
 
 REASSIGNED = ("reassigned",)
 """The component that says which brokers are to hold the partition, while not all of them do."""

@@ -4,8 +4,12 @@ from dataclasses import replace
 
 from kchaos.checkers.model.broker import exchange, process
 from kchaos.checkers.model.controller import outboxes
-from kchaos.checkers.model.explore import lag, queues
-from kchaos.checkers.model.explore.actions import (
+from kchaos.checkers.model.state.state import Checkpoint
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered
+from kchaos.checkers.model.values.requests import Stage
+from kchaos.studies.explore import lag, queues
+from kchaos.studies.explore.actions import (
     AnswerGivenUp,
     EndSession,
     GiveUp,
@@ -15,14 +19,10 @@ from kchaos.checkers.model.explore.actions import (
     Stop,
     WriteCheckpoint,
 )
-from kchaos.checkers.model.explore.bounds import PARTITION, Machine
-from kchaos.checkers.model.explore.canonical import form_of
-from kchaos.checkers.model.explore.controller import spend
-from kchaos.checkers.model.explore.czxids import next_czxid
-from kchaos.checkers.model.state.state import Checkpoint
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered
-from kchaos.checkers.model.values.requests import Stage
+from kchaos.studies.explore.bounds import PARTITION, Machine
+from kchaos.studies.explore.canonical import form_of
+from kchaos.studies.explore.controller import spend
+from kchaos.studies.explore.czxids import next_czxid
 
 
 def write_checkpoint(world: World, _: Machine, action: WriteCheckpoint) -> bool:

@@ -9,13 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kchaos.checkers.model.explore.queues import (
-    AlterPartitionReceived,
-    ControlledShutdownReceived,
-    Event,
-)
 from kchaos.checkers.model.state.state import Broker, Component, Read
 from kchaos.checkers.model.values.requests import Received
+from kchaos.studies.explore.queues import AlterPartitionReceived, ControlledShutdownReceived, Event
 
 Places = Mapping[int, tuple[Component, ...]]
 """By broker: components that may name a czxid of its, those first that most often do."""

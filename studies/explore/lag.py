@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from kchaos.checkers.model.broker import exchange
 from kchaos.checkers.model.broker.leader import NO_FETCH_YET
-from kchaos.checkers.model.explore.actions import PassLag
-from kchaos.checkers.model.explore.bounds import LAGS, PARTITION, Machine
-from kchaos.checkers.model.explore.controller import spend
-from kchaos.checkers.model.explore.in_sync import FetchRead, Follower
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import Exchange
+from kchaos.studies.explore.actions import PassLag
+from kchaos.studies.explore.bounds import LAGS, PARTITION, Machine
+from kchaos.studies.explore.controller import spend
+from kchaos.studies.explore.in_sync import FetchRead, Follower
 
 Followers = dict[int, Follower]
 

@@ -4,7 +4,7 @@ One partition on a few brokers, under controllers that are none of them. What cl
 leaders and fetcher threads do next is open, and so is how late a broker hears of a decision. What
 ends and comes back besides, processes, sessions, controllers, requests, and who holds the
 partition, is bounded by the machine's faults. The transitions are those by which runs are judged;
-`checkers.model.explore` looks at every state that they lead to.
+`studies.explore` looks at every state that they lead to.
 
 Left out: batches of several records, disks that lose something, and a controller that decides after
 another was elected.
@@ -17,8 +17,13 @@ from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.broker import control_handling, process
 from kchaos.checkers.model.controller import outboxes
-from kchaos.checkers.model.explore.actions import Action, Receive, possible_actions
-from kchaos.checkers.model.explore.bounds import (
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.state.state import EMPTY, Component, Read, State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import TopicCreated
+from kchaos.checkers.model.values.requests import Controller, Outbox, Received, UpdateMetadata
+from kchaos.studies.explore.actions import Action, Receive, possible_actions
+from kchaos.studies.explore.bounds import (
     CONTROLLER_EPOCH,
     FAULTS,
     LAGS,
@@ -27,14 +32,9 @@ from kchaos.checkers.model.explore.bounds import (
     RECORDS,
     Machine,
 )
-from kchaos.checkers.model.explore.canonical import canonical, form_of, promises
-from kchaos.checkers.model.explore.controller import create
-from kchaos.checkers.model.explore.transitions import act
-from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.state.state import EMPTY, Component, Read, State
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import TopicCreated
-from kchaos.checkers.model.values.requests import Controller, Outbox, Received, UpdateMetadata
+from kchaos.studies.explore.canonical import canonical, form_of, promises
+from kchaos.studies.explore.controller import create
+from kchaos.studies.explore.transitions import act
 
 __all__ = ["Action", "Machine", "actions", "initial_state", "next_state"]
 

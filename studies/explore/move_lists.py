@@ -19,18 +19,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
-from kchaos.checkers.model.explore.moves import ChaosMove
-from kchaos.checkers.model.explore.properties import isr_member_unlike
-from kchaos.checkers.model.explore.simulation import (
-    SimulatedCluster,
-    SimulationMemory,
-    difference,
-    lost,
-)
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Event
+from kchaos.studies.explore.moves import ChaosMove
+from kchaos.studies.explore.properties import isr_member_unlike
+from kchaos.studies.explore.simulation import SimulatedCluster, SimulationMemory, difference, lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

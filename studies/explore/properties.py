@@ -10,12 +10,12 @@ from itertools import pairwise
 
 from kchaos.checkers.model.broker import exchange, leader
 from kchaos.checkers.model.broker.exchange import FETCH, OFFSET_FOR_LEADER_EPOCH
-from kchaos.checkers.model.explore.bounds import PARTITION, PROMISED
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.log import missing, unlike
 from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.replica import FetcherState, FetchState, Replica, Role
 from kchaos.checkers.model.values.requests import Stage
+from kchaos.studies.explore.bounds import PARTITION, PROMISED
 
 Property = Callable[[World], str]
 

@@ -26,16 +26,10 @@ from dataclasses import dataclass, replace
 
 from kchaos.checkers.model.broker import control_handling, exchange
 from kchaos.checkers.model.controller import outboxes
-from kchaos.checkers.model.explore.actions import (
-    Arrive,
-    HearOwnEpoch,
-    ReachBroker,
-    ReachController,
-    Serve,
-)
-from kchaos.checkers.model.explore.bounds import MOST_WAITING, PARTITION, Machine
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.requests import Stage
+from kchaos.studies.explore.actions import Arrive, HearOwnEpoch, ReachBroker, ReachController, Serve
+from kchaos.studies.explore.bounds import MOST_WAITING, PARTITION, Machine
 
 EVENTS = ("events",)
 """The component with the newest controller's events that wait, the oldest first."""

@@ -1,7 +1,7 @@
 """Schedules: what can be done to a cluster from outside, each act followed by all that it sets off.
 
 What acts there are, and what each of them leads to, is in `acts`;
-`harness.schedule_scenarios` makes a scenario of a schedule. It is a counterexample only if
+`studies.schedule_scenarios` makes a scenario of a schedule. It is a counterexample only if
 everything stays broken once every fault is healed.
 """
 
@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kchaos.checkers.explorer import Exploration, Move, Progress, Read, System, explore
 from kchaos.checkers.model.controller.at_once import PARTITION
-from kchaos.checkers.model.explore.acts import (
+from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.world import World
+from kchaos.studies.explore.acts import (
     EXPLORED_KINDS,
     PROMISED,
     RECORDS,
@@ -19,12 +21,10 @@ from kchaos.checkers.model.explore.acts import (
     ActedCluster,
     untold,
 )
-from kchaos.checkers.model.explore.canonical import form_of_schedules
-from kchaos.checkers.model.explore.moves import ChaosMove, healing
-from kchaos.checkers.model.explore.simulation import Promised, difference, lost
-from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.state.state import State
-from kchaos.checkers.model.state.world import World
+from kchaos.studies.explore.canonical import form_of_schedules
+from kchaos.studies.explore.moves import ChaosMove, healing
+from kchaos.studies.explore.simulation import Promised, difference, lost
+from kchaos.studies.explorer import Exploration, Move, Progress, Read, System, explore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,17 +11,17 @@ from itertools import permutations
 from operator import attrgetter
 from typing import Any
 
-from kchaos.checkers.explorer import Move, Permutation, System
-from kchaos.checkers.model.explore.actions import Action, possible_actions
-from kchaos.checkers.model.explore.bounds import NO_FAULTS, Machine
-from kchaos.checkers.model.explore.canonical import varying
-from kchaos.checkers.model.explore.machine import changes_of, initial_state
-from kchaos.checkers.model.explore.properties import PROPERTIES, Property
 from kchaos.checkers.model.state.state import Broker, Component, Read, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.replica import Replica
 from kchaos.checkers.model.values.requests import LeaderAndIsr, Outbox
+from kchaos.studies.explore.actions import Action, possible_actions
+from kchaos.studies.explore.bounds import NO_FAULTS, Machine
+from kchaos.studies.explore.canonical import varying
+from kchaos.studies.explore.machine import changes_of, initial_state
+from kchaos.studies.explore.properties import PROPERTIES, Property
+from kchaos.studies.explorer import Move, Permutation, System
 
 
 def system_of(
@@ -31,7 +31,7 @@ def system_of(
 
     Args:
         machine: What is explored.
-        properties: Names of `checkers.model.explore.properties.PROPERTIES` that must hold, or of
+        properties: Names of `studies.explore.properties.PROPERTIES` that must hold, or of
             the machine's extension.
         is_symmetric: Whether brokers that are alike may be exchanged.
     """

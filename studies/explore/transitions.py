@@ -11,8 +11,12 @@ from typing import Any
 from kchaos.checkers.model.broker import exchange, leader
 from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.controller.isr_changes import isr_with, isr_without
-from kchaos.checkers.model.explore import controller, crashes, lag, queues
-from kchaos.checkers.model.explore.actions import (
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import Produce
+from kchaos.checkers.model.values.replica import Role
+from kchaos.checkers.model.values.requests import Exchange, LeaderAndIsr, Stage
+from kchaos.studies.explore import controller, crashes, lag, queues
+from kchaos.studies.explore.actions import (
     Action,
     Answer,
     AnswerGivenUp,
@@ -50,12 +54,8 @@ from kchaos.checkers.model.explore.actions import (
     WriteCheckpoint,
     WriteIsr,
 )
-from kchaos.checkers.model.explore.bounds import CONTROLLER_EPOCH, PARTITION, RECORDS, Machine
-from kchaos.checkers.model.explore.controller import decide, known_state
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import Produce
-from kchaos.checkers.model.values.replica import Role
-from kchaos.checkers.model.values.requests import Exchange, LeaderAndIsr, Stage
+from kchaos.studies.explore.bounds import CONTROLLER_EPOCH, PARTITION, RECORDS, Machine
+from kchaos.studies.explore.controller import decide, known_state
 
 
 def act(world: World, machine: Machine, action: Action) -> bool:

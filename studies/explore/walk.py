@@ -1,20 +1,16 @@
-"""Random lists of moves: walks, of what the model says is possible, and moves that need not be.
+"""Random lists of moves: walks, of what the model says is possible, and moves that need not be."""
 
-`drawn_move` draws the player's steps too (`harness.player.drawing`). Most of them are other things:
-see `harness.player.candidates`.
-"""
-
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from kchaos.checkers.model.controller.at_once import PARTITION
-from kchaos.checkers.model.explore.acts import KINDS, RECORDS, ActedCluster
-from kchaos.checkers.model.explore.moves import LISTED_KINDS, ChaosMove
-from kchaos.checkers.model.explore.schedules import Schedule
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
+from kchaos.harness.player.weighted import drawn_kind, drawn_move
+from kchaos.studies.explore.acts import KINDS, RECORDS, ActedCluster
+from kchaos.studies.explore.moves import LISTED_KINDS, ChaosMove
+from kchaos.studies.explore.schedules import Schedule
 
 
 class MoveWeight(NamedTuple):
@@ -23,13 +19,10 @@ class MoveWeight(NamedTuple):
     Attributes:
         walked: In a walk, where a move of that kind is possible.
         listed: In a list, where none need be possible. Damage is healed, and there is data to lose.
-        stepped: In a schedule of steps (`harness.player.candidates`), where the kind is the same
-            there: in `mixed`, or in `rare` if that mix alone draws it. Other mixes have their own.
     """
 
     walked: float
     listed: float
-    stepped: float = 0
 
 
 MOVE_WEIGHTS: Mapping[str, MoveWeight] = {
@@ -37,13 +30,13 @@ MOVE_WEIGHTS: Mapping[str, MoveWeight] = {
     "write-pair": MoveWeight(2, 3),
     "write-all": MoveWeight(3, 3),
     "prefer": MoveWeight(10, 1),
-    "reorder": MoveWeight(5, 0, 2),
-    "kill": MoveWeight(2, 2, 1.5),
+    "reorder": MoveWeight(5, 0),
+    "kill": MoveWeight(2, 2),
     "terminate": MoveWeight(1.5, 1),
     "restart": MoveWeight(4, 3),
     "expire": MoveWeight(3, 2),
     "register": MoveWeight(4, 3),
-    "cut": MoveWeight(3, 2, 2),
+    "cut": MoveWeight(3, 2),
     "heal": MoveWeight(4, 3),
     "hold-answers": MoveWeight(1, 1),
     "hold-next-answers": MoveWeight(2, 1),
@@ -66,15 +59,7 @@ WALK_WEIGHTS: Mapping[str, float] = {
 """Weights of the other walks."""
 LIST_WEIGHTS: Mapping[str, float] = {kind: MOVE_WEIGHTS[kind].listed for kind in LISTED_KINDS}
 """Weights of lists of moves."""
-STEP_WEIGHTS: Mapping[str, float] = {
-    kind: weight.stepped for kind, weight in MOVE_WEIGHTS.items() if weight.stepped
-}
-"""Weights of steps of the kinds that moves and steps share."""
 _WRITES = ("write-one", "write-pair", "write-all")
-_Drawn = TypeVar("_Drawn")
-_EAGER = 2.5
-"""Factor of eager kinds: writes where records of a leader epoch are still missing, since only
-replicas with such records can come to differ."""
 
 
 def walk(
@@ -151,45 +136,7 @@ def drawn_moves(
     for _ in range(steps):
         broker = random.choice(brokers)
         other = random.choice([each for each in brokers if each != broker])
-        yield ChaosMove(_drawn_kind(random, tuple(weights), weights), broker, other)
-
-
-def drawn_move(
-    random: Random,
-    possible: Mapping[str, Iterable[_Drawn]],
-    weights: Mapping[str, float],
-    *,
-    eager: Container[str] = (),
-) -> _Drawn | None:
-    """Return a move: a kind as its weight says, of which any move is as likely as the others.
-
-    Returns None where none is possible. Of a kind that is not drawn no second move is looked for:
-    each may take a simulation.
-
-    Args:
-        random: Draws.
-        possible: What is possible now, by kind; a kind of which nothing is possible has no moves.
-        weights: By kind, relative to the others.
-        eager: Kinds that are drawn more often than their weight says.
-    """
-    moves = {kind: iter(of_kind) for kind, of_kind in possible.items()}
-    first = {kind: move for kind, rest in moves.items() for move in islice(rest, 1)}
-    if not first:
-        return None
-    kind = _drawn_kind(random, tuple(first), weights, eager)
-    return random.choice([first[kind], *moves[kind]])
-
-
-def _drawn_kind(
-    random: Random,
-    kinds: Sequence[str],
-    weights: Mapping[str, float],
-    eager: Container[str] = (),
-) -> str:
-    """Return one of the kinds, each as likely as its weight says, an eager one more so."""
-    chances = [weights[kind] * (_EAGER if kind in eager else 1) for kind in kinds]
-    (kind,) = random.choices(kinds, chances)
-    return kind
+        yield ChaosMove(drawn_kind(random, tuple(weights), weights), broker, other)
 
 
 def possible_acts(

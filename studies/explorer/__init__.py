@@ -1,8 +1,8 @@
 """Explores every state of a small system, breadth first, so that counterexamples are shortest."""
 
-from kchaos.checkers.explorer.errors import BoundsError, ExplorerError, ProcessError, RuleError
-from kchaos.checkers.explorer.exploring import Exploration, Progress, Violation, explore
-from kchaos.checkers.explorer.system import Component, Move, Permutation, Read, System, Value
+from kchaos.studies.explorer.errors import BoundsError, ExplorerError, ProcessError, RuleError
+from kchaos.studies.explorer.exploring import Exploration, Progress, Violation, explore
+from kchaos.studies.explorer.system import Component, Move, Permutation, Read, System, Value
 
 __all__ = [
     "BoundsError",

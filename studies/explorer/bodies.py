@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from kchaos.checkers.explorer.decision_trees import Recording
-from kchaos.checkers.explorer.errors import RuleError
-from kchaos.checkers.explorer.interning import Interning, State
-from kchaos.checkers.explorer.system import Component, Invariant, Move, Value
+from kchaos.studies.explorer.decision_trees import Recording
+from kchaos.studies.explorer.errors import RuleError
+from kchaos.studies.explorer.interning import Interning, State
+from kchaos.studies.explorer.system import Component, Invariant, Move, Value
 
 # What a move does wherever its reads are the same: the xor that it makes to the fingerprint, the
 # changes as slots with numbers, and the place of the move.

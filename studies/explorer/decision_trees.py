@@ -9,8 +9,8 @@ guards read the state of one broker cost one look at it.
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from kchaos.checkers.explorer.errors import RuleError
-from kchaos.checkers.explorer.interning import State
+from kchaos.studies.explorer.errors import RuleError
+from kchaos.studies.explorer.interning import State
 
 Outcome = TypeVar("Outcome")
 

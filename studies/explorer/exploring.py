@@ -5,11 +5,11 @@ from collections.abc import Callable, Hashable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from kchaos.checkers.explorer.errors import BoundsError
-from kchaos.checkers.explorer.part import StateSpacePart
-from kchaos.checkers.explorer.system import Component, System, Value
-from kchaos.checkers.explorer.team import Team
 from kchaos.checkers.garbage import no_garbage_collection
+from kchaos.studies.explorer.errors import BoundsError
+from kchaos.studies.explorer.part import StateSpacePart
+from kchaos.studies.explorer.system import Component, System, Value
+from kchaos.studies.explorer.team import Team
 
 # So many states of a level for each process make it worth starting them.
 STATES_TO_SHARE = 512

@@ -14,8 +14,8 @@ from collections.abc import Hashable, Iterator
 from functools import cache
 from typing import cast
 
-from kchaos.checkers.explorer.errors import RuleError
-from kchaos.checkers.explorer.system import Component, Value
+from kchaos.studies.explorer.errors import RuleError
+from kchaos.studies.explorer.system import Component, Value
 
 BITS = 60
 

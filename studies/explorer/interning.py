@@ -4,9 +4,9 @@ import struct
 from collections.abc import Callable
 from typing import TypeAlias
 
-from kchaos.checkers.explorer.errors import RuleError
-from kchaos.checkers.explorer.fingerprints import fingerprint
-from kchaos.checkers.explorer.system import Component, Permutation, System, Value
+from kchaos.studies.explorer.errors import RuleError
+from kchaos.studies.explorer.fingerprints import fingerprint
+from kchaos.studies.explorer.system import Component, Permutation, System, Value
 
 State: TypeAlias = tuple[int, ...]
 _FIELD_BITS = 64

@@ -10,8 +10,8 @@ from multiprocessing.connection import Connection
 from operator import itemgetter
 from typing import Any
 
-from kchaos.checkers.explorer.errors import ExplorerError
-from kchaos.checkers.explorer.part import Broken, Candidate, StateSpacePart, owner
+from kchaos.studies.explorer.errors import ExplorerError
+from kchaos.studies.explorer.part import Broken, Candidate, StateSpacePart, owner
 
 # Levels for which a process remembers what it has asked for: most states that are found again are
 # found at once or a level later, and asking twice does no harm.

@@ -5,12 +5,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kchaos.checkers.explorer.bodies import Step, name_of, run_invariant, run_move
-from kchaos.checkers.explorer.decision_trees import DecisionTrees
-from kchaos.checkers.explorer.errors import RuleError
-from kchaos.checkers.explorer.interning import Interning, State
-from kchaos.checkers.explorer.memory import resident_mib
-from kchaos.checkers.explorer.system import Component, System, Value
+from kchaos.studies.explorer.bodies import Step, name_of, run_invariant, run_move
+from kchaos.studies.explorer.decision_trees import DecisionTrees
+from kchaos.studies.explorer.errors import RuleError
+from kchaos.studies.explorer.interning import Interning, State
+from kchaos.studies.explorer.memory import resident_mib
+from kchaos.studies.explorer.system import Component, System, Value
 
 # A state that was not known: its key, its fingerprints, the place in the frontier of the state that
 # it follows from, and the step that leads from there.

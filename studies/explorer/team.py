@@ -14,10 +14,10 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import Any, Self
 
-from kchaos.checkers.explorer.errors import ProcessError, RuleError
-from kchaos.checkers.explorer.member import NO_MEMORY, MemberStatus, work
-from kchaos.checkers.explorer.memory import resident_mib
-from kchaos.checkers.explorer.part import Broken, StateSpacePart
+from kchaos.studies.explorer.errors import ProcessError, RuleError
+from kchaos.studies.explorer.member import NO_MEMORY, MemberStatus, work
+from kchaos.studies.explorer.memory import resident_mib
+from kchaos.studies.explorer.part import Broken, StateSpacePart
 
 _SECONDS_TO_END = 10
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from kchaos.harness.commands.cli import run
-from kchaos.harness.commands.compare import exit_code_for, text_of, to_json
-from kchaos.harness.documents import (
+from kchaos.studies.commands.compare import exit_code_for, text_of, to_json
+from kchaos.studies.documents import (
     DOCUMENTS,
     Cell,
     Claim,
@@ -98,6 +98,6 @@ def test_ctrl_c_ends_it_with_its_own_code(
         raise KeyboardInterrupt
 
     document = Document(name="KIP-279", title="", compare=interrupted)
-    monkeypatch.setattr("kchaos.harness.commands.compare.document_named", lambda name: document)
+    monkeypatch.setattr("kchaos.studies.commands.compare.document_named", lambda name: document)
     assert run(["compare", "KIP-279"]) == 130
     assert "Traceback" not in capsys.readouterr().err

@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 
 from kchaos.harness.commands.cli import run
-from kchaos.harness.commands.compare_pages import (
+from kchaos.harness.errors import UsageError
+from kchaos.studies.commands.compare_pages import (
     begin_mark,
     end_mark,
     markdown_of,
     refuse_page,
     write_page,
 )
-from kchaos.harness.documents import Result, document_named
-from kchaos.harness.documents.searching import SearchBounds
-from kchaos.harness.errors import UsageError
-from tests.harness.test_compare import QUICK, small
+from kchaos.studies.documents import Result, document_named
+from kchaos.studies.documents.searching import SearchBounds
+from tests.studies.test_compare import QUICK, small
 
 pytestmark = pytest.mark.slow
 

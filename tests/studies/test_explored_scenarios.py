@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.model.explore import find_schedule
 from kchaos.faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
-from kchaos.harness.commands import explore as command
 from kchaos.harness.commands.cli import run
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.run.runner import play
@@ -25,6 +23,8 @@ from kchaos.harness.steps.scenario_steps import (
     TakeSnapshot,
     Tell,
 )
+from kchaos.studies.commands import explore as command
+from kchaos.studies.explore import find_schedule
 from tests.support.drivers import play_options
 
 pytestmark = pytest.mark.slow

@@ -8,20 +8,13 @@ import pytest
 
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller.at_once import PARTITION
-from kchaos.checkers.model.explore import ActedBrokers, ActedCluster, Schedule
-from kchaos.checkers.model.explore.acts import KINDS, waits_for_zookeeper
-from kchaos.checkers.model.explore.moves import ChaosMove
-from kchaos.checkers.model.explore.schedules import wrong_at_end
-from kchaos.checkers.model.explore.walk import WIDE_WALK_WEIGHTS, conflicts
 from kchaos.checkers.model.state.world import World
 from kchaos.faults import CutLink, FastBounce, HoldController, HoldRequests, PreferredElection
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.player.shrinking import coherent
-from kchaos.harness.player.walks import draw_walk, walk_of, wide_walk_of
 from kchaos.harness.run.runner import play
 from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.schedule_scenarios import steps_of, text_of
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.observing import AwaitFetches
@@ -38,6 +31,13 @@ from kchaos.harness.steps.scenario_steps import (
     Step,
     Tell,
 )
+from kchaos.studies.explore import ActedBrokers, ActedCluster, Schedule
+from kchaos.studies.explore.acts import KINDS, waits_for_zookeeper
+from kchaos.studies.explore.moves import ChaosMove
+from kchaos.studies.explore.schedules import wrong_at_end
+from kchaos.studies.explore.walk import WIDE_WALK_WEIGHTS, conflicts
+from kchaos.studies.schedule_scenarios import steps_of, text_of
+from kchaos.studies.walks import draw_walk, walk_of, wide_walk_of
 from tests.support.drivers import play_options
 
 pytestmark = pytest.mark.slow
@@ -347,8 +347,8 @@ def formats_in(scenario: Scenario) -> set[str | None]:
 @pytest.fixture
 def one_walk_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     """No choice among the walks of a seed, which is tested by itself and takes long."""
-    monkeypatch.setattr("kchaos.harness.player.walks._FIRST_WALKS", 1)
-    monkeypatch.setattr("kchaos.harness.player.walks._MOST_WALKS", 1)
+    monkeypatch.setattr("kchaos.studies.walks._FIRST_WALKS", 1)
+    monkeypatch.setattr("kchaos.studies.walks._MOST_WALKS", 1)
 
 
 @pytest.mark.usefixtures("one_walk_a_seed")
@@ -383,7 +383,7 @@ def test_of_the_walks_of_a_seed_one_that_goes_wrong_is_taken_else_the_one_with_m
         kept.append(schedule)
         return conflicts(schedule)
 
-    monkeypatch.setattr("kchaos.harness.player.walks.conflicts", counted)
+    monkeypatch.setattr("kchaos.studies.walks.conflicts", counted)
     schedule, _, _ = wide_walk_of(2, release=release, steps=steps)
     wrong = [each for each in kept if wrong_at_end(each)]
     assert len(kept) == 40 or wrong
@@ -398,7 +398,7 @@ def test_wide_walks_bounce_brokers_except_where_a_controller_reads_before_it_is_
 ) -> None:
     """Nothing else is drawn as often here, so that short walks have it."""
     weights = {**WIDE_WALK_WEIGHTS, "bounce": 1000}
-    monkeypatch.setattr("kchaos.harness.player.walks.WIDE_WALK_WEIGHTS", weights)
+    monkeypatch.setattr("kchaos.studies.walks.WIDE_WALK_WEIGHTS", weights)
 
     def bounces(release: str) -> int:
         drawn_walks = [wide_walk_of(seed, release=release, steps=2)[0] for seed in range(12)]
@@ -424,7 +424,7 @@ def test_a_walk_that_ends_early_says_so_in_its_title(monkeypatch: pytest.MonkeyP
         acts=schedule.acts, states=schedule.states, healing=schedule.healing,
         message="1 acts, for nothing was possible after 1",
     )  # fmt: skip
-    monkeypatch.setattr("kchaos.harness.player.walks.walk_of", lambda *_, **__: (early, settings))
+    monkeypatch.setattr("kchaos.studies.walks.walk_of", lambda *_, **__: (early, settings))
     assert "nothing was possible after 1" in drawn(1, steps=5).title
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Collection
 
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.explore.move_lists import Setup
-from kchaos.checkers.model.explore.moves import ChaosMove
+from kchaos.studies.explore.move_lists import Setup
+from kchaos.studies.explore.moves import ChaosMove
 
 KIP_279 = ("KIP-279", "OffsetForLeaderEpoch v1")
 KIP_320 = ("KIP-320", "OffsetForLeaderEpoch v2", "Fetch v10", "KAFKA-9338")

@@ -1,9 +1,9 @@
 """States of the explorer's machine after some actions."""
 
-from kchaos.checkers.model.explore.actions import Action
-from kchaos.checkers.model.explore.bounds import Machine
-from kchaos.checkers.model.explore.machine import initial_state, next_state
 from kchaos.checkers.model.state.state import State
+from kchaos.studies.explore.actions import Action
+from kchaos.studies.explore.bounds import Machine
+from kchaos.studies.explore.machine import initial_state, next_state
 
 
 def after(machine: Machine, *steps: Action, state: State | None = None) -> State:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import permutations, product
 from typing import Any, NamedTuple
 
-from kchaos.checkers.explorer import Move, Permutation, Read, System
+from kchaos.studies.explorer import Move, Permutation, Read, System
 
 Changes = Mapping[Any, Any] | None
 Record = tuple[int, int]

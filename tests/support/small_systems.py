@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from kchaos.checkers.explorer import Move, Permutation, Read, System
+from kchaos.studies.explorer import Move, Permutation, Read, System
 
 
 def counters(count: int, most: int, forbidden: tuple[int, ...] | None = None) -> System:

@@ -1,6 +1,6 @@
 """Decisions that all releases make alike, and only documents make otherwise.
 
-A proposal of `harness/documents` replaces these beside decision points of `Generation`.
+A proposal of `studies/documents` replaces these beside decision points of `Generation`.
 """
 
 from collections.abc import Callable

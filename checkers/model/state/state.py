@@ -55,7 +55,7 @@ A component's name is a tuple whose first item says what it is:
 | ("point holds",), ("forgeries",) | `HoldPoint` and `ForgeAnswers` values that act |
 | ("last controller epoch",) | the newest one, also of a controller that has resigned |
 
-An explorer has besides what bounds it (`checkers.model.explore.bounds`) and
+An explorer has besides what bounds it (`studies.explore.bounds`) and
 
 | component | value |
 |---|---|

@@ -17,9 +17,6 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.broker import control_handling
-from kchaos.checkers.model.explore.actions import Action, Deliver, Elect, ReachBroker, Serve
-from kchaos.checkers.model.explore.bounds import Grain, Machine
-from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
 from kchaos.checkers.model.follow.internal_steps import internal_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import Record
@@ -35,6 +32,9 @@ from kchaos.checkers.model.values.requests import (
     StopReplica,
     UpdateMetadata,
 )
+from kchaos.studies.explore.actions import Action, Deliver, Elect, ReachBroker, Serve
+from kchaos.studies.explore.bounds import Grain, Machine
+from kchaos.studies.explore.machine import actions, initial_state, next_state
 from tests.support.machine_steps import after
 from tests.support.model_timelines import cluster, kill, left_alone, state
 

@@ -22,7 +22,17 @@ from kchaos.checkers.model.controller.decisions import (
     explain,
     remove_from_isr,
 )
-from kchaos.checkers.model.explore.actions import (
+from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import Event, PartitionState, TopicCreated
+from kchaos.studies.documents.kip_501_proposals import (
+    ISR_ORDER,
+    PENDING_READS,
+    SLOW_LEADER_GIVES_UP,
+    Relinquish,
+)
+from kchaos.studies.documents.proposal import Proposal, following
+from kchaos.studies.explore.actions import (
     Action,
     Answer,
     Ask,
@@ -36,20 +46,10 @@ from kchaos.checkers.model.explore.actions import (
     SeeBrokers,
     Start,
 )
-from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
-from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
-from kchaos.checkers.model.explore.move_lists import Setup, play
-from kchaos.checkers.model.explore.moves import ChaosMove
-from kchaos.checkers.model.state.state import State
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import Event, PartitionState, TopicCreated
-from kchaos.harness.documents.kip_501_proposals import (
-    ISR_ORDER,
-    PENDING_READS,
-    SLOW_LEADER_GIVES_UP,
-    Relinquish,
-)
-from kchaos.harness.documents.proposal import Proposal, following
+from kchaos.studies.explore.bounds import PARTITION, Faults, Grain, Machine
+from kchaos.studies.explore.machine import actions, initial_state, next_state
+from kchaos.studies.explore.move_lists import Setup, play
+from kchaos.studies.explore.moves import ChaosMove
 from tests.support.machine_steps import after
 
 ALL_IN_SYNC = LeaderAndIsr(leader=1, isr=(1, 2, 3))

@@ -22,16 +22,6 @@ from kchaos.checkers.model.broker.leader import (
 )
 from kchaos.checkers.model.controller.decisions import ControllerContext, LeaderAndIsr, explain
 from kchaos.checkers.model.controller.outboxes import deliver, queue
-from kchaos.checkers.model.explore.actions import (
-    AskToStop,
-    EndSession,
-    Kill,
-    LetStop,
-    MoveController,
-)
-from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Machine
-from kchaos.checkers.model.explore.move_lists import Setup, play
-from kchaos.checkers.model.explore.moves import ChaosMove
 from kchaos.checkers.model.follow.counted_in_part import yet_to_read
 from kchaos.checkers.model.follow.internal_steps import internal_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
@@ -75,6 +65,10 @@ from kchaos.checkers.model.values.requests import (
     Stage,
     StopReplica,
 )
+from kchaos.studies.explore.actions import AskToStop, EndSession, Kill, LetStop, MoveController
+from kchaos.studies.explore.bounds import PARTITION, Faults, Machine
+from kchaos.studies.explore.move_lists import Setup, play
+from kchaos.studies.explore.moves import ChaosMove
 from tests.golden.stored import HARD, recorded
 from tests.golden.test_borders import RUNS as BORDERED
 from tests.golden.test_borders import Border

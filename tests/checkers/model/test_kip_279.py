@@ -4,8 +4,8 @@ import pytest
 
 from kchaos.checkers.model import generation_for, predict
 from kchaos.clusters.releases import KNOWN_RELEASES
-from kchaos.harness.documents.kip_279_text import BATCH_EDGE, HIGH_WATERMARK_AT_LAST
-from kchaos.harness.documents.proposal import with_proposals
+from kchaos.studies.documents.kip_279_text import BATCH_EDGE, HIGH_WATERMARK_AT_LAST
+from kchaos.studies.documents.proposal import with_proposals
 from tests.support.model_timelines import kip_279_1, kip_279_3, payloads, ranges, replica
 from tests.support.releases import each_release
 

@@ -15,10 +15,6 @@ from kchaos.checkers.acts import (
 )
 from kchaos.checkers.model import follow, generation_for, predict
 from kchaos.checkers.model.broker import control_handling, exchange, offset_reset
-from kchaos.checkers.model.explore.actions import Action, Ask, Deliver, Elect, Handle, Write
-from kchaos.checkers.model.explore.actions import Answer as AnswerOf
-from kchaos.checkers.model.explore.bounds import Grain, Machine
-from kchaos.checkers.model.explore.machine import actions, next_state
 from kchaos.checkers.model.follow.observations import (
     OffsetAnswered,
     OffsetAsked,
@@ -43,6 +39,10 @@ from kchaos.checkers.model.values.requests import (
     UpdateMetadata,
 )
 from kchaos.checkers.segments.batch import payload_digest
+from kchaos.studies.explore.actions import Action, Ask, Deliver, Elect, Handle, Write
+from kchaos.studies.explore.actions import Answer as AnswerOf
+from kchaos.studies.explore.bounds import Grain, Machine
+from kchaos.studies.explore.machine import actions, next_state
 from tests.golden.stored import recorded
 from tests.support.machine_steps import after as after_steps
 from tests.support.model_timelines import cluster, kill, left_alone, start, state, write

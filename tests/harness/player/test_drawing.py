@@ -14,8 +14,6 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.explore import ActedBrokers, ActedCluster, Schedule, walk
-from kchaos.checkers.model.explore.walk import MOVE_WEIGHTS, STEP_WEIGHTS, WIDE_WALK_WEIGHTS
 from kchaos.clusters.configuration import BROKER_DEFAULTS
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
@@ -35,13 +33,13 @@ from kchaos.harness.player.drawing import draw, no_formats, view_of
 from kchaos.harness.player.drawn_settings import CONTROLLED_SHUTDOWN, SMALL_LOGS
 from kchaos.harness.player.legal import after, illegal_steps
 from kchaos.harness.player.rare import RARE, SLOW_DISKS
-from kchaos.harness.player.walks import WALKS
+from kchaos.harness.player.studied_mixes import WALKS
 from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.schedule_scenarios import steps_of
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.log_start import AwaitLogStart
 from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
+from kchaos.studies.explore import ActedBrokers, ActedCluster, walk
 
 pytestmark = pytest.mark.slow
 
@@ -301,7 +299,7 @@ def test_walks_and_schedules_draw_by_the_same_function(monkeypatch: pytest.Monke
     def first(_: Random, kinds: Sequence[str], *_rest: object) -> str:
         return kinds[0]
 
-    monkeypatch.setattr(sys.modules[walk.__module__], "_drawn_kind", first)
+    monkeypatch.setattr("kchaos.harness.player.weighted.drawn_kind", first)
     cluster = ActedCluster(ActedBrokers(generations=dict.fromkeys((0, 1), generation_for("2.8.2"))))
     assert [act.kind for act in walk(cluster, Random(1), steps=3).acts[:3]] == [
         "cut",
@@ -309,40 +307,6 @@ def test_walks_and_schedules_draw_by_the_same_function(monkeypatch: pytest.Monke
     ]
     steps = plain(drawn(1, gated=False, steps=6))["steps"][1:]
     assert {kind_of(step["do"]) for step in steps} == {"produce"}
-
-
-@pytest.mark.xdist_group("drawn mixes")
-def test_of_the_names_that_moves_and_steps_share_three_mean_the_same() -> None:
-    """Their weights stand in one table, each beside that of the other use."""
-    steps: dict[str, set[str]] = {}
-    for act in (act for mix in ("mixed", RARE) for act in acts_of_mix(mix)):
-        fault = act.get("fault", {}).get("fault", "")
-        steps.setdefault(kind_of(act), set()).add(what(act["step"], fault, act.get("name", "")))
-    moves: dict[str, set[str]] = {}
-    generations = dict.fromkeys((0, 1, 2), generation_for("2.1.1"))
-    for seed in range(30):
-        cluster = ActedCluster(ActedBrokers(generations=generations))
-        walked = walk(cluster, Random(seed), steps=20, weights=WIDE_WALK_WEIGHTS)
-        for index, move in enumerate(walked.acts):
-            states = walked.states[index : index + 2]
-            alone = Schedule(acts=(move,), states=states, healing=0, message="")
-            for step in steps_of(alone, gated=False)[2:]:
-                assert isinstance(step, IfPossible)
-                fault = type(step.do.fault).__name__ if isinstance(step.do, Inject) else ""
-                named = what(type(step.do).__name__, fault, getattr(step.do, "name", ""))
-                moves.setdefault(move.kind, set()).add(named)
-        if set(moves) == set(WIDE_WALK_WEIGHTS):
-            break
-    shared = set(MOVE_WEIGHTS) & set(STEP_KINDS)
-    assert shared == {"bounce", "cut", "expire", "heal", "kill", "pause", "reorder"}
-    assert {kind for kind in shared if moves.get(kind) == steps[kind]} == set(STEP_WEIGHTS)
-    for kind, weight in STEP_WEIGHTS.items():
-        assert weight == (MIXES["mixed"][kind] or MIXES[RARE][kind])
-
-
-def what(step: str, fault: str, name: str) -> str:
-    """A step with its fault, or with what it heals."""
-    return " ".join((step, fault, name.rstrip("0123456789-") if step == "Heal" else ""))
 
 
 def kind_of(act: dict[str, Any]) -> str:

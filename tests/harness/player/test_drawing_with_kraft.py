@@ -17,7 +17,7 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import MIXES, WITH_ZOOKEEPER
 from kchaos.harness.player.drawing import draw, view_of
 from kchaos.harness.player.legal import illegal_steps
-from kchaos.harness.player.walks import WALKS
+from kchaos.harness.player.studied_mixes import WALKS
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.run.settings import require_trust
 from kchaos.harness.steps.if_possible import IfPossible

@@ -12,7 +12,7 @@ from kchaos.harness.player.candidates import MIXES
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.player.lines import line_of_run, line_without_result
 from kchaos.harness.player.rates import commands_of, page_of, table_text
-from kchaos.harness.player.walks import WALKS, WIDE_WALKS
+from kchaos.harness.player.studied_mixes import WALKS, WIDE_WALKS
 from kchaos.harness.summary.rates import rates_of
 from tests.golden.stored import ENTRIES, unpacked
 

@@ -8,16 +8,16 @@ import pytest
 
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import PredictedBatch
-from kchaos.harness.documents import Comparison, Result, SearchBounds
-from kchaos.harness.documents.kafka_7601 import compare, machine
-from kchaos.harness.documents.kafka_7601_columns import NEW, OLD, PROPOSED, formats, served
-from kchaos.harness.documents.kafka_7601_options import (
+from kchaos.studies.documents import Comparison, Result, SearchBounds
+from kchaos.studies.documents.kafka_7601 import compare, machine
+from kchaos.studies.documents.kafka_7601_columns import NEW, OLD, PROPOSED, formats, served
+from kchaos.studies.documents.kafka_7601_options import (
     expect_magic_of_segment,
     maximum_magic,
     roll_at_append,
     roll_at_every_change,
 )
-from kchaos.harness.documents.searching import explored
+from kchaos.studies.documents.searching import explored
 
 pytestmark = pytest.mark.slow
 
@@ -149,9 +149,9 @@ def test_an_old_client_is_served_by_what_the_leader_expects() -> None:
 
 
 EXPLORES = """
-from kchaos.harness.documents import SearchBounds
-from kchaos.harness.documents.kafka_7601 import machine
-from kchaos.harness.documents.searching import explored
+from kchaos.studies.documents import SearchBounds
+from kchaos.studies.documents.kafka_7601 import machine
+from kchaos.studies.documents.searching import explored
 for column, wanted in (("2.0.0", "one-format"), ("clear", "formats-rise")):
     print(*explored(machine(column), wanted, SearchBounds()).detail, sep="\\n")
 """

@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from kchaos.checkers.model.explore.bounds import Machine
-from kchaos.harness.documents import Comparison, Result, SearchBounds
-from kchaos.harness.documents.kip_279 import bits_rows, compare, scene_rows
-from kchaos.harness.documents.kip_279_columns import (
+from kchaos.studies.documents import Comparison, Result, SearchBounds
+from kchaos.studies.documents.kip_279 import bits_rows, compare, scene_rows
+from kchaos.studies.documents.kip_279_columns import (
     FENCED,
     cell_of,
     extra_bits,
     generations,
     machine,
 )
-from kchaos.harness.documents.kip_279_compaction import compare as compare_compaction
-from kchaos.harness.documents.kip_279_scenes import BASE, scenario_1
-from kchaos.harness.documents.searching import explored
+from kchaos.studies.documents.kip_279_compaction import compare as compare_compaction
+from kchaos.studies.documents.kip_279_scenes import BASE, scenario_1
+from kchaos.studies.documents.searching import explored
+from kchaos.studies.explore.bounds import Machine
 
 pytestmark = pytest.mark.slow
 

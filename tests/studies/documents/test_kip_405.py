@@ -6,9 +6,9 @@ import pytest
 
 from kchaos.checkers.errors import ComparisonError
 from kchaos.harness.catalogue import entry_named
-from kchaos.harness.documents import Result, SearchBounds, document_named
-from kchaos.harness.documents.kip_405 import compare_run
-from kchaos.harness.documents.kip_405_page import BROKERS, TABLES, of_scenario, wanted
+from kchaos.harness.catalogue.kip_405_page import BROKERS, TABLES, of_scenario, wanted
+from kchaos.studies.documents import Result, SearchBounds, document_named
+from kchaos.studies.documents.kip_405 import compare_run
 from tests.support.tiered_run import tiered_run
 
 

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.errors import ComparisonError, ModelError
-from kchaos.checkers.model.explore.in_sync import FetchRead, Follower
-from kchaos.harness.documents import kip_501_courses
-from kchaos.harness.documents.comparison import Result
-from kchaos.harness.documents.kip_501 import compare, compare_run
-from kchaos.harness.documents.kip_501_courses import Course, play
-from kchaos.harness.documents.kip_501_example import solution_of, worked_example
-from kchaos.harness.documents.kip_501_solutions import (
+from kchaos.studies.documents import kip_501_courses
+from kchaos.studies.documents.comparison import Result
+from kchaos.studies.documents.kip_501 import compare, compare_run
+from kchaos.studies.documents.kip_501_courses import Course, play
+from kchaos.studies.documents.kip_501_example import solution_of, worked_example
+from kchaos.studies.documents.kip_501_solutions import (
     FIRST_HALF,
     SECOND_HALF,
     SHIPPED,
@@ -22,7 +21,8 @@ from kchaos.harness.documents.kip_501_solutions import (
     SOLUTION_2,
     Solution,
 )
-from kchaos.harness.documents.searching import SearchBounds
+from kchaos.studies.documents.searching import SearchBounds
+from kchaos.studies.explore.in_sync import FetchRead, Follower
 from tests.support.clean_runs import clean_run, clean_snapshot
 from tests.support.slow_reads import slow_reads_run
 

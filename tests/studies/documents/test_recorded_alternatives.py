@@ -6,8 +6,8 @@ import pytest
 
 from kchaos.checkers import acts
 from kchaos.checkers.errors import CheckError, ComparisonError
-from kchaos.harness.documents import Result
-from kchaos.harness.documents.kip_279 import compare_run
+from kchaos.studies.documents import Result
+from kchaos.studies.documents.kip_279 import compare_run
 from tests.support.kafka_6361_runs import kafka_6361
 from tests.support.run_builder import RunBuilder
 

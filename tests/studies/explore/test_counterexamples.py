@@ -10,10 +10,10 @@ from random import Random
 import pytest
 
 from kchaos.checkers.model import generation_for, predict
-from kchaos.checkers.model.explore.move_lists import Setup, play
-from kchaos.checkers.model.explore.moves import ChaosMove
-from kchaos.checkers.model.explore.walk import drawn_moves
 from kchaos.harness.player.shrinking import minimised
+from kchaos.studies.explore.move_lists import Setup, play
+from kchaos.studies.explore.moves import ChaosMove
+from kchaos.studies.explore.walk import drawn_moves
 from tests.support.known_holes import (
     EPOCH_CACHES,
     KAFKA_1211,

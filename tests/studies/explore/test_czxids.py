@@ -4,14 +4,14 @@ import pytest
 
 from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.explore.actions import Action, EndSession, Receive, Register, SeeBrokers
-from kchaos.checkers.model.explore.bounds import Faults, Machine
-from kchaos.checkers.model.explore.canonical import varying
-from kchaos.checkers.model.explore.czxids import by_rank, next_czxid
-from kchaos.checkers.model.explore.machine import initial_state
-from kchaos.checkers.model.explore.queues import EVENTS, ControlledShutdownReceived
 from kchaos.checkers.model.state.state import EMPTY, Broker, Component, State
 from kchaos.checkers.model.values.requests import Controller, Received, UpdateMetadata
+from kchaos.studies.explore.actions import Action, EndSession, Receive, Register, SeeBrokers
+from kchaos.studies.explore.bounds import Faults, Machine
+from kchaos.studies.explore.canonical import varying
+from kchaos.studies.explore.czxids import by_rank, next_czxid
+from kchaos.studies.explore.machine import initial_state
+from kchaos.studies.explore.queues import EVENTS, ControlledShutdownReceived
 from tests.support.machine_steps import after
 
 REGISTERED, SEEN, PROCESS = ("registered",), ("controller", 1), ("broker", 7)

@@ -5,8 +5,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kchaos.checkers.model import generation_for, predict
-from kchaos.checkers.model.explore.move_lists import Setup, play
-from kchaos.checkers.model.explore.moves import LISTED_KINDS, ChaosMove
+from kchaos.studies.explore.move_lists import Setup, play
+from kchaos.studies.explore.moves import LISTED_KINDS, ChaosMove
 from tests.support.examples import examples
 
 pytestmark = pytest.mark.slow

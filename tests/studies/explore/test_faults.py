@@ -2,11 +2,11 @@
 
 import pytest
 
-from kchaos.checkers.explorer import Exploration, explore
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.explore import system_of
-from kchaos.checkers.model.explore.actions import Kill
-from kchaos.checkers.model.explore.bounds import Faults, Grain, Machine
+from kchaos.studies.explore import system_of
+from kchaos.studies.explore.actions import Kill
+from kchaos.studies.explore.bounds import Faults, Grain, Machine
+from kchaos.studies.explorer import Exploration, explore
 
 pytestmark = pytest.mark.slow
 

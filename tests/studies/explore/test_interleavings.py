@@ -4,13 +4,13 @@ from collections.abc import Collection
 
 import pytest
 
-from kchaos.checkers.explorer import Exploration, explore
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.explore import system_of
-from kchaos.checkers.model.explore.bounds import Grain, Machine
-from kchaos.checkers.model.explore.machine import initial_state, next_state
-from kchaos.checkers.model.explore.properties import PROPERTIES
 from kchaos.checkers.model.state.world import World
+from kchaos.studies.explore import system_of
+from kchaos.studies.explore.bounds import Grain, Machine
+from kchaos.studies.explore.machine import initial_state, next_state
+from kchaos.studies.explore.properties import PROPERTIES
+from kchaos.studies.explorer import Exploration, explore
 
 pytestmark = pytest.mark.slow
 

@@ -2,31 +2,22 @@
 
 import pytest
 
-from kchaos.checkers.explorer import explore
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.explore import system_of
-from kchaos.checkers.model.explore.actions import (
-    Action,
-    Answer,
-    Ask,
-    Handle,
-    Look,
-    PassLag,
-    Shrink,
-    Write,
-)
-from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
-from kchaos.checkers.model.explore.machine import actions
 from kchaos.checkers.model.state.world import World
-from kchaos.harness.documents.kip_501_properties import weighing
-from kchaos.harness.documents.kip_501_proposals import (
+from kchaos.studies.documents.kip_501_properties import weighing
+from kchaos.studies.documents.kip_501_proposals import (
     CAUGHT_UP_NOW,
     ISR_ORDER,
     PENDING_READS,
     SLOW_LEADER_GIVES_UP,
     Relinquish,
 )
-from kchaos.harness.documents.proposal import Proposal, following
+from kchaos.studies.documents.proposal import Proposal, following
+from kchaos.studies.explore import system_of
+from kchaos.studies.explore.actions import Action, Answer, Ask, Handle, Look, PassLag, Shrink, Write
+from kchaos.studies.explore.bounds import PARTITION, Faults, Grain, Machine
+from kchaos.studies.explore.machine import actions
+from kchaos.studies.explorer import explore
 from tests.support.machine_steps import after
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,12 @@ import pytest
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller import isr_changes
-from kchaos.checkers.model.explore.actions import (
+from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import PartitionState
+from kchaos.studies.documents.kip_501_proposals import PENDING_READS
+from kchaos.studies.documents.proposal import Proposal, following
+from kchaos.studies.explore.actions import (
     Action,
     Answer,
     Ask,
@@ -22,15 +27,10 @@ from kchaos.checkers.model.explore.actions import (
     Shrink,
     Write,
 )
-from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
-from kchaos.checkers.model.explore.machine import actions, initial_state, next_state
-from kchaos.checkers.model.explore.move_lists import Setup, play
-from kchaos.checkers.model.explore.moves import ChaosMove
-from kchaos.checkers.model.state.state import State
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import PartitionState
-from kchaos.harness.documents.kip_501_proposals import PENDING_READS
-from kchaos.harness.documents.proposal import Proposal, following
+from kchaos.studies.explore.bounds import PARTITION, Faults, Grain, Machine
+from kchaos.studies.explore.machine import actions, initial_state, next_state
+from kchaos.studies.explore.move_lists import Setup, play
+from kchaos.studies.explore.moves import ChaosMove
 from tests.support.machine_steps import after
 
 

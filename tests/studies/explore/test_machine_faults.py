@@ -4,8 +4,13 @@ import pytest
 
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.broker import exchange, leader
-from kchaos.checkers.model.explore import crashes
-from kchaos.checkers.model.explore.actions import (
+from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.model.values.replica import Replica, Role
+from kchaos.checkers.model.values.requests import Exchange, LeaderAndIsr, PartitionRequest
+from kchaos.studies.explore import crashes
+from kchaos.studies.explore.actions import (
     Action,
     Answer,
     AnswerGivenUp,
@@ -36,13 +41,8 @@ from kchaos.checkers.model.explore.actions import (
     WriteCheckpoint,
     WriteIsr,
 )
-from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
-from kchaos.checkers.model.explore.machine import actions
-from kchaos.checkers.model.state.state import State
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import PartitionState
-from kchaos.checkers.model.values.replica import Replica, Role
-from kchaos.checkers.model.values.requests import Exchange, LeaderAndIsr, PartitionRequest
+from kchaos.studies.explore.bounds import PARTITION, Faults, Grain, Machine
+from kchaos.studies.explore.machine import actions
 from tests.support.machine_steps import after
 
 ASK = Ask(follower=1, leader=0)

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from kchaos.checkers.explorer import explore
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.explore import system_of
-from kchaos.checkers.model.explore.actions import (
+from kchaos.checkers.model.state.state import Read, State
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.replica import Role
+from kchaos.studies.explore import system_of
+from kchaos.studies.explore.actions import (
     Answer,
     AnswerGivenUp,
     Arrive,
@@ -34,12 +36,10 @@ from kchaos.checkers.model.explore.actions import (
     Write,
     WriteIsr,
 )
-from kchaos.checkers.model.explore.bounds import PARTITION, Faults, Grain, Machine
-from kchaos.checkers.model.explore.machine import actions
-from kchaos.checkers.model.explore.queues import EVENTS, BrokerChange
-from kchaos.checkers.model.state.state import Read, State
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.replica import Role
+from kchaos.studies.explore.bounds import PARTITION, Faults, Grain, Machine
+from kchaos.studies.explore.machine import actions
+from kchaos.studies.explore.queues import EVENTS, BrokerChange
+from kchaos.studies.explorer import explore
 from tests.support.machine_steps import after
 
 ASK = Ask(follower=1, leader=0)

@@ -6,16 +6,16 @@ import pytest
 
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
-from kchaos.checkers.model.explore import ActedBrokers, ActedCluster, Schedule, walk
-from kchaos.checkers.model.explore.acts import KINDS, RECORDS
-from kchaos.checkers.model.explore.moves import ChaosMove, healing
-from kchaos.checkers.model.explore.schedules import wrong_at_end
-from kchaos.checkers.model.explore.simulation import SimulatedCluster, SimulationMemory
-from kchaos.checkers.model.explore.walk import WALK_WEIGHTS, WIDE_WALK_WEIGHTS, conflicts
 from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.replica import Role
+from kchaos.studies.explore import ActedBrokers, ActedCluster, Schedule, walk
+from kchaos.studies.explore.acts import KINDS, RECORDS
+from kchaos.studies.explore.moves import ChaosMove, healing
+from kchaos.studies.explore.schedules import wrong_at_end
+from kchaos.studies.explore.simulation import SimulatedCluster, SimulationMemory
+from kchaos.studies.explore.walk import WALK_WEIGHTS, WIDE_WALK_WEIGHTS, conflicts
 
 pytestmark = pytest.mark.slow
 

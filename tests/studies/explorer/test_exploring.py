@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.explorer import (
+from kchaos.studies.explorer import (
     BoundsError,
     Move,
     Permutation,

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from kchaos.checkers.explorer import RuleError
-from kchaos.checkers.explorer.fingerprints import fingerprint
+from kchaos.studies.explorer import RuleError
+from kchaos.studies.explorer.fingerprints import fingerprint
 
 ROOT = Path(__file__).parents[3]
 
@@ -37,7 +37,7 @@ class Hole:
 @pytest.mark.slow
 def test_every_process_gives_the_same_fingerprint() -> None:
     code = (
-        "from kchaos.checkers.explorer.fingerprints import fingerprint;"
+        "from kchaos.studies.explorer.fingerprints import fingerprint;"
         "print(fingerprint(('log', 1), (frozenset({'a', 'b', 'c'}), None, -1, b'x')))"
     )
     printed = {

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kchaos.checkers.explorer import System, explore
+from kchaos.studies.explorer import System, explore
 from tests.support.published_specifications import (
     Bounds,
     kip_101,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.explorer import (
+from kchaos.studies.explorer import (
     Exploration,
     Move,
     ProcessError,
@@ -22,7 +22,7 @@ from kchaos.checkers.explorer import (
     exploring,
     part,
 )
-from kchaos.checkers.explorer.part import StateSpacePart
+from kchaos.studies.explorer.part import StateSpacePart
 from tests.support.published_specifications import Bounds, kip_101, kip_279
 from tests.support.small_systems import counters, exchanged
 
@@ -169,7 +169,7 @@ def test_an_interruption_ends_every_process() -> None:
 
 ENDLESS = """
 import multiprocessing, sys
-from kchaos.checkers.explorer import explore
+from kchaos.studies.explorer import explore
 from tests.support.small_systems import counters
 def told(progress):
     if multiprocessing.active_children():

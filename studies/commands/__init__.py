@@ -1,0 +1,1 @@
+"""The commands of studies, by entry points of the group `kchaos.commands`."""
