@@ -66,6 +66,23 @@ def test_rooms_are_imported_by_the_name_that_nobody_else_has() -> None:
     assert chosen == []
 
 
+def test_the_house_stays_within_its_fence() -> None:
+    """If not: subtract, or raise FENCE.toml in a commit that says for whom."""
+    fence = tomllib.loads((ROOT / "FENCE.toml").read_text())
+    lines = {
+        part: sum(
+            len(file.read_text().splitlines())
+            for room in limit["rooms"]
+            for file in ROOT.glob(f"{room}/**/*.py")
+            if not file.is_symlink()
+        )
+        for part, limit in fence.items()
+    }
+    assert {part: count for part, count in lines.items() if count > fence[part]["lines"]} == {}
+    assert {room for limit in fence.values() for room in limit["rooms"]} == {*_ROOMS_AND_TESTS}
+    assert all(limit["for"] for limit in fence.values())
+
+
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 120
 
