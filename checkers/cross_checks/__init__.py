@@ -1,11 +1,11 @@
-"""Cross-checks: what is written down more than once is compared, piece by piece of evidence.
+"""Cross-checks: records of independent witnesses of the same fact are compared.
 
-A run is written down several times: what a client did in the history and on disk, an act in actions
-and in observations, a state in ZooKeeper's log and in a snapshot. Where they disagree, or one is
-missing that another names, nobody can say what happened, and the run is unknown.
+Several parties saw the same fact: links and brokers, the decision log and a snapshot, a client and
+the bytes on disk. Where they disagree nobody can say what happened, and the run is unknown. What
+kchaos alone writes down is believed.
 
 **Verifies**: what `clients`, `acts`, `brokers`, `times`, `coordination`, `metadata`, `copies`,
-`cleaning`, `messages`, `fates`, `points`, `tiers`, `rebuilding` and `ending` say, a module for each
+`cleaning`, `messages`, `points`, `tiers`, `rebuilding` and `ending` say, a module for each
 pair of witnesses.
 **Does not verify**: what is written down once alone; `checkers.rules` and the model judge that.
 """
@@ -19,7 +19,6 @@ from kchaos.checkers.cross_checks.clients import client_disagreements
 from kchaos.checkers.cross_checks.coordination import coordination_disagreements
 from kchaos.checkers.cross_checks.copies import copy_disagreements
 from kchaos.checkers.cross_checks.ending import ending_disagreements
-from kchaos.checkers.cross_checks.fates import fate_disagreements
 from kchaos.checkers.cross_checks.messages import message_disagreements
 from kchaos.checkers.cross_checks.metadata import metadata_disagreements
 from kchaos.checkers.cross_checks.points import point_disagreements
@@ -38,7 +37,6 @@ _CHECKS = (
     copy_disagreements,
     cleaning_disagreements,
     message_disagreements,
-    fate_disagreements,
     point_disagreements,
     tier_disagreements,
     rebuilding_disagreements,

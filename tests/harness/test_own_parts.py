@@ -13,7 +13,6 @@ from typing import Any, cast
 
 import pytest
 
-from kchaos.checkers.cross_checks.clients import STEPS_OF_KCHAOS
 from kchaos.faults.api import MemoryJournal
 from kchaos.harness.catalogue import Entry, entry_named, scenario_of
 from kchaos.harness.commands.cli import run
@@ -27,7 +26,7 @@ from kchaos.harness.run.runner import perform
 from kchaos.harness.run.scenario import Scenario, read_scenario
 from kchaos.harness.run.steps_checked import check_steps
 from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.scenario_steps import STEPS, Inject
+from kchaos.harness.steps.scenario_steps import Inject
 
 PAGE = Path(__file__).parents[2] / "docs/own-parts.md"
 TUTORIAL = "".join(
@@ -462,7 +461,3 @@ def test_a_package_that_cannot_be_imported_is_named_and_the_others_are_there(
         entry_named("NO-BUG")
     with pytest.raises(UsageError, match=r"no package 'gone' .* mend or uninstall gone"):
         own_parts.parts_named("gone")
-
-
-def test_the_judge_knows_the_names_of_all_steps() -> None:
-    assert {*STEPS} == STEPS_OF_KCHAOS

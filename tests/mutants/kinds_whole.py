@@ -318,15 +318,6 @@ _exchange_gone("an exchange of LeaderAndIsr is gone", "LeaderAndIsr", _BOTH)
 _exchange_gone("an answer to UpdateMetadata is gone", "UpdateMetadata", ("response",))
 _exchange_gone("an answer to LeaderAndIsr is gone", "LeaderAndIsr", ("response",))
 add(
-    "whole: an acknowledgement came 40 s later",
-    lambda run: run.edit_line(
-        "history.jsonl",
-        more("time", 40),
-        lambda line: line["type"] == "ok" and not line["probe"],
-        "acknowledgement",
-    ),
-)
-add(
     "whole: a client's timestamps of the day before",
     lambda run: run.edit_line(
         "history.jsonl",
@@ -335,50 +326,3 @@ add(
         "timestamp",
     ),
 )
-
-
-@kind("whole: observations of an hour before")
-def _hour_before(run: RunCopy) -> str:
-    lines = run.lines(SEEN)
-    run.write_lines(SEEN, [{**line, "time": line["time"] - 3600} for line in lines])
-    return SEEN
-
-
-add(
-    "whole: nothing observed of how settling ended",
-    lambda run: run.drop_lines(SEEN, lambda line: line["kind"] == "settled"),
-)
-
-
-@kind("whole: a bound of a millisecond, everywhere")
-def _bound(run: RunCopy) -> str:
-    lines = run.lines(SEEN)
-    for line in lines:
-        if line["kind"] == "settled":
-            line["bound_s"] = 0.001
-    run.write_lines(SEEN, lines)
-    return run.edit_json(OUTCOME, lambda value: value["settle"].update(bound_s=0.001))
-
-
-# Of threads at points.
-HITS = "hits.jsonl"
-
-
-@kind("points: a hold and its end are gone")
-def _hold_gone(run: RunCopy) -> str:
-    lines = run.lines(HITS)
-    number = run.pick([line["number"] for line in lines if line["fate"] == "held"], "held thread")
-    run.drop_lines(HITS, lambda line: line["number"] == number)
-    return f"number {number}"
-
-
-@kind("points: a hold half as long")
-def _hold_halved(run: RunCopy) -> str:
-    lines = run.lines(HITS)
-    begun = {line["number"]: line["time"] for line in lines if line["fate"] == "held"}
-    return run.edit_line(
-        HITS,
-        lambda line: line.update(time=(line["time"] + begun[line["number"]]) / 2),
-        lambda line: line["fate"] == "released",
-        "released thread",
-    )

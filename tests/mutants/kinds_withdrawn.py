@@ -3,9 +3,9 @@
 from typing import Any
 
 from tests.mutants.kinds import add, kind
-from tests.mutants.run_copy import Line, NotApplicableError, RunCopy
+from tests.mutants.run_copy import NotApplicableError, RunCopy
 
-ACTIONS, SEEN, SCENARIO = "actions.jsonl", "observations.jsonl", "scenario.json"
+ACTIONS, SEEN = "actions.jsonl", "observations.jsonl"
 
 
 def _stops(run: RunCopy, *, were_clean: bool) -> str:
@@ -27,38 +27,6 @@ add("withdrawn: clean stops were kills", lambda run: _stops(run, were_clean=True
 add("withdrawn: kills were clean stops", lambda run: _stops(run, were_clean=False))
 
 
-def _deletion(run: RunCopy, *, is_step: bool) -> str:
-    """An action deletes the first record; a step that only told something may have asked for it."""
-    partition, state = run.state_of_final()
-    topic, _, number = partition.rpartition("-")
-    asked = {"topic": topic, "partition": int(number), "before_offset": 1}
-    lines, seen = run.lines(ACTIONS), run.lines(SEEN)
-    places = [line for line in seen if line["kind"] == "step" and line["name"] == "Tell"]
-    place = run.pick(places, "step that only tells")
-    if is_step:
-        place["name"] = "DeleteRecords"
-        step = {"step": "DeleteRecords", **asked, "broker": None, "timeout_s": 45.0}
-
-        def edit(value: dict[str, Any]) -> None:
-            value["steps"][place["step"]] = step
-
-        run.edit_json(SCENARIO, edit)
-        run.write_lines(SEEN, seen)
-    time = place["time"]
-    before = [line for line in lines if line["time"] < time]
-    action = {"event": "DeleteRecords", "broker": state["leader"], **asked}
-    added = {
-        **{"time": time, "began": time, "zxid": before[-1]["zxid"], "step": place["step"]},
-        "action": action,
-    }
-    run.write_lines(ACTIONS, [*before, added, *lines[len(before) :]])
-    return f"{ACTIONS}:{len(before) + 1}"
-
-
-add("withdrawn: records were deleted, says an action", lambda run: _deletion(run, is_step=False))
-add("withdrawn: records were deleted, says a step too", lambda run: _deletion(run, is_step=True))
-
-
 @kind("withdrawn: the leader's files on every in-sync replica at the end")
 def _levelled(run: RunCopy) -> str:
     partition, state = run.state_of_final()
@@ -78,24 +46,6 @@ def _levelled(run: RunCopy) -> str:
 
         run.edit_json(f"{root}/snapshot.json", edit)
     return partition
-
-
-@kind("withdrawn: settling converged without a reason")
-def _converged(run: RunCopy) -> str:
-    if run.json("outcome.json")["settle"]["state"] == "converged":
-        raise NotApplicableError("settling converged")
-    lines = run.lines(SEEN)
-
-    def edit(settled: Line) -> None:
-        settled.update(state="converged", reasons=[])
-        for seen in settled["last_seen"].values():
-            seen.pop("different", None)
-
-    for line in lines:
-        if line["kind"] == "settled":
-            edit(line)
-    run.write_lines(SEEN, lines)
-    return run.edit_json("outcome.json", lambda value: edit(value["settle"]))
 
 
 @kind("withdrawn: a follower in sync did not run at the end")

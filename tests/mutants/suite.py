@@ -34,7 +34,6 @@ FEW_STATES = 500
 """How many states are tried first, or half more than of the run itself; see `judge_path`."""
 OF_OTHERS = {
     "brokers": "whole",
-    "forgeries": "forged",
     "offsets": "list-offsets",
     "points": "points",
     "tier": "tiered",
