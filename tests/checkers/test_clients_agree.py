@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kchaos.checkers.cross_checks.clients import client_disagreements
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.run import RunEvidence
@@ -79,7 +80,8 @@ def test_a_consumer_gets_only_records_that_somebody_sent(
 ) -> None:
     build = clean_run(tmp_path / "run")
     read = {"function": "read", "broker": 0, "topic": "t", "partition": 0}
-    build.history("r", "invoke", **read).history("r", "ok", **read, records=records)
+    ended = {"records": records, "base_offset": 0, "promised": True}
+    build.history("r", "invoke", **read).history("r", "ok", **read, **ended)
     run = clean_snapshot(build).seal()
 
     refused = [text for text in client_disagreements(RunEvidence(run)) if "nobody sent" in text]
