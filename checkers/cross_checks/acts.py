@@ -6,6 +6,7 @@ from typing import Any
 from kchaos.checkers.acts import StartBroker, StopBroker
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.about import SCENARIO, number_in
+from kchaos.checkers.evidence.observed import OBSERVATIONS
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.values.events import TopicCreated
 from kchaos.checkers.observations import Act, BrokerGone
@@ -23,6 +24,8 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
     the metadata log, gives topics the replicas and settings that some step gave them.
     **Does not verify**: acts themselves, which kchaos alone writes down.
     """
+    if not evidence.files.has(OBSERVATIONS):
+        yield f"{OBSERVATIONS} is missing"
     yield from _ended_otherwise(evidence)
     yield from _assignments(evidence)
     yield from _topic_settings(evidence)
