@@ -33,7 +33,7 @@ _CERTAIN_WHAT = ("produce", "high-watermark", "high-watermark-observed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Reach:
     """Where a rule that is not followed can have mattered.
 
     Attributes:
@@ -46,7 +46,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Excuse:
+class NotModelled:
     """A rule that is not followed, and where it may be why a run is not as predicted.
 
     Attributes:
@@ -55,7 +55,7 @@ class Excuse:
     """
 
     why: str
-    places: tuple[Place, ...]
+    places: tuple[Reach, ...]
 
     @property
     def sentence(self) -> str:
@@ -105,10 +105,10 @@ def _time_of(finding: Finding, evidence: RunEvidence) -> float:
     return next(times, math.inf)
 
 
-Matters = Callable[[RunEvidence], Iterator[Place]]
+Matters = Callable[[RunEvidence], Iterator[Reach]]
 
 
-def not_modelled(evidence: RunEvidence) -> Iterator[Excuse]:
+def not_modelled(evidence: RunEvidence) -> Iterator[NotModelled]:
     """Yields each rule that is not followed and may be why a run is not as predicted.
 
     Besides, who may have been shut down by its controller because of a late request, and which
@@ -122,20 +122,20 @@ def not_modelled(evidence: RunEvidence) -> Iterator[Excuse]:
         places = tuple(matters(evidence)) if matters is not None and there else ()
         if places:
             how = "after" if rule.followed == "always" else "before"
-            yield Excuse(
+            yield NotModelled(
                 why=f"{rule.name} may be why: {', '.join(there)} is "
                 f"predicted as it is {how} that change (docs/rules.md)",
                 places=places,
             )
 
     for broker, places in _together(_asked_to_shut_down(evidence)):
-        yield Excuse(
+        yield NotModelled(
             why="a late ControlledShutdown may be why: without links "
             f"nobody sees the requests that the controller sends to broker {broker} because of it",
             places=places,
         )
     for topic, places in _together(_made_again(evidence, releases)):
-        yield Excuse(
+        yield NotModelled(
             why=f"KAFKA-9198 may be why: topic {topic} was made "
             "again, and an append may fail while a Fetch from before waits, which is not followed",
             places=places,
@@ -145,15 +145,15 @@ def not_modelled(evidence: RunEvidence) -> Iterator[Excuse]:
 _K = TypeVar("_K")
 
 
-def _together(places: Iterable[tuple[_K, Place]]) -> Iterator[tuple[_K, tuple[Place, ...]]]:
-    collected: dict[_K, list[Place]] = {}
+def _together(places: Iterable[tuple[_K, Reach]]) -> Iterator[tuple[_K, tuple[Reach, ...]]]:
+    collected: dict[_K, list[Reach]] = {}
     for key, place in places:
         collected.setdefault(key, []).append(place)
     for key, of_key in collected.items():
         yield key, tuple(of_key)
 
 
-def _asked_to_shut_down(evidence: RunEvidence) -> Iterator[tuple[int, Place]]:
+def _asked_to_shut_down(evidence: RunEvidence) -> Iterator[tuple[int, Reach]]:
     """Yields whose late ControlledShutdown came where no link shows the controller's StopReplica.
 
     It is not predicted, nor that the controller tells such a broker no later leader epoch
@@ -164,10 +164,10 @@ def _asked_to_shut_down(evidence: RunEvidence) -> Iterator[tuple[int, Place]]:
     for timed in evidence.events:
         late = timed.event
         if isinstance(late, StaleRequest) and late.api == "ControlledShutdown":
-            yield late.broker, Place(since=_begin(timed))
+            yield late.broker, Reach(since=_begin(timed))
 
 
-def _made_again(evidence: RunEvidence, releases: Collection[str]) -> Iterator[tuple[str, Place]]:
+def _made_again(evidence: RunEvidence, releases: Collection[str]) -> Iterator[tuple[str, Reach]]:
     """Yields each topic that was made again where a broker may look at a Fetch from before.
 
     It does so in an append too, whose partition then fails, and not where another partition of that
@@ -182,7 +182,7 @@ def _made_again(evidence: RunEvidence, releases: Collection[str]) -> Iterator[tu
             case TopicDeleted(topic=topic):
                 deleted.add(topic)
             case TopicCreated(topic=topic) if topic in deleted:
-                yield topic, Place(since=_begin(timed))
+                yield topic, Reach(since=_begin(timed))
 
 
 def _begin(timed: TimedEvent) -> float:
@@ -202,7 +202,7 @@ def _is_unlike(rule: Rule, release: str) -> bool:
     return (release in rule.releases.released()) is (rule.followed == "never")
 
 
-def _diverged(evidence: RunEvidence) -> Iterator[Place]:
+def _diverged(evidence: RunEvidence) -> Iterator[Reach]:
     for message in evidence.links or ():
         if isinstance(message.said, ResponseSeen) and message.said.api == "Fetch":
             for partition, said in message.said.partitions.items():
@@ -210,7 +210,7 @@ def _diverged(evidence: RunEvidence) -> Iterator[Place]:
                     yield _at(message, partition)
 
 
-def _isr_answered_twice(evidence: RunEvidence) -> Iterator[Place]:
+def _isr_answered_twice(evidence: RunEvidence) -> Iterator[Reach]:
     known: dict[object, tuple[int, ...]] = {}
     for message in evidence.links or ():
         if isinstance(message.said, IsrAnswered):
@@ -220,7 +220,7 @@ def _isr_answered_twice(evidence: RunEvidence) -> Iterator[Place]:
                 known[message.said.leader, partition] = isr
 
 
-def _older_partition_epoch(evidence: RunEvidence) -> Iterator[Place]:
+def _older_partition_epoch(evidence: RunEvidence) -> Iterator[Reach]:
     known: dict[object, int] = {}
     for message in _of(evidence, "LeaderAndIsr", "request"):
         for partition, entry in told_of(message):
@@ -230,8 +230,8 @@ def _older_partition_epoch(evidence: RunEvidence) -> Iterator[Place]:
             known[message.target, partition] = epoch
 
 
-def _at(message: LinkMessage, partition: TopicPartition) -> Place:
-    return Place(since=message.wall_time_s, partitions=frozenset({partition}))
+def _at(message: LinkMessage, partition: TopicPartition) -> Reach:
+    return Reach(since=message.wall_time_s, partitions=frozenset({partition}))
 
 
 def _of(evidence: RunEvidence, api: str, direction: str) -> Iterator[LinkMessage]:
@@ -240,12 +240,12 @@ def _of(evidence: RunEvidence, api: str, direction: str) -> Iterator[LinkMessage
             yield message
 
 
-def _lost_a_tail_of_what_is_deleted(evidence: RunEvidence) -> Iterator[Place]:
+def _lost_a_tail_of_what_is_deleted(evidence: RunEvidence) -> Iterator[Reach]:
     for timed in evidence.events:
         lost = timed.event
         if isinstance(lost, LoseTail) and evidence.may_delete(lost.topic):
             partition = TopicPartition(lost.topic, lost.partition)
-            yield Place(since=_begin(timed), partitions=frozenset({partition}))
+            yield Reach(since=_begin(timed), partitions=frozenset({partition}))
 
 
 MATTERS: Mapping[str, Matters | None] = {
