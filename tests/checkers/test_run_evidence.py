@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers import acts
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.assembling import run_evidence
 from kchaos.checkers.evidence.partition import (
@@ -75,6 +76,51 @@ def test_the_required_in_sync_replicas_are_the_topics_else_the_brokers(tmp_path:
 
     assert last(ended(of_broker)).min_insync_replicas == 2
     assert last(ended(of_topic)).min_insync_replicas == 3
+
+
+@pytest.mark.parametrize(
+    ("policy", "may_delete", "is_compacted"),
+    [("compact", False, True), ("compact, delete", True, True), ("delete", True, False)],
+)
+def test_what_brokers_may_remove_follows_from_the_topics_policy(
+    policy: str, may_delete: bool, is_compacted: bool, tmp_path: Path
+) -> None:
+    """Retention by time is no matter of a topic that is compacted alone."""
+    config = {"cleanup.policy": policy, "retention.ms": "1000", "delete.retention.ms": "2000"}
+    build = started(tmp_path / "run")
+    told = json.dumps({"version": 1, "config": config}).encode()
+    build.write(1, create_body("/config/topics/t", told))
+
+    newest = last(ended(build))
+
+    assert (newest.may_delete, newest.is_compacted) == (may_delete, is_compacted)
+    assert newest.delete_retention_s == 2
+
+
+@pytest.mark.parametrize(
+    ("offset", "is_killed", "until"),
+    # The segment that is written to begins at 11; no cleaner goes beyond.
+    [(None, False, 0), (5, False, 11), (None, True, 11)],
+    ids=["nothing noted", "noted", "perhaps lost by a kill"],
+)
+def test_cleaners_may_have_been_where_a_checkpoint_says_that_one_was(
+    offset: int | None, is_killed: bool, until: int, tmp_path: Path
+) -> None:
+    build = started(tmp_path / "run")
+    told = json.dumps({"version": 1, "config": {"cleanup.policy": "compact"}}).encode()
+    build.write(1, create_body("/config/topics/t", told))
+    if is_killed:
+        build.act(acts.StopBroker(broker=1, clean=False))
+    run = RunEvidence(ended(build))
+    (snapshot,) = run.snapshots
+    folder = run.run.path / "snapshots" / snapshot.label
+    (folder / "broker-0" / "t-0" / f"{11:020}.log").touch()
+    if offset is not None:
+        (folder / "broker-1" / "cleaner-offset-checkpoint").write_text(f"0\n1\nt 0 {offset}\n")
+
+    partition = TopicPartition("t", 0)
+    assert run.cleaned_until(partition, snapshot) == until
+    assert [*run.untold_cleaning] == ([] if offset is None else [partition])
 
 
 def test_settling_pins_high_watermarks_of_the_brokers_that_it_names_in_the_end(
