@@ -60,6 +60,8 @@ from kchaos.harness.run.runner import RunOptions as RunOptions
 from kchaos.harness.run.runner import play as play
 from kchaos.harness.run.scenario import Scenario as Scenario
 from kchaos.harness.run.scenario import read_scenario as read_scenario
+from kchaos.harness.steps.asking import AskAs as AskAs
+from kchaos.harness.steps.asking import ConsumeFrom as ConsumeFrom
 from kchaos.harness.steps.cleaning import AwaitCleaned as AwaitCleaned
 from kchaos.harness.steps.clients import AwaitAnswer as AwaitAnswer
 from kchaos.harness.steps.clients import Produce as Produce
@@ -75,8 +77,12 @@ from kchaos.harness.steps.if_possible import AwaitLevel as AwaitLevel
 from kchaos.harness.steps.if_possible import IfPossible as IfPossible
 from kchaos.harness.steps.log_start import AwaitLogStart as AwaitLogStart
 from kchaos.harness.steps.log_start import DeleteRecords as DeleteRecords
+from kchaos.harness.steps.metadata import WriteWhereTold as WriteWhereTold
 from kchaos.harness.steps.observing import AwaitDecision as AwaitDecision
 from kchaos.harness.steps.observing import AwaitFetches as AwaitFetches
+from kchaos.harness.steps.observing import (
+    AwaitHighWatermarkForgotten as AwaitHighWatermarkForgotten,
+)
 from kchaos.harness.steps.observing import AwaitHighWatermarkKept as AwaitHighWatermarkKept
 from kchaos.harness.steps.observing import AwaitLog as AwaitLog
 from kchaos.harness.steps.observing import AwaitMessage as AwaitMessage
@@ -95,11 +101,20 @@ from kchaos.harness.steps.scenario_steps import AwaitState as AwaitState
 from kchaos.harness.steps.scenario_steps import CreateTopic as CreateTopic
 from kchaos.harness.steps.scenario_steps import Heal as Heal
 from kchaos.harness.steps.scenario_steps import Inject as Inject
+from kchaos.harness.steps.scenario_steps import Reassign as Reassign
 from kchaos.harness.steps.scenario_steps import ReorderReplicas as ReorderReplicas
 from kchaos.harness.steps.scenario_steps import Step as Step
 from kchaos.harness.steps.scenario_steps import TakeSnapshot as TakeSnapshot
 from kchaos.harness.steps.scenario_steps import Tell as Tell
+from kchaos.harness.steps.tier import AwaitLocalStart as AwaitLocalStart
+from kchaos.harness.steps.tier import AwaitOffsets as AwaitOffsets
+from kchaos.harness.steps.tier import AwaitTiered as AwaitTiered
+from kchaos.harness.steps.tier_reading import TierRead as TierRead
 from kchaos.harness.steps.topics import DeleteTopic as DeleteTopic
+from kchaos.harness.steps.transactions import LetTransactionTimeOut as LetTransactionTimeOut
+from kchaos.harness.steps.transactions import WriteAcrossTimeout as WriteAcrossTimeout
+from kchaos.harness.steps.transactions import WriteAfterAbort as WriteAfterAbort
+from kchaos.harness.steps.transactions import WriteWhenTimedOut as WriteWhenTimedOut
 
 __version__: str
 

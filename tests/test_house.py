@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import kchaos
+import kchaos.faults
+import kchaos.harness.steps.scenario_steps
 from tests.support.parsing import parsed
 
 ROOT = Path(__file__).parent.parent
@@ -50,6 +52,8 @@ def test_every_public_name_is_there() -> None:
     names = dir(kchaos)
     assert {"KillBroker", "Injection", "AwaitTimeout", "Journal", "__version__"} <= set(names)
     assert [name for name in names if not hasattr(kchaos, name)] == []
+    for table in (kchaos.faults.FAULTS, kchaos.harness.steps.scenario_steps.STEPS):
+        assert [name for name, made in table.items() if getattr(kchaos, name, None) != made] == []
 
 
 @pytest.mark.slow

@@ -33,19 +33,22 @@ class Shape:
             their releases, for a cluster of several; or None for what the options say.
         judged_as: The release whose rules the brokers are judged by; None for their own, or the
             nearest one to a build that was not published, or what the options say.
-        brokers: How many, where `release` does not name them; their ids count up from 0, and the
-            last one is the first controller.
+        brokers: How many, where `release` does not name them; their ids count up from 0.
         zookeepers: How many.
         mode: "zookeeper" or "kraft", for a release that has both; None for what is its default.
         controllers: How many KRaft controllers, 1 or 3.
         features: Feature levels by name, such as "eligible.leader.replicas.version"; those that a
             new cluster of the release has are the default.
         properties: Broker properties, over those that make the gates quick.
+        first_broker: The broker that is started alone first, so that it is the first controller;
+            None for the last one.
         linked: Whether broker-to-broker and ZooKeeper traffic goes through links.
         client_links: Whether the traffic of others' clients does too, so that what they were
             promised is judged; without the other links it does not.
         broker_memory_mib: Limit of each broker's container, None for none.
         broker_cpus: Likewise.
+        log_directories: How many folders the log.dirs of each broker has.
+        tiered: Whether brokers have a remote store for the logs of topics that ask for it.
         points: Points of their code at which threads of every broker can be held; with any, their
             JVMs run with an agent.
     """
@@ -58,10 +61,13 @@ class Shape:
     controllers: int = 1
     features: Mapping[str, int] | None = None
     properties: Mapping[str, str] | None = None
+    first_broker: int | None = None
     linked: bool = True
     client_links: bool = True
     broker_memory_mib: int | None = None
     broker_cpus: float | None = None
+    log_directories: int = 1
+    tiered: bool = False
     points: Sequence[str] = ()
 
 
@@ -154,7 +160,7 @@ def spec_for(node: pytest.Item, release: str, settings: PluginSettings) -> "Clus
         kafkas = dict(sorted(shape.release.items()))
     else:
         kafkas = dict(enumerate(islice(cycle(_mixed(release)), shape.brokers)))
-    ids = tuple(kafkas)
+    first = max(kafkas) if shape.first_broker is None else shape.first_broker
     # An option is about what the options name, not about what a marker does.
     judged_as = shape.judged_as or (settings.judged_as if release in settings.releases else None)
     properties = {name: str(value) for name, value in (shape.properties or {}).items()}
@@ -164,6 +170,7 @@ def spec_for(node: pytest.Item, release: str, settings: PluginSettings) -> "Clus
                 id=broker,
                 kafka=kafka,
                 judged_as=judged_as,
+                log_directories=shape.log_directories,
                 points=tuple(shape.points),
             )
             for broker, kafka in kafkas.items()
@@ -172,11 +179,12 @@ def spec_for(node: pytest.Item, release: str, settings: PluginSettings) -> "Clus
         mode=shape.mode,
         controllers=shape.controllers,
         features=shape.features or {},
-        first_broker=ids[-1] if len(ids) > 1 else None,
+        first_broker=first if len(kafkas) > 1 else shape.first_broker,
         linked=shape.linked,
         client_links=shape.linked and shape.client_links,
         broker_memory_mib=shape.broker_memory_mib,
         broker_cpus=shape.broker_cpus,
+        tiered=shape.tiered,
     )
     quick = QUICK_KRAFT if spec.is_kraft else QUICK
     return replace(spec, properties={**quick, **properties})

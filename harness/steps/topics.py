@@ -16,15 +16,20 @@ class DeleteTopic:
     A controller deletes it only when every replica lives; with KRaft it does so in any case, and
     brokers that do not run hear of it later. What a broker has of it is renamed to
     `TOPIC-PARTITION.ID-delete`, and removed some time later.
+
+    Attributes:
+        is_awaited: Whether the step ends when nothing of the topic is left, and not when the
+            request is accepted.
     """
 
     topic: str
+    is_awaited: bool = True
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
         """Asks for it; returns when cluster metadata and disks have nothing of that name.
 
-        With KRaft: the disks of brokers that run.
+        Unless it is not awaited. With KRaft: the disks of brokers that run.
 
         Raises:
             MetadataRefused: It is asked for already.
@@ -32,6 +37,8 @@ class DeleteTopic:
         metadata = play.cluster.metadata
         replicas = metadata.assignment(self.topic)
         metadata.delete_topic(self.topic)
+        if not self.is_awaited:
+            return
 
         def left() -> list[str]:
             folders = (

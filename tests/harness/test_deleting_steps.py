@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -44,3 +46,18 @@ def test_records_are_gone_below_the_offset_and_then_the_topic_from_all_disks(
     assert TOPIC not in cluster.metadata.topics()
     folders = [broker.log_directory / f"{TOPIC}-0" for broker in cluster.brokers.values()]
     assert [folder.exists() for folder in folders] == [False, False]
+
+
+def test_a_deletion_that_is_not_awaited_ends_with_its_request() -> None:
+    asked: list[str] = []
+
+    def never_deleted() -> list[str]:
+        raise AssertionError("nobody waits for it")
+
+    metadata = SimpleNamespace(
+        assignment=lambda _: {0: [0]}, delete_topic=asked.append, topics=never_deleted
+    )
+    play = SimpleNamespace(cluster=SimpleNamespace(metadata=metadata))
+    step: Any = DeleteTopic(topic=TOPIC, is_awaited=False)
+    step.perform(play)
+    assert asked == [TOPIC]

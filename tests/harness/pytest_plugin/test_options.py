@@ -273,6 +273,32 @@ def test_a_marker_may_give_each_broker_its_release(pytester: pytest.Pytester) ->
         spec_for(short, "1.1.1", settings)
 
 
+def test_a_marker_may_ask_for_folders_a_tier_and_the_first_controller(
+    pytester: pytest.Pytester,
+) -> None:
+    folders, tier, nobody = pytester.getitems(
+        """
+        import pytest
+
+        @pytest.mark.kafka_cluster(release="2.8.2", log_directories=2, first_broker=0)
+        def test_folders(): pass
+        @pytest.mark.kafka_cluster(release="3.9.1", mode="zookeeper", tiered=True)
+        def test_tier(): pass
+        @pytest.mark.kafka_cluster(release="2.8.2", first_broker=7)
+        def test_nobody(): pass
+        """
+    )
+    settings = _settings(pytester)
+    spec = spec_for(folders, "2.8.2", settings)
+
+    assert {broker.log_directories for broker in spec.brokers} == {2}
+    assert (spec.first_broker, spec.tiered) == (0, False)
+    spec = spec_for(tier, "3.9.1", settings)
+    assert (spec.first_broker, spec.tiered) == (2, True)
+    with pytest.raises(ReleaseError, match="first_broker 7 is none of the brokers"):
+        spec_for(nobody, "2.8.2", settings)
+
+
 def test_a_marker_may_ask_for_a_kraft_cluster(pytester: pytest.Pytester) -> None:
     newest, both, wrong = pytester.getitems(
         """
