@@ -88,6 +88,7 @@ def record_of(evidence: RunEvidence) -> Record:
         seen=tuple(seen),
         decided=tuple(decided),
         deleting=frozenset() if evidence.is_tiered else deleting,
+        remote_deleted=evidence.remote_deleted if evidence.is_tiered else {},
         is_compacted="compact" in evidence.default_cleanup_policy,
         lag_s=shortest_lag_s(evidence),
         fetch_timeout_s=shortest_fetch_timeout_s(evidence),

@@ -207,16 +207,6 @@ def tier_not_read(judgement: Judgement) -> Iterator[str]:
                     yield f"nobody has read {log} from broker {broker} at the end"
 
 
-def remote_deletions(judgement: Judgement) -> Iterator[str]:
-    """Yield of which logs retention deleted remote segments, so that their starts moved."""
-    events = judgement.evidence.remote_events if judgement.evidence.is_tiered else ()
-    for partition in sorted({event.partition for event in events if not event.is_copy}):
-        yield (
-            f"segments of {partition.name} were deleted from the remote tier: where "
-            "its logs begin since then, and what readers get, the model does not follow"
-        )
-
-
 def remote_deletions_not_judged(judgement: Judgement) -> Iterator[str]:
     """Yield the logs of which nobody can tell whether remote segments went too early.
 
@@ -474,7 +464,7 @@ RULES: Table = {
         (Cause.NOT_FOLLOWED, clients_not_followed),
         (Cause.NOT_FOLLOWED, cleaning_not_awaited),
         (Cause.NOT_FOLLOWED, perhaps_by_others),
-        (Cause.NOT_FOLLOWED, remote_deletions),
+        (Cause.NOT_FOLLOWED, remote_deletions_not_judged),
         (Cause.BOUND, search_gave_up),
         (Cause.NOT_FOLLOWED, holds_not_followed),
         (Cause.NOT_FOLLOWED, deletions_without_links),

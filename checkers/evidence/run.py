@@ -94,6 +94,7 @@ from kchaos.checkers.observations import (
 )
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.errors import SegmentError
+from kchaos.checkers.segments.tier import FINISHED
 from kchaos.checkers.zookeeper_log import ZnodeChange, read_ensemble
 
 _EXPIRING = ("retention.ms", "retention.minutes", "retention.hours", "retention.bytes")
@@ -554,6 +555,24 @@ class RunEvidence:
                     key = TopicPartition(*named)
                     offsets[key] = max(offsets.get(key, 0), int(said["offset"]))
         return offsets
+
+    @cached_property
+    def remote_deleted(self) -> Mapping[TopicPartition, int]:
+        """By partition the offset below which finished copies were deleted from the remote tier.
+
+        A leader moves its log start there before it deletes them (RemoteLogManager.
+        cleanupExpiredRemoteLogSegments, 3.6.2 and 3.8.0).
+        """
+        finished: set[str] = set()
+        until: dict[TopicPartition, int] = {}
+        for event in self.remote_events:
+            segment = event.segment
+            if event.record.state == FINISHED:
+                finished.add(segment.segment_id)
+            elif not event.is_copy and segment.segment_id in finished:
+                known = until.get(event.partition, 0)
+                until[event.partition] = max(known, segment.end_offset + 1)
+        return until
 
     @cached_property
     def moved_replicas(self) -> tuple[tuple[float, ReplicaMoved], ...]:

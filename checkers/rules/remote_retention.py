@@ -5,18 +5,19 @@ it did (KAFKA-17062, kafka.log.remote.RemoteLogManager.buildRetentionSizeData, 3
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.acts import StartBroker, TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier import RemoteEvent
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.values.events import TopicConfigured
 from kchaos.checkers.rules.offsets import Range, in_words, merged
 from kchaos.checkers.segments.errors import SegmentError
-from kchaos.checkers.segments.tier import FINISHED, RemoteSegmentMetadata
+from kchaos.checkers.segments.tier import FINISHED, STARTED, RemoteSegmentMetadata
 
 _NUMBER = re.compile(r"-?\d{1,18}")
 _WEEK_MS = 7 * 24 * 3_600_000
@@ -31,12 +32,26 @@ class Retention:
     time_ms: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Deletion:
+    """A deletion that retention did not allow.
+
+    Attributes:
+        is_counted: Whether the leader's release allowed it, as that counts what there is.
+    """
+
+    segment: RemoteSegmentMetadata
+    broker: int
+    is_counted: bool
+
+
 def deleted_too_early(evidence: RunEvidence) -> Iterator[Finding]:
     """Yields `committed-loss` of promised records in remote segments that were deleted too early.
 
     A leader may delete a segment once what it keeps without it is as large as `retention.bytes`,
     once the newest record in it is older than `retention.ms`, and where somebody had its records
-    deleted. Counted is what finished copies hold, and all that was ever written behind them.
+    deleted. Counted is what finished copies hold, and all that was written behind them by then.
+    Where the leader's release does not allow it either, the run is `not-as-predicted`.
 
     **Verifies**: every deletion that the metadata topic tells of, of a segment whose copy had
     ended, with records that were acknowledged with acks=all.
@@ -46,13 +61,14 @@ def deleted_too_early(evidence: RunEvidence) -> Iterator[Finding]:
     for partition in evidence.partitions if evidence.is_tiered else ():
         if any(True for _ in evidence.excuses(partition)):
             continue
-        lost = [
-            (first, last)
-            for segment in _too_early(evidence, partition)
-            for first, last in _promised(evidence, partition, segment)
+        too_early = [*_too_early(evidence, partition)]
+        kept = _in_words(retention(evidence, partition.topic))
+        promised = [
+            offsets
+            for deletion in too_early
+            for offsets in _promised(evidence, partition, deletion.segment)
         ]
-        for first, last in merged(lost):
-            kept = retention(evidence, partition.topic)
+        for first, last in merged(promised):
             yield Finding(
                 kind="committed-loss",
                 topic=partition.topic,
@@ -60,9 +76,24 @@ def deleted_too_early(evidence: RunEvidence) -> Iterator[Finding]:
                 first_offset=first,
                 last_offset=last,
                 message=f"the remote tier let the acknowledged records at {in_words(first, last)} "
-                f"go before retention allows it: {_in_words(kept)}",
-                evidence={"retention.bytes": kept.size_bytes, "retention.ms": kept.time_ms},
+                f"go before retention allows it: {kept}",
+                evidence={"retention": kept},
             )
+        for deletion in too_early:
+            if not deletion.is_counted:
+                segment = deletion.segment
+                offsets = in_words(segment.start_offset, segment.end_offset)
+                yield Finding(
+                    kind="not-as-predicted",
+                    topic=partition.topic,
+                    partition=partition.partition,
+                    brokers=(deletion.broker,),
+                    first_offset=segment.start_offset,
+                    last_offset=segment.end_offset,
+                    message=f"broker {deletion.broker} deleted the remote segment with {offsets}, "
+                    f"which its release does not allow: {kept}",
+                    evidence={"what": "remote-deletion", "segment_id": segment.segment_id},
+                )
 
 
 def retention(evidence: RunEvidence, topic: str) -> Retention:
@@ -88,49 +119,73 @@ def _given(evidence: RunEvidence, topic: str, of_topic: str, of_broker: str) -> 
     return [int(value) for value in values if value is not None and _NUMBER.fullmatch(value)]
 
 
-def _too_early(evidence: RunEvidence, partition: TopicPartition) -> Iterator[RemoteSegmentMetadata]:
-    """Yields the segments that nothing allowed to be deleted when that began."""
+def _too_early(evidence: RunEvidence, partition: TopicPartition) -> Iterator[_Deletion]:
+    """Yields the deletions that nothing allowed when they began."""
     kept = retention(evidence, partition.topic)
+    begun: dict[str, RemoteSegmentMetadata] = {}
     finished: dict[str, RemoteSegmentMetadata] = {}
     written = _written(evidence, partition)
     for event in evidence.remote_events:
         segment = event.segment
         if event.partition != partition:
             continue
-        if event.record.state == FINISHED:
+        if event.record.state == STARTED:
+            begun[segment.segment_id] = segment
+        elif event.record.state == FINISHED:
+            begun.pop(segment.segment_id, None)
             finished[segment.segment_id] = segment
         elif event.record.state == _DELETING and segment.segment_id in finished:
             del finished[segment.segment_id]
-            if not _is_allowed(evidence, event, kept, finished, written):
-                yield segment
+            end = max((each.end_offset for each in finished.values()), default=segment.end_offset)
+            later = _written_later(evidence, event)
+            local = sum(size for offset, size in written.items() if end < offset < later)
+            # What is copied twice is one part of the log.
+            by_start = {each.start_offset: each.size_bytes for each in finished.values()}
+            left = local + sum(by_start.values())
+            if _is_allowed(evidence, event, kept, [*finished.values()], left):
+                continue
+            counted = local + sum(each.size_bytes for each in finished.values())
+            if _counts_failed_copies(evidence, event):
+                counted += sum(each.size_bytes for each in begun.values())
+            yield _Deletion(
+                segment=segment,
+                broker=event.record.broker,
+                is_counted=kept.size_bytes is not None and counted >= kept.size_bytes,
+            )
 
 
 def _is_allowed(
     evidence: RunEvidence,
     event: RemoteEvent,
     kept: Retention,
-    finished: Mapping[str, RemoteSegmentMetadata],
-    written: Mapping[int, int],
+    others: Sequence[RemoteSegmentMetadata],
+    size_bytes: int,
 ) -> bool:
+    """Tell whether a segment may go, if so many bytes of the log are left then."""
     segment = event.segment
     if evidence.deleted_until.get(event.partition, 0) > segment.end_offset:
         return True
     if any(
         other.start_offset <= segment.start_offset and segment.end_offset <= other.end_offset
-        for other in finished.values()
+        for other in others
     ):
         return True
-    newest_ms = segment.max_timestamp_ms
-    if kept.time_ms is not None and event.record.time_ms - newest_ms > kept.time_ms:
+    age_ms = event.record.time_ms - segment.max_timestamp_ms
+    if kept.time_ms is not None and age_ms > kept.time_ms:
         return True
-    if kept.size_bytes is None:
-        return False
-    # What is copied twice counts once.
-    remote = {other.start_offset: other.size_bytes for other in finished.values()}
-    end = max((other.end_offset for other in finished.values()), default=segment.end_offset)
-    later = _written_later(evidence, event)
-    local = sum(size for offset, size in written.items() if end < offset < later)
-    return sum(remote.values()) + local >= kept.size_bytes
+    return kept.size_bytes is not None and size_bytes >= kept.size_bytes
+
+
+def _counts_failed_copies(evidence: RunEvidence, event: RemoteEvent) -> bool:
+    """Tell whether the release of the broker that deletes counts copies that failed."""
+    releases = [
+        timed.event.release
+        for timed in evidence.events
+        if isinstance(timed.event, StartBroker)
+        and timed.event.broker == event.record.broker
+        and timed.time * 1000 <= event.record.time_ms
+    ]
+    return bool(releases) and generation_for(releases[-1]).counts_failed_copies
 
 
 def _written_later(evidence: RunEvidence, event: RemoteEvent) -> float:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.acts import StartBroker, TopicPartition
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import Excuse
@@ -18,6 +18,7 @@ from kchaos.checkers.formats.remote_log_metadata import RemoteSegmentRecord
 from kchaos.checkers.model.values.events import TopicConfigured
 from kchaos.checkers.rules.remote_retention import deleted_too_early
 from kchaos.checkers.segments.tier import FINISHED, STARTED, RemoteSegmentMetadata
+from kchaos.checkers.unknown import Judgement, remote_deletions_not_judged
 
 T = TopicPartition("t", 0)
 MESSAGE = 84
@@ -73,7 +74,11 @@ def produced(offset: int, *, at_s: float = 5.0) -> Operation:
 
 
 def run(
-    *events: RemoteEvent, messages: int = 7, settings: dict[str, str] | None = None, **given: Any
+    *events: RemoteEvent,
+    messages: int = 7,
+    settings: dict[str, str] | None = None,
+    release: str = "3.6.2",
+    **given: Any,
 ) -> RunEvidence:
     """A run of seven messages, of which two segments were copied, and then what is told."""
     configured = TopicConfigured(
@@ -86,7 +91,10 @@ def run(
         "partitions": (T,),
         "excuses": lambda _: iter(()),
         "remote_events": (*copied(0), *copied(1), *events),
-        "events": (TimedEvent(event=configured, zxid=1, time=1.0),),
+        "events": (
+            TimedEvent(event=StartBroker(broker=0, release=release), zxid=0, time=0.5),
+            TimedEvent(event=configured, zxid=1, time=1.0),
+        ),
         "broker_properties": {},
         "deleted_until": {},
         "operations": tuple(map(produced, range(messages))),
@@ -96,8 +104,8 @@ def run(
     return cast(RunEvidence, SimpleNamespace(**{**fields, **given}))
 
 
-def found(evidence: RunEvidence) -> list[Finding]:
-    return [*deleted_too_early(evidence)]
+def found(evidence: RunEvidence, kind: str = "committed-loss") -> list[Finding]:
+    return [finding for finding in deleted_too_early(evidence) if finding.kind == kind]
 
 
 FIRST_GOES = event(0, DELETING, time_ms=DELETED_AT_MS)
@@ -113,6 +121,26 @@ def test_copies_that_failed_are_no_part_of_what_retention_keeps() -> None:
     assert finding.message == (
         "the remote tier let the acknowledged records at offsets 0 to 1 go before retention "
         "allows it: retention.bytes 1176 bytes, retention.ms 604800000 ms"
+    )
+
+
+@pytest.mark.parametrize(
+    ("release", "failed", "is_predicted"),
+    [("3.6.2", 6, True), ("3.8.0", 6, True), ("3.6.2", 1, False), ("3.9.1", 6, False)],
+)
+def test_a_release_that_counts_failed_copies_may_do_so_and_no_other(
+    release: str, failed: int, is_predicted: bool
+) -> None:
+    evidence = run(*FAILED[:failed], FIRST_GOES, release=release)
+
+    assert len(found(evidence)) == 1
+    wrong = [finding.message for finding in found(evidence, "not-as-predicted")]
+    assert (
+        wrong
+        == [
+            "broker 0 deleted the remote segment with offsets 0 to 1, which its release does not "
+            "allow: retention.bytes 1176 bytes, retention.ms 604800000 ms"
+        ][: 0 if is_predicted else 1]
     )
 
 
@@ -154,7 +182,13 @@ def test_what_an_unclean_election_may_have_taken_is_not_judged() -> None:
     def excuses(_: TopicPartition) -> Iterator[Excuse]:
         yield Excuse(kind="unclean-election", broker=1, time=1.0)
 
-    assert found(run(*FAILED, FIRST_GOES, excuses=excuses)) == []
+    evidence = run(*FAILED, FIRST_GOES, excuses=excuses)
+    assert found(evidence) == []
+    judgement = Judgement(evidence=evidence, prediction=None, findings=())
+    assert [*remote_deletions_not_judged(judgement)] == [
+        "segments of t-0 were deleted from the remote tier, and an unclean election, a disk or a "
+        "deletion may have taken its records before"
+    ]
 
 
 def test_what_was_promised_of_a_segment_alone_is_told() -> None:

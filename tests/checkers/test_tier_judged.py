@@ -8,9 +8,6 @@ import pytest
 from kchaos.checkers.judge import judge
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from tests.golden.stored import unpacked
-from tests.support.tiered_run import FINISHED, STARTED, tiered_run
-
-DELETION_STARTED = FINISHED[:-2] + bytes([2, 0])
 
 
 def _without(run: RunDirectory, file: str, word: str) -> None:
@@ -33,9 +30,3 @@ def test_a_run_in_which_nobody_read_from_a_follower_in_sync_is_not_known_to_be_s
     judged = judge(run)
     assert (judged.safe, judged.conforms) == (None, True)
     assert judged.unknown == "nobody has read the tiered log of t-0 from broker 0 at the end"
-
-
-def test_remote_segments_that_retention_deleted_leave_both_questions_open(tmp_path: Path) -> None:
-    judged = judge(tiered_run(tmp_path / "run", told=(STARTED, FINISHED, DELETION_STARTED)))
-    assert (judged.conforms, judged.safe) == (None, None)
-    assert "segments of t-0 were deleted from the remote tier" in (judged.unknown or "")

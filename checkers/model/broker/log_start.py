@@ -46,9 +46,10 @@ def furthest(world: World, broker_id: int, partition: TopicPartition, replica: R
         beyond = broker.generation.deletes_beyond_high_watermark
         end = replica.log.log_end_offset
         offsets.append(end if beyond else min(replica.high_watermark, end))
-    asked = world.get(("asked to delete", partition))
-    if asked is not None and replica.role is Role.LEADER:
-        offsets.append(min(asked, replica.high_watermark))
+    for what in ("asked to delete", "remotely deleted"):
+        limit = world.get((what, partition))
+        if limit is not None and replica.role is Role.LEADER:
+            offsets.append(min(limit, replica.high_watermark))
     return max(offsets)
 
 

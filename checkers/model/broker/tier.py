@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.broker import log_start
 from kchaos.checkers.model.state.state import Read
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.epoch_cache import Entries, truncate_from_end, truncate_from_start
@@ -343,6 +344,10 @@ def note_read(world: World, event: TierRead) -> TierRefused | None:
             why=f"broker {event.broker}'s high watermark is {replica.high_watermark}",
             is_pending=True,
         )
+    refused = log_start.why_not(world, event.broker, partition, event.first_offset)
+    if refused:
+        return TierRefused(why=refused, is_pending=True)
+    log_start.move(world, event.broker, partition, event.first_offset)
     refused = _note_local_start(world, event.broker, partition, event.local_start_offset)
     if refused:
         return TierRefused(why=refused)
@@ -369,6 +374,8 @@ def _note_local_start(world: World, broker_id: int, partition: TopicPartition, s
     that it deletes itself (UnifiedLog.deleteSegments, 3.6.2).
     """
     replica = world.known_replica(broker_id, partition)
+    if start == replica.log.log_start_offset > replica.log.local_start_offset:
+        return ""  # Segments below a log start that was moved go later.
     first, last = replica.believed_local_start, replica.believed_local_until
     if first is not None and first <= start <= last:
         believed = replace(replica, believed_local_start=start, believed_local_until=start)

@@ -350,6 +350,8 @@ class Record:
 
     Attributes:
         deleting: Topics of which brokers may delete what is old or too much.
+        remote_deleted: By partition the offset below which its leader's log may begin since remote
+            segments were deleted (exclusive).
         is_compacted: Whether brokers compact a topic that has no cleanup.policy of its own.
         lag_s: The shortest replica.lag.time.max.ms of the brokers, in seconds.
         fetch_timeout_s: The shortest time after which a follower gives up a request, in seconds.
@@ -362,6 +364,7 @@ class Record:
     seen: tuple[Seen, ...]
     decided: tuple[Decided, ...]
     deleting: frozenset[str] = frozenset()
+    remote_deleted: Mapping[TopicPartition, int] = field(default_factory=dict)
     is_compacted: bool = False
     lag_s: float = inf
     fetch_timeout_s: float = inf

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.controller.recorded import unexplained
@@ -33,7 +33,7 @@ from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.predict import prediction_of
 from kchaos.checkers.model.settle.rounds import settle
 from kchaos.checkers.model.settle.views import replicas_of
-from kchaos.checkers.model.state.state import EMPTY, State
+from kchaos.checkers.model.state.state import EMPTY, Component, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import ControllerElected, Decided, Snapshot
 from kchaos.checkers.model.values.prediction import (
@@ -189,8 +189,10 @@ class _Search:
         self.looked_at = 0
         self._patience = patience
         self._progress = 0
-        deletes = {("deletes", topic): True for topic in record.deleting}
-        self._furthest = _Step(_Node(0, 0, EMPTY.changed(deletes)), (), None)
+        given: dict[Component, Any] = {("deletes", topic): True for topic in record.deleting}
+        for partition, offset in record.remote_deleted.items():
+            given["remotely deleted", partition] = offset
+        self._furthest = _Step(_Node(0, 0, EMPTY.changed(given)), (), None)
         self._deepest: list[_Node] = []
         self._dead_ends: list[_Step] = []
         self.is_complete = self._is_end(self._furthest.node)

@@ -230,6 +230,7 @@ class Generation:
     Attributes:
         highest_remote_offset: (entries, log end offset, segments whose copies have ended) to the
             last offset that a leader takes to be in the remote tier already, -1 for none.
+        counts_failed_copies: Whether a leader counts copies that failed towards `retention.bytes`.
         sets_local_start: Whether a replica that builds on the remote tier knows then where its
             local log begins.
 
@@ -337,6 +338,7 @@ class Generation:
     hangs_at_exit: bool = False
 
     highest_remote_offset: Callable[[Entries, int, tuple[RemoteSegment, ...]], int]
+    counts_failed_copies: bool = True
     sets_local_start: bool = False
 
     tells_topic_id: bool = False

@@ -14,6 +14,7 @@ A component's name is a tuple whose first item says what it is:
 | | unless it has several threads for one |
 | ("thread", N, L) | `FetcherThread` of broker N for source L |
 | ("asked to delete", tp) | the offset up to which a client wants records to be deleted |
+| ("remotely deleted", tp) | the offset up to which its remote segments are deleted in a run |
 | ("began", N, tp) | where the log on broker N may begin, though nobody has seen that |
 | ("deletes", T) | whether brokers may delete what is old of topic T, where a run is followed |
 | ("told", N, L) | (partition, high watermark and log start that this thread's fetch session told |

@@ -971,6 +971,9 @@ CONTROL_AND_STORAGE = {
     ),
     "KAFKA-7601": Shown(release="2.2.1", look=flaps("2.2.1"), old="agreement", new=""),
     "KAFKA-15241": Shown(release="3.9.1", look=highest_copied, old=2, new=0),
+    "KAFKA-17062": Shown(
+        release="3.9.1", look=lambda known: known.counts_failed_copies, old=True, new=False
+    ),
     "KAFKA-15695": Shown(release="3.9.1", look=local_start_after_rebuilding, old=0, new=2),
 }
 
