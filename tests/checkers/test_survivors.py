@@ -133,8 +133,8 @@ def test_a_replica_that_follows_nobody_begins_to_follow_who_led_before() -> None
     assert world.known_replica(0, T).role is Role.FOLLOWER
 
 
-@pytest.mark.parametrize(("protocol", "magic"), [("2.8", 1), ("3.0", 2)])
-def test_the_message_format_is_ignored_from_protocol_3_0_on(protocol: str, magic: int) -> None:
+@pytest.mark.parametrize(("protocol", "magic"), [("2.8", 1), ("3.0-IV0", 1), ("3.0-IV1", 2)])
+def test_the_message_format_is_ignored_from_protocol_3_0_iv1_on(protocol: str, magic: int) -> None:
     assert versions_of("3.0.2", protocol, "0.10.2").magic == magic
 
 

@@ -108,7 +108,9 @@ def _composed(
 def versions_of(
     release: str, inter_broker_protocol: str | None = None, message_format: str | None = None
 ) -> Versions:
-    """Return the versions as numbers; from protocol 3.0 on the message format is ignored (KIP-724).
+    """Return the versions as numbers; from protocol 3.0-IV1 on the message format is ignored.
+
+    That is KIP-724 (kafka.log.LogConfig.shouldIgnoreMessageFormatVersion, 3.0.2 and 3.8.0).
 
     Raises:
         ModelError: A version that cannot be read.
@@ -117,7 +119,7 @@ def versions_of(
     own = (*binary[:3], ANY_IV) if binary[0] == 0 else (binary[0], binary[1], 0, ANY_IV)
     protocol = parse_protocol(inter_broker_protocol) if inter_broker_protocol else own
     written = parse_protocol(message_format) if message_format else own
-    if protocol >= (3, 0, 0, 0):
+    if protocol >= (3, 0, 0, 1):
         written = protocol
     magic = 2 if written >= (0, 11, 0, 0) else 1 if written >= (0, 10, 0, 0) else 0
     return Versions(release=binary, inter_broker_protocol=protocol, magic=magic)

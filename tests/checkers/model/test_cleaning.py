@@ -77,6 +77,13 @@ def test_a_record_that_comes_again_beyond_what_was_cleaned_may_not_go() -> None:
     assert ranges(after(ONCE, AGAIN, cleaned(2))) == [(0, 1, 0), (2, 3, 0)]
 
 
+def test_a_record_that_comes_again_where_the_cleaner_stopped_may_not_go() -> None:
+    again = write("once more", "a")
+
+    assert ranges(after(write("once", "a"), again, cleaned(1))) == [(0, 0, 0), (1, 1, 0)]
+    assert ranges(after(write("once", "a"), again, cleaned(2))) == [(1, 1, 0)]
+
+
 def test_a_record_without_a_key_may_not_go() -> None:
     keyless = Produce(operation="p", broker=1, topic="t", partition=0, records=("x",), acks=1)
 
