@@ -93,6 +93,7 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
         "although its followers did all they could",
         (),
     ),
+    (_S, "fenced-leader", "a controller elected a broker that it takes for away (KRaft)", ()),
     (
         _S,
         "under-min-isr",

@@ -26,12 +26,12 @@ from kchaos.checkers.rules.available import unavailable
 from kchaos.checkers.rules.client_anomalies import client_anomalies, not_known
 from kchaos.checkers.rules.demoted import acknowledged_after_demotion
 from kchaos.checkers.rules.echoes import with_consequences
-from kchaos.checkers.rules.fenced import elected_while_fenced
 from kchaos.checkers.rules.fetch_loops import fetch_loops
 from kchaos.checkers.rules.foreign import foreign_at_links, told_once
 from kchaos.checkers.rules.ghosts import ghosts
 from kchaos.checkers.rules.logged import logged_errors
 from kchaos.checkers.rules.out_of_sync import out_of_sync
+from kchaos.checkers.rules.quorum import decisions_of_controllers
 from kchaos.checkers.rules.remote_retention import deleted_too_early
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.unknown import (
@@ -106,7 +106,7 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
     decisions about brokers, and high watermarks observed where no replica should be.
     """
     if evidence.is_kraft:
-        yield from elected_while_fenced(evidence)
+        yield from decisions_of_controllers(evidence)
         yield from acknowledged_after_demotion(evidence)
     yield from ghosts(evidence)
     yield from logged_errors(evidence)

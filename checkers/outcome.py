@@ -35,6 +35,7 @@ SENTENCES = {
     "fetch-loop": "{brokers} fetch the same offset of {partition} {until}",
     "fetcher-ended": "an error ended the replication of {partition} on {brokers}",
     "out-of-sync": "{brokers} stayed out of the ISR of {partition} for no reason",
+    "fenced-leader": "{brokers} was elected for {partition} while it was fenced",
     "under-min-isr": "{partition} has fewer in-sync replicas than min.insync.replicas",
     "generation-not-initialised": "{brokers} never got the first LeaderAndIsr",
     "stale-request-accepted": "{brokers} obeyed a control request of an earlier broker epoch",

@@ -4,8 +4,8 @@ Both who reads a log while a cluster runs and who judges one fold it here, and k
 transactions apart.
 
 Sources, Kafka 4.1.0: ``PartitionRegistration.merge`` (a change with a leader raises the leader
-epoch, each change the partition epoch), ``ClusterDelta``, ``TopicsDelta``,
-``ReplicationControlManager.removeTopicElrs``, and the definitions of the records.
+epoch, each change the partition epoch), ``BrokerRegistration``, ``DirectoryId``, ``ClusterDelta``,
+``TopicsDelta``, ``ReplicationControlManager.removeTopicElrs``, and the definitions of the records.
 """
 
 from __future__ import annotations
@@ -17,10 +17,21 @@ from typing import Any, Generic, TypeVar
 from kchaos.checkers.formats.metadata_records import MetadataRecord, MetadataRecordError
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
-_NO_CHANGE = -2
+UNASSIGNED, LOST, MIGRATING = (f"AAAAAAAAAAAAAAAAAAAAA{last}" for last in "AQg")
+"""Ids of no directory: not chosen yet, failed, and of before directories had ids (KIP-858)."""
+NO_LEADER_CHANGE = -2
 # 0 is no change.
 _FENCED: Mapping[int, bool] = {1: True, -1: False}
 _NOBODY = {"EligibleLeaderReplicas": (), "LastKnownElr": ()}
+_REPLICA_LISTS: Mapping[str, str] = {
+    "replicas": "Replicas",
+    "isr": "Isr",
+    "adding": "AddingReplicas",
+    "removing": "RemovingReplicas",
+    "eligible": "EligibleLeaderReplicas",
+    "last_known": "LastKnownElr",
+}
+"""Fields of a `PartitionImage`, each with the field of a PartitionChangeRecord that changes it."""
 
 
 Item = TypeVar("Item")
@@ -63,19 +74,35 @@ class BrokerImage:
     """One registered broker; it takes part in the cluster once it is not fenced any more.
 
     ``said`` is its last registration. A broker that is shutting down never goes back on that.
+    ``directories`` are the ids of its log directories that work; empty before metadata.version 17.
     """
 
     epoch: int
     is_fenced: bool
     is_shutting_down: bool
     said: Mapping[str, Any]
+    directories: tuple[str, ...] = ()
+
+    @property
+    def is_active(self) -> bool:
+        """Return whether it may lead and join an ISR (ClusterControlManager.isActive)."""
+        return not self.is_fenced and not self.is_shutting_down
+
+    def has_online(self, directory: str) -> bool:
+        """Return whether a directory is not known to have failed (DirectoryId.isOnline)."""
+        if directory in (UNASSIGNED, MIGRATING):
+            return True
+        return directory != LOST and (not self.directories or directory in self.directories)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionImage:
     """One partition; ``leader`` is -1 while there is none.
 
-    ``controller_epoch`` is the quorum's when it changed last.
+    ``controller_epoch`` is the quorum's when it changed last. ``adding`` and ``removing`` are the
+    replicas that a reassignment adds and removes. ``is_recovering`` says that an unclean election
+    was the last, and that its leader has not told since that it recovered (KIP-704).
+    ``directories`` has the log directory of each replica, in their order.
     """
 
     replicas: tuple[int, ...]
@@ -84,9 +111,21 @@ class PartitionImage:
     leader_epoch: int
     partition_epoch: int
     controller_epoch: int
-    is_reassigning: bool
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
     eligible: tuple[int, ...] = ()
     last_known: tuple[int, ...] = ()
+    is_recovering: bool = False
+    directories: tuple[str, ...] = ()
+
+    @property
+    def is_reassigning(self) -> bool:
+        """Return whether it is on its way to other replicas."""
+        return bool(self.adding or self.removing)
+
+    def directory(self, broker: int) -> str:
+        """Return the id of the log directory in which a replica has it."""
+        return dict(zip(self.replicas, self.directories, strict=False)).get(broker, MIGRATING)
 
 
 @dataclass(slots=True)
@@ -166,6 +205,7 @@ class MetadataImage:
             is_fenced=bool(said["Fenced"]),
             is_shutting_down=was_shutting_down or bool(said.get("InControlledShutdown", False)),
             said=said,
+            directories=tuple(said.get("LogDirs") or ()),
         )
 
     def _change_broker(self, said: Mapping[str, Any]) -> None:
@@ -175,6 +215,7 @@ class MetadataImage:
             before,
             is_fenced=_FENCED.get(_number(said, "Fenced"), before.is_fenced),
             is_shutting_down=before.is_shutting_down or said.get("InControlledShutdown", 0) == 1,
+            directories=tuple(said.get("LogDirs") or before.directories),
         )
 
     def _remove_topic(self, topic_id: str) -> None:
@@ -196,9 +237,12 @@ class MetadataImage:
             leader_epoch=_number(said, "LeaderEpoch"),
             partition_epoch=_number(said, "PartitionEpoch"),
             controller_epoch=controller_epoch,
-            is_reassigning=bool(said.get("RemovingReplicas") or said.get("AddingReplicas")),
+            adding=_brokers(said, "AddingReplicas") or (),
+            removing=_brokers(said, "RemovingReplicas") or (),
             eligible=_brokers(said, "EligibleLeaderReplicas") or (),
             last_known=_brokers(said, "LastKnownElr") or (),
+            is_recovering=said.get("LeaderRecoveryState") == 1,
+            directories=_directories(said),
         )
 
     def _change_partition(
@@ -206,22 +250,22 @@ class MetadataImage:
     ) -> None:
         """Take what is named; what is not stays as it was."""
         before = self.partitions[place]
-        is_elected = said.get("Leader", _NO_CHANGE) != _NO_CHANGE
-        moving = [_brokers(said, "RemovingReplicas"), _brokers(said, "AddingReplicas")]
-        is_moved = any(replicas is not None for replicas in moving)
-        replicas, isr = _brokers(said, "Replicas"), _brokers(said, "Isr")
-        eligible, last = _brokers(said, "EligibleLeaderReplicas"), _brokers(said, "LastKnownElr")
+        is_elected = said.get("Leader", NO_LEADER_CHANGE) != NO_LEADER_CHANGE
+        changed = {
+            field: value
+            for field, name in _REPLICA_LISTS.items()
+            if (value := _brokers(said, name)) is not None
+        }
+        recovery = said.get("LeaderRecoveryState", -1)
         self.partitions[place] = replace(
             before,
-            replicas=before.replicas if replicas is None else replicas,
-            isr=before.isr if isr is None else isr,
+            **changed,
             leader=_number(said, "Leader") if is_elected else before.leader,
             leader_epoch=before.leader_epoch + is_elected,
             partition_epoch=before.partition_epoch + 1,
             controller_epoch=controller_epoch,
-            is_reassigning=any(moving) if is_moved else before.is_reassigning,
-            eligible=before.eligible if eligible is None else eligible,
-            last_known=before.last_known if last is None else last,
+            is_recovering=before.is_recovering if recovery == -1 else recovery == 1,
+            directories=_directories(said) or before.directories,
         )
 
     def _clear_eligible(self, topic: str, controller_epoch: int) -> None:
@@ -243,6 +287,10 @@ class MetadataImage:
 def _brokers(said: Mapping[str, Any], name: str) -> tuple[int, ...] | None:
     value = said.get(name)
     return value if isinstance(value, tuple) else None
+
+
+def _directories(said: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(said.get("Directories") or ())
 
 
 def _number(said: Mapping[str, Any], name: str) -> int:

@@ -55,8 +55,8 @@ KAFKA_19522 = Entry(
         "nobody is. Up to 4.0.2 the controller elects it by the event that registers it, while it "
         "is fenced: the test whether it is alive is the wrong way round. Clients are sent to a "
         "broker that does not serve before its start is over, and to nobody if it dies meanwhile. "
-        "From 4.1 on it is elected by the event that unfences it. No record is lost: the finding "
-        "is a decision that the controller's own rules forbid, read from the metadata log."
+        "From 4.1 on it is elected by the event that unfences it. No record is lost, and the "
+        "controller decides as its release does: what is found is that nobody serves the partition."
     ),
     source=(
         "KAFKA-19522 (4.0.0 to 4.0.2, fixed in 4.1.0); "
@@ -68,7 +68,7 @@ KAFKA_19522 = Entry(
     cannot_show=_cannot_show,
     expectations={
         (_CASE, "4.0.2"): Expectation(
-            safe=True, findings=(("decision-not-allowed", (LAST,), -1, -1),), witness=(_UNCLEAN,)
+            safe=False, findings=(("fenced-leader", (LAST,), -1, -1),), witness=(_UNCLEAN,)
         ),
         (_CASE, "4.1.2"): Expectation(safe=True, witness=(_UNCLEAN,)),
     },

@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any
 
 from kchaos.checkers.model.controller.decisions import (
-    NO_LEADER,
     elect_for_new,
     elect_for_reassignment,
     elect_preferred,
 )
+from kchaos.checkers.model.values.events import NO_LEADER
 from kchaos.clusters.links.details import METADATA_TOPIC
 from kchaos.clusters.settings import PROTOCOL
 from kchaos.faults import (

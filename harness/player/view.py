@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from kchaos.checkers.model.controller.at_once import after_brokers_left
 from kchaos.checkers.model.controller.decisions import (
-    NO_LEADER,
     ControllerContext,
     LeaderAndIsr,
     elect_for_offline,
 )
 from kchaos.checkers.model.releases.proposed import keep_isr
 from kchaos.checkers.model.releases.rules.last_in_isr import keep_last_member
+from kchaos.checkers.model.values.events import NO_LEADER
 from kchaos.faults import CutLink, IsolateBroker
 from kchaos.faults.api import Fault
 

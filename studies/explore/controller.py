@@ -12,10 +12,15 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from kchaos.checkers.model.controller import at_once, decisions, outboxes
-from kchaos.checkers.model.controller.decisions import NO_LEADER, ControllerContext, LeaderAndIsr
+from kchaos.checkers.model.controller.decisions import ControllerContext, LeaderAndIsr
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import ControllerElected, PartitionState, TopicCreated
+from kchaos.checkers.model.values.events import (
+    NO_LEADER,
+    ControllerElected,
+    PartitionState,
+    TopicCreated,
+)
 from kchaos.checkers.model.values.requests import StopReplica
 from kchaos.studies.explore import queues
 from kchaos.studies.explore.actions import (

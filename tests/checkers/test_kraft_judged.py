@@ -19,6 +19,7 @@ from kchaos.harness.player.lines import signs_of
 from tests.support.clean_runs import clean_run, clean_snapshot, unknown_of
 from tests.support.kraft_runs import (
     CONTROLLER,
+    TOPIC_IDS,
     KraftRunBuilder,
     config,
     fencing,
@@ -162,12 +163,10 @@ def test_a_broker_that_is_elected_while_it_is_fenced_is_told(tmp_path: Path) -> 
     build = kraft_run(tmp_path / "run").fence(1)
     build.state(1, 1, [1]).fence(1, is_fenced=False)
 
-    (seen,) = [
-        finding for finding in judged(build).findings if finding.kind == "decision-not-allowed"
-    ]
+    (seen,) = [finding for finding in judged(build).findings if finding.kind == "fenced-leader"]
 
     assert seen.brokers == (1,)
-    assert "was elected in leader epoch 1 while it was fenced" in seen.message
+    assert "broker 1 was elected while it was fenced" in seen.message
 
 
 def test_a_broker_may_be_elected_by_the_batch_that_takes_it_for_alive_or_for_away(
@@ -184,7 +183,55 @@ def test_a_broker_may_be_elected_by_the_batch_that_takes_it_for_alive_or_for_awa
     build.fence(0, is_fenced=False)
     build.states["t-0"] |= {"leader": 0, "leader_epoch": 2, "isr": [0]}
 
-    assert "decision-not-allowed" not in kinds(judged(build))
+    assert "fenced-leader" not in kinds(judged(build))
+
+
+def test_what_no_event_explains_denies_conformance_and_names_what_was_possible(
+    tmp_path: Path,
+) -> None:
+    place = {"PartitionId": 0, "TopicId": TOPIC_IDS["t"]}
+    told = {}
+    for leaving, isr in (("right", (0,)), ("wrong", (0, 1))):
+        build = kraft_run(tmp_path / leaving)
+        change = ("PartitionChangeRecord", 2, place | {"Isr": isr})
+        build.records(change, fencing(1, is_fenced=True))
+        told[leaving] = judged(build)
+
+    assert told["right"].conforms is None
+    assert told["wrong"].conforms is False
+    finding = next(each for each in told["wrong"].findings if each.kind == "decision-not-allowed")
+    assert (finding.topic, finding.partition) == ("t", 0)
+    assert "the controller wrote Isr [0, 1]" in finding.message
+    assert "possible was Isr [0], Leader 0 (fenced)" in finding.message
+
+
+def test_a_change_that_is_missing_is_told_of_the_partition(tmp_path: Path) -> None:
+    findings = judged(kraft_run(tmp_path / "run").fence(1)).findings
+
+    (missing,) = [each for each in findings if each.kind == "decision-not-allowed"]
+    assert (missing.topic, missing.partition) == ("t", 0)
+    assert "it should have been: Isr [0], Leader 0 (fenced)" in missing.message
+
+
+def test_who_is_unfenced_without_having_asked_for_it_is_told(tmp_path: Path) -> None:
+    said = {"broker_epoch": 1, "current_metadata_offset": 9, "want_shut_down": False}
+    unasked = {}
+    for wants_fence in (True, False):
+        build = kraft_run(tmp_path / str(wants_fence))
+        for broker in (0, 1):
+            detail = said | {"broker_epoch": 1 + 2 * broker, "want_fence": wants_fence}
+            build.link(
+                source=broker,
+                target=CONTROLLER,
+                api="BrokerHeartbeat",
+                api_key=63,
+                detail=detail,
+            )
+        found = [each.message for each in judged(build).findings]
+        unasked[wants_fence] = [each for each in found if "had not asked for that" in each]
+
+    assert len(unasked[True]) == 2
+    assert unasked[False] == []
 
 
 # -- who acknowledges ---------------------------------------------------------------------------
@@ -195,6 +242,7 @@ def _demoted(path: Path, *, told: Sequence[int], epoch: int = 1, **late: Any) ->
     build = kraft_run(path).state(1, 1, [0, 1])
     for beyond in told:
         said = {"broker_epoch": epoch, "current_metadata_offset": build.zxid + beyond}
+        said |= {"want_fence": False, "want_shut_down": False}
         build.link(source=0, target=CONTROLLER, api="BrokerHeartbeat", api_key=63, detail=said)
     build.produce("late", late.pop("broker", 0), ["l"], acks=1, **{"base_offset": 11} | late)
     return [

@@ -9,36 +9,44 @@ what no act says, after an unclean election whose leader had every record.
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kchaos.checkers.acts import Hold, StopBroker
 from kchaos.checkers.evidence.observed import Observed
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.formats.metadata_image import UNASSIGNED
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model.values.events import BrokerRegistered, EligibleReplicas
 from kchaos.checkers.observations import Act, BrokerResumed, Observation
+from kchaos.checkers.rules.quorum import decisions_of_controllers, quorum_decisions
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.segments.reader import read_segment
 from kchaos.checkers.verdict import NOT_PREDICTED
 from tests.golden.cut_by_hand import CUT, WHOLE
 from tests.golden.stored import expected_of, said_of, unpacked
+from tests.support.metadata_logs import FIRST_SEGMENT, rewritten
 
 KRAFT = Path(__file__).with_name("kraft")
-ELIGIBLE, LAST = "4.1.2-eligible-replicas", "3.9.1-last-replica"
+ENTRIES = Path(__file__).with_name("entries")
+ELIGIBLE, LAST, LINKED = "4.1.2-eligible-replicas", "3.9.1-last-replica", "4.4.0-linked"
 NAMES = (
     "3.3.2",
     "3.9.1",
     "3.9.1-cleaned",
     "4.1.2-three-controllers",
-    "4.4.0-linked",
+    LINKED,
     ELIGIBLE,
     LAST,
     CUT,
     WHOLE,
 )
+IN_KRAFT = ("KAFKA-14296", "KAFKA-14616", "KAFKA-19522", "KIP-966-last-known-leader")
+"""Entries whose stored run is one of KRaft."""
 
 
 def test_every_stored_kraft_run_is_looked_at() -> None:
@@ -210,6 +218,62 @@ def test_a_follower_that_lacks_what_it_acknowledged_is_found_whatever_the_checkp
     (finding,) = results.findings
     assert (finding.kind, finding.brokers, finding.first_offset) == ("missing-tail", (1,), 5)
     assert results.safe is False
+
+
+@pytest.mark.slow
+def test_every_decision_of_a_stored_kraft_run_is_explained(tmp_path: Path) -> None:
+    stored = [(KRAFT, name) for name in NAMES] + [(ENTRIES, name) for name in IN_KRAFT]
+    kinds: Counter[str] = Counter()
+    for folder, name in stored:
+        evidence = RunEvidence(unpacked(name, tmp_path / name, runs=folder))
+        decisions = list(quorum_decisions(evidence))
+        assert [decision for decision in decisions if not decision.kind] == [], name
+        kinds.update(decision.kind for decision in decisions)
+
+    assert {*kinds} >= {"registered", "unfenced", "topic created", "fenced", "AlterPartition"}
+    assert {*kinds} >= {"shutdown", "election of a fenced broker"}
+    assert sum(kinds.values()) > 130
+
+
+WRONG: dict[str, tuple[str, int, dict[str, Any], str]] = {
+    "another leader": (ELIGIBLE, 97, {"Isr": (0,), "Leader": 0}, "Leader 2"),
+    "a fenced leader": (ELIGIBLE, 97, {"Isr": (1,), "Leader": 1}, "Leader 2"),
+    "a fenced member of the ISR": (ELIGIBLE, 98, {"Isr": (2, 0, 1)}, "no change"),
+    "one who has left the ISR": (ELIGIBLE, 63, {"Isr": (0, 2)}, "EligibleLeaderReplicas [2]"),
+    "nobody who leaves": (ELIGIBLE, 43, {"Isr": None}, "Isr [0, 2]"),
+    "eligible replicas that stay": (ELIGIBLE, 97, {"EligibleLeaderReplicas": None}, "Replicas []"),
+    "one who is eligible after all": (ELIGIBLE, 88, {"EligibleLeaderReplicas": (0, 2)}, "[2]"),
+    "a last leader that is forgotten": (ELIGIBLE, 83, {"LastKnownElr": None}, "LastKnownElr [0]"),
+    "an epoch that does not begin": ("3.3.2", 29, {"Leader": -2}, "Isr [0], Leader 0"),
+    "an epoch that begins": (LINKED, 43, {"Leader": 0}, "Isr [0] (fenced)"),
+    "another ISR than was asked for": (LINKED, 56, {"Isr": (1, 0)}, "Isr [0, 1]"),
+    "a directory that nobody has": (LINKED, 21, {"Directories": (UNASSIGNED,) * 2}, "Directories"),
+}
+
+
+@pytest.mark.slow
+def test_each_wrong_record_of_a_controller_is_told_at_its_place(tmp_path: Path) -> None:
+    runs = {
+        name: unpacked(name, tmp_path / name, runs=KRAFT).path
+        for name in {*(wrong[0] for wrong in WRONG.values())}
+    }
+    for wrong, (name, offset, fields, expected) in WRONG.items():
+        logs = {
+            log: log.read_bytes() for log in runs[name].glob(f"metadata/node-*/{FIRST_SEGMENT}")
+        }
+        definitions = RunEvidence(RunDirectory(runs[name])).metadata_logs.definitions
+        for log, content in logs.items():
+            log.write_bytes(rewritten(content, definitions, offset, fields))
+
+        found = decisions_of_controllers(RunEvidence(RunDirectory(runs[name])))
+        told = [finding for finding in found if finding.kind == "decision-not-allowed"]
+
+        assert told, wrong
+        place = told[0].topic, told[0].partition, told[0].evidence["offset"]
+        assert place == ("t", 0, offset), wrong
+        assert expected in told[0].message, wrong
+        for log, content in logs.items():
+            log.write_bytes(content)
 
 
 def test_a_broker_epoch_is_where_the_registering_event_begins(tmp_path: Path) -> None:

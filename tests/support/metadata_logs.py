@@ -14,6 +14,7 @@ and started again. In `4.1.2-1s` snapshots were taken often.
 
 import tarfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.metadata import MetadataLogs
 from kchaos.checkers.formats.metadata_records import MetadataRecord, RecordDefinitions
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.segments.reader import read_records, read_segment
 from tests.support.segment_encoder import batch
 
 FOLDER = Path(__file__).parents[1] / "checkers" / "metadata_logs"
@@ -56,6 +58,30 @@ def metadata_batch(
     ]
     pairs = [(None, value) for value in values]
     return batch(base_offset, pairs, leader_epoch=leader_epoch, timestamp=timestamp)
+
+
+def rewritten(
+    segment: bytes, definitions: RecordDefinitions, offset: int, fields: Mapping[str, Any]
+) -> bytes:
+    """A segment in which the record at an offset has other values in some of its fields."""
+    content = b""
+    for each in read_segment(segment, base_offset=0, file="the log").batches:
+        if not each.base_offset <= offset <= each.last_offset:
+            content += segment[each.position : each.position + each.size_bytes]
+            continue
+        found = read_records(segment, each)
+        records = [definitions.decode(record.value or b"") for record in found]
+        place = offset - each.base_offset
+        changed = {**records[place].fields, **fields}
+        records[place] = replace(records[place], fields=changed)
+        content += metadata_batch(
+            definitions,
+            each.base_offset,
+            [(record.name, record.version, record.fields) for record in records],
+            leader_epoch=each.leader_epoch,
+            timestamp=found[0].timestamp,
+        )
+    return content
 
 
 def leader_change(

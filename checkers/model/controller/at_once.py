@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from kchaos.checkers.acts import ReleasePoint, StartBroker, TopicPartition
 from kchaos.checkers.model.controller.decisions import (
-    NO_LEADER,
     ControllerContext,
     LeaderAndIsr,
     elect_for_new,
@@ -22,6 +21,7 @@ from kchaos.checkers.model.controller.isr_changes import isr_with, isr_without
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import (
+    NO_LEADER,
     BrokerRegistered,
     ControllerElected,
     Event,

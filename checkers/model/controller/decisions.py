@@ -10,11 +10,11 @@ doControlledShutdown), PartitionStateMachine, ReplicaStateMachine and Election, 
 leader asks for (KIP-497), which `allowed` compares with what the leader knows.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 
-NO_LEADER = -1
+from kchaos.checkers.model.values.events import NO_LEADER
 
 IsrWithout = Callable[[tuple[int, ...], int, bool], tuple[int, ...]]
 IsrOfPreferred = Callable[[tuple[int, ...], int], tuple[int, ...]]
@@ -88,6 +88,16 @@ class ControllerContext:
         return member not in self.online and (sees_it or self.removes_offline_at_start)
 
 
+def first_of(order: Iterable[int], online: Collection[int], members: Collection[int]) -> int:
+    """Return the first broker of an order that is online and a member, or `NO_LEADER`.
+
+    So controllers choose, with ZooKeeper (Election, PartitionLeaderElectionAlgorithms) and in KRaft
+    (PartitionChangeBuilder).
+    """
+    able = (broker for broker in order if broker in online and broker in members)
+    return next(able, NO_LEADER)
+
+
 def elect_for_new(context: ControllerContext) -> LeaderAndIsr | None:
     """Elect the first leader of a partition; None where no replica is online.
 
@@ -103,14 +113,12 @@ def elect_for_offline(context: ControllerContext, known: LeaderAndIsr) -> Leader
     Election.leaderForOffline: the first assigned replica that is online and in the ISR, which
     loses those that are not online; else, where that is allowed, any that is online, alone.
     """
-    online = [replica for replica in context.assignment if replica in context.online]
-    in_sync = [replica for replica in online if replica in known.isr]
-    if in_sync:
-        isr = tuple(member for member in known.isr if member in context.online)
-        return LeaderAndIsr(leader=in_sync[0], isr=isr)
-    if context.is_unclean and online:
-        return LeaderAndIsr(leader=online[0], isr=(online[0],))
-    return None
+    leader = first_of(context.assignment, context.online, known.isr)
+    isr = tuple(member for member in known.isr if member in context.online)
+    if leader == NO_LEADER and context.is_unclean:
+        leader = first_of(context.assignment, context.online, context.assignment)
+        isr = (leader,)
+    return None if leader == NO_LEADER else LeaderAndIsr(leader=leader, isr=isr)
 
 
 def elect_preferred(context: ControllerContext, known: LeaderAndIsr) -> LeaderAndIsr | None:
@@ -126,12 +134,11 @@ def elect_for_shutdown(context: ControllerContext, known: LeaderAndIsr) -> Leade
 
     Election.leaderForControlledShutdown: every broker that shuts down leaves the ISR.
     """
-    able = [replica for replica in context.assignment if replica in context.online]
-    in_sync = [replica for replica in able if replica in known.isr]
-    if not in_sync or known.leader not in context.shutting_down:
+    leader = first_of(context.assignment, context.online, known.isr)
+    if leader == NO_LEADER or known.leader not in context.shutting_down:
         return None
     isr = tuple(member for member in known.isr if member not in context.shutting_down)
-    return LeaderAndIsr(leader=in_sync[0], isr=isr)
+    return LeaderAndIsr(leader=leader, isr=isr)
 
 
 def elect_again(context: ControllerContext, known: LeaderAndIsr) -> LeaderAndIsr | None:
@@ -162,8 +169,8 @@ def elect_for_reassignment(
     """
     if known.leader in wanted and known.leader in context.online:
         return known
-    able = [broker for broker in wanted if broker in context.online and broker in known.isr]
-    return LeaderAndIsr(leader=able[0], isr=known.isr) if able else None
+    leader = first_of(wanted, context.online, known.isr)
+    return None if leader == NO_LEADER else LeaderAndIsr(leader=leader, isr=known.isr)
 
 
 def remove_from_isr(

@@ -73,6 +73,8 @@ class FollowerLog:
         return self.log.log_end_offset
 
 
+Replicas = tuple[int, ...]
+"""Ids of brokers."""
 Failed = frozenset[TopicPartition]
 """The partitions of a broker that fetch no more."""
 
@@ -261,6 +263,22 @@ class Generation:
             refuses to stop fetching.
         refuses_shutdown: (broker epoch of a ControlledShutdown, -1 for none; the one that the
             controller has seen) to whether the controller refuses.
+
+    A KRaft controller:
+
+    Attributes:
+        elects_uncleanly_by_setting: Whether unclean.leader.election.enable is looked at.
+        ends_reassignment: (replicas that are added, that are removed, that stay or come, members of
+            the ISR among these) to whether a reassignment is over.
+        counts_written_isr: Whether a new leader epoch begins for who leaves the ISR only if that
+            ISR is written.
+        cleans_up_at_registration: Whether a process that registers first leaves all ISRs.
+        looks_whether_last_known_lives: Whether the last known leader is elected only while its
+            broker is active.
+        last_known_leader: (leader before; that of the record, -2 for none; who was the last known
+            leader; ISR of the record) to who is now, None for no change.
+        keeps_eligible_of_assigned: Whether a partition keeps its eligible leader replicas as a
+            broker tells in which directory it lies.
     """
 
     name: str
@@ -354,3 +372,11 @@ class Generation:
     tells_epoch_to_stop: bool = False
     refuses_stop: Callable[[int, int], bool]
     refuses_shutdown: Callable[[int, int], bool]
+
+    elects_uncleanly_by_setting: bool = False
+    ends_reassignment: Callable[[Replicas, Replicas, Replicas, Replicas], bool]
+    counts_written_isr: bool = False
+    cleans_up_at_registration: bool = False
+    looks_whether_last_known_lives: bool = False
+    last_known_leader: Callable[[int, int, Replicas, Replicas | None], Replicas | None]
+    keeps_eligible_of_assigned: bool = False

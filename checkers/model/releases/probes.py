@@ -25,11 +25,24 @@ KAFKA_FILES: Mapping[str, tuple[str, ...]] = {
         "core/src/main/scala/kafka/server/ZkBrokerEpochManager.scala",
         "core/src/main/scala/kafka/server/KafkaApis.scala",
     ),
+    "ClusterControlManager": (
+        "metadata/src/main/java/org/apache/kafka/controller/ClusterControlManager.java",
+    ),
+    "ConfigurationControlManager": (
+        "metadata/src/main/java/org/apache/kafka/controller/ConfigurationControlManager.java",
+    ),
     "ControllerChannelManager": (
         "core/src/main/scala/kafka/controller/ControllerChannelManager.scala",
     ),
-    "FetchSession": ("core/src/main/scala/kafka/server/FetchSession.scala",),
-    "FileRecords": ("clients/src/main/java/org/apache/kafka/common/record/FileRecords.java",),
+    "FetchSession": (
+        "server/src/main/java/org/apache/kafka/server/FetchSession.java",
+        "server/src/main/java/org/apache/kafka/server/FetchContext.java",
+        "core/src/main/scala/kafka/server/FetchSession.scala",
+    ),
+    "FileRecords": (
+        "clients/src/main/java/org/apache/kafka/common/record/internal/FileRecords.java",
+        "clients/src/main/java/org/apache/kafka/common/record/FileRecords.java",
+    ),
     "KafkaApis": ("core/src/main/scala/kafka/server/KafkaApis.scala",),
     "KafkaConfig": (
         "storage/src/main/java/org/apache/kafka/storage/internals/log/LogConfig.java",
@@ -42,6 +55,7 @@ KAFKA_FILES: Mapping[str, tuple[str, ...]] = {
         "core/src/main/scala/kafka/server/epoch/LeaderEpochFileCache.scala",
     ),
     "Log": (
+        "storage/src/main/java/org/apache/kafka/storage/internals/log/UnifiedLog.java",
         "core/src/main/scala/kafka/log/UnifiedLog.scala",
         "core/src/main/scala/kafka/log/Log.scala",
     ),
@@ -59,6 +73,12 @@ KAFKA_FILES: Mapping[str, tuple[str, ...]] = {
         "core/src/main/scala/kafka/api/ApiVersion.scala",
     ),
     "Partition": ("core/src/main/scala/kafka/cluster/Partition.scala",),
+    "PartitionChangeBuilder": (
+        "metadata/src/main/java/org/apache/kafka/controller/PartitionChangeBuilder.java",
+    ),
+    "PartitionReassignmentReplicas": (
+        "metadata/src/main/java/org/apache/kafka/controller/PartitionReassignmentReplicas.java",
+    ),
     "PartitionStateMachine": ("core/src/main/scala/kafka/controller/PartitionStateMachine.scala",),
     "ProducerAppendInfo": (
         "storage/src/main/java/org/apache/kafka/storage/internals/log/ProducerAppendInfo.java",
@@ -68,8 +88,15 @@ KAFKA_FILES: Mapping[str, tuple[str, ...]] = {
         "storage/src/main/java/org/apache/kafka/storage/internals/log/ProducerStateEntry.java",
         "core/src/main/scala/kafka/log/ProducerStateManager.scala",
     ),
-    "RemoteLogManager": ("core/src/main/java/kafka/log/remote/RemoteLogManager.java",),
-    "Replica": ("core/src/main/scala/kafka/cluster/Replica.scala",),
+    "RemoteLogManager": (
+        "storage/src/main/java/org/apache/kafka/server/log/remote/storage/RemoteLogManager.java",
+        "core/src/main/java/kafka/log/remote/RemoteLogManager.java",
+    ),
+    "Replica": (
+        "server/src/main/java/org/apache/kafka/server/replica/Replica.java",
+        "server/src/main/java/org/apache/kafka/server/replica/ReplicaState.java",
+        "core/src/main/scala/kafka/cluster/Replica.scala",
+    ),
     "ReplicaFetcherThread": ("core/src/main/scala/kafka/server/ReplicaFetcherThread.scala",),
     "ReplicaManager": ("core/src/main/scala/kafka/server/ReplicaManager.scala",),
     "ReplicaStateMachine": ("core/src/main/scala/kafka/controller/ReplicaStateMachine.scala",),

@@ -47,7 +47,13 @@ RELEASED: tuple[str, ...] = (
 WITHOUT_ZOOKEEPER = "4.0.0"
 """The first release that has none."""
 
-LOOKED_UP: tuple[str, ...] = (*RELEASED, WITHOUT_ZOOKEEPER, "4.0.1", "4.0.2")
+LOOKED_UP: tuple[str, ...] = (
+    *RELEASED,
+    *(WITHOUT_ZOOKEEPER, "4.0.1", "4.0.2"),
+    *("4.1.0", "4.1.1", "4.1.2"),
+    *("4.2.0", "4.2.1"),
+    *("4.3.0", "4.3.1"),
+)
 """Every release in whose source each rule was looked up."""
 
 

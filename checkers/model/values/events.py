@@ -222,6 +222,10 @@ class TopicConfigured:
     zxid: int = -1
 
 
+NO_LEADER = -1
+"""In place of a broker: a partition has no leader."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
     """The partition's state znode was created or set.

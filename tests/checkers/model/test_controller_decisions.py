@@ -11,7 +11,6 @@ from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller import decisions
 from kchaos.checkers.model.controller.at_once import after_brokers_left, at_failover
 from kchaos.checkers.model.controller.decisions import (
-    NO_LEADER,
     ControllerContext,
     LeaderAndIsr,
     elect_for_new,
@@ -24,7 +23,7 @@ from kchaos.checkers.model.controller.decisions import (
 )
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import Event, PartitionState, TopicCreated
+from kchaos.checkers.model.values.events import NO_LEADER, Event, PartitionState, TopicCreated
 from kchaos.studies.documents.kip_501_proposals import (
     ISR_ORDER,
     PENDING_READS,

@@ -22,6 +22,15 @@ from kchaos.checkers.model.broker.leader import (
 )
 from kchaos.checkers.model.controller.decisions import ControllerContext, LeaderAndIsr, explain
 from kchaos.checkers.model.controller.outboxes import deliver, queue
+from kchaos.checkers.model.controller.quorum import (
+    IsrProposal,
+    directory_assigned,
+    fenced,
+    isr_asked_for,
+    reassigned,
+    registered,
+    unfenced,
+)
 from kchaos.checkers.model.follow.counted_in_part import yet_to_read
 from kchaos.checkers.model.follow.internal_steps import internal_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
@@ -93,6 +102,7 @@ from tests.support.model_timelines import (
     state,
     write,
 )
+from tests.support.quorums import ELIGIBLE, PLACE, UNCLEAN, quorum
 from tests.support.rule_timelines import (
     alone,
     asked_in_an_older_epoch,
@@ -120,6 +130,34 @@ AFTER = Snapshot(label="after")
 EPOCHS_0_1 = (EpochEntry(0, 0), EpochEntry(1, 1))
 
 Look = Callable[[Generation], Any]
+
+_TWO = {"min.insync.replicas": "2"}
+_NOBODY: dict[str, Any] = {
+    "leader": -1,
+    "last_known": (0,),
+    "fenced": (0, 1, 2),
+    "features": ELIGIBLE,
+}
+_BEGUN: dict[str, Any] = {"RemovingReplicas": (2,)}
+_REASSIGNED: dict[str, Any] = {"Replicas": (0, 1), "Leader": 0, "Directories": ("D0", "D1")}
+_MOVING: dict[str, Any] = {
+    "replicas": (0, 2, 3, 1),
+    "directories": ("D0", "D2", "D3", "D1"),
+    "adding": (3,),
+    "removing": (1,),
+}
+
+
+def _with_3_in_sync() -> IsrProposal:
+    """Broker 0 takes broker 3 into the ISR; broker 2 stays out of it."""
+    return IsrProposal(
+        leader=0,
+        leader_epoch=3,
+        partition_epoch=7,
+        broker_epoch=10,
+        isr=((0, 10), (1, 11), (3, 13)),
+        is_recovering=False,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -618,6 +656,89 @@ def elected_again(known: Generation) -> bool:
 
 MEMBERSHIP = {
     "all are elected again": Shown(release="2.3.1", look=elected_again, old=False, new=True),
+    "KAFKA-16624": Shown(
+        release="3.9.1",
+        look=lambda generation: fenced(
+            quorum(generation, leader=-1, isr=(1,), features={"metadata.version": 8}), 1
+        ),
+        old={PLACE: {"Leader": -1}},
+        new={},
+    ),
+    "KAFKA-12670": Shown(
+        release="3.9.1",
+        look=lambda generation: unfenced(
+            quorum(generation, leader=-1, isr=(1,), fenced=(0, 1, 2), topic=UNCLEAN), 2
+        ),
+        old={},
+        new={PLACE: {"Isr": (2,), "Leader": 2, "LeaderRecoveryState": 1}},
+    ),
+    "KAFKA-15665": Shown(
+        release="3.9.1",
+        look=lambda generation: reassigned(quorum(generation, isr=(0, 2)), PLACE, (0, 1)),
+        old=_REASSIGNED | {"Isr": (0,)},
+        new=_BEGUN,
+    ),
+    "KAFKA-19975": Shown(
+        release="4.3.1",
+        look=lambda generation: isr_asked_for(
+            quorum(generation, isr=(0, 1), **_MOVING), PLACE, _with_3_in_sync()
+        ),
+        old={"Isr": (0, 1, 3)},
+        new={
+            "Isr": (0, 3),
+            "Leader": 0,
+            "Replicas": (0, 2, 3),
+            "Directories": ("D0", "D2", "D3"),
+            "RemovingReplicas": (),
+            "AddingReplicas": (),
+        },
+    ),
+    "KAFKA-18106": Shown(
+        release="4.3.1",
+        look=lambda generation: registered(quorum(generation), 1, "another", is_clean=True),
+        old={},
+        new={PLACE: {"Isr": (0, 2)}},
+    ),
+    "KAFKA-19522": Shown(
+        release="4.3.1",
+        look=lambda generation: registered(
+            quorum(generation, isr=(), eligible=(0,), **_NOBODY), 0, "another", is_clean=False
+        ),
+        old={
+            PLACE: {
+                "EligibleLeaderReplicas": (),
+                "Isr": (0,),
+                "Leader": 0,
+                "LeaderRecoveryState": 1,
+                "LastKnownElr": (),
+            }
+        },
+        new={PLACE: {"EligibleLeaderReplicas": ()}},
+    ),
+    "last known leader": Shown(
+        release="4.3.1",
+        look=lambda generation: registered(
+            quorum(generation, isr=(1,), **_NOBODY | {"last_known": ()}),
+            1,
+            "another",
+            is_clean=True,
+        ),
+        old={
+            PLACE: {"EligibleLeaderReplicas": (1,), "Isr": (), "LastKnownElr": (-1,)},
+        },
+        new={PLACE: {"EligibleLeaderReplicas": (1,), "Isr": ()}},
+    ),
+    "eligible replicas of an assigned directory": Shown(
+        release="4.3.1",
+        look=lambda generation: directory_assigned(
+            quorum(generation, isr=(0,), eligible=(1,), features=ELIGIBLE, topic=_TWO),
+            PLACE,
+            1,
+            "D9",
+        ),
+        old={"Directories": ("D0", "D9", "D2"), "EligibleLeaderReplicas": ()},
+        new={"Directories": ("D0", "D9", "D2")},
+    ),
     "last member stays in the ISR": Shown(release="1.1.0", look=last_member_goes, old=(), new=(1,)),
     "KAFKA-7128": Shown(
         release="2.0.0", look=violation(KAFKA_7128, agreement=False), old="promises", new=""

@@ -41,7 +41,7 @@ def rule(name: str, since: str, *after: str) -> Rule:
         ({"meaning": "", "probes": ()}, "does not say its meaning, probes"),
         ({"since": ("2.1.0", "2.0.0")}, "are no first releases"),
         ({"since": ("2.x",)}, "is not a Kafka release"),
-        ({"since": ("4.2.0",), "tag": "4.2.0"}, "is in no release"),
+        ({"since": ("9.0.0",), "tag": "9.0.0"}, "is in no release"),
         ({"until": ("2.1.0",)}, "is in no release"),
         ({"tag": "2.0.1"}, "not in its tag 2.0.1"),
         ({"protocol": "newest"}, "is not a Kafka release"),

@@ -76,7 +76,8 @@ def test_a_range_ends_before_the_first_release_without_it_in_each_line() -> None
 def test_releases_are_said_as_runs() -> None:
     assert runs(()) == "none"
     assert runs(("0.11.0.3", *LOOKED_UP[LOOKED_UP.index("1.0.2") :])) == "0.11.0.3, 1.0.2 on"
-    assert runs(("3.9.1", "3.9.2", "4.0.1", "4.0.2")) == "3.9.1 to 3.9.2, 4.0.1 on"
+    later = LOOKED_UP[LOOKED_UP.index("4.0.1") :]
+    assert runs(("3.9.1", "3.9.2", *later)) == "3.9.1 to 3.9.2, 4.0.1 on"
 
 
 def test_every_release_can_be_read_and_they_are_in_order() -> None:
@@ -131,6 +132,13 @@ def test_a_fix_is_in_the_releases_that_got_it_and_in_no_other() -> None:
         ("KAFKA-18723", "3.8.1 3.9.0 4.0.0", "3.9.1 3.9.2 4.0.1 4.0.2"),
         ("KIP-380", "2.1.1 4.0.0 4.0.2", "2.2.0 3.9.2"),
         ("KIP-841", "3.2.3", "3.3.0 3.9.2 4.0.0"),
+        ("KAFKA-15665", "3.7.2", "3.8.0 4.2.1"),
+        ("KAFKA-16624", "3.7.2", "3.8.0 4.3.1"),
+        ("KAFKA-12670", "3.8.1", "3.9.0 4.3.1"),
+        ("KAFKA-18106", "3.9.2", "4.0.0 4.3.1"),
+        ("KAFKA-19522", "4.0.2", "4.1.0 4.3.1"),
+        ("last known leader", "4.0.2 4.1.0", "4.1.1 4.3.1"),
+        ("KAFKA-19975", "4.2.1", "4.3.0 4.3.1"),
     ]
     for rule, without, having in fixes:
         released = RANGES[rule].released()

@@ -108,7 +108,7 @@ def test_a_tag_is_read_from_git_and_what_has_none_from_the_source_jars(
     assert looked_up.read_at == {"3.8.0": "tag", "3.8.1": "source jar"}
     assert looked_up.places["asks"] == {"3.8.1": SourceLine(path=NEW, line=2)}
     assert set(looked_up.places["does not exit"]) == {"3.8.0", "3.8.1"}
-    assert table(looked_up).splitlines()[1].endswith("?.x?????? 3.8.1")
+    assert "?.x?" in table(looked_up).splitlines()[1]
 
 
 @pytest.mark.needs("git")

@@ -44,7 +44,6 @@ def test_the_page_tells_what_the_controllers_decided(run: RunDirectory) -> None:
         "broker 0 registered, broker epoch 1",
         "t-0: eligible leaders [1]",
         "feature eligible.leader.replicas.version is at level 1",
-        "prediction of KRaft clusters is not modelled yet",
     ):
         assert told in page
 

@@ -22,7 +22,10 @@ NO_FETCH_AT_ELECTION = Rule(
     probes=(
         Probe(
             file="Replica",
-            present=r"lastFetchTimeMs = if \(isFollowerInSync\) currentTimeMs else 0L",
+            present=(
+                r"lastFetchTimeMs = if \(isFollowerInSync\) currentTimeMs else 0L|"
+                r"isFollowerInSync \? currentTimeMs : 0L,"
+            ),
         ),
     ),
     change=lambda known: replace(known, counts_election_as_fetch=False),

@@ -29,7 +29,7 @@ ASYNCHRONOUS = Rule(
     probes=(
         Probe(
             file="Log",
-            within=r"def truncateTo\(",
+            within=r"(def|boolean) truncateTo\(",
             present=r"truncateFromEndAsyncFlush\(",
         ),
     ),

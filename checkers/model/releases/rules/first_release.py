@@ -29,6 +29,7 @@ from kchaos.checkers.model.values.epoch_cache import (
     EpochEnd,
     truncate_from_end,
 )
+from kchaos.checkers.model.values.events import NO_LEADER
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.replica import FetcherState, FetcherThread, FetchState, Replica
 from kchaos.checkers.model.values.requests import FetchAnswer, PartitionRequest
@@ -268,6 +269,32 @@ def keep_topic_id(replica: Replica, told: str) -> str:
     return replica.topic_id
 
 
+def end_with_added_in_sync(
+    adding: tuple[int, ...],
+    removing: tuple[int, ...],
+    replicas: tuple[int, ...],
+    isr: tuple[int, ...],
+) -> bool:
+    """End a reassignment once all replicas that it adds are in sync.
+
+    org.apache.kafka.controller.PartitionChangeBuilder.completeReassignmentIfNeeded, 3.3.1.
+    """
+    return {*adding} <= {*isr}
+
+
+def remember_leader_of_empty_isr(
+    leader: int, written: int, last_known: tuple[int, ...], isr: tuple[int, ...] | None
+) -> tuple[int, ...] | None:
+    """Remember the leader as an ISR becomes empty, and nobody while somebody leads.
+
+    org.apache.kafka.controller.PartitionChangeBuilder.maybeUpdateLastKnownLeader, 4.0.0.
+    """
+    if isr == () and last_known != (leader,):
+        return (leader,)
+    leads = written >= 0 or NO_LEADER not in (leader, written)
+    return () if leads and last_known else None
+
+
 def first_generation(name: str, versions: Versions) -> Generation:
     """Return what 0.10.2 does; a yes-or-no field that is not named here is no."""
     return Generation(
@@ -323,6 +350,8 @@ def first_generation(name: str, versions: Versions) -> Generation:
         error_of_broker_epoch=take_every_broker_epoch,
         refuses_stop=stop_whatever_is_told,
         refuses_shutdown=take_every_shutdown,
+        ends_reassignment=end_with_added_in_sync,
+        last_known_leader=remember_leader_of_empty_isr,
     )
 
 

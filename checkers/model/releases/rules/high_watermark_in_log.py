@@ -34,7 +34,7 @@ HIGH_WATERMARK_IN_LOG = Rule(
     probes=(
         Probe(
             file="Log",
-            present=r"var highWatermarkMetadata\b",
+            present=r"(var|volatile LogOffsetMetadata) highWatermarkMetadata\b",
         ),
     ),
     change=lambda known: replace(

@@ -28,8 +28,8 @@ KAFKA_10706 = Rule(
     probes=(
         Probe(
             file="Log",
-            within=r"def truncateTo\(",
-            present=r"\.truncateFromEnd(AsyncFlush)?\(logEndOffset\)",
+            within=r"(def|boolean) truncateTo\(",
+            present=r"\.truncateFromEnd(AsyncFlush)?\(logEndOffset(\(\))?\)",
         ),
     ),
     change=lambda known: replace(known, entries_after_truncation=truncate_also_at_log_end),

@@ -17,7 +17,7 @@ KAFKA_13790 = Rule(
         Probe(
             file="Partition",
             within=r"def makeLeader\(",
-            present=r"partitionState\.partitionEpoch < partitionEpoch",
+            present=r"partition(State|Registration)\.partitionEpoch < partitionEpoch",
         ),
         Probe(
             file="KafkaController ReplicationControlManager",

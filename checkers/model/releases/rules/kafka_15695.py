@@ -23,8 +23,8 @@ KAFKA_15695 = Rule(
     probes=(
         Probe(
             file="Log",
-            within=r"def truncateFullyAndStartAt\(",
-            present=r"_localLogStartOffset = newOffset",
+            within=r"(def|void) truncateFullyAndStartAt\(",
+            present=r"_?localLogStartOffset = newOffset",
         ),
     ),
     change=lambda known: replace(known, sets_local_start=True),

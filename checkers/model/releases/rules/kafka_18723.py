@@ -26,7 +26,7 @@ KAFKA_18723 = Rule(
     probes=(
         Probe(
             file="Log",
-            present=r"def hasHigherPartitionLeaderEpoch\(",
+            present=r"(def|boolean) hasHigherPartitionLeaderEpoch\(",
         ),
         Probe(
             file="AbstractFetcherThread",

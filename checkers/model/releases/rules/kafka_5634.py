@@ -17,8 +17,8 @@ KAFKA_5634 = Rule(
     probes=(
         Probe(
             file="Log",
-            within=r"def deletableSegments\(|def deleteOldSegments\(",
-            present=r"highWatermark >= ",
+            within=r"def deletableSegments\(|> deletableSegments\(|def deleteOldSegments\(",
+            present=r"highWatermark(\(\))? >= ",
         ),
     ),
     change=lambda known: replace(known, deletes_beyond_high_watermark=False),

@@ -25,7 +25,10 @@ KAFKA_7601 = Rule(
     probes=(
         Probe(
             file="Log",
-            present=r"\bcache\.clearAndFlush\(\)|\.nonEmpty\) \{\s+warn.{0,200}\.clearAndFlush\(\)",
+            present=(
+                r"\bcache\.clearAndFlush\(\)|"
+                r"\.nonEmpty(\(\))?\) \{\s+(logger\.)?warn.{0,200}\.clearAndFlush\(\)"
+            ),
         ),
     ),
     change=lambda known: replace(known, entries_after_old_batch=forget_entries),

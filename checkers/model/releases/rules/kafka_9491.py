@@ -27,8 +27,8 @@ KAFKA_9491 = Rule(
     probes=(
         Probe(
             file="Log",
-            within=r"def updateLogStartOffset\(",
-            present=r"highWatermark < offset",
+            within=r"(def|void) updateLogStartOffset\(",
+            present=r"highWatermark(\(\))? < offset",
         ),
     ),
     change=lambda known: replace(known, high_watermark_of_restarted=begin_at_log_start),

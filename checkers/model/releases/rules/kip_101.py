@@ -85,7 +85,7 @@ KIP_101 = Rule(
         ),
         Probe(
             file="ReplicaManager",
-            within=r"private def makeFollowers\(",
+            within=r"private def (makeFollowers|applyLocalFollowersDelta)\(",
             absent=r"logManager\.truncateTo\(",
         ),
     ),

@@ -20,7 +20,7 @@ KIP_227 = Rule(
     probes=(
         Probe(
             file="FetchSession",
-            present=r"class IncrementalFetchContext\(",
+            present=r"class IncrementalFetchContext\b",
         ),
     ),
     change=lambda known: replace(known, tells_high_watermark_once=True),

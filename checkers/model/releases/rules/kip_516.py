@@ -39,6 +39,7 @@ def take_id(replica: Replica, told: str) -> str:
 KIP_516 = Rule(
     name="KIP-516",
     since=("2.8.0",),
+    until=("4.2.0",),
     source="kafka.server.ReplicaManager",
     tag="2.8.2",
     meaning=(

@@ -6,6 +6,7 @@ from kchaos.checkers.model.releases.rule import Rule
 LEADER_ALIVE = Rule(
     name="leader alive in the metadata cache",
     since=("0.10.2.0",),
+    until=("4.2.0",),
     source="kafka.server.ReplicaManager",
     tag="0.10.2.0",
     meaning=(

@@ -1,0 +1,39 @@
+"""KAFKA-15665 (3.8.0): a reassignment is over when all its replicas are in sync.
+
+Read from org.apache.kafka.controller.PartitionReassignmentReplicas, 3.7.1 and 3.8.0.
+"""
+
+from dataclasses import replace
+
+from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.rule import Rule
+
+
+def end_with_all_in_sync(
+    adding: tuple[int, ...],
+    removing: tuple[int, ...],
+    replicas: tuple[int, ...],
+    isr: tuple[int, ...],
+) -> bool:
+    """End a reassignment once all replicas that are wanted are in sync."""
+    return {*replicas} <= {*isr}
+
+
+KAFKA_15665 = Rule(
+    name="KAFKA-15665",
+    since=("3.8.0",),
+    source="org.apache.kafka.controller.PartitionReassignmentReplicas",
+    tag="3.8.0",
+    meaning=(
+        "A KRaft controller ends a reassignment once all replicas that are wanted are in the ISR."
+        " Before, once those that it adds are."
+    ),
+    probes=(
+        Probe(
+            file="PartitionReassignmentReplicas",
+            within=r"maybeCompleteReassignment\(",
+            present=r"newTargetIsr\.containsAll\(newTargetReplicas\)",
+        ),
+    ),
+    change=lambda known: replace(known, ends_reassignment=end_with_all_in_sync),
+)

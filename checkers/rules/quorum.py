@@ -1,0 +1,440 @@
+"""Decisions of KRaft controllers that they could not take (`model.controller.quorum`)."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from kchaos.checkers.errors import ModelError, ScenarioDataError
+from kchaos.checkers.evidence.links import ARRIVED, LinkMessage
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.formats.metadata_image import MetadataImage
+from kchaos.checkers.formats.metadata_records import MetadataRecord
+from kchaos.checkers.metadata_log import LeaderChange, LogEntry
+from kchaos.checkers.model.controller import quorum as controller
+from kchaos.checkers.model.controller.quorum import Changes, Fields, IsrProposal, Place, Quorum
+from kchaos.checkers.model.releases.composition import generation_for
+from kchaos.checkers.model.releases.versions import parse_version
+
+_CHANGE, _CREATED = "PartitionChangeRecord", "PartitionRecord"
+_OF_FENCED = "election of a fenced broker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One event of a controller, as far as it is about partitions or who may lead them.
+
+    Attributes:
+        kind: What happened, such as "fenced"; "" where nothing explains it.
+        offset: Of the record in the metadata log that shows it.
+        place: The partition, for what is about one.
+        written: What its record sets; None where there is no record.
+        expected: What it might have set instead, by what happened.
+    """
+
+    kind: str
+    offset: int
+    place: Place | None = None
+    written: Fields | None = None
+    expected: Sequence[tuple[str, Fields]] = ()
+
+
+def quorum_decisions(evidence: RunEvidence) -> Iterator[Decision]:
+    """Yields each decision of the controllers about partitions, explained or not.
+
+    None where the release of the controllers is one that the model does not know.
+
+    Raises:
+        ScenarioDataError: A message at a link does not say what it should.
+    """
+    quorum = _quorum(evidence)
+    if quorum is None:
+        return
+    outside = _outside(evidence)
+    logs = evidence.metadata_logs
+    known_until = 0 if logs.first_snapshot is None else logs.first_snapshot.end_offset
+    for _, batch in groupby(logs.entries, key=lambda entry: entry.batch):
+        entries = list(batch)
+        if entries[0].offset < known_until:
+            for entry in entries:
+                _apply(quorum.image, entry)
+        else:
+            yield from _Batch(quorum=quorum, outside=outside, entries=entries).decisions()
+
+
+def decisions_of_controllers(evidence: RunEvidence) -> Iterator[Finding]:
+    """Yields a finding for each decision that no event explains, or that elects a fenced broker.
+
+    What one batch of the metadata log has is applied at once, so a broker may be elected by the
+    batch that unfences or fences it. Up to 4.0.2 controllers elect others too (KAFKA-19522).
+
+    **Verifies**: every field of each record about a partition, by the rules of the controllers'
+    release and the feature levels of the cluster. With links also that a leader asked for its ISR,
+    and that a broker asked to be unfenced or to shut down.
+    **Does not verify**: which replicas and directories somebody chose; that a session had ended;
+    that a preferred election was asked for; the state that a snapshot has of before the log.
+    """
+    names = {name: topic for topic, ids in evidence.topic_ids.items() for name in ids}
+    for decision in quorum_decisions(evidence):
+        if decision.kind not in ("", _OF_FENCED):
+            continue
+        topic, partition = "", -1
+        if decision.place is not None:
+            topic, partition = names[decision.place[0]], decision.place[1]
+        expected = [{"event": event, "record": dict(fields)} for event, fields in decision.expected]
+        written = None if decision.written is None else dict(decision.written)
+        leader = (decision.written or {}).get("Leader", -1)
+        yield Finding(
+            kind="fenced-leader" if decision.kind else "decision-not-allowed",
+            topic=topic,
+            partition=partition,
+            brokers=(leader,) if leader >= 0 else (),
+            message=f"offset {decision.offset} of the metadata log: {_told(decision)}",
+            evidence={"offset": decision.offset, "written": written, "expected": expected},
+        )
+
+
+def _told(decision: Decision) -> str:
+    if decision.kind:
+        return f"broker {(decision.written or {})['Leader']} was elected while it was fenced"
+    ways = [f"{_fields(fields)} ({event})" for event, fields in decision.expected if fields]
+    expected = " or ".join(dict.fromkeys(ways))
+    if decision.place is None:
+        return f"{expected}: the broker had not asked for that"
+    if decision.written is None:
+        return f"nothing was written of the partition, and it should have been: {expected}"
+    said = f"the controller wrote {_fields(decision.written)}"
+    return f"{said}, which no event explains; possible was {expected or 'no change'}"
+
+
+def _fields(fields: Fields) -> str:
+    values = (
+        f"{name} {list(value) if isinstance(value, tuple) else value}"
+        for name, value in sorted(fields.items())
+    )
+    return ", ".join(values)
+
+
+# -- what came from outside ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outside:
+    """What came to the controllers, as far as links saw it; None where there were none.
+
+    Attributes:
+        proposals: What leaders asked for, by partition.
+        previous_epochs: By incarnation the broker epoch that its process tells of the one before.
+        heartbeats: Broker epoch, whether the broker wants to be fenced, whether to shut down.
+        may_ask_unclean: Whether a client may have asked for an unclean election.
+    """
+
+    proposals: Mapping[Place, Sequence[IsrProposal]] | None
+    previous_epochs: Mapping[str, int]
+    heartbeats: Collection[tuple[int, bool, bool]] | None
+    may_ask_unclean: bool
+
+
+def _outside(evidence: RunEvidence) -> _Outside:
+    arrived = [
+        message
+        for message in evidence.links or ()
+        if message.direction == "request" and message.fate in (*ARRIVED, "forged")
+    ]
+    asked = [message for message in arrived if message.api == "AlterPartition"]
+    told = [message for message in arrived if message.api == "BrokerHeartbeat"]
+    try:
+        return _Outside(
+            proposals=_proposals(asked) if _are_seen(evidence, asked) else None,
+            previous_epochs=_previous_epochs(arrived),
+            heartbeats=_heartbeats(told) if _are_seen(evidence, told) else None,
+            may_ask_unclean=evidence.is_open_to_others,
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ScenarioDataError(
+            f"links.jsonl has a message to a controller without the documented fields: {error!r}"
+        ) from error
+
+
+def _are_seen(evidence: RunEvidence, messages: Sequence[LinkMessage]) -> bool:
+    """Whether links saw what brokers sent, and could read all of it."""
+    return evidence.links is not None and all(message.detail is not None for message in messages)
+
+
+def _proposals(messages: Sequence[LinkMessage]) -> Mapping[Place, list[IsrProposal]]:
+    proposals: dict[Place, list[IsrProposal]] = {}
+    for message in messages:
+        detail = message.detail or {}
+        for asked in detail["partitions"]:
+            members = asked.get("new_isr_with_epochs")
+            isr = (
+                tuple((broker, -1) for broker in asked["new_isr"])
+                if members is None
+                else tuple((member["broker_id"], member["broker_epoch"]) for member in members)
+            )
+            proposal = IsrProposal(
+                leader=detail["broker_id"],
+                broker_epoch=detail["broker_epoch"],
+                leader_epoch=asked["leader_epoch"],
+                partition_epoch=asked["partition_epoch"],
+                isr=isr,
+                is_recovering=asked.get("leader_recovery_state") == 1,
+            )
+            proposals.setdefault((asked["topic_id"], asked["partition"]), []).append(proposal)
+    return proposals
+
+
+def _previous_epochs(messages: Sequence[LinkMessage]) -> Mapping[str, int]:
+    """By incarnation; before version 3 of BrokerRegistration a process does not tell it."""
+    return {
+        message.detail["incarnation_id"]: message.detail.get("previous_broker_epoch", -1)
+        for message in messages
+        if message.api == "BrokerRegistration" and message.detail is not None
+    }
+
+
+def _heartbeats(messages: Sequence[LinkMessage]) -> Collection[tuple[int, bool, bool]]:
+    return {
+        (detail["broker_epoch"], detail["want_fence"], detail["want_shut_down"])
+        for message in messages
+        if (detail := message.detail) is not None
+    }
+
+
+def _quorum(evidence: RunEvidence) -> Quorum | None:
+    """The controllers of a run, on the newest release that a broker began with."""
+    try:
+        releases = [broker.judged_as for broker in evidence.description.brokers.values()]
+        generation = generation_for(max(releases, key=parse_version))
+    except (ModelError, ValueError):
+        return None
+    properties = evidence.scenario.cluster.properties
+    return Quorum(image=MetadataImage(), generation=generation, properties=properties)
+
+
+def _apply(image: MetadataImage, entry: LogEntry) -> None:
+    if isinstance(entry.record, LeaderChange):
+        image.quorum_leader = entry.record.leader
+    else:
+        image.apply(entry.record, controller_epoch=entry.leader_epoch)
+
+
+# -- one batch ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Event:
+    """An event that has a record of its own, and what may change by it.
+
+    Attributes:
+        comes_last: Whether its record is written behind the changes.
+        ways: One, or two where nobody saw whether a process had ended in order.
+        is_asked_for: Whether the broker may have asked for it.
+    """
+
+    broker: int
+    kind: str
+    comes_last: bool
+    ways: tuple[Changes, ...]
+    is_asked_for: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class _Batch:
+    """The records of one batch: some events, one after the other, each with all its records.
+
+    Attributes:
+        at: The record that comes next; all before it are in the image.
+        blamed: Partitions of which something was not explained.
+        elected: By partition the offset of the last election, and what its record sets.
+    """
+
+    quorum: Quorum
+    outside: _Outside
+    entries: Sequence[LogEntry]
+    at: int = 0
+    blamed: set[Place] = field(default_factory=set)
+    elected: dict[Place, tuple[int, Fields]] = field(default_factory=dict)
+
+    def decisions(self) -> Iterator[Decision]:
+        """Yield each decision; what comes of a record is taken before the next one is looked at."""
+        brokers = self.quorum.image.brokers
+        unfenced = {broker for broker, known in brokers.items() if not known.is_fenced}
+        while self.at < len(self.entries):
+            record = self.entries[self.at].record
+            if not isinstance(record, MetadataRecord):
+                self._take()
+            elif record.name == _CHANGE:
+                yield from self._changes()
+            elif record.name == _CREATED:
+                yield self._created(record.fields)
+            else:
+                yield from self._event()
+        unfenced |= {broker for broker, known in brokers.items() if not known.is_fenced}
+        for place, (offset, written) in self.elected.items():
+            if written["Leader"] not in unfenced:
+                yield Decision(kind=_OF_FENCED, offset=offset, place=place, written=written)
+
+    def _take(self, count: int = 1) -> None:
+        for entry in self.entries[self.at : self.at + count]:
+            _apply(self.quorum.image, entry)
+            record = entry.record
+            if not isinstance(record, MetadataRecord) or record.name != _CHANGE:
+                continue
+            if record.fields["Leader"] >= 0:
+                written = controller.said_by(record.fields)
+                self.elected[_place(record.fields)] = entry.offset, written
+        self.at += count
+
+    def _written(self) -> dict[Place, Fields]:
+        """The changes that come next without another record between, and no partition twice."""
+        written: dict[Place, Fields] = {}
+        for entry in self.entries[self.at :]:
+            record = entry.record
+            if not isinstance(record, MetadataRecord) or record.name != _CHANGE:
+                break
+            place = _place(record.fields)
+            if place in written:
+                break
+            written[place] = controller.said_by(record.fields)
+        return written
+
+    def _changes(self) -> Iterator[Decision]:
+        """Yield what explains the next change, alone or with the event that ends a few of them."""
+        written, offset = self._written(), self.entries[self.at].offset
+        event = self._event_at(self.at + len(written))
+        if event is not None and not event.comes_last:
+            event = None
+        if event is not None and written in event.ways:
+            self._take(len(written) + 1)
+            yield Decision(kind=event.kind, offset=offset)
+            return
+        place, fields = next(iter(written.items()))
+        proposals = self.outside.proposals
+        ways = controller.alone(
+            self.quorum,
+            place,
+            fields,
+            None if proposals is None else proposals.get(place, ()),
+            may_ask_unclean=self.outside.may_ask_unclean,
+        )
+        of_event = (
+            []
+            if event is None
+            else [(event.kind, way[place]) for way in event.ways if place in way]
+        )
+        yield self._of_partition(offset, place, fields, [*of_event, *ways])
+        self._take()
+
+    def _event(self) -> Iterator[Decision]:
+        """Yield whether the next record is written with all that changes by its event."""
+        event, offset = self._event_at(self.at), self.entries[self.at].offset
+        self._take()
+        if event is None:
+            return
+        if not event.is_asked_for:
+            yield Decision(
+                kind="", offset=offset, expected=[(event.kind, {"Broker": event.broker})]
+            )
+        left = {} if event.comes_last else self._written()
+        way = dict(next((way for way in event.ways if not way), event.ways[0]))
+        for place, written in left.items():
+            if place not in way:
+                break
+            expected = [(event.kind, way.pop(place))]
+            yield self._of_partition(self.entries[self.at].offset, place, written, expected)
+            self._take()
+        missing = way.keys() - self.blamed
+        for place in sorted(missing):
+            yield self._of_partition(offset, place, None, [(event.kind, way[place])])
+        if not missing:
+            yield Decision(kind=event.kind, offset=offset)
+
+    def _of_partition(
+        self, offset: int, place: Place, written: Fields | None, ways: Sequence[tuple[str, Fields]]
+    ) -> Decision:
+        # A record that changes nothing is never written.
+        kind = next((kind for kind, fields in ways if fields and fields == written), "")
+        if not kind:
+            self.blamed.add(place)
+        return Decision(kind=kind, offset=offset, place=place, written=written, expected=ways)
+
+    def _created(self, said: Fields) -> Decision:
+        expected = controller.created(self.quorum, said["Replicas"])
+        written = {name: said[name] for name in expected if name in said}
+        offset = self.entries[self.at].offset
+        self._take()
+        return self._of_partition(offset, _place(said), written, [("topic created", expected)])
+
+    def _event_at(self, at: int) -> _Event | None:
+        """Return the event of a record that is about a broker, by the image as it is now."""
+        record = self.entries[at].record if at < len(self.entries) else None
+        if not isinstance(record, MetadataRecord):
+            return None
+        said = record.fields
+        match record.name:
+            case "FenceBrokerRecord":
+                return self._fenced(said["Id"])
+            case "UnfenceBrokerRecord":
+                return self._unfenced(said["Id"])
+            case "BrokerRegistrationChangeRecord":
+                return self._registration_changed(said)
+            case "RegisterBrokerRecord":
+                return self._registered(said)
+            case "UnregisterBrokerRecord":
+                broker = said["BrokerId"]
+                ways = (controller.unregistered(self.quorum, broker),)
+                return _Event(broker=broker, kind="unregistered", comes_last=True, ways=ways)
+        return None
+
+    def _registration_changed(self, said: Fields) -> _Event | None:
+        broker = said["BrokerId"]
+        if said["Fenced"] == 1:
+            return self._fenced(broker)
+        if said["Fenced"] == -1:
+            return self._unfenced(broker)
+        if said.get("InControlledShutdown", 0) == 1:
+            ways = (controller.fenced(self.quorum, broker),)
+            asked = self._has_asked(broker, to_shut_down=True)
+            return _Event(
+                broker=broker, kind="shutdown", comes_last=False, ways=ways, is_asked_for=asked
+            )
+        if said.get("LogDirs"):
+            gone = {*self.quorum.image.brokers[broker].directories} - {*said["LogDirs"]}
+            ways = (controller.failed(self.quorum, broker, gone),)
+            return _Event(broker=broker, kind="directory failed", comes_last=True, ways=ways)
+        return None
+
+    def _fenced(self, broker: int) -> _Event:
+        ways = (controller.fenced(self.quorum, broker),)
+        return _Event(broker=broker, kind="fenced", comes_last=True, ways=ways)
+
+    def _unfenced(self, broker: int) -> _Event:
+        ways = (controller.unfenced(self.quorum, broker),)
+        asked = self._has_asked(broker, to_shut_down=False)
+        return _Event(
+            broker=broker, kind="unfenced", comes_last=False, ways=ways, is_asked_for=asked
+        )
+
+    def _registered(self, said: Fields) -> _Event:
+        broker, incarnation = said["BrokerId"], said["IncarnationId"]
+        previous = self.outside.previous_epochs.get(incarnation)
+        known = self.quorum.image.brokers.get(broker)
+        was_clean = known is not None and previous == known.epoch
+        ways = tuple(
+            controller.registered(self.quorum, broker, incarnation, is_clean=is_clean)
+            for is_clean in ((True, False) if previous is None else (was_clean,))
+        )
+        return _Event(broker=broker, kind="registered", comes_last=True, ways=ways)
+
+    def _has_asked(self, broker: int, *, to_shut_down: bool) -> bool:
+        """Tell whether a process may have asked to shut down, or else to be unfenced."""
+        told, epoch = self.outside.heartbeats, self.quorum.image.brokers[broker].epoch
+        return told is None or any(
+            of == epoch and (shuts_down if to_shut_down else not fences)
+            for of, fences, shuts_down in told
+        )
+
+
+def _place(said: Fields) -> Place:
+    return said["TopicId"], said["PartitionId"]
