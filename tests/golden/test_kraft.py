@@ -7,7 +7,6 @@ eligible leader replicas, another one does, which has them all. Of the two of `c
 what no act says, after an unclean election whose leader had every record.
 """
 
-import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -16,13 +15,10 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import Hold, StopBroker
-from kchaos.checkers.evidence.observed import Observed
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.formats.metadata_image import UNASSIGNED
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model.values.events import BrokerRegistered, EligibleReplicas
-from kchaos.checkers.observations import Act, BrokerResumed, Observation
 from kchaos.checkers.rules.quorum import decisions_of_controllers, quorum_decisions
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.segments.reader import read_segment
@@ -110,39 +106,6 @@ def test_damage_to_a_real_run_is_told(
     assert results.safe is not True
     told = [results.unknown or "", *(finding.kind for finding in results.findings)]
     assert any(said in each for each in told), told
-
-
-def resumed(broker: int) -> BrokerResumed:
-    return BrokerResumed(broker=broker, pid=1, czxid=None, session_id=None, znode=None)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("observation", "told"),
-    [
-        (resumed(101), ""),
-        (resumed(7), "of broker 7, which is none of the run's"),
-        (Act(act=StopBroker(broker=101, clean=False), zxid=1), ""),
-        (Act(act=StopBroker(broker=1, clean=False), zxid=1), "has 1 StopBroker"),
-        (Act(act=StopBroker(broker=7, clean=False), zxid=1), "has 1 StopBroker"),
-        (Act(act=Hold(name="hold", api="Fetch"), zxid=1), "has 1 Hold"),
-    ],
-)
-def test_what_happened_to_a_controller_is_no_act_of_the_model(
-    observation: Observation, told: str, tmp_path: Path
-) -> None:
-    run = unpacked("4.1.2-three-controllers", tmp_path, runs=KRAFT)
-    (run.path / MANIFEST).unlink()
-    last = json.loads((run.path / "observations.jsonl").read_text().splitlines()[-1])
-    with (run.path / "observations.jsonl").open("a") as observations:
-        seen = Observed(time=last["time"], step=last["step"], what=observation)
-        observations.write(json.dumps(seen.line()) + "\n")
-    RunDirectory(run.path).seal()
-
-    unknown = judge(RunDirectory.open(run.path)).unknown or ""
-
-    assert told in unknown
-    assert bool(told) is (unknown != NOT_PREDICTED)
 
 
 @pytest.mark.slow

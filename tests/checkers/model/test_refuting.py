@@ -352,7 +352,8 @@ def test_a_fetch_that_moves_the_high_watermark_is_not_answered_unseen(
 
     assert prediction.emptied_by is not None
     assert "would have told broker" in prediction.emptied_by.why
-    assert before.limit
+    assert before.emptied_by is not None
+    assert not before.emptied_by.is_proved
 
 
 @pytest.mark.parametrize(("name", "number"), [("2.8.2", (13, 5)), ("2.8.2-dropped", (7, 10))])
@@ -638,9 +639,9 @@ def test_an_answer_on_a_connection_that_its_session_did_not_begin_on_may_say_not
 def test_a_decision_that_is_missed_ends_a_search_that_does_not_come_to_it() -> None:
     """A message that came within milliseconds of it waits for what was left out."""
     whole = recorded("3.9.1", runs=HARD)
-    decided = (*whole.decided[:16], *whole.decided[17:])
+    decided = (*whole.decided[:17], *whole.decided[18:])
     changed_run = replace(whole, decided=decided)
-    assert first_refuted_decision(changed_run) == 16
+    assert first_refuted_decision(changed_run) == 17
 
     prediction = follow(changed_run, patience=5_000)
 
@@ -729,7 +730,8 @@ def test_a_fetcher_that_goes_on_without_an_answer_is_found_within_a_few_states(
 
     assert prediction.emptied_by is not None
     assert said in prediction.emptied_by.why
-    assert before.limit
+    assert before.emptied_by is not None
+    assert not before.emptied_by.is_proved
 
 
 def test_an_answer_to_a_fetch_that_repeated_the_last_is_looked_at() -> None:
@@ -958,7 +960,8 @@ def test_what_was_answered_unseen_is_answered_before_that_would_be_seen(
     before = follow(changed_run, patience=2_000)
 
     assert (prediction.limit, prediction.emptied_by) == ("", None)
-    assert before.limit
+    assert before.emptied_by is not None
+    assert not before.emptied_by.is_proved
 
 
 def test_a_term_of_a_leader_ends_where_it_is_told_so_before_a_later_message() -> None:
